@@ -1,0 +1,1 @@
+//! libcrawl: the callback face over a C ABI.

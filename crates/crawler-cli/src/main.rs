@@ -1,0 +1,3 @@
+//! The command `crawler`.
+
+fn main() {}

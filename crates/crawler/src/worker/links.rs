@@ -1,0 +1,1 @@
+//! Finds the links of a page.

@@ -1,0 +1,3 @@
+//! Asks robots.txt.
+
+pub mod rules;

@@ -1,0 +1,1 @@
+//! A web on loopback, made from a seed.
