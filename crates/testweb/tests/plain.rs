@@ -1,39 +1,13 @@
 //! What tests of a crawler rely on when the server behaves.
 
+mod client;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use client::{body, connect, exchange, exchange_bytes, get};
 use testweb::{Answer, Protocol, Site, Web};
-
-/// What comes back on a new connection until the server closes it.
-fn exchange(web: &Web, request: &str) -> String {
-    String::from_utf8(exchange_bytes(web, request)).unwrap()
-}
-
-fn exchange_bytes(web: &Web, request: &str) -> Vec<u8> {
-    let mut socket = connect(web);
-    socket.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    socket.read_to_end(&mut answer).unwrap();
-    answer
-}
-
-fn connect(web: &Web) -> TcpStream {
-    let socket = TcpStream::connect(("127.0.0.1", web.port())).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    socket
-}
-
-fn get(host: &str, path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
-}
-
-/// The body of a whole answer.
-fn body(answer: &[u8]) -> &[u8] {
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
-    &answer[end + 4..]
-}
 
 #[test]
 fn a_host_is_found_by_its_name_whatever_the_port_and_case() {

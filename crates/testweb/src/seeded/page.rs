@@ -181,6 +181,11 @@ fn element(body: &mut String, reference: &str, n: usize, random: &mut Random) {
         }
         7 => writeln!(body, "<ul><li><a {href}><b>{text}</b><li>{text}</ul>"),
         8 => writeln!(body, "<textarea><a href=/hidden/{n}.html></textarea><a {href}>{text}</a>"),
+        9 => {
+            let to = spelling::escaped(reference, random);
+            let quote = random.one_of(&["", "'"]);
+            writeln!(body, "<meta http-equiv=Refresh content=\"600; URL={quote}{to}{quote}\">")
+        }
         _ => writeln!(body, "<a {href}>{text}</a>"),
     };
 }
