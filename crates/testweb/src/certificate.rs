@@ -1,0 +1,103 @@
+//! Certificates made on the spot: good ones and each kind of bad one.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+/// What the https listener shows its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certificate {
+    /// Valid for whatever host name the client asks for, and for the address without one; signed by the
+    /// root of [`Web::ca_pem`](crate::Web::ca_pem).
+    Good,
+    /// Like the good one, but signed by a root that nobody has.
+    UnknownIssuer,
+    /// Like the good one, but no longer valid.
+    Expired,
+    /// Like the good one, but for another host name.
+    WrongName,
+}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Signs certificates for the names that clients ask for.
+#[derive(Debug)]
+pub(crate) struct Authority {
+    kind: Certificate,
+    root_pem: String,
+    signer: CertifiedIssuer<'static, KeyPair>,
+    key: KeyPair,
+    address: IpAddr,
+    made: Mutex<HashMap<String, Arc<CertifiedKey>>>,
+}
+
+impl Authority {
+    pub(crate) fn new(kind: Certificate, address: IpAddr) -> Result<Self, Error> {
+        let root = root("testweb root")?;
+        let root_pem = root.pem();
+        let signer =
+            if kind == Certificate::UnknownIssuer { self::root("testweb unknown root")? } else { root };
+        let made = Mutex::new(HashMap::new());
+        Ok(Self { kind, root_pem, signer, key: KeyPair::generate()?, address, made })
+    }
+
+    pub(crate) fn root_pem(&self) -> &str {
+        &self.root_pem
+    }
+
+    /// What a TLS listener needs, with or without the offer of h2.
+    pub(crate) fn server(self, h2: bool) -> Result<Arc<ServerConfig>, Error> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(self));
+        if h2 {
+            config.alpn_protocols.push(b"h2".to_vec());
+        }
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+        Ok(Arc::new(config))
+    }
+
+    fn sign(&self, name: &str) -> Result<CertifiedKey, Error> {
+        let names = match self.kind {
+            Certificate::WrongName => vec!["wrong.example".to_owned()],
+            _ => vec![name.to_owned(), "localhost".to_owned(), self.address.to_string()],
+        };
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, "testweb");
+        if self.kind == Certificate::Expired {
+            params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        }
+        let certificate = params.signed_by(&self.key, &self.signer)?;
+        let key = PrivateKeyDer::try_from(self.key.serialize_der())?;
+        Ok(CertifiedKey::new(vec![certificate.der().clone()], ring::sign::any_supported_type(&key)?))
+    }
+}
+
+impl ResolvesServerCert for Authority {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().unwrap_or("localhost");
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(certificate) = made.get(name) {
+            return Some(certificate.clone());
+        }
+        let certificate = Arc::new(self.sign(name).ok()?);
+        made.insert(name.to_owned(), certificate.clone());
+        Some(certificate)
+    }
+}
+
+fn root(name: &str) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate()?)
+}

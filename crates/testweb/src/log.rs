@@ -1,0 +1,198 @@
+//! The server's own account of who asked what and when, and the questions tests put to it.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::request::{Protocol, Request};
+
+/// One request and when it was served.
+///
+/// The times never make a client look less polite than it is: `started` is not before the client began
+/// to ask, and for an answer that was wholly sent `ended` is not after the client could have had it.
+#[derive(Debug, Clone)]
+pub struct Hit {
+    /// Numbers the connections of this web, from 1.
+    pub connection: u64,
+    /// The host name of the Host header, in lower case, without port.
+    pub host: String,
+    /// The port that was asked.
+    pub port: u16,
+    /// The method.
+    pub method: String,
+    /// Path and query, as sent.
+    pub path: String,
+    /// All headers in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Which protocol brought it.
+    pub protocol: Protocol,
+    /// When the request's head had been read.
+    pub started: Instant,
+    /// When the last byte of the answer was handed to the socket, or the connection was found broken;
+    /// `None` while it is being served.
+    pub ended: Option<Instant>,
+    /// The status that was sent; `None` if none was, or nothing that is one.
+    pub status: Option<u16>,
+}
+
+impl Hit {
+    /// The first header of that name (in lower case).
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Hits in the order in which they started.
+#[derive(Debug, Clone, Default)]
+pub struct Log(Vec<Hit>);
+
+impl Log {
+    /// Only the hits of this host name.
+    pub fn of_host(&self, host: &str) -> Log {
+        self.only(|hit| hit.host == host)
+    }
+
+    /// Only the hits of this path (with its query).
+    pub fn of_path(&self, path: &str) -> Log {
+        self.only(|hit| hit.path == path)
+    }
+
+    /// Only the hits for which `keep` is true.
+    pub fn only(&self, keep: impl Fn(&Hit) -> bool) -> Log {
+        Log(self.0.iter().filter(|hit| keep(hit)).cloned().collect())
+    }
+
+    /// The paths in order.
+    pub fn paths(&self) -> Vec<&str> {
+        self.0.iter().map(|hit| hit.path.as_str()).collect()
+    }
+
+    /// The shortest rest that any host (name and port) had between the end of all its earlier requests and
+    /// the start of its next. Zero if two overlapped; `None` if no host was asked twice.
+    pub fn smallest_gap(&self) -> Option<Duration> {
+        let mut busy_until = HashMap::new();
+        let mut smallest = None;
+        for hit in &self.0 {
+            // A request still being served keeps its host busy past any later start.
+            let end = hit.ended;
+            let Some(before) = busy_until.insert((hit.host.as_str(), hit.port), end) else { continue };
+            let gap = before.map_or(Duration::ZERO, |before| hit.started.saturating_duration_since(before));
+            smallest = Some(smallest.map_or(gap, |smallest: Duration| smallest.min(gap)));
+            let busy = before.zip(end).map(|(before, end)| before.max(end));
+            busy_until.insert((hit.host.as_str(), hit.port), busy);
+        }
+        smallest
+    }
+
+    /// The shortest time between the starts of two consecutive requests to the same host (name and port).
+    pub fn smallest_start_gap(&self) -> Option<Duration> {
+        let mut last = HashMap::new();
+        let gaps = self.0.iter().filter_map(|hit| {
+            let before: Instant = last.insert((hit.host.as_str(), hit.port), hit.started)?;
+            Some(hit.started.saturating_duration_since(before))
+        });
+        gaps.min()
+    }
+
+    /// The largest number of requests that were being served at one moment.
+    pub fn most_at_once(&self) -> usize {
+        let starts = self.0.iter().map(|hit| (hit.started, 1));
+        let ends = self.0.iter().filter_map(|hit| Some((hit.ended?, -1)));
+        let mut changes: Vec<(Instant, i64)> = starts.chain(ends).collect();
+        // At the same instant an end goes before a start: those two did not overlap.
+        changes.sort();
+        let running = changes.iter().scan(0, |now, (_, change)| {
+            *now += change;
+            Some(*now)
+        });
+        running.max().unwrap_or(0) as usize
+    }
+}
+
+impl Deref for Log {
+    type Target = [Hit];
+    fn deref(&self) -> &[Hit] {
+        &self.0
+    }
+}
+
+impl FromIterator<Hit> for Log {
+    fn from_iter<I: IntoIterator<Item = Hit>>(hits: I) -> Self {
+        let mut hits: Vec<Hit> = hits.into_iter().collect();
+        hits.sort_by_key(|hit| hit.started);
+        Log(hits)
+    }
+}
+
+impl IntoIterator for Log {
+    type Item = Hit;
+    type IntoIter = std::vec::IntoIter<Hit>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+/// Where the server writes its hits down.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    hits: Mutex<Vec<Hit>>,
+    /// A benchmark of millions of requests wants no memory of them.
+    forgetful: bool,
+}
+
+impl Recorder {
+    pub(crate) fn new(forgetful: bool) -> Self {
+        Self { hits: Mutex::default(), forgetful }
+    }
+
+    fn hits(&self) -> MutexGuard<'_, Vec<Hit>> {
+        self.hits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.hits().len()
+    }
+
+    pub(crate) fn log(&self) -> Log {
+        self.hits().iter().cloned().collect()
+    }
+
+    /// Writes down that a request has come in.
+    pub(crate) fn begin(self: &Arc<Self>, connection: u64, port: u16, request: &Request) -> Entry {
+        if self.forgetful {
+            return Entry { place: None, status: None, ended: None };
+        }
+        let hit = Hit {
+            connection,
+            host: request.host(),
+            port,
+            method: request.method.clone(),
+            path: request.path.clone(),
+            headers: request.headers.clone(),
+            protocol: request.protocol,
+            started: Instant::now(),
+            ended: None,
+            status: None,
+        };
+        let mut hits = self.hits();
+        hits.push(hit);
+        Entry { place: Some((self.clone(), hits.len() - 1)), status: None, ended: None }
+    }
+}
+
+/// A hit being served. It ends when this is dropped, however that comes about, or at the moment noted before.
+pub(crate) struct Entry {
+    place: Option<(Arc<Recorder>, usize)>,
+    pub(crate) status: Option<u16>,
+    pub(crate) ended: Option<Instant>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some((recorder, index)) = self.place.take() else { return };
+        let hit = &mut recorder.hits()[index];
+        hit.ended = Some(self.ended.unwrap_or_else(Instant::now));
+        hit.status = self.status;
+    }
+}
