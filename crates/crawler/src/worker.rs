@@ -1,4 +1,97 @@
-//! The worker: what happens to one task, stage by stage.
+//! The worker: what happens to one task, stage by stage, until its page is at home.
 
+pub mod ask;
+pub mod download;
 pub mod links;
+pub mod pace;
 pub mod robots;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::ask::Ask;
+use self::download::{Download, Downloader, Want};
+use self::pace::Pace;
+use self::robots::Robots;
+use crate::config::{Config, MAX_RETRY_AFTER};
+use crate::error::Error;
+use crate::outcome::Outcome;
+use crate::page::Page;
+use crate::stop::Stop;
+use crate::task::Task;
+use url::Url;
+
+/// A moment for what failed to recover, also where the delay between requests is shorter.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
+/// Visits URLs: paces, obeys robots.txt, downloads.
+pub struct Worker {
+    config: Arc<Config>,
+    robots: Robots,
+    ask: Ask,
+}
+
+/// Where a visit led.
+#[derive(Debug)]
+pub enum Visit {
+    /// To a page.
+    Page(Page),
+    /// On to somewhere else: the Location header as it came.
+    Redirect(String),
+}
+
+impl Worker {
+    /// A worker for a crawl from these seeds, which may carry credentials for their own origins.
+    pub fn new(config: Config, seeds: &[Url], stop: Stop) -> Result<Worker, Error> {
+        let config = Arc::new(config);
+        let pace = Pace::new(config.delay, config.concurrency);
+        let downloader = Downloader::new(Arc::clone(&config), seeds)?;
+        Ok(Worker { config, robots: Robots::default(), ask: Ask::new(pace, downloader, stop) })
+    }
+
+    /// Visits one URL; an error is the outcome of a URL that gave no page.
+    pub async fn visit(&self, task: &Task) -> Result<Visit, Outcome> {
+        if self.config.obey_robots {
+            self.robots.check(&task.url, &self.ask).await?;
+        }
+        let download = self.download(&task.url).await?;
+        if let Some(location) = download.redirect {
+            return Ok(Visit::Redirect(location));
+        }
+        let Download { status, content_type, media, body, .. } = download;
+        Ok(Visit::Page(Page { media, content_type, status, body }))
+    }
+
+    /// Asks for a page, and once more if the first failure looks like a passing one.
+    async fn download(&self, url: &Url) -> Result<Download, Outcome> {
+        let failure = match self.try_download(url).await {
+            Err(failure) if failure.is_transient() => failure,
+            answer => return answer,
+        };
+        let asked_too_much =
+            matches!(failure, Outcome::Status { retry_after: Some(time), .. } if time > MAX_RETRY_AFTER);
+        if asked_too_much || !self.ask.pause(RETRY_PAUSE).await {
+            return Err(failure);
+        }
+        match self.try_download(url).await {
+            // The crawl ended before the second try: the first is what is known.
+            Err(Outcome::NotReached) => Err(failure),
+            answer => answer,
+        }
+    }
+
+    async fn try_download(&self, url: &Url) -> Result<Download, Outcome> {
+        let download = self.ask.once(url, Want::Page(self.config.max_page_bytes)).await?;
+        match download.status {
+            204 | 205 => {
+                Err(Outcome::NotAPage { what: format!("HTTP status {}, no content", download.status) })
+            }
+            200..=299 => Ok(download),
+            _ if download.redirect.is_some() => Ok(download),
+            301 | 302 | 303 | 307 | 308 => {
+                Err(Outcome::Malformed { cause: "a redirect without a Location".into() })
+            }
+            code => Err(Outcome::Status { code, retry_after: download.retry_after }),
+        }
+    }
+}

@@ -76,6 +76,11 @@ pub fn normalise(text: &str) -> Result<Url, BadLink> {
     join::parse(None, None, text)
 }
 
+/// A target that stands outside of a page, such as a Location header, as [`normalise`] would have it.
+pub fn resolve(base: &Url, target: &str) -> Result<Url, BadLink> {
+    join::parse(Some(base), None, target)
+}
+
 /// Calls `found` for every link of an HTML page in document order, with the target as a normalised absolute URL without
 /// fragment. The text is valid only during the call, because most links of a site are repeats and need no copy.
 ///

@@ -1,0 +1,227 @@
+//! The classic face: every page of one server within so many hops, level by level, each saved as a file.
+
+mod levels;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+use url::Url;
+
+use self::levels::{Levels, Met};
+use crate::config::{Config, MAX_REDIRECTS};
+use crate::error::Error;
+use crate::event::{Event, Observer};
+use crate::media::Media;
+use crate::modules::pages::PageFiles;
+use crate::origin::without_credentials;
+use crate::outcome::Outcome;
+use crate::page::Page;
+use crate::scope::{Refusal, Scope};
+use crate::stats::Stats;
+use crate::stop::Stop;
+use crate::task::{Depth, Task};
+use crate::worker::links::{self, each_link};
+use crate::worker::{Visit, Worker};
+
+/// A crawl to be: where it starts, where it stays, how deep it goes.
+#[derive(Debug, Clone)]
+pub struct Classic {
+    seed: Url,
+    /// The seed as it was given: only the downloader may know who we are.
+    credentials: Url,
+    scope: Scope,
+    max_depth: Depth,
+    config: Config,
+}
+
+/// How a crawl ended.
+#[derive(Debug)]
+pub struct Report {
+    /// The counts.
+    pub stats: Stats,
+    /// What the seed led to, at the end of its redirects.
+    pub seed: Outcome,
+    /// Somebody asked the crawl to stop before its end.
+    pub stopped: bool,
+}
+
+impl Classic {
+    /// A crawl from a seed, down to a depth. Internal is the seed's own origin, or the prefix if one is given.
+    pub fn new(
+        seed: Url,
+        internal: Option<&Url>,
+        max_depth: Depth,
+        config: Config,
+    ) -> Result<Classic, Error> {
+        let (seed, credentials) = (without_credentials(&seed), seed);
+        let scope = internal.map_or_else(|| Scope::origin(&seed), Scope::prefix);
+        if !scope.holds(seed.as_str()) {
+            return Err(Error::SeedOutside { seed: seed.into(), internal: scope.as_str().to_owned() });
+        }
+        Ok(Classic { seed, credentials, scope, max_depth, config })
+    }
+
+    /// Crawls to the end, or until `stop` is asked: then what is in flight is finished.
+    ///
+    /// One level after the other: pages of depth d + 1 are asked for when all of depth d are done, so the depth
+    /// of a page is always the fewest hops, however many requests are in flight.
+    pub async fn run(self, pages: PageFiles, observer: &dyn Observer, stop: &Stop) -> Result<Report, Error> {
+        let concurrency = self.config.concurrency.max(1);
+        let worker = Arc::new(Worker::new(self.config, &[self.credentials], stop.clone())?);
+        let mut crawl = Crawl {
+            scope: self.scope,
+            max_depth: self.max_depth,
+            pages,
+            observer,
+            levels: Levels::default(),
+            stats: Stats::default(),
+            seed: Outcome::NotReached,
+        };
+        let begun = Instant::now();
+        // The seed is what the user asked for: inside by construction, and no trap by definition.
+        crawl.levels.meet(self.seed.as_str(), 0, 0);
+        crawl.stats.admitted = 1;
+        let mut visits = JoinSet::new();
+        loop {
+            while visits.len() < concurrency
+                && !stop.is_asked()
+                && let Some(task) = crawl.levels.next()
+            {
+                let worker = Arc::clone(&worker);
+                visits.spawn(async move {
+                    let visit = worker.visit(&task).await;
+                    (task, visit)
+                });
+            }
+            match visits.join_next().await {
+                Some(Ok((task, visit))) => crawl.settle(&task, visit),
+                Some(Err(failed)) => std::panic::resume_unwind(failed.into_panic()),
+                None if !stop.is_asked() && crawl.levels.descend() => {}
+                None => break,
+            }
+        }
+        crawl.abandon_the_rest();
+        crawl.stats.elapsed = begun.elapsed();
+        Ok(Report { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_asked() })
+    }
+}
+
+/// A crawl under way.
+struct Crawl<'a> {
+    scope: Scope,
+    max_depth: Depth,
+    pages: PageFiles,
+    observer: &'a dyn Observer,
+    levels: Levels,
+    stats: Stats,
+    seed: Outcome,
+}
+
+impl Crawl<'_> {
+    /// The one way in for a URL: in scope, no trap, and new or nearer than it was.
+    fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<Met, Refusal> {
+        self.scope.check(url)?;
+        let met = self.levels.meet(url, depth, redirects);
+        if met == Met::New {
+            self.stats.admitted += 1;
+        }
+        Ok(met)
+    }
+
+    /// The rest of a task's life, once its visit is over.
+    fn settle(&mut self, task: &Task, visit: Result<Visit, Outcome>) {
+        let outcome = match visit {
+            Ok(Visit::Page(page)) => self.keep(task, &page),
+            Ok(Visit::Redirect(location)) => self.redirect(task, &location),
+            Err(outcome) => outcome,
+        };
+        self.end(task.depth, task.url.as_str(), outcome);
+    }
+
+    fn end(&mut self, depth: Depth, url: &str, outcome: Outcome) {
+        self.stats.ended(&outcome);
+        if outcome != Outcome::Kept {
+            self.observer.event(Event::Ended { outcome: &outcome }, depth, url);
+        }
+        self.observer.progress(&self.stats, url);
+        if depth == 0 {
+            self.seed = outcome;
+        }
+    }
+
+    fn keep(&mut self, task: &Task, page: &Page) -> Outcome {
+        let (url, depth) = (task.url.as_str(), task.depth);
+        self.observer.event(Event::Fetched { bytes: page.body.len() }, depth, url);
+        let outcome = match self.pages.save(url, depth, &page.body) {
+            Ok(id) => {
+                self.stats.bytes += page.body.len() as u64;
+                self.observer.event(Event::Saved { id }, depth, url);
+                Outcome::Kept
+            }
+            // Its links are followed all the same: one full disk must not hide the rest of a site.
+            Err(error) => Outcome::NotWritten { cause: error.to_string() },
+        };
+        if page.media == Media::Html && depth < self.max_depth {
+            self.follow_links(task, page);
+        }
+        outcome
+    }
+
+    fn follow_links(&mut self, task: &Task, page: &Page) {
+        self.observer.event(Event::Scanning, task.depth, task.url.as_str());
+        let depth = task.depth + 1;
+        each_link(&task.url, page.content_type.as_deref(), &page.body, |_, target| {
+            self.stats.links += 1;
+            let (url, admitted) = match target {
+                Ok(url) => (url, self.admit(url, depth, 0)),
+                Err(bad) => ("", Err(Refusal::Bad(bad))),
+            };
+            match admitted {
+                Ok(Met::New) => {}
+                Ok(Met::Nearer | Met::Known) => self.stats.duplicates += 1,
+                Err(why) => self.stats.refused(why),
+            }
+            if self.observer.wants_links() {
+                self.tell_link(url, depth, admitted);
+            }
+        });
+    }
+
+    fn tell_link(&self, url: &str, depth: Depth, admitted: Result<Met, Refusal>) {
+        self.observer.event(Event::Found, depth, url);
+        let event = match admitted {
+            Ok(Met::New) => Event::Added,
+            Ok(Met::Nearer | Met::Known) => Event::Duplicate,
+            Err(why) => Event::Ignored { why },
+        };
+        self.observer.event(event, depth, url);
+    }
+
+    /// A redirect's target is checked like a link, and has the depth of the link that led to it.
+    fn redirect(&mut self, task: &Task, location: &str) -> Outcome {
+        if task.redirects >= MAX_REDIRECTS {
+            return Outcome::TooManyRedirects;
+        }
+        let to = match links::resolve(&task.url, location) {
+            Ok(to) => to,
+            Err(bad) => return Outcome::RedirectRefused { to: location.to_owned(), why: Refusal::Bad(bad) },
+        };
+        match self.admit(to.as_str(), task.depth, task.redirects + 1) {
+            Ok(_) => Outcome::Redirected { to: to.into() },
+            Err(why) => Outcome::RedirectRefused { to: to.into(), why },
+        }
+    }
+
+    /// Gives an outcome to what a stopped crawl did not get to.
+    fn abandon_the_rest(&mut self) {
+        loop {
+            while let Some(task) = self.levels.next() {
+                self.end(task.depth, task.url.as_str(), Outcome::NotReached);
+            }
+            if !self.levels.descend() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a crawl is told: checked once, then immutable.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use url::Url;
+
+use crate::error::Error;
+
+/// Our name in robots.txt, whatever the User-Agent header says.
+pub const PRODUCT_TOKEN: &str = "crawler";
+
+/// The largest Crawl-delay that is obeyed: a longer one would let a site stall a crawl for days.
+pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(30);
+
+/// The longest Retry-After that is waited out before the URL is asked for again.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// How many redirects in a row are followed.
+pub const MAX_REDIRECTS: u8 = 10;
+
+/// The settings of the stages that fetch pages.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The User-Agent header.
+    pub user_agent: String,
+    /// Fetch robots.txt and obey it.
+    pub obey_robots: bool,
+    /// The least time between two requests to a host.
+    pub delay: Duration,
+    /// Requests in flight to one host. With one, the delay runs from the end of a response to the next
+    /// request; with more, from start to start.
+    pub concurrency: usize,
+    /// The longest time for finding, reaching and securing a host.
+    pub connect_timeout: Duration,
+    /// The longest time for a whole request.
+    pub timeout: Duration,
+    /// The largest page kept, in decoded bytes.
+    pub max_page_bytes: usize,
+    /// Addresses that take the place of DNS.
+    pub resolve: Vec<Resolve>,
+    /// Certificates trusted besides the well-known roots.
+    pub extra_roots: Vec<CertificateDer<'static>>,
+    /// Let pages lead to private and other special addresses.
+    pub allow_private: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            user_agent: user_agent(None),
+            obey_robots: true,
+            delay: Duration::from_secs(1),
+            concurrency: 1,
+            connect_timeout: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
+            max_page_bytes: 500_000,
+            resolve: Vec::new(),
+            extra_roots: Vec::new(),
+            allow_private: false,
+        }
+    }
+}
+
+/// Our User-Agent, with a URL where the crawl's owner can be reached if one is given.
+pub fn user_agent(contact: Option<&Url>) -> String {
+    let name = concat!("crawler/", env!("CARGO_PKG_VERSION"));
+    match contact {
+        Some(contact) => format!("{name} (+{contact})"),
+        None => name.to_owned(),
+    }
+}
+
+/// Reads the certificates of a PEM file.
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(Error::Certificates("no certificate in it".into()))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(cause) => Err(Error::Certificates(cause.to_string())),
+    }
+}
+
+/// One answer that takes the place of DNS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolve {
+    /// A host name, `*.name` for every name below it, or `*` for all.
+    pub host: String,
+    /// Where these hosts are.
+    pub address: IpAddr,
+}
+
+impl Resolve {
+    /// Whether this answer is for the host.
+    pub fn is_for(&self, host: &str) -> bool {
+        match self.host.strip_prefix('*') {
+            Some("") => true,
+            Some(suffix) => {
+                host.len() > suffix.len()
+                    && host.is_char_boundary(host.len() - suffix.len())
+                    && host[host.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+            }
+            None => self.host.eq_ignore_ascii_case(host),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_starred_answer_is_for_names_below_and_not_for_the_name_itself() {
+        let starred = Resolve { host: "*.name".into(), address: [127, 0, 0, 1].into() };
+        assert!(starred.is_for("a.name") && starred.is_for("B.A.NAME"));
+        assert!(!starred.is_for("name") && !starred.is_for("aname") && !starred.is_for(".name.org"));
+        assert!(Resolve { host: "*".into(), ..starred.clone() }.is_for("anything"));
+        assert!(Resolve { host: "Name".into(), ..starred }.is_for("name"));
+    }
+
+    #[test]
+    fn the_user_agent_carries_the_contact() {
+        let contact = Url::parse("https://example.org/bot").unwrap();
+        assert!(user_agent(Some(&contact)).ends_with(" (+https://example.org/bot)"));
+        assert!(user_agent(None).starts_with("crawler/"));
+    }
+
+    #[test]
+    fn a_certificate_file_without_a_certificate_is_an_error() {
+        assert!(certificates(b"").is_err());
+        assert!(certificates(b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! What a crawl tells while it runs.
+
+use crate::outcome::Outcome;
+use crate::scope::Refusal;
+use crate::stats::Stats;
+use crate::task::Depth;
+
+/// One thing that happened, to a URL at a depth. URLs are normalised; texts from the web may hold any character.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A page was downloaded.
+    Fetched {
+        /// How many bytes, decoded.
+        bytes: usize,
+    },
+    /// A page was written as document `id`.
+    Saved {
+        /// Its number.
+        id: u64,
+    },
+    /// A page's links are about to be found.
+    Scanning,
+    /// A link was found (the URL is its target).
+    Found,
+    /// The link is new and will be visited.
+    Added,
+    /// The link is known already.
+    Duplicate,
+    /// The link is not followed.
+    Ignored {
+        /// Why.
+        why: Refusal,
+    },
+    /// The URL ended otherwise than kept.
+    Ended {
+        /// How.
+        outcome: &'a Outcome,
+    },
+}
+
+/// Somebody who watches a crawl.
+pub trait Observer {
+    /// Something happened. Called from the crawl's own loop: what takes long here holds up the crawl.
+    fn event(&self, event: Event<'_>, depth: Depth, url: &str);
+
+    /// A URL has ended; these are the counts now.
+    fn progress(&self, _stats: &Stats, _url: &str) {}
+
+    /// Whether the events of single links are wanted; a crawl has far more links than pages.
+    fn wants_links(&self) -> bool {
+        false
+    }
+}
+
+/// An observer that looks away.
+#[derive(Debug, Clone, Copy)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&self, _: Event<'_>, _: Depth, _: &str) {}
+}

@@ -1,0 +1,176 @@
+//! Tells pages from everything else, by Content-Type and by the first bytes of the body.
+
+/// The two kinds of content a crawl keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Media {
+    /// Has links.
+    Html,
+    /// Is kept and has no links.
+    Text,
+}
+
+/// What a Content-Type header promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Declared {
+    /// HTML or text, says the header.
+    Page(Media),
+    /// No usable header: the first bytes decide.
+    Unknown,
+    /// Neither HTML nor text.
+    Other,
+}
+
+/// How many bytes of the body are looked at to tell text from binary, as many as browsers look at and a few more.
+pub const SNIFF_BYTES: usize = 1024;
+
+/// Judges a response by its Content-Type header.
+pub fn declared(content_type: Option<&str>) -> Declared {
+    let essence = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
+    let (kind, subtype) = essence.split_once('/').unwrap_or(("", ""));
+    if kind.is_empty() || subtype.is_empty() || essence == "*/*" {
+        return Declared::Unknown;
+    }
+    let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+    if is(essence, "text/html") || is(essence, "application/xhtml+xml") {
+        Declared::Page(Media::Html)
+    } else if is(kind, "text") {
+        Declared::Page(Media::Text)
+    } else {
+        Declared::Other
+    }
+}
+
+/// Judges a body by its first bytes, given what the header declared; `None` means it is not a page.
+pub fn sniff(declared: Declared, content_type: Option<&str>, start: &[u8]) -> Option<Media> {
+    let start = &start[..start.len().min(SNIFF_BYTES)];
+    let text =
+        has_text_bom(start) || is_utf16(content_type) || !is_binary(start, declared == Declared::Unknown);
+    match declared {
+        Declared::Other => None,
+        _ if !text => None,
+        Declared::Page(media) => Some(media),
+        Declared::Unknown if looks_like_html(start) => Some(Media::Html),
+        Declared::Unknown => Some(Media::Text),
+    }
+}
+
+fn has_text_bom(start: &[u8]) -> bool {
+    [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].iter().any(|bom| start.starts_with(bom))
+}
+
+/// UTF-16 text is half NULs, so the header's word has to do.
+fn is_utf16(content_type: Option<&str>) -> bool {
+    content_type.is_some_and(|header| header.to_ascii_lowercase().contains("charset=utf-16"))
+}
+
+/// The first bytes of the formats that servers most often mislabel as pages.
+const SIGNATURES: [&[u8]; 18] = [
+    b"%PDF-",
+    b"\x89PNG\r\n\x1a\n",
+    b"GIF87a",
+    b"GIF89a",
+    b"\xFF\xD8\xFF",
+    b"RIFF",
+    b"PK\x03\x04",
+    b"\x1F\x8B",
+    b"BZh",
+    b"\xFD7zXZ\x00",
+    b"\x28\xB5\x2F\xFD",
+    b"7z\xBC\xAF\x27\x1C",
+    b"\x7FELF",
+    b"\x00asm",
+    b"OggS",
+    b"ID3",
+    b"wOFF",
+    b"wOF2",
+];
+
+/// Binary by signature, or by control bytes that text does not have. Where a header vouches for text a few
+/// stray ones are forgiven (bad HTML is still HTML); where nothing does, a single one is enough.
+fn is_binary(start: &[u8], strict: bool) -> bool {
+    if SIGNATURES.iter().any(|signature| start.starts_with(signature)) {
+        return true;
+    }
+    let control = start.iter().filter(|&&byte| is_binary_byte(byte)).count();
+    if strict { control > 0 } else { control * 10 > start.len() }
+}
+
+fn is_binary_byte(byte: u8) -> bool {
+    matches!(byte, 0x00..=0x08 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F)
+}
+
+/// How an unlabelled HTML page may begin, after white space; the byte that follows must end the name.
+const HTML_STARTS: [&str; 17] = [
+    "<!doctype html",
+    "<html",
+    "<head",
+    "<script",
+    "<iframe",
+    "<h1",
+    "<div",
+    "<font",
+    "<table",
+    "<a",
+    "<style",
+    "<title",
+    "<b",
+    "<body",
+    "<br",
+    "<p",
+    "<meta",
+];
+
+fn looks_like_html(start: &[u8]) -> bool {
+    let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start).trim_ascii_start();
+    start.starts_with(b"<!--")
+        || HTML_STARTS.iter().any(|name| {
+            start.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()))
+                && start
+                    .get(name.len())
+                    .is_some_and(|byte| matches!(byte, b' ' | b'>' | b'\t' | b'\n' | b'\r' | 0x0C))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_read_without_its_parameters_and_in_any_case() {
+        assert_eq!(declared(Some("Text/HTML; charset=utf-8")), Declared::Page(Media::Html));
+        assert_eq!(declared(Some("application/xhtml+xml")), Declared::Page(Media::Html));
+        assert_eq!(declared(Some("text/markdown")), Declared::Page(Media::Text));
+        assert_eq!(declared(Some("image/png")), Declared::Other);
+        for missing in [None, Some(""), Some("html"), Some("*/*")] {
+            assert_eq!(declared(missing), Declared::Unknown, "{missing:?}");
+        }
+    }
+
+    #[test]
+    fn an_unlabelled_body_is_judged_by_its_first_bytes() {
+        let judge = |bytes: &[u8]| sniff(Declared::Unknown, None, bytes);
+        assert_eq!(judge(b"  <!DOCTYPE HTML>\n"), Some(Media::Html));
+        assert_eq!(judge(b"<a href=x>"), Some(Media::Html));
+        assert_eq!(judge(b"<abbr>"), Some(Media::Text));
+        assert_eq!(judge(b"plain words"), Some(Media::Text));
+        assert_eq!(judge(b""), Some(Media::Text));
+        assert_eq!(judge(b"a\x00b"), None);
+        assert_eq!(judge(b"\x89PNG\r\n\x1a\n"), None);
+    }
+
+    #[test]
+    fn binary_labelled_as_html_is_not_a_page_and_html_with_a_stray_nul_is() {
+        let judge = |bytes: &[u8]| sniff(Declared::Page(Media::Html), Some("text/html"), bytes);
+        assert_eq!(judge(b"\x89PNG\r\n\x1a\n...."), None);
+        assert_eq!(judge(&[0; 600]), None);
+        assert_eq!(judge(b"<p>a stray \x00 in a page of ordinary length"), Some(Media::Html));
+    }
+
+    #[test]
+    fn utf16_is_text_in_spite_of_its_nuls() {
+        let body: Vec<u8> = "<p>hello".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let html = Declared::Page(Media::Html);
+        assert_eq!(sniff(html, Some("text/html; charset=UTF-16LE"), &body), Some(Media::Html));
+        assert_eq!(sniff(html, Some("text/html"), &[b"\xFF\xFE", &body[..]].concat()), Some(Media::Html));
+    }
+}

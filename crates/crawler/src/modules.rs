@@ -1,0 +1,3 @@
+//! What is done with a kept page.
+
+pub mod pages;

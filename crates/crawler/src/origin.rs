@@ -1,0 +1,75 @@
+//! An origin: scheme, host and port, the unit of robots.txt, of connections and of trust.
+
+use std::fmt;
+
+use url::Url;
+
+/// Scheme, host and port of an http or https URL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// https rather than http.
+    pub https: bool,
+    /// The host as the URL writes it: a name, an IPv4 address, or an IPv6 address in brackets.
+    pub host: String,
+    /// The port, also when the URL leaves it to the scheme.
+    pub port: u16,
+}
+
+impl Origin {
+    /// The origin of a normalised URL.
+    pub fn of(url: &Url) -> Origin {
+        let https = url.scheme() == "https";
+        let default_port = if https { 443 } else { 80 };
+        Origin {
+            https,
+            host: url.host_str().unwrap_or_default().to_owned(),
+            port: url.port().unwrap_or(default_port),
+        }
+    }
+
+    /// The unit of pacing: the host name, with the port where it is neither 80 nor 443.
+    pub fn paced_host(&self) -> String {
+        match self.port {
+            80 | 443 => self.host.clone(),
+            port => format!("{}:{port}", self.host),
+        }
+    }
+
+    /// What the Host header says: the port only where it is not the scheme's own.
+    pub fn authority(&self) -> String {
+        match (self.https, self.port) {
+            (false, 80) | (true, 443) => self.host.clone(),
+            (_, port) => format!("{}:{port}", self.host),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.https { "https" } else { "http" }, self.authority())
+    }
+}
+
+/// The same URL without user name and password.
+pub fn without_credentials(url: &Url) -> Url {
+    let mut url = url.clone();
+    // Neither can fail on a URL with a host, which http and https URLs always have.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http_and_https_of_a_host_share_their_pace_and_other_ports_do_not() {
+        let paced = |url: &str| Origin::of(&Url::parse(url).unwrap()).paced_host();
+        assert_eq!(paced("http://host/a"), "host");
+        assert_eq!(paced("https://host/b"), "host");
+        assert_eq!(paced("https://host:80/"), "host");
+        assert_eq!(paced("http://host:8080/"), "host:8080");
+        assert_eq!(paced("http://[::1]:8080/"), "[::1]:8080");
+    }
+}

@@ -1,0 +1,155 @@
+//! What became of a URL: one of these for each that was admitted.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::scope::Refusal;
+
+/// The end of one admitted URL. [`Outcome::label`] is the kind it is counted under, `Display` the whole reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Downloaded and kept.
+    Kept,
+    /// Answered with a redirect, whose target was admitted or is known already.
+    Redirected {
+        /// Where to, normalised.
+        to: String,
+    },
+    /// Answered with a redirect to something a link could not lead to either.
+    RedirectRefused {
+        /// Where to, as normalised as it could be.
+        to: String,
+        /// Why not.
+        why: Refusal,
+    },
+    /// The last of more redirects in a row than are followed.
+    TooManyRedirects,
+    /// robots.txt forbids it.
+    Disallowed,
+    /// robots.txt could not be had, so nothing is known to be allowed.
+    RobotsUnavailable {
+        /// What went wrong with it.
+        cause: String,
+    },
+    /// Neither HTML nor text.
+    NotAPage {
+        /// What it is instead.
+        what: String,
+    },
+    /// Larger than a page may be.
+    TooLarge {
+        /// The limit it went over, in bytes.
+        limit: usize,
+    },
+    /// An HTTP status other than success or redirect.
+    Status {
+        /// The status.
+        code: u16,
+        /// How long the server asked to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The host name has no address.
+    NameNotFound {
+        /// What the resolver said.
+        cause: String,
+    },
+    /// The host's address is one that pages must not make us reach.
+    AddressRefused {
+        /// The address.
+        address: IpAddr,
+        /// What kind of address it is.
+        kind: &'static str,
+    },
+    /// No connection, or one that broke.
+    ConnectionFailed {
+        /// What the system said.
+        cause: String,
+    },
+    /// A kept-alive connection that the server had closed meanwhile: says nothing about the URL.
+    StaleConnection,
+    /// No secure connection: the certificate or the handshake is at fault.
+    TlsFailed {
+        /// What is wrong.
+        cause: String,
+    },
+    /// Took too long.
+    TimedOut {
+        /// The phase that did.
+        doing: &'static str,
+        /// How long it was given.
+        limit: Duration,
+    },
+    /// The answer is not HTTP, or contradicts itself.
+    Malformed {
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// Downloaded, but could not be written.
+    NotWritten {
+        /// What the system said.
+        cause: String,
+    },
+    /// Still waiting when the crawl ended.
+    NotReached,
+}
+
+impl Outcome {
+    /// The kind this outcome is counted under.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Outcome::Kept => "kept",
+            Outcome::Redirected { .. } => "redirected",
+            Outcome::RedirectRefused { .. } => "redirected out of bounds",
+            Outcome::TooManyRedirects => "too many redirects",
+            Outcome::Disallowed => "disallowed by robots.txt",
+            Outcome::RobotsUnavailable { .. } => "robots.txt unavailable",
+            Outcome::NotAPage { .. } => "neither HTML nor text",
+            Outcome::TooLarge { .. } => "too large",
+            Outcome::Status { .. } => "HTTP error status",
+            Outcome::NameNotFound { .. } => "name not found",
+            Outcome::AddressRefused { .. } => "address refused",
+            Outcome::ConnectionFailed { .. } | Outcome::StaleConnection => "connection failed",
+            Outcome::TlsFailed { .. } => "TLS failed",
+            Outcome::TimedOut { .. } => "timed out",
+            Outcome::Malformed { .. } => "malformed response",
+            Outcome::NotWritten { .. } => "could not be written",
+            Outcome::NotReached => "not reached before the end",
+        }
+    }
+
+    /// Whether asking again may well end otherwise.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Outcome::ConnectionFailed { .. }
+            | Outcome::StaleConnection
+            | Outcome::NameNotFound { .. }
+            | Outcome::TimedOut { .. } => true,
+            Outcome::Status { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let label = self.label();
+        match self {
+            Outcome::Redirected { to } => write!(f, "redirected to {to}"),
+            Outcome::RedirectRefused { to, why } => write!(f, "redirected out of bounds: {to} is {why}"),
+            Outcome::RobotsUnavailable { cause }
+            | Outcome::NameNotFound { cause }
+            | Outcome::ConnectionFailed { cause }
+            | Outcome::TlsFailed { cause }
+            | Outcome::Malformed { cause }
+            | Outcome::NotWritten { cause } => write!(f, "{label}: {cause}"),
+            Outcome::NotAPage { what } => write!(f, "{label}: {what}"),
+            Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
+            Outcome::Status { code, .. } => write!(f, "HTTP status {code}"),
+            Outcome::AddressRefused { address, kind } => write!(f, "{label}: {address} is {kind}"),
+            Outcome::StaleConnection => write!(f, "{label}: the server closed it before answering"),
+            Outcome::TimedOut { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
+            _ => f.write_str(label),
+        }
+    }
+}

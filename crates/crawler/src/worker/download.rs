@@ -1,0 +1,295 @@
+//! Downloads: one request, one answer, every limit kept. The only place that speaks HTTP.
+
+mod address;
+mod connect;
+mod connections;
+mod decode;
+
+use std::error::Error as _;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, Uri};
+use tokio::time::timeout;
+use url::Url;
+
+use self::connect::{Connector, plain};
+use self::connections::{Connection, Connections};
+use self::decode::{Broken, Decoder};
+use crate::config::Config;
+use crate::error::Error;
+use crate::media::{self, Declared, Media, SNIFF_BYTES};
+use crate::origin::Origin;
+use crate::outcome::Outcome;
+
+/// A body that nobody wants is still read up to this size, so that its connection can be kept.
+const MAX_DRAIN_BYTES: u64 = 64 * 1024;
+
+/// And for this long at most; a new connection costs less than waiting.
+const MAX_DRAIN_TIME: Duration = Duration::from_millis(250);
+
+/// What is asked for, which decides what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// HTML or text, whole, of at most this many decoded bytes.
+    Page(usize),
+    /// Anything, cut off after this many decoded bytes.
+    Start(usize),
+}
+
+/// One answer.
+#[derive(Debug)]
+pub struct Download {
+    /// The HTTP status.
+    pub status: u16,
+    /// The Content-Type header.
+    pub content_type: Option<String>,
+    /// The Location header, where the status makes it a redirect.
+    pub redirect: Option<String>,
+    /// How long the server asks to be left alone.
+    pub retry_after: Option<Duration>,
+    /// HTML or text, by header and first bytes.
+    pub media: Media,
+    /// The decoded body of a successful answer; empty otherwise.
+    pub body: Bytes,
+}
+
+/// Sends requests; connections are kept alive from one to the next.
+pub struct Downloader {
+    config: Arc<Config>,
+    connections: Connections,
+    headers: HeaderMap,
+    /// Credentials by origin: they go nowhere else.
+    credentials: Vec<(Origin, HeaderValue)>,
+}
+
+impl Downloader {
+    /// A downloader for a crawl that starts at these seeds: their own origins may be at special addresses, and
+    /// are the only ones to get the credentials that stand in the seeds.
+    pub fn new(config: Arc<Config>, seeds: &[Url]) -> Result<Downloader, Error> {
+        let user_agent = HeaderValue::from_str(&config.user_agent).map_err(|_| {
+            Error::Setting(format!(
+                "user agent {:?} cannot be sent; use printable ASCII only",
+                config.user_agent
+            ))
+        })?;
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, user_agent);
+        headers.insert(
+            header::ACCEPT,
+            HeaderValue::from_static("text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"),
+        );
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
+        let homes: Vec<Origin> = seeds.iter().map(Origin::of).collect();
+        let credentials =
+            seeds.iter().filter_map(|seed| Some((Origin::of(seed), authorization(seed)?))).collect();
+        let connector = Connector::new(Arc::clone(&config), homes);
+        Ok(Downloader { config, connections: Connections::new(connector), headers, credentials })
+    }
+
+    /// Asks for a URL, once. Any status is an answer; an `Err` is why there is none.
+    pub async fn get(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
+        let limit = self.config.timeout;
+        let answer = timeout(limit, self.exchange(url, want)).await;
+        answer.unwrap_or(Err(Outcome::TimedOut { doing: "the request", limit }))
+    }
+
+    async fn exchange(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
+        let origin = Origin::of(url);
+        let mut connection = self.connections.take(&origin).await?;
+        let request = self.request(url, &origin, &connection)?;
+        let response = match connection.send(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                let failure = failure(&error, connection.reused);
+                if failure == Outcome::StaleConnection {
+                    self.connections.forget(&origin);
+                }
+                return Err(failure);
+            }
+        };
+        let (download, whole) = read(response, want).await?;
+        if whole {
+            self.connections.keep(&origin, connection);
+        }
+        Ok(download)
+    }
+
+    fn request(
+        &self,
+        url: &Url,
+        origin: &Origin,
+        connection: &Connection,
+    ) -> Result<Request<Empty<Bytes>>, Outcome> {
+        let malformed = |_| Outcome::Malformed { cause: "the URL cannot be written into a request".into() };
+        let target = match connection.is_http2() {
+            true => url.as_str(),
+            false => &url[url::Position::BeforePath..url::Position::AfterQuery],
+        };
+        let mut request = Request::new(Empty::new());
+        *request.uri_mut() = Uri::try_from(target).map_err(malformed)?;
+        *request.headers_mut() = self.headers.clone();
+        let headers = request.headers_mut();
+        if !connection.is_http2() {
+            let host = HeaderValue::try_from(origin.authority());
+            headers.insert(header::HOST, host.map_err(|_| Outcome::Malformed { cause: "bad host".into() })?);
+        }
+        if let Some((_, authorization)) = self.credentials.iter().find(|(home, _)| home == origin) {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// The Authorization header of a URL with credentials in it.
+fn authorization(seed: &Url) -> Option<HeaderValue> {
+    if seed.username().is_empty() && seed.password().is_none() {
+        return None;
+    }
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).collect::<Vec<u8>>();
+    let pair = [&decode(seed.username())[..], b":", &decode(seed.password().unwrap_or(""))].concat();
+    let encoded = base64::engine::general_purpose::STANDARD.encode(pair);
+    let mut value = HeaderValue::try_from(format!("Basic {encoded}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Reads as much of a response as is wanted; tells also whether the connection is free for the next request.
+async fn read(response: Response<Incoming>, want: Want) -> Result<(Download, bool), Outcome> {
+    let (head, body) = response.into_parts();
+    let text = |name: HeaderName| {
+        head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let status = head.status.as_u16();
+    let mut download = Download {
+        status,
+        content_type: text(header::CONTENT_TYPE),
+        redirect: text(header::LOCATION).filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
+        retry_after: text(header::RETRY_AFTER).and_then(|value| delay_of(&value)),
+        media: Media::Text,
+        body: Bytes::new(),
+    };
+    if !head.status.is_success() || matches!(status, 204 | 205) {
+        let whole = timeout(MAX_DRAIN_TIME, drain(body)).await.unwrap_or(false);
+        return Ok((download, whole));
+    }
+    let encoding = text(header::CONTENT_ENCODING);
+    let whole = read_body(&mut download, body, encoding.as_deref(), want).await?;
+    Ok((download, whole))
+}
+
+async fn read_body(
+    download: &mut Download,
+    mut body: Incoming,
+    encoding: Option<&str>,
+    want: Want,
+) -> Result<bool, Outcome> {
+    let content_type = download.content_type.clone();
+    let declared = match want {
+        Want::Page(_) => media::declared(content_type.as_deref()),
+        Want::Start(_) => Declared::Page(Media::Text),
+    };
+    let not_a_page = || Outcome::NotAPage { what: content_type.clone().unwrap_or_else(|| "binary".into()) };
+    if declared == Declared::Other {
+        return Err(not_a_page());
+    }
+    let (Want::Page(limit) | Want::Start(limit)) = want;
+    let expected = body.size_hint().exact().unwrap_or(0);
+    if encoding.is_none() && expected > limit as u64 && matches!(want, Want::Page(_)) {
+        return Err(Outcome::TooLarge { limit });
+    }
+    let mut decoder = Decoder::new(encoding, limit, expected as usize).map_err(|unknown| {
+        Outcome::Malformed { cause: format!("content encoding {unknown:?} was not offered") }
+    })?;
+    let is_page = |start: &[u8]| match want {
+        Want::Page(_) => media::sniff(declared, content_type.as_deref(), start),
+        Want::Start(_) => Some(Media::Text),
+    };
+    let mut sniffed = false;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| failure(&error, false))?.into_data() else { continue };
+        match decoder.feed(&data) {
+            Ok(()) => {}
+            Err(Broken::TooLarge) if matches!(want, Want::Start(_)) => {
+                download.body = decoder.cut().into();
+                return Ok(false);
+            }
+            Err(broken) => return Err(broken_body(broken, limit)),
+        }
+        if !sniffed && decoder.so_far().len() >= SNIFF_BYTES {
+            sniffed = true;
+            is_page(decoder.so_far()).ok_or_else(not_a_page)?;
+        }
+    }
+    download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?.into();
+    download.media = is_page(&download.body).ok_or_else(not_a_page)?;
+    Ok(true)
+}
+
+fn broken_body(broken: Broken, limit: usize) -> Outcome {
+    match broken {
+        Broken::TooLarge => Outcome::TooLarge { limit },
+        Broken::Corrupt(cause) => {
+            Outcome::Malformed { cause: format!("body not encoded as it says: {cause}") }
+        }
+    }
+}
+
+/// Reads a body nobody wants, if it is short; tells whether it came to its end.
+async fn drain(mut body: Incoming) -> bool {
+    let mut left = MAX_DRAIN_BYTES;
+    if body.size_hint().lower() > left {
+        return false;
+    }
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
+        let read = frame.data_ref().map_or(0, |data| data.len() as u64);
+        if read > left {
+            return false;
+        }
+        left -= read;
+    }
+    true
+}
+
+/// A Retry-After header: seconds, or a date.
+fn delay_of(value: &str) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(value).ok()?;
+    Some(until.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
+}
+
+/// What an error of the HTTP library means for the URL.
+fn failure(error: &hyper::Error, reused: bool) -> Outcome {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(system) = inner.downcast_ref::<io::Error>() {
+            return match system.kind() {
+                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                    Outcome::Malformed { cause: system.to_string() }
+                }
+                _ if reused => Outcome::StaleConnection,
+                _ => Outcome::ConnectionFailed { cause: plain(system) },
+            };
+        }
+        cause = inner.source();
+    }
+    let broken = error.is_canceled() || error.is_closed() || error.is_incomplete_message();
+    match broken {
+        true if reused => Outcome::StaleConnection,
+        true => Outcome::ConnectionFailed { cause: "closed before the answer was complete".into() },
+        false => {
+            let detail = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+            Outcome::Malformed { cause: format!("{error}{detail}") }
+        }
+    }
+}

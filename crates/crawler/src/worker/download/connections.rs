@@ -1,0 +1,212 @@
+//! Keeps connections alive between requests; only it knows which protocol an origin speaks.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+
+use super::connect::{Connector, Stream};
+use crate::origin::Origin;
+use crate::outcome::Outcome;
+
+/// All headers of a response together; browsers stop at 256 KB, honest servers long before.
+const MAX_HEADER_BYTES: usize = 128 * 1024;
+
+/// Single headers of a response.
+const MAX_HEADERS: usize = 256;
+
+/// How much of a body may be on its way over HTTP/2 before it is asked for.
+const HTTP2_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// Idle connections kept in all, so that a crawl of many hosts does not run out of files.
+const MAX_IDLE: usize = 256;
+
+/// A connection on loan for one request.
+pub struct Connection {
+    sender: Sender,
+    /// Whether it has carried a request before: if so, the server may have closed it without our knowing.
+    pub reused: bool,
+    _driver: Arc<Driver>,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Empty<Bytes>>),
+    Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+/// The task that moves the bytes; it ends with its connection, whatever the server does.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The connections of every origin.
+pub struct Connections {
+    connector: Connector,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    http1: HashMap<Origin, Vec<Connection>>,
+    http1_count: usize,
+    http2: HashMap<Origin, (http2::SendRequest<Empty<Bytes>>, Arc<Driver>)>,
+    /// Held while an https origin is connected to for the first time: if it turns out to speak HTTP/2,
+    /// those who wait share the one connection.
+    first: HashMap<Origin, Arc<tokio::sync::Mutex<()>>>,
+}
+
+impl Connections {
+    /// No connections yet.
+    pub fn new(connector: Connector) -> Connections {
+        Connections { connector, idle: Mutex::default() }
+    }
+
+    /// A connection to the origin: a kept one if there is one.
+    pub async fn take(&self, origin: &Origin) -> Result<Connection, Outcome> {
+        if let Some(kept) = self.kept(origin).await {
+            return Ok(kept);
+        }
+        if !origin.https {
+            return self.open(origin).await;
+        }
+        let first = Arc::clone(self.idle().first.entry(origin.clone()).or_default());
+        let _first = first.lock().await;
+        if let Some(shared) = self.idle().shared(origin) {
+            return Ok(shared);
+        }
+        self.open(origin).await
+    }
+
+    /// Keeps a connection whose response was read to its end.
+    pub fn keep(&self, origin: &Origin, mut connection: Connection) {
+        let Sender::Http1(sender) = &connection.sender else { return };
+        if sender.is_closed() {
+            return;
+        }
+        connection.reused = true;
+        let mut idle = self.idle();
+        if idle.http1_count >= MAX_IDLE {
+            idle.http1.clear();
+            idle.http1_count = 0;
+        }
+        idle.http1_count += 1;
+        match idle.http1.get_mut(origin) {
+            Some(kept) => kept.push(connection),
+            None => drop(idle.http1.insert(origin.clone(), vec![connection])),
+        }
+    }
+
+    /// Forgets the kept connections of an origin: one was stale, so the others may be.
+    pub fn forget(&self, origin: &Origin) {
+        let mut idle = self.idle();
+        let forgotten = idle.http1.remove(origin).map_or(0, |kept| kept.len());
+        idle.http1_count -= forgotten;
+        idle.http2.remove(origin);
+    }
+
+    async fn kept(&self, origin: &Origin) -> Option<Connection> {
+        loop {
+            let mut connection = {
+                let mut idle = self.idle();
+                if let Some(shared) = idle.shared(origin) {
+                    return Some(shared);
+                }
+                let connection = idle.http1.get_mut(origin)?.pop()?;
+                idle.http1_count -= 1;
+                connection
+            };
+            if let Sender::Http1(sender) = &mut connection.sender
+                && sender.ready().await.is_ok()
+            {
+                return Some(connection);
+            }
+        }
+    }
+
+    async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
+        match self.connector.connect(origin).await? {
+            Stream::Plain(stream) => http1_over(stream).await,
+            Stream::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+                let (sender, driver) = http2_over(*stream).await?;
+                let driver = Arc::new(driver);
+                self.idle().http2.insert(origin.clone(), (sender.clone(), Arc::clone(&driver)));
+                Ok(Connection { sender: Sender::Http2(sender), reused: false, _driver: driver })
+            }
+            Stream::Secure(stream) => http1_over(*stream).await,
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Idle {
+    /// The HTTP/2 connection to the origin, which any number of requests share.
+    fn shared(&mut self, origin: &Origin) -> Option<Connection> {
+        let (sender, driver) = self.http2.get(origin)?;
+        if sender.is_closed() {
+            self.http2.remove(origin);
+            return None;
+        }
+        let (sender, driver) = (Sender::Http2(sender.clone()), Arc::clone(driver));
+        Some(Connection { sender, reused: true, _driver: driver })
+    }
+}
+
+impl Connection {
+    /// Whether requests on it are written with their whole URL, as HTTP/2 does.
+    pub fn is_http2(&self) -> bool {
+        matches!(self.sender, Sender::Http2(_))
+    }
+
+    /// Sends one request and waits for the head of its response.
+    pub async fn send(&mut self, request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
+        match &mut self.sender {
+            Sender::Http1(sender) => sender.send_request(request).await,
+            Sender::Http2(sender) => sender.send_request(request).await,
+        }
+    }
+}
+
+async fn http1_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<Connection, Outcome> {
+    let handshake = http1::Builder::new()
+        .max_buf_size(MAX_HEADER_BYTES)
+        .max_headers(MAX_HEADERS)
+        // Lenient where browsers are.
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .ignore_invalid_headers_in_responses(true)
+        .handshake(TokioIo::new(stream))
+        .await;
+    let (sender, connection) = handshake.map_err(|error| super::failure(&error, false))?;
+    let driver = Driver(tokio::spawn(connection).abort_handle());
+    Ok(Connection { sender: Sender::Http1(sender), reused: false, _driver: Arc::new(driver) })
+}
+
+async fn http2_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<(http2::SendRequest<Empty<Bytes>>, Driver), Outcome> {
+    let handshake = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_header_list_size(MAX_HEADER_BYTES as u32)
+        .initial_stream_window_size(HTTP2_WINDOW_BYTES)
+        .initial_connection_window_size(4 * HTTP2_WINDOW_BYTES)
+        .handshake(TokioIo::new(stream))
+        .await;
+    let (sender, connection) = handshake.map_err(|error| super::failure(&error, false))?;
+    Ok((sender, Driver(tokio::spawn(connection).abort_handle())))
+}
