@@ -1,3 +1,50 @@
 //! The command `crawler`.
 
-fn main() {}
+mod args;
+mod classic;
+mod demo;
+mod printable;
+mod progress;
+mod summary;
+mod values;
+
+use std::process::ExitCode;
+
+use args::{Command, Invocation};
+
+/// The crawl ended, but some page could not be written.
+const EXIT_NOT_WRITTEN: u8 = 3;
+/// The seed yielded no page, or the crawl could not be carried out.
+const EXIT_FAILED: u8 = 1;
+/// The command line is at fault; nothing was fetched or written.
+const EXIT_USAGE: u8 = 2;
+/// Ended by a signal, as shells count: 128 + its number.
+const EXIT_INTERRUPTED: u8 = 130;
+const EXIT_TERMINATED: u8 = 143;
+
+fn main() -> ExitCode {
+    let invocation = match Invocation::from_command_line() {
+        Ok(invocation) => invocation,
+        Err(error) => return usage_error(&error),
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("crawler: cannot start: {error}");
+            return EXIT_FAILED.into();
+        }
+    };
+    let code = match invocation.command {
+        Command::Classic(job) => runtime.block_on(classic::run(*job)),
+        Command::Demo(verbosity) => runtime.block_on(demo::run(verbosity)),
+    };
+    // A name look-up may still be running on a thread of its own; nobody waits for it.
+    runtime.shutdown_background();
+    code.into()
+}
+
+/// Says what is wrong with the command line.
+fn usage_error(message: &str) -> ExitCode {
+    eprintln!("crawler: {}\nTry 'crawler --help'.", printable::printable(message));
+    EXIT_USAGE.into()
+}

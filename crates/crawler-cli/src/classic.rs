@@ -1,0 +1,96 @@
+//! The classic command: `crawler seedURL pageDirectory maxDepth`.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use crawler::classic::{Classic, Report};
+use crawler::modules::pages::PageFiles;
+use crawler::outcome::Outcome;
+use crawler::stop::Stop;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{ClassicJob, Verbosity};
+use crate::printable::printable;
+use crate::progress::Progress;
+use crate::summary::summary;
+use crate::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, EXIT_TERMINATED, EXIT_USAGE};
+
+/// Runs the command and returns its exit status.
+pub async fn run(job: ClassicJob) -> u8 {
+    match PageFiles::open(&job.directory, job.overwrite) {
+        Ok(pages) => crawl(job.crawl, pages, job.verbosity).await,
+        Err(error) => {
+            eprintln!("crawler: {}", printable(&error.to_string()));
+            EXIT_USAGE
+        }
+    }
+}
+
+/// Crawls, shows it, prints the summary, and returns the exit status.
+pub async fn crawl(crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8 {
+    let progress = Rc::new(Progress::new(verbosity));
+    let stop = Stop::new();
+    let ended_by = Rc::new(Cell::new(None));
+    let signals = tokio::task::LocalSet::new();
+    let watch = signals.spawn_local(watch_signals(stop.clone(), Rc::clone(&progress), Rc::clone(&ended_by)));
+    let report = signals.run_until(crawl.run(pages, &*progress, &stop)).await;
+    watch.abort();
+    progress.finish();
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("crawler: {}", printable(&error.to_string()));
+            return EXIT_FAILED;
+        }
+    };
+    if verbosity != Verbosity::Quiet {
+        // A reader who has gone away has seen enough.
+        let _ = write!(io::stdout(), "{}", summary(&report.stats));
+    }
+    ended_by.get().unwrap_or_else(|| exit_status(&report))
+}
+
+/// The first signal lets what is in flight finish, the second ends at once.
+async fn watch_signals(stop: Stop, progress: Rc<Progress>, ended_by: Rc<Cell<Option<u8>>>) {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    loop {
+        let status = tokio::select! {
+            _ = interrupt.recv() => EXIT_INTERRUPTED,
+            _ = terminate.recv() => EXIT_TERMINATED,
+        };
+        if stop.is_asked() {
+            progress.finish();
+            std::process::exit(status.into());
+        }
+        ended_by.set(Some(status));
+        progress.say("finishing what is in flight; once more to end at once");
+        stop.stop();
+    }
+}
+
+fn exit_status(report: &Report) -> u8 {
+    let unwritten = report.stats.count(&Outcome::NotWritten { cause: String::new() });
+    if unwritten > 0 {
+        return EXIT_NOT_WRITTEN;
+    }
+    if report.seed == Outcome::Kept {
+        return 0;
+    }
+    let remedy = match &report.seed {
+        Outcome::RedirectRefused { .. } => {
+            "; start there, or designate a prefix that holds both with --internal"
+        }
+        Outcome::RobotsUnavailable { .. } => {
+            "; try again later, or give --ignore-robots if the site is yours"
+        }
+        Outcome::Disallowed => "; give --ignore-robots if the site is yours",
+        _ => "",
+    };
+    eprintln!("crawler: the seed yielded no page: {}{remedy}", printable(&report.seed.to_string()));
+    EXIT_FAILED
+}

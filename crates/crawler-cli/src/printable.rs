@@ -1,0 +1,37 @@
+//! Keeps what comes from the web from steering the terminal.
+
+use std::borrow::Cow;
+
+/// The text with every control character, and every character that reorders or hides others, written as an
+/// escape instead.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_unsafe(character) {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+fn is_unsafe(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_and_direction_marks_are_shown_not_sent() {
+        assert_eq!(printable("\x1b[2J\x07\u{9b}1m\r\n"), r"\u{1b}[2J\u{7}\u{9b}1m\u{d}\u{a}");
+        assert_eq!(printable("a\u{202E}b"), r"a\u{202e}b");
+        assert!(matches!(printable("plain, größer, 漢字"), Cow::Borrowed(_)));
+    }
+}
