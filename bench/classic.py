@@ -30,8 +30,8 @@ SCANNED_PAGES = 200
 
 PAGES = SCRATCH / "pages"
 
-# For about this long after many files were removed, ext4 passes over their inodes one by one when it makes new ones,
-# which multiplies the system time of whoever saves pages then.
+# Saving pages soon after as many were removed takes several times the system time (on ext4, which is slow to reuse inodes):
+# no pages are removed between runs, and a run begins this long after the one before has cleaned up.
 QUIET_SECONDS_AFTER_REMOVAL = 60
 
 # Two crawls that differ in more than this share of their pages did different work, and their costs say nothing.

@@ -15,8 +15,8 @@ from typing import Iterator
 START_LIMIT_SECONDS = 10
 
 # One process without a master: nothing to drop rights to, nothing left behind when it is stopped.
-# No connection is ended early: at HTTP/2's GOAWAY wget2 forgets the requests in flight, and with nginx's 1,000 requests for a
-# connection it loses a third of a big site.
+# No connection is ended early: with nginx's usual 1,000 requests for a connection, wget2 over HTTP/2 misses a third of the
+# pages of a big site, others in every run.
 CONFIGURATION = """
 daemon off;
 master_process off;
