@@ -71,16 +71,19 @@ impl Log {
     /// The shortest rest that any host (name and port) had between the end of all its earlier requests and
     /// the start of its next. Zero if two overlapped; `None` if no host was asked twice.
     pub fn smallest_gap(&self) -> Option<Duration> {
-        let mut busy_until = HashMap::new();
-        let mut smallest = None;
+        // A request still being served (`None`) keeps its host busy past any later start.
+        let mut busy_until: HashMap<(&str, u16), Option<Instant>> = HashMap::new();
+        let mut smallest: Option<Duration> = None;
         for hit in &self.0 {
-            // A request still being served keeps its host busy past any later start.
-            let end = hit.ended;
-            let Some(before) = busy_until.insert((hit.host.as_str(), hit.port), end) else { continue };
-            let gap = before.map_or(Duration::ZERO, |before| hit.started.saturating_duration_since(before));
-            smallest = Some(smallest.map_or(gap, |smallest: Duration| smallest.min(gap)));
-            let busy = before.zip(end).map(|(before, end)| before.max(end));
-            busy_until.insert((hit.host.as_str(), hit.port), busy);
+            let host = (hit.host.as_str(), hit.port);
+            let mut end = hit.ended;
+            if let Some(before) = busy_until.get(&host).copied() {
+                let gap =
+                    before.map_or(Duration::ZERO, |before| hit.started.saturating_duration_since(before));
+                smallest = Some(smallest.unwrap_or(gap).min(gap));
+                end = before.zip(end).map(|(before, end)| before.max(end));
+            }
+            busy_until.insert(host, end);
         }
         smallest
     }
@@ -194,5 +197,51 @@ impl Drop for Entry {
         let hit = &mut recorder.hits()[index];
         hit.ended = Some(self.ended.unwrap_or_else(Instant::now));
         hit.status = self.status;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hits of one host with these starts and ends, in milliseconds.
+    fn log(times: &[(u64, Option<u64>)]) -> Log {
+        let zero = Instant::now();
+        let at = |time| zero + Duration::from_millis(time);
+        let hit = |(started, ended): &(u64, Option<u64>)| Hit {
+            connection: 1,
+            host: "a.test".into(),
+            port: 80,
+            method: "GET".into(),
+            path: "/".into(),
+            headers: Vec::new(),
+            protocol: Protocol::H1,
+            started: at(*started),
+            ended: ended.map(at),
+            status: None,
+        };
+        times.iter().map(hit).collect()
+    }
+
+    #[test]
+    fn a_long_request_keeps_its_host_busy_beyond_a_short_one_beside_it() {
+        let log = log(&[(0, Some(100)), (10, Some(20)), (50, Some(60)), (150, Some(160))]);
+        assert_eq!(log.smallest_gap(), Some(Duration::ZERO));
+        assert_eq!(log.smallest_start_gap(), Some(Duration::from_millis(10)));
+        assert_eq!(log.most_at_once(), 2);
+    }
+
+    #[test]
+    fn a_gap_runs_from_an_end_to_the_next_start() {
+        let log = log(&[(0, Some(10)), (40, Some(80)), (100, Some(101))]);
+        assert_eq!(log.smallest_gap(), Some(Duration::from_millis(20)));
+        assert_eq!(log.smallest_start_gap(), Some(Duration::from_millis(40)));
+        assert_eq!(log.most_at_once(), 1);
+    }
+
+    #[test]
+    fn a_request_without_an_end_leaves_no_gap() {
+        assert_eq!(log(&[(0, None), (100, Some(110))]).smallest_gap(), Some(Duration::ZERO));
+        assert_eq!(log(&[(0, None)]).smallest_gap(), None);
     }
 }

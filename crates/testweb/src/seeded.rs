@@ -24,6 +24,8 @@ const MOST_REDIRECTS: usize = 10;
 
 const DIRECTORIES: [&str; 8] =
     ["letters", "notes", "archive", "maps", "people", "weather", "a-long-directory-name", "x"];
+/// The query of a print view.
+const PRINT: &str = "print=yes";
 const NAMES: [&str; 6] = ["story", "report", "list", "Day", "index", "item_of_interest"];
 
 /// One host of a seeded web.
@@ -33,6 +35,7 @@ pub(crate) struct Seeded {
     host: usize,
     hosts: usize,
     pages: usize,
+    print_views: bool,
 }
 
 /// Everything a path of a seeded host can be.
@@ -40,6 +43,8 @@ pub(crate) struct Seeded {
 enum Place {
     /// A page that counts: page 0 is `/`, and page n is linked from page (n - 1) / fan-out.
     Page(usize),
+    /// The page again, alike but for a sentence at its end.
+    PrintView(usize),
     /// A redirect with so many more of its kind before the page.
     Road(usize, usize),
     /// A redirect to another host.
@@ -63,7 +68,12 @@ impl Seeded {
     /// The hosts of a web.
     pub(crate) fn many(seed: u64, hosts: usize, pages: usize) -> Vec<Self> {
         assert!(hosts > 0 && pages > 0, "a seeded web needs a host and a page");
-        (0..hosts).map(|host| Self { seed, host, hosts, pages }).collect()
+        (0..hosts).map(|host| Self { seed, host, hosts, pages, print_views: false }).collect()
+    }
+
+    /// The same, where each page links to its print view.
+    pub(crate) fn with_print_views(self) -> Self {
+        Self { print_views: true, ..self }
     }
 
     /// The host name of one among many.
@@ -84,6 +94,9 @@ impl Seeded {
         match place {
             Place::Page(n) if self.is_text(n) => Some(Answer::text(self.body(n, &origin))),
             Place::Page(n) => Some(Answer::page(self.body(n, &origin))),
+            Place::PrintView(n) => {
+                Some(Answer::page(self.body(n, &origin) + "\n<p>This is the print view.\n"))
+            }
             Place::Away(n) => Some(Answer::redirect(302, &format!("http://elsewhere.invalid/from/{n}"))),
             Place::Hidden(_) => Some(Answer::page("<title>Hidden</title><p>Nothing links here.\n")),
             Place::Picture(_) => Some(Answer::page(PICTURE).content_type("image/png")),
@@ -168,6 +181,11 @@ impl Seeded {
         match place {
             Place::Page(0) => "/".into(),
             Place::Page(n) => self.page_path(n),
+            Place::PrintView(n) => {
+                let page = self.path(Place::Page(n));
+                let separator = if page.contains('?') { '&' } else { '?' };
+                format!("{page}{separator}{PRINT}")
+            }
             Place::Road(n, hops) => format!("/go/{n}/{hops}"),
             Place::Away(n) => format!("/away/{n}"),
             Place::Round(n, false) => format!("/round/{n}"),
@@ -207,6 +225,11 @@ impl Seeded {
     fn place(&self, path: &str) -> Option<Place> {
         if path == "/" {
             return Some(Place::Page(0));
+        }
+        if let Some(page) = path.strip_suffix(PRINT).filter(|_| self.print_views) {
+            let Some(Place::Page(n)) = self.place(page.strip_suffix(['?', '&'])?) else { return None };
+            let place = Place::PrintView(n);
+            return (!self.is_text(n) && self.path(place) == path).then_some(place);
         }
         let end = path.rfind(|c: char| c.is_ascii_digit())? + 1;
         let start = path[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |before| before + 1);

@@ -36,6 +36,13 @@ impl Site {
         Self::of_seeded(Seeded::alone(seed, pages))
     }
 
+    /// Gives every seeded HTML page a near-duplicate, which only the page itself links to: the same URL with
+    /// `print=yes` in its query, the same body with one sentence more. The truth leaves them out, as a crawl does
+    /// that drops near-duplicates.
+    pub fn with_print_views(self) -> Self {
+        Self { seeded: self.seeded.map(Seeded::with_print_views), ..self }
+    }
+
     /// A host of a seeded web.
     pub(crate) fn of_seeded(seeded: Seeded) -> Self {
         Self { seeded: Some(seeded), ..Self::default() }

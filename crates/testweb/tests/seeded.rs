@@ -1,103 +1,12 @@
 //! The truth about seeded sites, checked by walking them with somebody else's HTML and URL parsers.
 
 mod client;
+mod walker;
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use client::{body, exchange_bytes, get};
-use html5ever::tokenizer::states::RawKind;
-use html5ever::tokenizer::{BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
 use testweb::{Site, Truth, Web};
-use url::Url;
-
-/// Collects what links, and tells the tokenizer which elements hold text rather than tags.
-#[derive(Default)]
-struct Links {
-    base: RefCell<Option<String>>,
-    found: RefCell<Vec<String>>,
-}
-
-impl TokenSink for Links {
-    type Handle = ();
-
-    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
-        let Token::TagToken(tag) = token else { return TokenSinkResult::Continue };
-        if tag.kind != TagKind::StartTag {
-            return TokenSinkResult::Continue;
-        }
-        let value = |tag: &Tag, name: &str| {
-            tag.attrs.iter().find(|attr| &*attr.name.local == name).map(|attr| attr.value.to_string())
-        };
-        match &*tag.name {
-            "a" | "area" => self.found.borrow_mut().extend(value(&tag, "href")),
-            "iframe" => self.found.borrow_mut().extend(value(&tag, "src")),
-            "base" => *self.base.borrow_mut() = value(&tag, "href"),
-            "meta" => {
-                let content = value(&tag, "content").unwrap_or_default();
-                let target =
-                    content.split_once("URL=").map(|(_, target)| target.trim_matches('\'').to_owned());
-                self.found.borrow_mut().extend(target);
-            }
-            _ => {}
-        }
-        match &*tag.name {
-            "script" => TokenSinkResult::RawData(RawKind::ScriptData),
-            "style" | "iframe" => TokenSinkResult::RawData(RawKind::Rawtext),
-            "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
-            _ => TokenSinkResult::Continue,
-        }
-    }
-}
-
-fn links(page: &Url, html: &str) -> Vec<Url> {
-    let tokenizer = Tokenizer::new(Links::default(), Default::default());
-    let input = BufferQueue::default();
-    input.push_back(html.into());
-    let _ = tokenizer.feed(&input);
-    tokenizer.end();
-    let links = tokenizer.sink;
-    let base = links.base.take().map_or_else(|| page.clone(), |base| page.join(&base).unwrap());
-    let found = links.found.take();
-    let mut urls: Vec<Url> = found.iter().filter_map(|link| base.join(link).ok()).collect();
-    urls.iter_mut().for_each(|url| url.set_fragment(None));
-    urls
-}
-
-/// Walks the web level by level; a redirect's target has the depth of the link that led there.
-fn walk(web: &Web, start: &str, max_depth: usize, inside: impl Fn(&Url) -> bool) -> Truth {
-    let fetch = |url: &Url| {
-        let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
-        let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
-        exchange_bytes(web, &get(host, path))
-    };
-    let mut cache: HashMap<Url, Vec<u8>> = HashMap::new();
-    let (mut truth, mut level) = (Truth::new(), vec![Url::parse(start).unwrap()]);
-    for depth in 0..=max_depth {
-        for mut url in std::mem::take(&mut level) {
-            for _ in 0..=10 {
-                if !inside(&url) {
-                    break;
-                }
-                let answer = cache.entry(url.clone()).or_insert_with(|| fetch(&url)).clone();
-                let head = String::from_utf8_lossy(&answer).into_owned();
-                if let Some(to) = head.lines().find_map(|line| line.strip_prefix("Location: ")) {
-                    url = url.join(to).unwrap();
-                    continue;
-                }
-                let page = head.contains("\r\nContent-Type: text/");
-                if head.starts_with("HTTP/1.1 200") && page && !truth.contains_key(url.as_str()) {
-                    truth.insert(url.to_string(), (depth, body(&answer).to_vec()));
-                    if head.contains("\r\nContent-Type: text/html") {
-                        level.extend(links(&url, &String::from_utf8_lossy(body(&answer))));
-                    }
-                }
-                break;
-            }
-        }
-    }
-    truth
-}
+use walker::walk;
 
 fn summary(truth: &Truth) -> Vec<(&String, usize)> {
     truth.iter().map(|(url, (depth, _))| (url, *depth)).collect()
@@ -159,4 +68,20 @@ fn seeded_hosts_link_to_one_another_and_all_can_be_reached() {
     let walked = walk(&web, &start, 100, |url| url.host_str().is_some_and(|host| host.ends_with(".test")));
     assert_eq!(summary(&walked), summary(&truth));
     assert!(walked == truth);
+}
+
+#[test]
+fn a_print_view_is_nearly_its_page_and_not_in_the_truth() {
+    let web = Web::builder().site(Site::seeded(4, 60).with_print_views()).start();
+    let origin = web.url("");
+    let truth = web.truth_from(&web.url("/"), 60);
+    let walked = walk(&web, &web.url("/"), 60, |url| url.as_str().starts_with(&origin));
+    assert_eq!(truth.len(), 60);
+    let (views, pages): (Truth, Truth) = walked.into_iter().partition(|(url, _)| url.ends_with("print=yes"));
+    assert_eq!(summary(&pages), summary(&truth));
+    assert!(views.len() > 30);
+    for (url, (_, body)) in &views {
+        let page = &truth[url.strip_suffix("print=yes").unwrap().trim_end_matches(['?', '&'])].1;
+        assert!(body.starts_with(page) && body != page && body.len() < page.len() + 30);
+    }
 }

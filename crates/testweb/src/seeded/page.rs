@@ -71,6 +71,9 @@ impl Seeded {
                 _ => Target::Elsewhere(random.one_of(&ELSEWHERE)),
             });
         }
+        if self.print_views {
+            links.push(Target::Here(Place::PrintView(n)));
+        }
         if self.hosts > 1 {
             self.link_hosts(n, &mut links, &mut random);
         }

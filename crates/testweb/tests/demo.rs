@@ -1,0 +1,31 @@
+//! The demonstration shows what it is meant to show.
+
+mod client;
+mod walker;
+
+use testweb::{Web, demo_site};
+use walker::walk;
+
+#[test]
+fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
+    let web = Web::builder().site(demo_site()).start();
+    let origin = web.url("");
+    let found = walk(&web, &web.url("/"), 9, |url| url.as_str().starts_with(&origin));
+    assert_eq!(found.len(), 22);
+    assert_eq!(found.keys().filter(|url| url.contains("/private/")).count(), 1);
+    assert_eq!(found.keys().filter(|url| url.ends_with(".txt")).count(), 2);
+    let log = web.log();
+    let paths_with = |status| log.only(|hit| hit.status == Some(status)).paths().join(" ");
+    assert_eq!(paths_with(301), "/boat");
+    assert_eq!(paths_with(404), "/harbour-map.html");
+    assert!(
+        found.values().any(|(_, body)| String::from_utf8_lossy(body).contains("https://elsewhere.invalid/"))
+    );
+}
+
+#[test]
+fn the_demo_is_deep_enough_to_watch() {
+    let web = Web::builder().site(demo_site()).start();
+    let found = walk(&web, &web.url("/"), 9, |url| url.host_str() == Some("127.0.0.1"));
+    assert_eq!(found.values().map(|(depth, _)| *depth).max(), Some(3));
+}
