@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crawler::classic::Classic;
 use crawler::config::{self, Config, Resolve};
@@ -168,6 +168,14 @@ impl Invocation {
 
 /// Clap's own message, without its decorations.
 fn in_words(error: &clap::Error) -> String {
+    // A fourth argument is taken for a sub-command by clap, and is none.
+    if let (ErrorKind::ArgumentConflict, Some(ContextValue::String(extra))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    {
+        return format!(
+            "unexpected argument '{extra}'; give seedURL, pageDirectory and maxDepth, and options"
+        );
+    }
     let text = error.render().to_string();
     let message = text.split("\n\nUsage:").next().unwrap_or(&text);
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
