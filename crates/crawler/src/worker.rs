@@ -70,7 +70,9 @@ impl Worker {
         };
         let asked_too_much =
             matches!(failure, Outcome::Status { retry_after: Some(time), .. } if time > MAX_RETRY_AFTER);
-        if asked_too_much || !self.ask.pause(RETRY_PAUSE).await {
+        // A connection that the server had closed meanwhile says nothing about the server: no need to wait for it.
+        let stale = failure == Outcome::StaleConnection;
+        if asked_too_much || !(stale || self.ask.pause(RETRY_PAUSE).await) {
             return Err(failure);
         }
         match self.try_download(url).await {

@@ -25,16 +25,8 @@ impl Ask {
         Ask { pace, downloader, stop }
     }
 
-    /// Asks once, in the host's turn. A request that met a connection the server had closed meanwhile says
-    /// nothing about the URL and is made again, in a turn of its own.
+    /// Asks once, in the host's turn.
     pub async fn once(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
-        match self.in_turn(url, want).await {
-            Err(Outcome::StaleConnection) => self.in_turn(url, want).await,
-            answer => answer,
-        }
-    }
-
-    async fn in_turn(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
         let turn = tokio::select! {
             biased;
