@@ -73,10 +73,10 @@ struct TypedClassic {
     allow_private: bool,
 
     /// The least time between requests: 0, 250ms, 2s
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "Politeness")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, allow_negative_numbers = true, help_heading = "Politeness")]
     delay: Duration,
     /// Requests in flight at once; with more than one the delay separates their starts
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::at_least_one, help_heading = "Politeness")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::at_least_one, allow_negative_numbers = true, help_heading = "Politeness")]
     concurrency: usize,
     /// Do not ask for robots.txt
     #[arg(long, help_heading = "Politeness")]
@@ -89,13 +89,13 @@ struct TypedClassic {
     contact: Option<String>,
 
     /// The longest time to find, reach and secure a server
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::timeout, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::timeout, allow_negative_numbers = true, help_heading = "Limits")]
     connect_timeout: Duration,
     /// The longest time for a whole request
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::timeout, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::timeout, allow_negative_numbers = true, help_heading = "Limits")]
     timeout: Duration,
     /// The largest page kept, decoded; larger ones are dropped
-    #[arg(long, value_name = "SIZE", default_value = "500KB", value_parser = values::size, help_heading = "Limits")]
+    #[arg(long, value_name = "SIZE", default_value = "500KB", value_parser = values::size, allow_negative_numbers = true, help_heading = "Limits")]
     max_page_bytes: usize,
 
     /// Use this address for a host (or *.name) instead of asking DNS; repeatable
