@@ -1,0 +1,371 @@
+//! Runs the binary and reads what it leaves behind. Checks of every crawl what must hold for all of them: no panic, no
+//! control character on the terminal, whole files numbered without holes, a summary that adds up.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::ExitStatusExt;
+use tempfile::TempDir;
+use testweb::{Site, Web};
+
+/// No crawl here takes nearly as long; one that does hangs.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How often a running crawl is looked at.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// A crawl to be. Unless told otherwise it goes as deep as it can, without a delay, into a directory of its own.
+pub struct Crawl {
+    seed: String,
+    directory: PathBuf,
+    own_directory: Option<TempDir>,
+    depth: String,
+    delay: Option<String>,
+    options: Vec<String>,
+    environment: Vec<(String, String)>,
+    shell: Option<String>,
+}
+
+impl Crawl {
+    pub fn of(seed: impl Into<String>) -> Crawl {
+        let own = TempDir::new().expect("a temporary directory");
+        Crawl {
+            seed: seed.into(),
+            directory: own.path().to_owned(),
+            own_directory: Some(own),
+            depth: "99".into(),
+            delay: Some("0".into()),
+            options: Vec::new(),
+            environment: Vec::new(),
+            shell: None,
+        }
+    }
+
+    pub fn depth(mut self, depth: impl ToString) -> Crawl {
+        self.depth = depth.to_string();
+        self
+    }
+
+    /// Into this directory instead of one of its own.
+    pub fn into_directory(mut self, directory: &Path) -> Crawl {
+        self.directory = directory.to_owned();
+        self
+    }
+
+    pub fn delay(mut self, delay: &str) -> Crawl {
+        self.delay = Some(delay.into());
+        self
+    }
+
+    /// Leaves `--delay` out.
+    pub fn default_delay(mut self) -> Crawl {
+        self.delay = None;
+        self
+    }
+
+    /// Further arguments, written as in a shell, without quoting.
+    pub fn with(mut self, options: &str) -> Crawl {
+        self.options.extend(options.split_whitespace().map(str::to_owned));
+        self
+    }
+
+    /// One further argument, which may hold anything.
+    pub fn with_one(mut self, option: impl Into<String>) -> Crawl {
+        self.options.push(option.into());
+        self
+    }
+
+    pub fn environment(mut self, name: &str, value: &str) -> Crawl {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs in a shell: `script` uses `"$@"` for the crawler and its arguments.
+    pub fn in_shell(mut self, script: &str) -> Crawl {
+        self.shell = Some(script.into());
+        self
+    }
+
+    pub fn command(&self) -> Command {
+        let mut arguments = vec![self.seed.clone(), self.directory.display().to_string(), self.depth.clone()];
+        arguments.extend(self.delay.iter().flat_map(|delay| ["--delay".into(), delay.clone()]));
+        arguments.extend(self.options.iter().cloned());
+        let mut command = match &self.shell {
+            None => binary(),
+            Some(script) => {
+                let mut shell = Command::new("sh");
+                shell
+                    .args(["-c", script, "sh", env!("CARGO_BIN_EXE_crawler")])
+                    .env_remove("CRAWLER_INTERNAL");
+                shell
+            }
+        };
+        command.args(arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    pub fn run(self) -> Ended {
+        self.start().wait()
+    }
+
+    pub fn start(self) -> Running {
+        let command = self.command();
+        Running::start(command, self.directory, self.own_directory)
+    }
+}
+
+/// The binary, in an environment without a say in what it does.
+pub fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crawler"));
+    command.env_remove("CRAWLER_INTERNAL");
+    command
+}
+
+/// Runs the binary with these arguments only.
+pub fn run(arguments: &[&str]) -> Ended {
+    let mut command = binary();
+    command.args(arguments);
+    Running::start(command, PathBuf::from("/nowhere"), None).wait()
+}
+
+/// A crawl under way.
+pub struct Running {
+    child: Child,
+    stdout: JoinHandle<String>,
+    stderr: JoinHandle<String>,
+    directory: PathBuf,
+    own_directory: Option<TempDir>,
+    peak_rss: u64,
+}
+
+impl Running {
+    pub fn start(mut command: Command, directory: PathBuf, own_directory: Option<TempDir>) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the binary runs");
+        let stdout = collect(child.stdout.take().expect("it is piped"));
+        let stderr = collect(child.stderr.take().expect("it is piped"));
+        Running { child, stdout, stderr, directory, own_directory, peak_rss: 0 }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).expect("a child has a number");
+        kill_process(pid, signal).expect("the child is there until it is waited for");
+    }
+
+    /// Waits for something to be true while the crawl runs.
+    pub fn until(&mut self, what: &str, mut is_true: impl FnMut(&Path) -> bool) {
+        let begun = Instant::now();
+        while !is_true(&self.directory) {
+            assert!(begun.elapsed() < LONGEST, "{what} was waited for too long");
+            assert!(!self.has_ended(), "the crawl ended before {what}");
+            thread::sleep(GLANCE);
+        }
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
+    pub fn wait(mut self) -> Ended {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                break status;
+            }
+            self.peak_rss = self.peak_rss.max(peak_rss(self.child.id()));
+            if begun.elapsed() > LONGEST {
+                let _ = self.child.kill();
+                panic!("the crawl hangs; standard error: {}", self.stderr.join().expect("it is read"));
+            }
+            thread::sleep(GLANCE);
+        };
+        let ended = Ended {
+            status,
+            stdout: self.stdout.join().expect("it is read"),
+            stderr: self.stderr.join().expect("it is read"),
+            directory: self.directory,
+            peak_rss: self.peak_rss,
+            _own_directory: self.own_directory,
+        };
+        ended.check();
+        ended
+    }
+}
+
+/// What the binary prints on one stream. What is not UTF-8 would be an escape sequence to some terminals.
+fn collect(stream: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut stream = BufReader::new(stream);
+        while stream.read_until(b'\n', &mut bytes).expect("a pipe can be read") > 0 {}
+        String::from_utf8(bytes).expect("the output is UTF-8")
+    })
+}
+
+/// The most memory a process has had resident, in bytes; 0 when it has ended.
+fn peak_rss(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// A crawl that is over.
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+    pub directory: PathBuf,
+    pub peak_rss: u64,
+    _own_directory: Option<TempDir>,
+}
+
+/// A page as its file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    pub url: String,
+    pub depth: usize,
+    pub body: Vec<u8>,
+}
+
+/// The summary as numbers.
+#[derive(Debug, Default)]
+pub struct Summary {
+    pub admitted: u64,
+    /// What became of the admitted, by kind.
+    pub outcomes: BTreeMap<String, u64>,
+    pub links: u64,
+    /// What became of the links, by kind.
+    pub fates: BTreeMap<String, u64>,
+}
+
+impl Ended {
+    /// What must hold for every crawl.
+    fn check(&self) {
+        for text in [&self.stdout, &self.stderr] {
+            assert!(!text.contains("panicked"), "{text}");
+            let raw = text.chars().find(|c| c.is_control() && *c != '\n');
+            assert_eq!(raw, None, "a control character reached the terminal: {text:?}");
+        }
+        // A crawl that was refused left the directory as it was.
+        if self.directory.is_dir() && self.code() != 2 {
+            let depths: Vec<usize> = self.pages().iter().map(|page| page.depth).collect();
+            assert!(depths.is_sorted(), "pages of a smaller depth come first: {depths:?}");
+        }
+        if self.stdout.contains("URLs admitted") {
+            let summary = self.summary();
+            assert_eq!(summary.admitted, summary.outcomes.values().sum::<u64>(), "{}", self.stdout);
+            assert_eq!(summary.links, summary.fates.values().sum::<u64>(), "{}", self.stdout);
+        }
+    }
+
+    /// The exit status; one more than 128 and the number for a signal, as shells have it.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+
+    /// Panics unless the exit status is this one.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Ended {
+        assert_eq!(self.code(), code, "\nstdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The pages in the order of their numbers, which are without holes.
+    pub fn pages(&self) -> Vec<Saved> {
+        let mut numbers: Vec<u64> =
+            names(&self.directory).iter().filter_map(|name| name.parse().ok()).collect();
+        numbers.sort_unstable();
+        assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "{numbers:?}");
+        numbers.iter().map(|number| read_page(&self.directory.join(number.to_string()))).collect()
+    }
+
+    /// Path (and query) and depth of each page, in the order of their numbers.
+    pub fn paths(&self) -> Vec<(String, usize)> {
+        self.pages().iter().map(|page| (path_of(&page.url), page.depth)).collect()
+    }
+
+    /// The paths alone, sorted.
+    pub fn sorted_paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.paths().into_iter().map(|(path, _)| path).collect();
+        paths.sort();
+        paths
+    }
+
+    pub fn body_of(&self, path: &str) -> Vec<u8> {
+        let found = self.pages().into_iter().find(|page| path_of(&page.url) == path);
+        found.unwrap_or_else(|| panic!("{path} was not saved; {}", self.stderr)).body
+    }
+
+    /// What became of the URLs, as the summary counts them.
+    pub fn outcomes(&self) -> BTreeMap<String, u64> {
+        self.summary().outcomes
+    }
+
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        let mut in_links = false;
+        // Before the summary there may be events, some of which end in a number too.
+        let begin = self.stdout.find("URLs admitted").expect("a summary");
+        for line in self.stdout[begin..].lines() {
+            let Some((name, count)) = line.rsplit_once(' ') else { continue };
+            let Ok(count) = count.parse() else { continue };
+            match name.trim() {
+                "URLs admitted" => summary.admitted = count,
+                "links found" => (summary.links, in_links) = (count, true),
+                kind if in_links => drop(summary.fates.insert(kind.into(), count)),
+                kind => drop(summary.outcomes.insert(kind.into(), count)),
+            }
+        }
+        summary
+    }
+
+    /// The line of standard error about this path.
+    #[track_caller]
+    pub fn complaint(&self, path: &str) -> &str {
+        let mut lines = self.stderr.lines();
+        let found = lines.find(|line| line.split(": ").next().is_some_and(|url| url.ends_with(path)));
+        found.unwrap_or_else(|| panic!("nothing is said about {path}: {}", self.stderr))
+    }
+}
+
+/// The names of a directory's files.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("the directory is there");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name().into_string();
+    entries.map(|entry| name(entry).expect("names are UTF-8")).collect()
+}
+
+/// Takes a page file apart: a line of URL, a line of depth, then the body.
+pub fn read_page(path: &Path) -> Saved {
+    let bytes = fs::read(path).expect("the page file is there");
+    let mut parts = bytes.splitn(3, |byte| *byte == b'\n');
+    let mut line = || String::from_utf8(parts.next().expect("three parts").to_vec()).expect("UTF-8");
+    let (url, depth) = (line(), line().parse().expect("a depth"));
+    Saved { url, depth, body: parts.next().expect("three parts").to_vec() }
+}
+
+/// What follows the authority of a URL.
+pub fn path_of(url: &str) -> String {
+    let rest = url.split_once("://").expect("an absolute URL").1;
+    rest[rest.find('/').expect("a path")..].to_owned()
+}
+
+pub fn serve(site: Site) -> Web {
+    Web::builder().site(site).start()
+}
+
+/// A page that links to these.
+pub fn linking_to(targets: &[&str]) -> String {
+    targets.iter().map(|target| format!("<a href=\"{target}\">{target}</a>\n")).collect()
+}
+
+/// A map of these counts, to compare a summary with.
+pub fn counts(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    expected.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
+}

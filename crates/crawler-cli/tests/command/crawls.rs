@@ -1,0 +1,234 @@
+//! What a crawl finds: every page within reach, once, at its smallest depth, byte for byte.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use testweb::{Answer, Hostile, Site, Web};
+
+use crate::common::{Crawl, Ended, counts, linking_to, serve};
+
+/// Crawls a seeded site and compares everything with the truth about it.
+fn crawl_and_compare(web: &Web, path: &str, depth: usize, concurrency: usize) {
+    let about = format!("from {path}, depth {depth}, concurrency {concurrency}");
+    let before = web.hits();
+    let crawl = Crawl::of(web.url(path)).depth(depth).with(&format!("--concurrency {concurrency} -q"));
+    let ended = crawl.run().expect(0);
+
+    let found: BTreeMap<String, (usize, Vec<u8>)> =
+        ended.pages().into_iter().map(|page| (page.url, (page.depth, page.body))).collect();
+    let truth = web.truth_from(&web.url(path), depth);
+    let depths = |pages: &BTreeMap<String, (usize, Vec<u8>)>| -> Vec<(String, usize)> {
+        pages.iter().map(|(url, (depth, _))| (url.clone(), *depth)).collect()
+    };
+    assert_eq!(depths(&found), depths(&truth), "{about}");
+    assert!(found == truth, "bodies differ {about}");
+    assert_eq!(ended.pages().len(), truth.len(), "each page has one file {about}");
+
+    let log = web.log();
+    let mut asked: Vec<&str> = log[before..].iter().map(|hit| hit.path.as_str()).collect();
+    assert!(!asked.iter().any(|path| path.contains("/hidden/")), "{about}");
+    let requests = asked.len();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked.len(), requests, "each URL is asked for once {about}");
+}
+
+#[test]
+fn every_page_within_reach_is_saved_once_at_its_smallest_depth() {
+    for seed in 0..4 {
+        let web = serve(Site::seeded(seed, 150));
+        for depth in 0..=5 {
+            crawl_and_compare(&web, "/", depth, [1, 4, 16][depth % 3]);
+        }
+    }
+}
+
+#[test]
+fn concurrency_changes_neither_pages_nor_depths() {
+    let web = serve(Site::seeded(21, 300));
+    for concurrency in [1, 4, 16] {
+        crawl_and_compare(&web, "/", 300, concurrency);
+    }
+}
+
+#[test]
+fn a_crawl_may_start_anywhere() {
+    let web = serve(Site::seeded(5, 200));
+    let inner: Vec<String> = web.truth("/", 3).into_keys().collect();
+    for path in inner.iter().step_by(inner.len() / 5) {
+        crawl_and_compare(&web, path, 4, 4);
+    }
+}
+
+#[test]
+fn depth_is_the_fewest_hops_also_when_the_short_way_is_slow() {
+    let slow = Duration::from_millis(300);
+    let site = Site::new()
+        .page("/", linking_to(&["/slow", "/a"]))
+        .answer("/slow", Answer::page(linking_to(&["/goal"])).after(slow))
+        .page("/a", linking_to(&["/b"]))
+        .page("/b", linking_to(&["/goal"]))
+        .page("/goal", linking_to(&["/", "/beyond"]))
+        .page("/beyond", "");
+    let ended = Crawl::of(serve(site).url("/")).depth(3).with("--concurrency 16").run();
+    let mut paths = ended.paths();
+    paths.sort();
+    let expected = [("/", 0), ("/a", 1), ("/b", 2), ("/beyond", 3), ("/goal", 2), ("/slow", 1)];
+    assert_eq!(paths, expected.map(|(path, depth)| (path.to_owned(), depth)));
+}
+
+#[test]
+fn depth_zero_is_the_seed_alone() {
+    let web = serve(Site::new().page("/", linking_to(&["/a", "/b"])).page("/a", "a").page("/b", "b"));
+    let ended = Crawl::of(web.url("/")).depth(0).run().expect(0);
+    assert_eq!(ended.paths(), [("/".to_owned(), 0)]);
+    assert_eq!(web.log().paths(), ["/robots.txt", "/"]);
+}
+
+#[test]
+fn with_one_request_at_a_time_pages_are_numbered_in_the_order_they_were_found() {
+    let site = Site::new()
+        .page("/", linking_to(&["/c", "/a", "/b"]))
+        .page("/a", linking_to(&["/d"]))
+        .page("/b", "")
+        .page("/c", linking_to(&["/e", "/a"]))
+        .page("/d", "")
+        .page("/e", "");
+    let ended = Crawl::of(serve(site).url("/")).run().expect(0);
+    let order: Vec<String> = ended.paths().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(order, ["/", "/c", "/a", "/b", "/e", "/d"]);
+}
+
+/// The paths that a crawl of this front page saves, all other paths being pages without links.
+fn saved_from(html: &str) -> (Vec<String>, Ended) {
+    let site =
+        Site::new().page("/", html.to_owned()).status("/robots.txt", 404).otherwise(|_| Answer::page("x"));
+    let ended = Crawl::of(serve(site).url("/")).depth(1).run().expect(0);
+    (ended.sorted_paths(), ended)
+}
+
+#[test]
+fn a_fragment_makes_no_other_page_and_an_index_does() {
+    let (saved, ended) = saved_from(&linking_to(&[
+        "#top",
+        "/#x",
+        "/letters/",
+        "/letters/#a",
+        "/letters/index.html",
+        "/letters/index.html#b",
+        "/letters",
+    ]));
+    assert_eq!(saved, ["/", "/letters", "/letters/", "/letters/index.html"]);
+    assert_eq!(ended.summary().fates, counts(&[("new", 3), ("known already", 4)]));
+}
+
+#[test]
+fn urls_are_normalised_as_browsers_do() {
+    let (saved, ended) = saved_from(&linking_to(&[
+        "/a/../b",
+        "/./b",
+        "b",
+        "  /b\n",
+        "\\b",
+        "/%62",
+        "/B",
+        "/b?",
+        "/b?x=1&amp;y",
+        "/b?x=1&y",
+        "/sp ace",
+        "/sp%20ace",
+        "/é",
+        "/%C3%A9",
+    ]));
+    assert_eq!(saved, ["/", "/%62", "/%C3%A9", "/B", "/b", "/b?", "/b?x=1&y", "/sp%20ace"]);
+    assert_eq!(ended.outcomes(), counts(&[("saved", 8)]));
+}
+
+#[test]
+fn links_are_those_a_reader_could_follow() {
+    let (saved, _) = saved_from(
+        "<!doctype html><title><a href=/no-title></title><base href=/base/>
+        <meta http-equiv=refresh content='5; url=/refresh'>
+        <a href=anchor>1</a> <A HREF='/upper'>2</A> <a title='>' href = /unquoted>3</a>
+        <map><area href=/area></map> <iframe src=/iframe></iframe> <frameset><frame src=/frame></frameset>
+        <noscript><a href=/noscript></a></noscript> <a href='&#47;entity&amp;x'>4</a>
+        <!-- <a href=/no-comment> --> <script>'<a href=/no-script>'</script> <style><a href=/no-style></style>
+        <textarea><a href=/no-textarea></textarea> <img src=/no-image> <link href=/no-link>
+        <a data-href=/no-data> <a href=/once href=/no-twice> <base href=/no-base/> <a href='mailto:a@b.c'>",
+    );
+    let expected = [
+        "/",
+        "/area",
+        "/base/anchor",
+        "/entity&x",
+        "/frame",
+        "/iframe",
+        "/noscript",
+        "/once",
+        "/refresh",
+        "/unquoted",
+        "/upper",
+    ];
+    assert_eq!(saved, expected);
+}
+
+#[test]
+fn a_charset_is_needed_to_read_a_query_and_comes_from_header_or_page() {
+    let latin = b"<meta charset=latin1><a href='/q?\xE9'>x</a>".to_vec();
+    let wide: Vec<u8> = "\u{FEFF}<a href='/wide'>x</a>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let site = Site::new()
+        .page("/", linking_to(&["/latin", "/wide.html"]))
+        .answer("/latin", Answer::page(latin.clone()).content_type("text/html"))
+        .answer("/wide.html", Answer::page(wide.clone()).content_type("text/html"))
+        .page("/q?%E9", "x")
+        .page("/wide", "x");
+    let ended = Crawl::of(serve(site).url("/")).run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/latin", "/q?%E9", "/wide", "/wide.html"]);
+    assert_eq!(
+        (ended.body_of("/latin"), ended.body_of("/wide.html")),
+        (latin, wide),
+        "no charset conversion"
+    );
+}
+
+#[test]
+fn text_is_kept_and_has_no_links() {
+    let site = Site::new()
+        .page("/", linking_to(&["/plain", "/markdown"]))
+        .text("/plain", linking_to(&["/from-plain"]))
+        .answer("/markdown", Answer::text(linking_to(&["/from-markdown"])).content_type("text/markdown"));
+    let web = serve(site);
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/markdown", "/plain"]);
+    assert_eq!(web.log().len(), 4, "{:?}", web.log().paths());
+}
+
+#[test]
+fn what_is_neither_html_nor_text_is_not_downloaded() {
+    let labelled =
+        ["image/png", "application/pdf", "application/octet-stream", "video/mp4", "application/json"];
+    let endless = |site: Site, (n, kind): (usize, &&str)| {
+        site.answer(&format!("/{n}"), Answer::page(vec![b'x'; 30_000_000]).content_type(kind))
+    };
+    let site = Site::new().page("/", linking_to(&["/0", "/1", "/2", "/3", "/4", "/good"])).page("/good", "x");
+    let web = serve(labelled.iter().enumerate().fold(site, endless));
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.outcomes(), counts(&[("saved", 2), ("neither HTML nor text", 5)]));
+    assert!(ended.complaint("/0").ends_with("neither HTML nor text: image/png"), "{}", ended.stderr);
+    assert!(ended.peak_rss < 60 << 20, "nothing of 30 MB was read: {}", ended.peak_rss);
+}
+
+#[test]
+fn what_has_no_content_type_or_a_wrong_one_is_judged_by_its_first_bytes() {
+    let site = Site::new()
+        .page("/", linking_to(&["/html/", "/text", "/binary", "/mislabelled", "/download"]))
+        .answer("/html/", Answer::hostile(Hostile::NoContentTypeHtml))
+        .page("/html/next", "x")
+        .answer("/text", Answer::text("just <a href=/no> words").without_content_type())
+        .answer("/binary", Answer::hostile(Hostile::NoContentTypeBinary))
+        .answer("/mislabelled", Answer::hostile(Hostile::BinaryAsHtml))
+        .answer("/download", Answer::hostile(Hostile::HtmlAsBinary));
+    let ended = Crawl::of(serve(site).url("/")).run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/html/", "/html/next", "/text"]);
+    assert_eq!(ended.outcomes(), counts(&[("saved", 4), ("neither HTML nor text", 3)]));
+}

@@ -1,0 +1,18 @@
+//! Whole crawls with the real binary, against a web on loopback: one file for each subject. What a crawl must never
+//! do, whatever the subject, is checked in `common` for every one of them.
+
+#![allow(missing_docs)]
+
+mod arguments;
+mod common;
+mod crawls;
+// mod ends;
+mod errors;
+// mod files;
+// mod hostile;
+// mod https;
+// mod output;
+// mod politeness;
+mod redirects;
+mod robots;
+// mod safety;

@@ -1,0 +1,136 @@
+//! Redirects: where they lead, how many are followed, and what depth their targets have.
+
+use testweb::{Answer, Site};
+
+use crate::common::{Crawl, Ended, counts, linking_to, serve};
+
+fn crawl(site: Site, depth: usize) -> Ended {
+    Crawl::of(serve(site).url("/")).depth(depth).run()
+}
+
+fn paths(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
+    expected.iter().map(|(path, depth)| ((*path).to_owned(), *depth)).collect()
+}
+
+#[test]
+fn a_page_is_saved_under_the_url_it_was_found_at_with_the_depth_of_the_link() {
+    for status in [301, 302, 303, 307, 308] {
+        let site = Site::new()
+            .page("/", linking_to(&["/old"]))
+            .redirect_with(status, "/old", "new/#part")
+            .page("/new/", linking_to(&["next"]))
+            .page("/new/next", "x");
+        let ended = crawl(site, 2).expect(0);
+        assert_eq!(ended.paths(), paths(&[("/", 0), ("/new/", 1), ("/new/next", 2)]), "{status}");
+        assert_eq!(ended.outcomes(), counts(&[("saved", 3), ("redirected", 1)]));
+    }
+}
+
+#[test]
+fn ten_redirects_in_a_row_are_followed_and_eleven_are_not() {
+    let site = Site::new()
+        .page("/", linking_to(&["/ten", "/eleven"]))
+        .redirect_chain("/ten", 10)
+        .redirect_chain("/eleven", 11);
+    let ended = crawl(site, 1).expect(0);
+    assert_eq!(ended.paths(), paths(&[("/", 0), ("/ten/10", 1)]));
+    assert_eq!(ended.outcomes(), counts(&[("saved", 2), ("redirected", 20), ("too many redirects", 1)]));
+}
+
+#[test]
+fn a_loop_of_redirects_ends() {
+    let site = Site::new()
+        .page("/", linking_to(&["/self", "/there"]))
+        .redirect("/self", "/self#again")
+        .redirect("/there", "/back")
+        .redirect("/back", "/there");
+    let web = serve(site);
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.paths(), paths(&[("/", 0)]));
+    assert_eq!(web.log().len(), 5, "{:?}", web.log().paths());
+}
+
+#[test]
+fn a_page_that_several_redirects_lead_to_is_fetched_once() {
+    let site = Site::new()
+        .page("/", linking_to(&["/goal", "/a", "/b"]))
+        .redirect("/a", "/goal")
+        .redirect("/b", "/a")
+        .page("/goal", linking_to(&["/a"]));
+    let web = serve(site);
+    let ended = Crawl::of(web.url("/")).with("--concurrency 4").run().expect(0);
+    assert_eq!(ended.paths(), paths(&[("/", 0), ("/goal", 1)]));
+    assert_eq!(web.log().of_path("/goal").len(), 1);
+    assert_eq!(ended.outcomes(), counts(&[("saved", 2), ("redirected", 2)]));
+}
+
+#[test]
+fn a_redirect_may_lead_to_a_page_before_its_links_do() {
+    // The links of /first put /goal at depth 2; the redirect of /second, fetched after it, at depth 1.
+    let site = Site::new()
+        .page("/", linking_to(&["/first", "/second"]))
+        .page("/first", linking_to(&["/goal"]))
+        .redirect("/second", "/goal")
+        .page("/goal", linking_to(&["/child"]))
+        .page("/child", "x");
+    let expected = paths(&[("/", 0), ("/first", 1), ("/goal", 1), ("/child", 2)]);
+    let ended = crawl(site, 2).expect(0);
+    assert_eq!(ended.paths(), expected);
+    assert_eq!(ended.outcomes(), counts(&[("saved", 4), ("redirected", 1)]));
+}
+
+#[test]
+fn the_seed_may_redirect_within_the_site() {
+    let site = Site::new().redirect("/", "/home").page("/home", linking_to(&["/", "/a"])).page("/a", "x");
+    let ended = crawl(site, 1).expect(0);
+    assert_eq!(ended.paths(), paths(&[("/home", 0), ("/a", 1)]));
+}
+
+#[test]
+fn a_redirect_out_of_the_site_is_counted_and_not_followed() {
+    let elsewhere = serve(Site::new().page("/", "x"));
+    let site = Site::new()
+        .page("/", linking_to(&["/out", "/scheme", "/script", "/nowhere"]))
+        .redirect("/out", &elsewhere.url("/"))
+        .redirect("/scheme", "ftp://127.0.0.1/")
+        .redirect("/script", "javascript:alert(1)")
+        .answer("/nowhere", Answer::status(302));
+    let ended = crawl(site, 1).expect(0);
+    assert!(elsewhere.log().is_empty());
+    let expected = counts(&[("saved", 1), ("redirected out of bounds", 3), ("malformed response", 1)]);
+    assert_eq!(ended.outcomes(), expected);
+    assert!(
+        ended.complaint("/out").ends_with(&format!("{} is external", elsewhere.url("/"))),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.complaint("/nowhere").ends_with("a redirect without a Location"));
+}
+
+#[test]
+fn a_seed_that_redirects_out_of_the_site_says_what_to_do() {
+    let elsewhere = serve(Site::new().page("/", "x"));
+    let ended = crawl(Site::new().redirect("/", &elsewhere.url("/")), 1).expect(1);
+    assert!(elsewhere.log().is_empty());
+    assert!(ended.pages().is_empty());
+    assert!(ended.stderr.contains("start there, or designate a prefix"), "{}", ended.stderr);
+}
+
+#[test]
+fn each_hop_of_a_redirect_is_checked_against_robots_and_the_prefix() {
+    let site = Site::new()
+        .robots("User-agent: *\nDisallow: /docs/private/\n")
+        .page("/docs/", linking_to(&["a", "b", "c"]))
+        .redirect("/docs/a", "/docs/private/x")
+        .redirect("/docs/b", "/documents/x")
+        .redirect("/docs/c", "/docs/d")
+        .page("/docs/d", "x")
+        .page("/docs/private/x", "x")
+        .page("/documents/x", "x");
+    let web = serve(site);
+    let ended =
+        Crawl::of(web.url("/docs/")).with_one("--internal").with_one(web.url("/docs")).run().expect(0);
+    assert_eq!(ended.paths(), paths(&[("/docs/", 0), ("/docs/d", 1)]));
+    let asked = web.log();
+    assert_eq!(asked.paths(), ["/robots.txt", "/docs/", "/docs/a", "/docs/b", "/docs/c", "/docs/d"]);
+}

@@ -1,0 +1,155 @@
+//! robots.txt: asked for first, obeyed, and what happens when it cannot be had.
+
+use testweb::{Answer, Site};
+
+use crate::common::{Crawl, Ended, counts, linking_to, serve};
+
+/// A front page that links to /a, /b and /c, with a robots.txt.
+fn site() -> Site {
+    Site::new().page("/", linking_to(&["/a", "/b", "/c"])).page("/a", "x").page("/b", "x").page("/c", "x")
+}
+
+fn saved_under(robots: &str) -> Vec<String> {
+    Crawl::of(serve(site().robots(robots.to_owned())).url("/")).run().expect(0).sorted_paths()
+}
+
+#[test]
+fn what_robots_txt_disallows_is_not_asked_for() {
+    let web = serve(site().robots("User-agent: *\nDisallow: /a\n"));
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
+    assert_eq!(web.log().paths(), ["/robots.txt", "/", "/b", "/c"]);
+    assert_eq!(ended.outcomes(), counts(&[("saved", 3), ("disallowed by robots.txt", 1)]));
+    assert!(ended.complaint("/a").ends_with("disallowed by robots.txt"));
+}
+
+#[test]
+fn the_longest_rule_wins_and_allow_wins_a_tie() {
+    assert_eq!(saved_under("User-agent: *\nDisallow: /\nAllow: /$\nAllow: /b"), ["/", "/b"]);
+    assert_eq!(saved_under("User-agent: *\nDisallow: /b\nAllow: /b"), ["/", "/a", "/b", "/c"]);
+    assert_eq!(saved_under("\u{FEFF}User-agent: *\rDisallow: /*c$\r"), ["/", "/a", "/b"]);
+}
+
+#[test]
+fn the_group_for_crawler_goes_before_the_one_for_all() {
+    let robots = "User-agent: *\nDisallow: /\n\nUser-agent: Crawler\nDisallow: /a\n\nUser-agent: CRAWLER\nDisallow: /b";
+    assert_eq!(saved_under(robots), ["/", "/c"]);
+    assert_eq!(saved_under("User-agent: other\nDisallow: /"), ["/", "/a", "/b", "/c"]);
+}
+
+#[test]
+fn the_group_is_chosen_by_our_name_whatever_the_user_agent_header_says() {
+    let web = serve(site().robots("User-agent: other\nDisallow: /\n\nUser-agent: crawler\nDisallow: /a\n"));
+    let ended = Crawl::of(web.url("/")).with("--user-agent other/1.0").run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
+}
+
+#[test]
+fn a_disallowed_seed_yields_no_page() {
+    let web = serve(site().robots("User-agent: *\nDisallow: /\n"));
+    let ended = Crawl::of(web.url("/")).run().expect(1);
+    assert_eq!(web.log().paths(), ["/robots.txt"]);
+    assert!(ended.stderr.contains("--ignore-robots"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_robots_txt_that_is_missing_or_forbidden_allows_everything() {
+    for status in [400, 401, 403, 404, 410, 418] {
+        let web = serve(site().status("/robots.txt", status));
+        Crawl::of(web.url("/")).run().expect(0);
+        assert_eq!(web.log().of_path("/robots.txt").len(), 1, "{status}");
+        assert_eq!(web.log().len(), 5, "{status}");
+    }
+}
+
+#[test]
+fn a_server_in_trouble_is_asked_three_times_and_then_left_alone() {
+    for status in [500, 503, 429] {
+        let web = serve(site().status("/robots.txt", status));
+        let ended = Crawl::of(web.url("/")).run().expect(1);
+        assert_eq!(web.log().paths(), ["/robots.txt"; 3], "{status}");
+        assert_eq!(ended.outcomes(), counts(&[("saved", 0), ("robots.txt unavailable", 1)]));
+        let said = format!("robots.txt unavailable: HTTP status {status}");
+        assert!(ended.stderr.contains(&said), "{}", ended.stderr);
+        assert!(ended.stderr.contains("--ignore-robots"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_server_that_recovers_in_time_is_crawled() {
+    let in_turn = Answer::in_turn(vec![
+        Answer::status(500),
+        Answer::hostile(testweb::Hostile::ResetAtOnce),
+        Answer::text("User-agent: *\nDisallow: /a"),
+    ]);
+    let web = serve(site().answer("/robots.txt", in_turn));
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
+    assert_eq!(web.log().of_path("/robots.txt").len(), 3);
+}
+
+#[test]
+fn up_to_five_redirects_of_robots_txt_are_followed_and_after_more_it_counts_as_missing() {
+    for (redirects, saved) in [(5, 3), (6, 4)] {
+        let hops = (0..redirects).fold(site(), |site, n| {
+            let from = if n == 0 { "/robots.txt".to_owned() } else { format!("/robots/{n}") };
+            site.redirect(&from, &format!("/robots/{}", n + 1))
+        });
+        let web = serve(hops.text(&format!("/robots/{redirects}"), "User-agent: *\nDisallow: /a"));
+        let ended = Crawl::of(web.url("/")).run().expect(0);
+        assert_eq!(ended.pages().len(), saved, "{redirects} redirects");
+    }
+}
+
+#[test]
+fn half_a_megabyte_of_robots_txt_is_read_and_the_rest_is_not_waited_for() {
+    let padding = "# padding\n".repeat(50_000);
+    let within = format!("User-agent: *\nDisallow: /a\n{padding}Disallow: /b\n");
+    assert_eq!(saved_under(&within), ["/", "/c"]);
+    let endless = site().answer("/robots.txt", Answer::hostile(testweb::Hostile::EndlessBody));
+    let ended = Crawl::of(serve(endless).url("/")).run().expect(0);
+    assert_eq!(ended.pages().len(), 4);
+}
+
+#[test]
+fn robots_txt_is_asked_for_once() {
+    let web = serve(Site::seeded(8, 60));
+    Crawl::of(web.url("/")).with("--concurrency 16").run().expect(0);
+    assert_eq!(web.log().of_path("/robots.txt").len(), 1);
+    assert_eq!(web.log().paths()[0], "/robots.txt");
+}
+
+#[test]
+fn ignoring_robots_txt_means_not_asking_for_it() {
+    let web = serve(site().robots("User-agent: *\nDisallow: /\n"));
+    let ended = Crawl::of(web.url("/")).with("--ignore-robots").run().expect(0);
+    assert_eq!(ended.pages().len(), 4);
+    assert!(web.log().of_path("/robots.txt").is_empty());
+}
+
+/// The User-Agent of every request, which is one and the same.
+fn user_agent(options: &[&str]) -> String {
+    let web = serve(site());
+    let crawl = options.iter().fold(Crawl::of(web.url("/")), |crawl, option| crawl.with_one(*option));
+    let ended: Ended = crawl.run().expect(0);
+    assert_eq!(ended.pages().len(), 4);
+    let log = web.log();
+    let agents: Vec<&str> = log.iter().filter_map(|hit| hit.header("user-agent")).collect();
+    assert!(agents.len() == log.len() && agents.iter().all(|agent| *agent == agents[0]), "{agents:?}");
+    agents[0].to_owned()
+}
+
+#[test]
+fn every_request_says_who_asks() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(user_agent(&[]), format!("crawler/{version}"));
+    assert_eq!(
+        user_agent(&["--contact", "https://example.org/bot"]),
+        format!("crawler/{version} (+https://example.org/bot)")
+    );
+    assert_eq!(user_agent(&["--user-agent", "My Bot/2"]), "My Bot/2");
+    assert_eq!(
+        user_agent(&["--user-agent", "My Bot/2", "--contact", "mailto:me@example.org"]),
+        "My Bot/2 (+mailto:me@example.org)"
+    );
+}
