@@ -205,7 +205,12 @@ impl Crawl<'_> {
         }
         let to = match links::resolve(&task.url, location) {
             Ok(to) => to,
-            Err(bad) => return Outcome::RedirectRefused { to: location.to_owned(), why: Refusal::Bad(bad) },
+            Err(bad) => {
+                return Outcome::RedirectRefused {
+                    to: nameable(&task.url, location),
+                    why: Refusal::Bad(bad),
+                };
+            }
         };
         match self.admit(to.as_str(), task.depth, task.redirects + 1) {
             Ok(_) => Outcome::Redirected { to: to.into() },
@@ -224,4 +229,10 @@ impl Crawl<'_> {
             }
         }
     }
+}
+
+/// A target that is not followed, as it may be told: without credentials, and in a line of bearable length.
+fn nameable(page: &Url, location: &str) -> String {
+    let target = page.join(location).map(|target| without_credentials(&target).to_string());
+    target.ok().filter(|target| target.len() <= links::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
 }
