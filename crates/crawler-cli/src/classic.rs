@@ -1,7 +1,6 @@
 //! The classic command: `crawler seedURL pageDirectory maxDepth`.
 
 use std::cell::Cell;
-use std::io::{self, Write};
 use std::rc::Rc;
 
 use crawler::classic::{Classic, Report};
@@ -11,17 +10,20 @@ use crawler::stop::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{ClassicJob, Verbosity};
-use crate::printable::printable;
+use crate::printable::{complain, say};
 use crate::progress::Progress;
 use crate::summary::summary;
 use crate::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, EXIT_TERMINATED, EXIT_USAGE};
+
+/// What the system sends to a process whose file exceeds its size limit (`ulimit -f`).
+const SIGXFSZ: i32 = 25;
 
 /// Runs the command and returns its exit status.
 pub async fn run(job: ClassicJob) -> u8 {
     match PageFiles::open(&job.directory, job.overwrite) {
         Ok(pages) => crawl(job.crawl, pages, job.verbosity).await,
         Err(error) => {
-            eprintln!("crawler: {}", printable(&error.to_string()));
+            complain(&error.to_string());
             EXIT_USAGE
         }
     }
@@ -29,6 +31,8 @@ pub async fn run(job: ClassicJob) -> u8 {
 
 /// Crawls, shows it, prints the summary, and returns the exit status.
 pub async fn crawl(crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8 {
+    // While somebody listens for this signal, a file that grows too large is a write error and not the end of us.
+    let _size_limit = signal(SignalKind::from_raw(SIGXFSZ));
     let progress = Rc::new(Progress::new(verbosity));
     let stop = Stop::new();
     let ended_by = Rc::new(Cell::new(None));
@@ -40,13 +44,12 @@ pub async fn crawl(crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8
     let report = match report {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("crawler: {}", printable(&error.to_string()));
+            complain(&error.to_string());
             return EXIT_FAILED;
         }
     };
     if verbosity != Verbosity::Quiet {
-        // A reader who has gone away has seen enough.
-        let _ = write!(io::stdout(), "{}", summary(&report.stats));
+        say(&summary(&report.stats));
     }
     ended_by.get().unwrap_or_else(|| exit_status(&report))
 }
@@ -91,6 +94,6 @@ fn exit_status(report: &Report) -> u8 {
         Outcome::Disallowed => "; give --ignore-robots if the site is yours",
         _ => "",
     };
-    eprintln!("crawler: the seed yielded no page: {}{remedy}", printable(&report.seed.to_string()));
+    complain(&format!("the seed yielded no page: {}{remedy}", report.seed));
     EXIT_FAILED
 }

@@ -9,6 +9,7 @@ use testweb::{Web, demo_site};
 use url::Url;
 
 use crate::args::Verbosity;
+use crate::printable::{complain, say};
 use crate::{EXIT_FAILED, classic};
 
 /// Deep enough for the whole site.
@@ -21,16 +22,17 @@ const DELAY: Duration = Duration::from_millis(200);
 pub async fn run(verbosity: Verbosity) -> u8 {
     match prepare() {
         Ok((web, crawl, pages, directory)) => {
-            println!("A small site is being served at {}", web.url("/"));
-            println!("  crawler {} {} {MAX_DEPTH} --delay 200ms\n", web.url("/"), directory.display());
+            let (url, place) = (web.url("/"), directory.display());
+            say(&format!("A small site is being served at {url}\n"));
+            say(&format!("  crawler {url} {place} {MAX_DEPTH} --delay 200ms\n\n"));
             let status = classic::crawl(crawl, pages, verbosity).await;
-            println!("\nThe pages are in {}; the first begins:", directory.display());
+            say(&format!("\nThe pages are in {place}; the first begins:\n"));
             let first = std::fs::read_to_string(directory.join("1")).unwrap_or_default();
-            first.lines().take(6).for_each(|line| println!("  {line}"));
+            first.lines().take(6).for_each(|line| say(&format!("  {line}\n")));
             status
         }
         Err(error) => {
-            eprintln!("crawler: the demonstration cannot run: {error}");
+            complain(&format!("the demonstration cannot run: {error}"));
             EXIT_FAILED
         }
     }

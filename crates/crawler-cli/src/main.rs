@@ -11,6 +11,7 @@ mod values;
 use std::process::ExitCode;
 
 use args::{Command, Invocation};
+use printable::complain;
 
 /// The crawl ended, but some page could not be written.
 const EXIT_NOT_WRITTEN: u8 = 3;
@@ -25,12 +26,15 @@ const EXIT_TERMINATED: u8 = 143;
 fn main() -> ExitCode {
     let invocation = match Invocation::from_command_line() {
         Ok(invocation) => invocation,
-        Err(error) => return usage_error(&error),
+        Err(error) => {
+            complain(&format!("{error}; try 'crawler --help'"));
+            return EXIT_USAGE.into();
+        }
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("crawler: cannot start: {error}");
+            complain(&format!("cannot start: {error}"));
             return EXIT_FAILED.into();
         }
     };
@@ -41,10 +45,4 @@ fn main() -> ExitCode {
     // A name look-up may still be running on a thread of its own; nobody waits for it.
     runtime.shutdown_background();
     code.into()
-}
-
-/// Says what is wrong with the command line.
-fn usage_error(message: &str) -> ExitCode {
-    eprintln!("crawler: {}\nTry 'crawler --help'.", printable::printable(message));
-    EXIT_USAGE.into()
 }

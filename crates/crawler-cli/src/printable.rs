@@ -1,6 +1,17 @@
-//! Keeps what comes from the web from steering the terminal.
+//! Prints what is not about a single URL, and keeps what comes from the web from steering the terminal.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// Tells the user what is wrong. One who has closed standard error is not told, and the exit status stays what it is.
+pub fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "crawler: {}", printable(message));
+}
+
+/// Prints a text as it is. A reader who has gone away (`| head`) has seen enough.
+pub fn say(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
 
 /// The text with every control character, and every character that reorders or hides others, written as an
 /// escape instead.
