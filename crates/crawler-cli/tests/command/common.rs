@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -137,8 +138,8 @@ pub fn run(arguments: &[&str]) -> Ended {
 /// A crawl under way.
 pub struct Running {
     child: Child,
-    stdout: JoinHandle<String>,
-    stderr: JoinHandle<String>,
+    stdout: Heard,
+    stderr: Heard,
     directory: PathBuf,
     own_directory: Option<TempDir>,
     peak_rss: u64,
@@ -148,8 +149,8 @@ impl Running {
     pub fn start(mut command: Command, directory: PathBuf, own_directory: Option<TempDir>) -> Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary runs");
-        let stdout = collect(child.stdout.take().expect("it is piped"));
-        let stderr = collect(child.stderr.take().expect("it is piped"));
+        let stdout = Heard::from(child.stdout.take().expect("it is piped"));
+        let stderr = Heard::from(child.stderr.take().expect("it is piped"));
         Running { child, stdout, stderr, directory, own_directory, peak_rss: 0 }
     }
 
@@ -168,8 +169,22 @@ impl Running {
         }
     }
 
-    pub fn has_ended(&mut self) -> bool {
+    /// Waits until the crawl has said this on standard error.
+    pub fn until_it_says(&mut self, words: &str) {
+        let begun = Instant::now();
+        while !self.stderr.has(words) {
+            assert!(begun.elapsed() < LONGEST && !self.has_ended(), "the crawl did not say {words}");
+            thread::sleep(GLANCE);
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
+    }
+
+    /// Waits for the exit status alone.
+    pub fn status(mut self) -> Option<i32> {
+        self.child.wait().expect("it is our child").code()
     }
 
     pub fn wait(mut self) -> Ended {
@@ -181,14 +196,14 @@ impl Running {
             self.peak_rss = self.peak_rss.max(peak_rss(self.child.id()));
             if begun.elapsed() > LONGEST {
                 let _ = self.child.kill();
-                panic!("the crawl hangs; standard error: {}", self.stderr.join().expect("it is read"));
+                panic!("the crawl hangs; standard error: {}", self.stderr.to_the_end());
             }
             thread::sleep(GLANCE);
         };
         let ended = Ended {
             status,
-            stdout: self.stdout.join().expect("it is read"),
-            stderr: self.stderr.join().expect("it is read"),
+            stdout: self.stdout.to_the_end(),
+            stderr: self.stderr.to_the_end(),
             directory: self.directory,
             peak_rss: self.peak_rss,
             _own_directory: self.own_directory,
@@ -198,14 +213,34 @@ impl Running {
     }
 }
 
-/// What the binary prints on one stream. What is not UTF-8 would be an escape sequence to some terminals.
-fn collect(stream: impl Read + Send + 'static) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let mut stream = BufReader::new(stream);
-        while stream.read_until(b'\n', &mut bytes).expect("a pipe can be read") > 0 {}
-        String::from_utf8(bytes).expect("the output is UTF-8")
-    })
+/// What the binary prints on one stream, as it prints it.
+struct Heard {
+    so_far: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Heard {
+    fn from(mut stream: impl Read + Send + 'static) -> Heard {
+        let so_far = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&so_far);
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 1 << 16];
+            while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                heard.lock().unwrap().extend(&buffer[..read]);
+            }
+        });
+        Heard { so_far, reader }
+    }
+
+    fn has(&self, words: &str) -> bool {
+        String::from_utf8_lossy(&self.so_far.lock().unwrap()).contains(words)
+    }
+
+    /// All of it. What is not UTF-8 would be an escape sequence to some terminals.
+    fn to_the_end(self) -> String {
+        self.reader.join().expect("a pipe can be read");
+        String::from_utf8(std::mem::take(&mut *self.so_far.lock().unwrap())).expect("the output is UTF-8")
+    }
 }
 
 /// The most memory a process has had resident, in bytes; 0 when it has ended.

@@ -1,0 +1,127 @@
+//! https: verified certificates, HTTP/2 and HTTP/1.1, connections that are kept.
+
+use std::collections::HashSet;
+use std::fs;
+
+use testweb::{Answer, Certificate, Protocol, Site, Web};
+
+use crate::common::{Crawl, Ended, linking_to};
+
+/// Crawls an https URL of a web whose root is trusted.
+fn crawl_trusting(web: &Web, seed: String, options: &str) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("root.pem");
+    fs::write(&root, web.ca_pem()).unwrap();
+    Crawl::of(seed).with("--ca-file").with_one(root.display().to_string()).with(options).run()
+}
+
+fn connections(web: &Web) -> HashSet<u64> {
+    web.log().iter().map(|hit| hit.connection).collect()
+}
+
+#[test]
+fn a_crawl_over_http2_shares_one_connection() {
+    let web = Web::builder().site(Site::seeded(9, 80)).https(Certificate::Good).start();
+    for concurrency in [1, 16] {
+        let before = connections(&web).len();
+        let ended =
+            crawl_trusting(&web, web.https_url("/"), &format!("--concurrency {concurrency}")).expect(0);
+        let truth = web.truth_from(&web.https_url("/"), 99);
+        let found = ended.pages().into_iter().map(|page| (page.url, (page.depth, page.body)));
+        assert!(found.collect::<testweb::Truth>() == truth, "concurrency {concurrency}");
+        assert!(web.log().iter().all(|hit| hit.protocol == Protocol::H2));
+        assert_eq!(connections(&web).len() - before, 1);
+    }
+}
+
+#[test]
+fn many_requests_are_in_flight_on_one_http2_connection() {
+    let paths: Vec<String> = (0..32).map(|n| format!("/{n}")).collect();
+    let links: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let slow = |_: &testweb::Request| Answer::page("x").after(std::time::Duration::from_millis(200));
+    let site = Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).otherwise(slow);
+    let web = Web::builder().site(site).https(Certificate::Good).start();
+    crawl_trusting(&web, web.https_url("/"), "--concurrency 16").expect(0);
+    assert_eq!(web.log().most_at_once(), 16);
+    assert_eq!(connections(&web).len(), 1);
+}
+
+#[test]
+fn a_server_without_http2_is_asked_over_http1_on_a_kept_connection() {
+    let web = Web::builder().site(Site::seeded(10, 60)).https(Certificate::Good).http1_only().start();
+    let ended = crawl_trusting(&web, web.https_url("/"), "").expect(0);
+    assert_eq!(ended.pages().len(), 60);
+    assert!(web.log().iter().all(|hit| hit.protocol == Protocol::H1));
+    // One for all but the few whose pictures were not read to their end.
+    assert!(connections(&web).len() < web.log().len() / 3, "{}", connections(&web).len());
+    let ended = crawl_trusting(&web, web.https_url("/"), "--concurrency 16").expect(0);
+    assert_eq!(ended.pages().len(), 60);
+}
+
+#[test]
+fn a_server_that_closes_after_each_answer_is_crawled_whole() {
+    let close = |_: &testweb::Request| Answer::page("x").close();
+    let silently = |_: &testweb::Request| Answer::hostile(testweb::Hostile::CloseIdleConnection);
+    let paths: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
+    let links: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let site = || Site::new().page("/", linking_to(&links)).status("/robots.txt", 404);
+    for site in [site().otherwise(close), site().otherwise(silently)] {
+        let web = Web::builder().site(site).https(Certificate::Good).http1_only().start();
+        for seed in [web.https_url("/"), web.url("/")] {
+            let ended = crawl_trusting(&web, seed, "--concurrency 2").expect(0);
+            assert!(ended.pages().len() >= 21, "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn certificates_that_prove_nothing_are_refused() {
+    let bad = [
+        (Certificate::UnknownIssuer, "UnknownIssuer"),
+        (Certificate::Expired, "expired"),
+        (Certificate::WrongName, "not valid for name"),
+    ];
+    for (certificate, reason) in bad {
+        let web = Web::builder().site(Site::new().page("/", "x")).https(certificate).start();
+        for options in ["", "--ignore-robots"] {
+            let ended = crawl_trusting(&web, web.https_url("/"), options).expect(1);
+            assert!(ended.stderr.contains("TLS failed"), "{}", ended.stderr);
+            assert!(ended.stderr.contains(reason), "{certificate:?}: {}", ended.stderr);
+            assert!(ended.pages().is_empty() && web.log().is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_root_of_ones_own_must_be_named_to_be_trusted() {
+    let web = Web::builder().site(Site::new().page("/", "x")).https(Certificate::Good).start();
+    let ended = Crawl::of(web.https_url("/")).with("--ignore-robots").run().expect(1);
+    assert_eq!(ended.outcomes()["TLS failed"], 1);
+}
+
+#[test]
+fn a_name_resolved_by_hand_is_the_name_in_the_certificate_and_the_host_header() {
+    let site = Site::new().page("/", linking_to(&["/a"])).page("/a", "x");
+    let web = Web::builder().host("deep.in.site.test", site).https(Certificate::Good).start();
+    let seed = web.https_url_of("deep.in.site.test", "/");
+    let ended = crawl_trusting(&web, seed, "--resolve *.site.test=127.0.0.1").expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/a"]);
+}
+
+#[test]
+fn plain_http_is_not_the_same_server_as_https() {
+    let https = Web::builder().site(Site::new().page("/", "x")).https(Certificate::Good).start();
+    let link = https.https_url("/");
+    let web = crate::common::serve(Site::new().page("/", linking_to(&[&link])));
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.summary().fates["external"], 1);
+    assert!(https.log().is_empty());
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_is_named_as_such() {
+    let web = crate::common::serve(Site::new().page("/", "x"));
+    let seed = web.url("/").replace("http:", "https:");
+    let ended = Crawl::of(seed).with("--ignore-robots").run().expect(1);
+    assert!(ended.stderr.contains("TLS"), "{}", ended.stderr);
+}

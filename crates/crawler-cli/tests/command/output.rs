@@ -1,0 +1,147 @@
+//! What the user sees.
+
+use std::fs::File;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use testweb::{Answer, Site, Web};
+
+use crate::common::{Crawl, Ended, binary, linking_to, names, serve};
+
+/// A site with something of everything.
+fn site() -> Site {
+    Site::new()
+        .robots("User-agent: *\nDisallow: /private")
+        .page(
+            "/",
+            linking_to(&["/a", "#top", "/gone", "/private", "http://elsewhere.invalid/", "mailto:me@a.test"]),
+        )
+        .page("/a", linking_to(&["/", "/moved", "/picture", "/deep"]))
+        .redirect("/moved", "/notes")
+        .text("/notes", "no links")
+        .answer("/picture", Answer::page("x").content_type("image/png"))
+        .page("/deep", linking_to(&["/deeper"]))
+}
+
+/// The text with what differs from run to run made equal.
+fn settled(text: &str, web: &Web) -> String {
+    let text = text.replace(&web.url(""), "http://site.test");
+    text.lines()
+        .map(|line| match line.split_once(" in ") {
+            Some((bytes, rest)) if rest.ends_with("pages/s") => format!("{bytes} in T s, R pages/s\n"),
+            _ => format!("{line}\n"),
+        })
+        .collect()
+}
+
+fn crawl(option: &str) -> (Web, Ended) {
+    let web = serve(site());
+    let ended = Crawl::of(web.url("/")).depth(2).with(option).run().expect(0);
+    (web, ended)
+}
+
+#[test]
+fn the_summary_tells_what_became_of_every_url_and_link() {
+    let (web, ended) = crawl("");
+    insta::assert_snapshot!("summary", settled(&ended.stdout, &web));
+}
+
+#[test]
+fn failures_are_told_as_they_happen() {
+    let (web, ended) = crawl("");
+    insta::assert_snapshot!("failures", settled(&ended.stderr, &web));
+}
+
+#[test]
+fn verbose_tells_every_event_in_order() {
+    let (web, ended) = crawl("-v");
+    insta::assert_snapshot!("events", settled(&ended.stdout, &web));
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn quiet_tells_errors_only() {
+    let (_, ended) = crawl("-q");
+    assert_eq!(ended.stdout, "");
+    let told: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(ended.complaint("/gone").ends_with("HTTP status 404"));
+    assert!(ended.complaint("/picture").ends_with("neither HTML nor text: image/png"));
+
+    let clean = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
+    let ended = Crawl::of(clean.url("/")).with("--quiet").run().expect(0);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn a_seed_without_a_page_is_an_error_that_says_why() {
+    for option in ["", "-v", "-q"] {
+        let web = serve(Site::new());
+        let ended = Crawl::of(web.url("/missing")).with(option).run().expect(1);
+        assert!(
+            ended.stderr.contains("crawler: the seed yielded no page: HTTP status 404"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn what_takes_long_tells_how_far_it_is_also_without_a_terminal() {
+    let slow = |_: &testweb::Request| Answer::page("x").after(Duration::from_millis(5100));
+    let web = serve(Site::new().page("/", linking_to(&["/a"])).status("/robots.txt", 404).otherwise(slow));
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    let line = ended.stderr.lines().next().unwrap_or_default();
+    let expected = format!("2 saved, 0 queued, 0 failed, 0.4 pages/s, {}", web.url("/a"));
+    assert_eq!(line, expected);
+}
+
+#[test]
+fn a_terminal_shows_a_live_line() {
+    let web = serve(
+        Site::new()
+            .page("/", linking_to(&["/a", "/missing", "/b"]))
+            .status("/robots.txt", 404)
+            .answer("/a", Answer::page("x").after(Duration::from_millis(400)))
+            .answer("/b", Answer::page("x").after(Duration::from_millis(400))),
+    );
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    tcsetwinsize(&terminal, Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let screen = File::options().read(true).write(true).open(name).unwrap();
+
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Crawl::of(web.url("/")).into_directory(directory.path()).command();
+    let mut child = command.env("TERM", "xterm").stderr(screen).spawn().unwrap();
+    // The command holds the terminal open too; without it, reading ends with the child.
+    drop(command);
+    let (mut shown, mut terminal) = (Vec::new(), File::from(terminal));
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = terminal.read(&mut buffer) {
+        shown.extend(&buffer[..read]);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("1 saved, 3 queued, 0 failed, "), "{shown}");
+    assert!(shown.contains(&format!("pages/s · {}", web.url("/a"))), "{shown}");
+    assert!(shown.contains(&format!("{}: HTTP status 404", web.url("/missing"))), "{shown}");
+}
+
+#[test]
+fn the_demonstration_shows_a_crawl_within_ten_seconds() {
+    let directory = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    let output = binary().arg("demo").env("TMPDIR", directory.path()).output().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("A small site is being served at http://127.0.0.1:"), "{told}");
+    assert!(told.contains("The Lighthouse Almanac"), "{told}");
+    let made = names(directory.path());
+    assert_eq!(made.len(), 1);
+    assert!(names(&directory.path().join(&made[0])).len() > 10);
+}

@@ -1,0 +1,201 @@
+//! Politeness, proved by the server's own log.
+
+use std::time::{Duration, SystemTime};
+
+use testweb::{Answer, Hostile, Log, Site, Web};
+
+use crate::common::{Crawl, linking_to, serve};
+
+const fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// How late the server may note that a request began, on a busy machine.
+const LATE: Duration = milliseconds(80);
+
+#[track_caller]
+fn rests(log: &Log, least: Duration) {
+    let gap = log.smallest_gap().expect("several requests");
+    assert!(gap >= least, "{gap:?} between {:?}", log.paths());
+    assert_eq!(log.most_at_once(), 1);
+}
+
+#[test]
+fn by_default_a_second_passes_from_the_end_of_one_request_to_the_next() {
+    let slow = Answer::page("x").after(milliseconds(300));
+    let web = serve(Site::new().page("/", linking_to(&["/missing", "/slow"])).answer("/slow", slow));
+    Crawl::of(web.url("/")).default_delay().run().expect(0);
+    assert_eq!(web.log().paths(), ["/robots.txt", "/", "/missing", "/slow"]);
+    rests(&web.log(), Duration::from_secs(1));
+}
+
+#[test]
+fn the_delay_is_kept_by_failures_retries_redirects_and_robots_txt() {
+    let robots = Answer::in_turn(vec![Answer::status(500), Answer::status(404)]);
+    let site = Site::new()
+        .answer("/robots.txt", robots)
+        .page("/", linking_to(&["/500", "/reset", "/close", "/picture", "/big", "/from", "/last"]))
+        .status("/500", 500)
+        .answer("/reset", Answer::hostile(Hostile::ResetAtOnce))
+        .answer("/close", Answer::hostile(Hostile::CloseIdleConnection))
+        .answer("/picture", Answer::page("x").content_type("image/png"))
+        .answer("/big", Answer::page(vec![b'x'; 600_000]))
+        .redirect("/from", "/to")
+        .answer("/to", Answer::page("x").close())
+        .page("/last", "x");
+    let web = serve(site);
+    Crawl::of(web.url("/")).delay("250ms").run().expect(0);
+    let log = web.log();
+    let mut paths = log.paths();
+    paths.sort_unstable();
+    let asked = [
+        "/",
+        "/500",
+        "/500",
+        "/big",
+        "/close",
+        "/from",
+        "/last",
+        "/next",
+        "/picture",
+        "/reset",
+        "/reset",
+        "/robots.txt",
+        "/robots.txt",
+        "/to",
+    ];
+    assert_eq!(paths, asked);
+    // The server notices only afterwards that a client has turned away from a body.
+    let (whole, cut): (Vec<_>, Vec<_>) = log.clone().into_iter().partition(|hit| hit.path != "/big");
+    assert_eq!(cut.len(), 1);
+    rests(&whole.into_iter().collect(), milliseconds(250));
+    assert!(log.smallest_start_gap() >= Some(milliseconds(250)));
+}
+
+#[test]
+fn the_delay_runs_from_the_end_of_a_request_that_was_cut_off() {
+    let site = Site::new()
+        .page("/", linking_to(&["/silent", "/last"]))
+        .answer("/silent", Answer::hostile(Hostile::Silence))
+        .page("/last", "x");
+    let web = serve(site);
+    Crawl::of(web.url("/")).delay("250ms").with("--timeout 300ms --ignore-robots").run().expect(0);
+    let log = web.log();
+    assert_eq!(log.paths(), ["/", "/silent", "/silent", "/last"]);
+    for pair in log[1..].windows(2) {
+        assert!(pair[1].started - pair[0].started + LATE >= milliseconds(550));
+    }
+}
+
+#[test]
+fn a_delay_of_zero_does_not_wait() {
+    let web = serve(Site::seeded(2, 100));
+    let begun = std::time::Instant::now();
+    Crawl::of(web.url("/")).run().expect(0);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// A front page and twelve slow pages that it links to.
+fn slow_web(time: Duration) -> Web {
+    let paths: Vec<String> = (0..12).map(|n| format!("/{n}")).collect();
+    let links: Vec<&str> = paths.iter().map(String::as_str).collect();
+    serve(Site::new().page("/", linking_to(&links)).otherwise(move |_| Answer::page("x").after(time)))
+}
+
+#[test]
+fn so_many_requests_are_in_flight_as_allowed_and_no_more() {
+    for concurrency in [1, 3, 12] {
+        let web = slow_web(milliseconds(100));
+        let crawl =
+            Crawl::of(web.url("/")).with("--ignore-robots").with(&format!("--concurrency {concurrency}"));
+        crawl.run().expect(0);
+        assert_eq!(web.log().most_at_once(), concurrency);
+    }
+}
+
+#[test]
+fn with_several_in_flight_the_delay_separates_the_starts() {
+    let web = slow_web(milliseconds(500));
+    Crawl::of(web.url("/")).delay("200ms").with("--concurrency 4 --ignore-robots").run().expect(0);
+    let log = web.log();
+    let gap = log.smallest_start_gap().unwrap();
+    assert!(gap + LATE >= milliseconds(200), "{gap:?}");
+    let (first, last) = (log.first().unwrap(), log.last().unwrap());
+    assert!(last.started - first.started + LATE >= milliseconds(12 * 200));
+    assert!((2..=4).contains(&log.most_at_once()), "{}", log.most_at_once());
+}
+
+#[test]
+fn a_longer_crawl_delay_wins_and_a_shorter_one_does_not() {
+    for (robots, delay, least) in [("0.7", "100ms", 700), ("0.1", "400ms", 400)] {
+        let robots = format!("User-agent: *\nCrawl-delay: {robots}\n");
+        let web = serve(
+            Site::new().robots(robots).page("/", linking_to(&["/a", "/b"])).page("/a", "x").page("/b", "x"),
+        );
+        Crawl::of(web.url("/")).delay(delay).run().expect(0);
+        assert_eq!(web.log().len(), 4);
+        rests(&web.log(), milliseconds(least));
+    }
+}
+
+/// Crawls past a page that is first answered with this status and Retry-After; the log begins at its first request.
+fn log_of_retry(status: u16, retry_after: &str, concurrency: usize) -> Log {
+    let busy = Answer::status(status).header("Retry-After", retry_after);
+    let site = Site::new()
+        .page("/", linking_to(&["/busy", "/a", "/b"]))
+        .answer("/busy", Answer::in_turn(vec![busy, Answer::page("at last")]))
+        .answer("/a", Answer::page("x"))
+        .answer("/b", Answer::page("x"));
+    let web = serve(site);
+    let crawl = Crawl::of(web.url("/")).with("--ignore-robots").with(&format!("--concurrency {concurrency}"));
+    let ended = crawl.run().expect(0);
+    assert_eq!(ended.body_of("/busy"), b"at last");
+    assert_eq!(web.log().of_path("/busy").len(), 2);
+    web.log().only(|hit| hit.path != "/")
+}
+
+#[test]
+fn a_retry_after_in_seconds_is_waited_out_by_every_request_to_the_server() {
+    for status in [429, 503] {
+        let log = log_of_retry(status, "1", 1);
+        let gap = log[1].started - log[0].ended.unwrap();
+        assert!(gap >= Duration::from_secs(1), "{status}: {gap:?}");
+    }
+}
+
+#[test]
+fn a_retry_after_with_a_date_is_waited_out() {
+    let until = SystemTime::now() + Duration::from_secs(2);
+    let log = log_of_retry(503, &httpdate::fmt_http_date(until), 1);
+    let gap = log[1].started - log[0].ended.unwrap();
+    // The date leaves out the fraction of a second.
+    let waited_until = SystemTime::now() - log[1].started.elapsed();
+    assert!(waited_until + LATE >= until - Duration::from_secs(1), "{gap:?}");
+    assert!(gap >= milliseconds(500), "{gap:?}");
+}
+
+#[test]
+fn a_retry_after_stops_the_requests_that_have_not_begun() {
+    let log = log_of_retry(503, "1", 3);
+    let busy = log.of_path("/busy");
+    let gap = busy[1].started - busy[0].ended.unwrap();
+    assert!(gap >= Duration::from_secs(1), "{gap:?}");
+}
+
+#[test]
+fn a_retry_after_of_robots_txt_is_waited_out() {
+    let busy = Answer::status(503).header("Retry-After", "1");
+    let robots = Answer::in_turn(vec![busy, Answer::status(404)]);
+    let web = serve(Site::new().answer("/robots.txt", robots).page("/", "x"));
+    Crawl::of(web.url("/")).run().expect(0);
+    let log = web.log();
+    assert!(log[1].started - log[0].ended.unwrap() >= Duration::from_secs(1));
+}
+
+#[test]
+fn a_retry_after_without_sense_is_passed_over() {
+    for nonsense in ["soon", "-1", "", "1.5", "99999999999999999999999"] {
+        let log = log_of_retry(503, nonsense, 1);
+        assert!(log.last().unwrap().started - log[0].started < Duration::from_secs(5), "{nonsense}");
+    }
+}

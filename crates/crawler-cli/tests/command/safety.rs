@@ -1,0 +1,175 @@
+//! What a page or a server must not be able to do: reach other machines, learn secrets, keep the crawl busy for ever.
+
+use testweb::{Answer, Site, Web};
+
+use crate::common::{Crawl, Ended, counts, linking_to, serve};
+
+/// A site whose robots.txt redirects to this URL.
+fn robots_redirecting_to(target: &str) -> Web {
+    serve(Site::new().redirect("/robots.txt", target).page("/", linking_to(&["/a"])).page("/a", "x"))
+}
+
+#[test]
+fn no_redirect_leads_to_a_special_address_however_it_is_written() {
+    let inside = serve(Site::new().text("/robots.txt", ""));
+    let port = inside.port();
+    let hosts = [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f.0.0.1",
+        "0.0.0.0",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "localhost",
+        "named.test",
+        "10.0.0.1",
+        "192.168.0.1",
+        "169.254.169.254",
+        "224.0.0.1",
+        "100.64.0.1",
+        "[fe80::1]",
+        "[fd00::1]",
+    ];
+    for host in hosts {
+        let web = robots_redirecting_to(&format!("http://{host}:{port}/robots.txt"));
+        let ended = Crawl::of(web.url("/")).with("--resolve named.test=127.0.0.1").run().expect(1);
+        assert!(ended.stderr.contains("robots.txt unavailable: address refused"), "{host}: {}", ended.stderr);
+        assert!(inside.log().is_empty(), "{host}");
+        assert!(ended.pages().is_empty());
+    }
+}
+
+#[test]
+fn private_addresses_may_be_allowed() {
+    let inside = serve(Site::new().text("/rules", "User-agent: *\nDisallow: /a"));
+    let web = robots_redirecting_to(&inside.url("/rules"));
+    let ended = Crawl::of(web.url("/")).with("--allow-private").run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/"]);
+    assert_eq!(inside.log().paths(), ["/rules"]);
+}
+
+#[test]
+fn the_seeds_own_server_may_be_at_any_address_by_name_too() {
+    let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
+    let seed = format!("http://www.site.test:{}/", web.port());
+    let ended = Crawl::of(seed).with("--resolve *.site.test=127.0.0.1").run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/a"]);
+    assert!(web.log().iter().all(|hit| hit.host == "www.site.test"));
+}
+
+#[test]
+fn the_first_answer_that_fits_takes_the_place_of_dns() {
+    let web = serve(Site::new().page("/", "x"));
+    let seed = format!("http://b.site.test:{}/", web.port());
+    let options = "--resolve a.site.test=127.0.0.9 --resolve B.site.test=127.0.0.1 --resolve *=127.0.0.9";
+    Crawl::of(seed).with(options).run().expect(0);
+}
+
+/// Everything a crawl leaves behind: output and files.
+fn traces(ended: &Ended) -> String {
+    let files: String =
+        ended.pages().iter().map(|page| format!("{page:?}{}", String::from_utf8_lossy(&page.body))).collect();
+    format!("{}{}{files}", ended.stdout, ended.stderr)
+}
+
+#[test]
+fn credentials_of_the_seed_go_to_its_own_server_and_nowhere_else() {
+    let other = serve(Site::new().text("/rules", ""));
+    let web = serve(
+        Site::new()
+            .redirect("/robots.txt", &other.url("/rules"))
+            .page("/", linking_to(&["/a", "/missing"]))
+            .redirect("/a", "/b")
+            .page("/b", "x"),
+    );
+    for option in ["", "-v"] {
+        let seed = web.url("/").replace("http://", "http://me:s3cr%C3%A9t@");
+        let ended = Crawl::of(seed).with("--allow-private").with(option).run().expect(0);
+        assert_eq!(ended.sorted_paths(), ["/", "/b"]);
+        for secret in ["s3cr", "me:", "me@", "bWU6czNjcsOpdA=="] {
+            assert!(!traces(&ended).contains(secret), "{secret}: {}", traces(&ended));
+        }
+    }
+    for hit in web.log().iter() {
+        // "me:s3crét" in base64.
+        assert_eq!(hit.header("authorization"), Some("Basic bWU6czNjcsOpdA=="), "{}", hit.path);
+    }
+    assert_eq!(other.log().len(), 2);
+    assert!(other.log().iter().all(|hit| hit.header("authorization").is_none()));
+}
+
+#[test]
+fn credentials_in_links_and_redirects_are_neither_followed_nor_told() {
+    // A page can link to its own server only if it knows the port.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let own = format!("http://me:s3cret@127.0.0.1:{port}/x");
+    let page = format!("<a href={own}></a> <a href=http://me:s3cret@elsewhere.invalid/></a>");
+    let site = Site::new()
+        .page("/", page + &linking_to(&["/r1", "/r2", "/r3"]))
+        .redirect("/r1", &own)
+        .redirect("/r2", "http://me:s3cret@:bad:/")
+        .redirect("/r3", "ftp://me:s3cret@127.0.0.1/");
+    let web = Web::builder().port(port).site(site).start();
+    for option in ["", "-v"] {
+        let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
+        assert_eq!(ended.outcomes(), counts(&[("saved", 1), ("redirected out of bounds", 3)]));
+        assert_eq!(ended.summary().fates["with credentials"], 2);
+        let told = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+    assert!(web.log().of_path("/x").is_empty());
+    assert!(web.log().iter().all(|hit| hit.header("authorization").is_none()));
+}
+
+#[test]
+fn bad_arguments_do_not_repeat_credentials() {
+    for seed in ["ftp://me:s3cret@host/", "http://me:s3cret@:x/", "http://me:s3cret@host/"] {
+        let ended = Crawl::of(seed).with("--internal http://other/").run().expect(2);
+        assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
+    }
+}
+
+/// How many pages are saved of a site where every page has these links.
+fn pages_of_trap(links: &str) -> (usize, Ended) {
+    let links = links.to_owned();
+    let web = serve(Site::new().status("/robots.txt", 404).otherwise(move |_| Answer::page(links.clone())));
+    let ended = Crawl::of(web.url("/")).depth(1_000_000).with("--concurrency 4").run().expect(0);
+    (ended.pages().len(), ended)
+}
+
+#[test]
+fn a_path_that_feeds_on_itself_ends() {
+    let (pages, ended) = pages_of_trap("<a href='again/'>");
+    assert_eq!(pages, 5);
+    assert_eq!(ended.summary().fates["repeating path segments"], 1);
+    let (pages, _) = pages_of_trap("<a href='a/b/'>");
+    assert_eq!(pages, 5);
+}
+
+#[test]
+fn a_path_that_grows_without_end_ends() {
+    let site = Site::new().status("/robots.txt", 404).otherwise(|request| {
+        let depth = request.path.matches('/').count();
+        Answer::page(format!("<a href='{depth}/'>"))
+    });
+    let web = serve(site);
+    let ended = Crawl::of(web.url("/")).depth(1_000_000).run().expect(0);
+    assert_eq!(ended.pages().len(), 65);
+    assert_eq!(ended.summary().fates["too many path segments"], 1);
+}
+
+#[test]
+fn a_url_that_grows_without_end_ends() {
+    let site = Site::new().status("/robots.txt", 404).otherwise(|request| {
+        let more = "x".repeat(50);
+        Answer::page(format!("<a href='{}{more}'>", request.path))
+    });
+    let web = serve(site);
+    let ended = Crawl::of(web.url("/")).depth(1_000_000).run().expect(0);
+    assert!((35..=41).contains(&ended.pages().len()), "{}", ended.pages().len());
+    assert!(ended.pages().iter().all(|page| page.url.len() <= 2048));
+    assert_eq!(ended.summary().fates["too long"], 1);
+}
