@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body_util::Empty;
@@ -172,11 +173,23 @@ impl Connection {
     }
 
     /// Sends one request and waits for the head of its response.
-    pub async fn send(&mut self, request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
+    pub async fn send(&mut self, mut request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
         match &mut self.sender {
-            Sender::Http1(sender) => sender.send_request(request).await,
+            Sender::Http1(sender) => {
+                hyper::ext::on_informational(&mut request, |_| count_as_work());
+                sender.send_request(request).await
+            }
             Sender::Http2(sender) => sender.send_request(request).await,
         }
+    }
+}
+
+/// The HTTP library reads on past 1xx answers without letting anybody else run, be it for seconds. When each of them
+/// counts as a step of work, the runtime interrupts a flood of them, and the timeouts are kept.
+fn count_as_work() {
+    let mut nobody = Context::from_waker(Waker::noop());
+    if let Poll::Ready(step) = tokio::task::coop::poll_proceed(&mut nobody) {
+        step.made_progress();
     }
 }
 
