@@ -88,6 +88,7 @@ fn exit_status(report: &Report) -> u8 {
         Outcome::RedirectRefused { .. } => {
             "; start there, or designate a prefix that holds both with --internal"
         }
+        Outcome::Redirected { .. } => ", in a circle",
         Outcome::RobotsUnavailable { .. } => {
             "; try again later, or give --ignore-robots if the site is yours"
         }
