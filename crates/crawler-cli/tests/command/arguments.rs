@@ -232,6 +232,23 @@ fn the_page_directory_must_be_a_directory_that_can_be_written_to() {
 }
 
 #[test]
+fn the_page_directory_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt;
+    let (web, parent) = (small_web(), tempfile::tempdir().unwrap());
+    let odd = parent.path().join(std::ffi::OsStr::from_bytes(b"-a name with spaces,\nlines and \xFF"));
+    fs::create_dir(&odd).unwrap();
+    let mut command = binary();
+    command.current_dir(&parent).arg(web.url("/")).arg(odd.file_name().unwrap()).args(["1", "--delay", "0"]);
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(names(&odd).len(), 2);
+    // In a message it is shown, not sent to the terminal as it is.
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "{output:?}");
+    is_refused(&["SEED", "", "1"], &["pageDirectory", "value is required"]);
+}
+
+#[test]
 fn pages_of_an_earlier_crawl_are_not_mixed_with_new_ones() {
     let (web, directory) = (small_web(), tempfile::tempdir().unwrap());
     for name in ["1", "2", "3", "17", "notes.txt"] {

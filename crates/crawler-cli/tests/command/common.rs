@@ -243,8 +243,13 @@ impl Heard {
     }
 }
 
-/// The most memory a process has had resident, in bytes; 0 when it has ended.
+/// The most memory a process has had resident, in bytes; 0 when it has ended, or not quite begun.
 fn peak_rss(process: u32) -> u64 {
+    // For a moment after its start a child still shows the memory of its parent.
+    let is_our_own = |exe: PathBuf| std::env::current_exe().is_ok_and(|own| own == exe);
+    if fs::read_link(format!("/proc/{process}/exe")).is_ok_and(is_our_own) {
+        return 0;
+    }
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024

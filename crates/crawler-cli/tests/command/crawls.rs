@@ -27,6 +27,7 @@ fn crawl_and_compare(web: &Web, path: &str, depth: usize, concurrency: usize) {
     let log = web.log();
     let mut asked: Vec<&str> = log[before..].iter().map(|hit| hit.path.as_str()).collect();
     assert!(!asked.iter().any(|path| path.contains("/hidden/")), "{about}");
+    assert!(log.iter().all(|hit| hit.method == "GET"));
     let requests = asked.len();
     asked.sort_unstable();
     asked.dedup();
@@ -83,6 +84,39 @@ fn depth_zero_is_the_seed_alone() {
     let ended = Crawl::of(web.url("/")).depth(0).run().expect(0);
     assert_eq!(ended.paths(), [("/".to_owned(), 0)]);
     assert_eq!(web.log().paths(), ["/robots.txt", "/"]);
+}
+
+#[test]
+fn the_largest_depth_is_as_good_as_any() {
+    let web = serve(Site::seeded(3, 40));
+    assert_eq!(Crawl::of(web.url("/")).depth(u32::MAX).run().expect(0).pages().len(), 40);
+}
+
+#[test]
+fn one_connection_carries_pages_failures_and_redirects() {
+    let site = Site::new()
+        .page("/", linking_to(&["/a", "/missing", "/from", "/chunked"]))
+        .page("/a", "x")
+        .redirect("/from", "/to")
+        .page("/to", "x")
+        .answer("/chunked", Answer::page("x").chunked().gzip());
+    let web = serve(site);
+    Crawl::of(web.url("/")).run().expect(0);
+    let log = web.log();
+    assert_eq!(log.len(), 7);
+    assert!(log.iter().all(|hit| hit.connection == log[0].connection));
+}
+
+#[test]
+fn a_server_may_have_an_ipv6_address() {
+    // A machine without IPv6 has nothing to test here.
+    let site = Site::new().page("/", linking_to(&["/a"])).page("/a", "x");
+    let Ok(web) = Web::builder().on(std::net::Ipv6Addr::LOCALHOST.into()).site(site).try_start() else {
+        return;
+    };
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/a"]);
+    assert!(ended.pages()[0].url.starts_with("http://[::1]:"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use testweb::{Answer, Certificate, Hostile, Request, Site, Web};
 
@@ -100,6 +101,23 @@ fn hostile_at_the_gate(hostile: Hostile) {
     assert!(ended.peak_rss < MOST_MEMORY, "{hostile:?}: {} MB", ended.peak_rss >> 20);
     // A redirect to itself is followed five times, every other robots.txt is asked for three times at most.
     assert!(robots.hits() <= 7, "{hostile:?}: {:?}", robots.log().paths());
+}
+
+#[test]
+fn a_flood_of_1xx_answers_holds_up_neither_the_timeout_nor_other_pages() {
+    let site = Site::new()
+        .page("/", linking_to(&["/flood", "/1"]))
+        .answer("/flood", Answer::hostile(Hostile::InformationalFlood))
+        .otherwise(|request| match request.path[1..].parse::<u32>() {
+            Ok(n @ 1..20) => Answer::page(linking_to(&[&format!("/{}", n + 1)])),
+            _ => Answer::page("x"),
+        });
+    let web = serve(site.status("/robots.txt", 404));
+    let begun = Instant::now();
+    let ended = Crawl::of(web.url("/")).with("--timeout 1s --concurrency 2").run().expect(0);
+    assert_eq!(ended.pages().len(), 21);
+    assert!(ended.complaint("/flood").contains("the request took longer than 1s"), "{}", ended.stderr);
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -116,7 +117,7 @@ fn a_terminal_shows_a_live_line() {
 
     let directory = tempfile::tempdir().unwrap();
     let mut command = Crawl::of(web.url("/")).into_directory(directory.path()).command();
-    let mut child = command.env("TERM", "xterm").stderr(screen).spawn().unwrap();
+    let mut child = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(screen).spawn().unwrap();
     // The command holds the terminal open too; without it, reading ends with the child.
     drop(command);
     let (mut shown, mut terminal) = (Vec::new(), File::from(terminal));

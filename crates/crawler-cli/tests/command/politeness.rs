@@ -1,6 +1,6 @@
 //! Politeness, proved by the server's own log.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use testweb::{Answer, Hostile, Log, Site, Web};
 
@@ -90,7 +90,7 @@ fn the_delay_runs_from_the_end_of_a_request_that_was_cut_off() {
 #[test]
 fn a_delay_of_zero_does_not_wait() {
     let web = serve(Site::seeded(2, 100));
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     Crawl::of(web.url("/")).run().expect(0);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
@@ -198,4 +198,15 @@ fn a_retry_after_without_sense_is_passed_over() {
         let log = log_of_retry(503, nonsense, 1);
         assert!(log.last().unwrap().started - log[0].started < Duration::from_secs(5), "{nonsense}");
     }
+}
+
+#[test]
+fn a_page_with_a_retry_after_beyond_the_limit_is_given_up_at_once() {
+    let busy = Answer::status(503).header("Retry-After", "301");
+    let web = serve(Site::new().page("/", linking_to(&["/busy"])).answer("/busy", busy));
+    let begun = Instant::now();
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(web.log().of_path("/busy").len(), 1);
+    assert!(ended.complaint("/busy").ends_with("HTTP status 503"));
 }

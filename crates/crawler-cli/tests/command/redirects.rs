@@ -51,6 +51,14 @@ fn a_loop_of_redirects_ends() {
 }
 
 #[test]
+fn a_seed_that_redirects_in_a_circle_yields_no_page_and_says_so() {
+    for site in [Site::new().redirect("/", "/"), Site::new().redirect("/", "/a").redirect("/a", "/")] {
+        let ended = crawl(site, 1).expect(1);
+        assert!(ended.stderr.contains("in a circle"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_page_that_several_redirects_lead_to_is_fetched_once() {
     let site = Site::new()
         .page("/", linking_to(&["/goal", "/a", "/b"]))
