@@ -35,6 +35,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
+/// A page with the URL that it is supposed to be found at.
 pub struct Page {
     url: Url,
     body: Vec<u8>,

@@ -63,7 +63,6 @@ impl<'p> Sink<'p> for Words {
 }
 
 /// Text with its line ends made uniform and without NULs, of which the tokenizer leaves the meaning to the tree builder.
-/// Ampersands go, too: where a reference is cut by a tag is no matter of the scanner's.
 fn visible(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     text.replace("\r\n", "\n").replace('\r', "\n").replace(['\0', '\u{FFFD}'], "")
@@ -85,8 +84,8 @@ struct Oracle {
     reading: RefCell<Reading>,
     foreign: Cell<u32>,
     templates: Cell<u32>,
-    /// The raw text element that is open.
-    raw: RefCell<Option<(String, bool)>>,
+    /// Whether a raw text element is open, and is a title.
+    raw: Cell<Option<bool>>,
 }
 
 impl TokenSink for Oracle {
@@ -111,9 +110,9 @@ impl Oracle {
     fn characters(&self, text: &str) {
         let mut reading = self.reading.borrow_mut();
         let text = text.replace('\u{FFFD}', "");
-        match &*self.raw.borrow() {
-            Some((_, true)) => reading.titles.last_mut().expect("an open title").push_str(&text),
-            Some((_, false)) => {}
+        match self.raw.get() {
+            Some(true) => reading.titles.last_mut().expect("an open title").push_str(&text),
+            Some(false) => {}
             None if self.templates.get() == 0 => reading.text.push_str(&text),
             None => {}
         }
@@ -121,7 +120,7 @@ impl Oracle {
 
     fn end_tag(&self, tag: &Tag) {
         let less = |count: &Cell<u32>| count.set(count.get().saturating_sub(1));
-        let raw = self.raw.borrow_mut().take();
+        let raw = self.raw.take();
         match &*tag.name {
             _ if raw.is_some() => {}
             "svg" | "math" => less(&self.foreign),
@@ -151,7 +150,7 @@ impl Oracle {
             "style" | "xmp" | "iframe" | "noembed" | "noframes" => RawKind::Rawtext,
             "script" => RawKind::ScriptData,
             "plaintext" => {
-                *self.raw.borrow_mut() = Some(("plaintext".to_owned(), false));
+                self.raw.set(Some(false));
                 return TokenSinkResult::Plaintext;
             }
             _ => return TokenSinkResult::Continue,
@@ -160,7 +159,7 @@ impl Oracle {
         if title {
             self.reading.borrow_mut().titles.push(String::new());
         }
-        *self.raw.borrow_mut() = Some((tag.name.to_string(), title));
+        self.raw.set(Some(title));
         TokenSinkResult::RawData(kind)
     }
 
@@ -405,6 +404,28 @@ fn every_pair_of_pieces_reads_the_same_before_a_link() {
         for second in PIECES {
             assert_same(&format!("{first}{second}<a href=end></a>"));
         }
+    }
+}
+
+/// All texts of that many pieces, and of fewer, one of the pieces being empty.
+fn every_text(pieces: &[&str], length: u32) -> impl Iterator<Item = String> {
+    (0..pieces.len().pow(length)).map(move |number| {
+        (0..length).map(|place| pieces[number / pieces.len().pow(place) % pieces.len()]).collect()
+    })
+}
+
+#[test]
+fn every_script_ends_at_the_same_place() {
+    let pieces = ["", "<!--", "-", "->", ">", "<script>", "<script ", "</script>", "</script/x"];
+    for text in every_text(&pieces, 4) {
+        assert_same(&format!("<script>{text}<a href=1></script><a href=2></script><a href=3>"));
+    }
+}
+
+#[test]
+fn every_comment_ends_at_the_same_place() {
+    for text in every_text(&["", "-", "--", "!", ">", "<!--"], 5) {
+        assert_same(&format!("<!{text}<a href=1>--><a href=2>"));
     }
 }
 

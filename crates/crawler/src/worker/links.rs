@@ -195,13 +195,13 @@ pub fn attribute_text<'p>(raw: &'p [u8], encoding: &dyn Fn() -> &'static Encodin
         Ok(text) if raw.is_ascii() => Cow::Borrowed(text),
         _ => encoding().decode_without_bom_handling(raw).0,
     };
-    if memchr::memchr2(b'\r', b'\0', text.as_bytes()).is_some() {
+    if memchr::memchr3(b'&', b'\r', b'\0', text.as_bytes()).is_none() {
+        return text;
+    }
+    if text.contains(['\r', '\0']) {
         text = Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{FFFD}"));
     }
-    if memchr::memchr(b'&', text.as_bytes()).is_some() {
-        text = htmlize::unescape_attribute(text);
-    }
-    text
+    htmlize::unescape_attribute(text)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl<'b> Joiner<'b> {
 
     /// Writes the same as the `url` crate would, for most targets that pages really have, or else returns false.
     pub fn quickly(&self, target: &str, out: &mut String) -> bool {
-        let target = target.trim_matches(|c| c <= ' ');
+        let target = trim(target);
         out.clear();
         if !self.usual {
             return false;
@@ -131,10 +131,19 @@ fn has_credentials(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
+/// The text without the control characters and spaces at its ends, as the URL standard has it.
+#[inline]
+fn trim(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    match (bytes.first(), bytes.last()) {
+        (Some(b'!'..), Some(b'!'..)) => text,
+        _ => text.trim_matches(|c| c <= ' '),
+    }
+}
+
 /// Whether the text begins with a scheme that is neither http nor https.
 fn has_other_scheme(text: &str) -> bool {
-    let text = text.trim_start_matches(|c| c <= ' ');
-    let Some((before, _)) = text.split_once(':') else { return false };
+    let Some((before, _)) = trim(text).split_once(':') else { return false };
     // The URL standard drops these wherever they stand.
     let scheme: String = before.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())

@@ -59,7 +59,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
     #[inline]
     fn step(&mut self, at: usize) -> Option<usize> {
         let rest = self.page.get(at..)?;
-        let Some(length) = memchr(b'<', rest) else {
+        let Some(length) = attributes::find(b'<', rest) else {
             self.text(rest);
             return None;
         };
