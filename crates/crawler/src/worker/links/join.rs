@@ -1,4 +1,5 @@
-//! Makes a target an absolute, normalised URL. Only this file knows how, and it leaves to the `url` crate whatever is unusual.
+//! Makes a target an absolute, normalised URL. Only this file knows how, and it leaves to the `url` crate
+//! whatever is unusual.
 
 use std::borrow::Cow;
 
@@ -34,8 +35,8 @@ impl<'b> Joiner<'b> {
         Self { base, text, usual, scheme_end: base.scheme().len(), path_start, directory_end, path_end }
     }
 
-    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is asked only for a target that
-    /// is not ASCII.
+    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is asked only for
+    /// a target that is not ASCII.
     pub fn join(
         &self,
         target: &str,
@@ -61,7 +62,8 @@ impl<'b> Joiner<'b> {
         Ok(())
     }
 
-    /// Writes the same as the `url` crate would, for most targets that pages really have, or else returns false.
+    /// Writes the same as the `url` crate would, for most targets that pages really have, or else returns
+    /// false.
     pub fn quickly(&self, target: &str, out: &mut String) -> bool {
         let target = trim(target);
         out.clear();
@@ -170,7 +172,8 @@ fn push_after_scheme(target: &str, out: &mut String) -> bool {
     }
 }
 
-/// Whether a host is a lower-case name that no rule would change: no number that could be an address, no punycode.
+/// Whether a host is a lower-case name that no rule would change: no number that could be an address, no
+/// punycode.
 fn is_plain_host(host: &str) -> bool {
     let mut last_label = "";
     host.len() <= MAX_PLAIN_HOST_BYTES
@@ -184,8 +187,8 @@ fn is_plain_host(host: &str) -> bool {
 /// No label can then be too long for the domain name system, either.
 const MAX_PLAIN_HOST_BYTES: usize = 63;
 
-/// Appends a path, and a query after it, to a URL that ends with the slash before its first segment. `absolute` says that
-/// this path cannot be mistaken for something with a scheme.
+/// Appends a path, and a query after it, to a URL that ends with the slash before its first segment.
+/// `absolute` says that this path cannot be mistaken for something with a scheme.
 fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) -> bool {
     let bytes = path.as_bytes();
     let mut copied = 0;
