@@ -204,8 +204,8 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
                 Segment::Other => at += 1,
                 Segment::Dots { length, up } => {
                     out.push_str(&path[copied..at]);
-                    if up {
-                        pop_segment(out, path_start);
+                    if up && !pop_segment(out, path_start) {
+                        return false;
                     }
                     at += length;
                     copied = at;
@@ -253,11 +253,14 @@ fn dot_segment(path: &[u8]) -> Segment {
     }
 }
 
-/// Removes the last segment of a URL that ends with a slash.
-fn pop_segment(out: &mut String, path_start: usize) {
-    if let Some(slash) = out[path_start..out.len() - 1].rfind('/') {
-        out.truncate(path_start + slash + 1);
-    }
+/// Removes the last segment of a URL that ends with a slash, unless it looks like a drive letter: the `url` crate
+/// does not go up from these, in whatever scheme.
+fn pop_segment(out: &mut String, path_start: usize) -> bool {
+    let path = &out[path_start..out.len() - 1];
+    let Some(slash) = path.rfind('/') else { return true };
+    let drive_letter = matches!(path.as_bytes()[slash + 1..], [_, b':' | b'|']);
+    out.truncate(path_start + slash + 1);
+    !drive_letter
 }
 
 /// Appends `?query`, up to the fragment.

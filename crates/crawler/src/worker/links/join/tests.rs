@@ -101,7 +101,7 @@ fn a_url_may_have_2048_bytes_and_no_more() {
 #[rustfmt::skip]
 const BASES: &[&str] = &[
     "http://example.org", "https://example.org/a", "http://example.org/a/",
-    "http://example.org/a/b/c?d/e?f#g/h", "http://example.org//", "http://example.org/a//b//c",
+    "http://example.org/a/b/c?d/e?f#g/h", "http://example.org//", "http://example.org/a/C:/", "http://example.org/a//b//c",
     "http://example.org:81/?x", "https://127.0.0.1/x/y", "http://[::1]:8080/a/b",
     "http://user:pw@example.org/a/b", "http://example.org/%2e/a;b=c/d", "http://xn--bcher-kva.example/ü",
     "https://example.org/a/?x=/y/../z", "file:///a/b", "ftp://example.org/a/b", "mailto:someone",
@@ -114,7 +114,7 @@ const PIECES: &[&str] = &[
     "%2e%2e", "%", "%2", "%20", "%41", "\\", "\\\\", ":", "@", "?", "#", "&", "=", ";", ",", "'", "\"", "<",
     ">", "`", "{", "}", "|", "^", "[", "]", "~", "!", "$", "(", ")", "*", "+", "-", "_", "\t", "\n", "\r",
     " ", "\u{0}", "\u{1f}", "\u{7f}", "é", "日本", "\u{fffd}", "\u{a0}", "http:", "https:", "http:/", "http://",
-    "https://", "HTTP://", "ftp://", "file:", "javascript:", "mailto:", "1:", "a:", "example.org",
+    "https://", "HTTP://", "ftp://", "file:", "javascript:", "mailto:", "1:", "a:", "/c:/", "|/../", "example.org",
     "Example.ORG", "example.org:80", "example.org:443", "example.org:81", "example.org.", "ex..org", "-a.org",
     "a-.org", "a--b.org", "xn--bcher-kva.example", "xn--", "127.0.0.1", "127.1", "0x7f.1", "1.2.3",
     "1.2.3.4.5", "a.1", "a.0x1", "a.1b", "localhost", "[::1]", "user@", "user:pw@", "//example.org",
