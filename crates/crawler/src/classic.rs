@@ -80,7 +80,7 @@ impl Classic {
         };
         let begun = Instant::now();
         // The seed is what the user asked for: inside by construction, and no trap by definition.
-        crawl.levels.meet(self.seed.as_str(), 0, 0);
+        let _ = crawl.levels.meet(self.seed.as_str(), 0, 0, || Ok(()));
         crawl.stats.admitted = 1;
         let mut visits = JoinSet::new();
         loop {
@@ -121,8 +121,8 @@ struct Crawl<'a> {
 impl Crawl<'_> {
     /// The one way in for a URL: in scope, no trap, and new or nearer than it was.
     fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<Met, Refusal> {
-        self.scope.check(url)?;
-        let met = self.levels.meet(url, depth, redirects);
+        // Most links are known, and what is known was checked when it was new.
+        let met = self.levels.meet(url, depth, redirects, || self.scope.check(url))?;
         if met == Met::New {
             self.stats.admitted += 1;
         }

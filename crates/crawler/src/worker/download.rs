@@ -214,10 +214,10 @@ async fn read_body(
     let mut sniffed = false;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|error| failure(&error, false))?.into_data() else { continue };
-        match decoder.feed(&data) {
+        match decoder.feed(data) {
             Ok(()) => {}
             Err(Broken::TooLarge) if matches!(want, Want::Start(_)) => {
-                download.body = decoder.cut().into();
+                download.body = decoder.cut();
                 return Ok(false);
             }
             Err(broken) => return Err(broken_body(broken, limit)),
@@ -227,7 +227,7 @@ async fn read_body(
             is_page(decoder.so_far()).ok_or_else(not_a_page)?;
         }
     }
-    download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?.into();
+    download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?;
     download.media = is_page(&download.body).ok_or_else(not_a_page)?;
     Ok(true)
 }
