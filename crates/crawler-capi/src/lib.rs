@@ -1,1 +1,76 @@
-//! libcrawl: the callback face over a C ABI.
+//! libcrawl: the callback face over a C ABI, as `include/crawl.h` declares it. All the unsafe code there is.
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
+
+mod text;
+
+use crawler::crawl::{Crawl, Links};
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use text::{Page, with_edge, with_link};
+
+const SUCCESS: c_int = 0;
+const FAILURE: c_int = -1;
+
+/// Crawls everything that can be reached from `start_url`; a word that begins with `link:` is a link.
+///
+/// # Safety
+/// `start_url` is NULL or a C string that stays as it is during the call. The callbacks are functions of these
+/// types that may be called from several threads at once and return normally. What `fetch_fn` returns is NULL or
+/// a C string of its own, allocated with `malloc`, that nobody else touches or frees.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crawl(
+    start_url: *const c_char,
+    download_workers: c_int,
+    parse_workers: c_int,
+    work_queue_size: c_int,
+    fetch_fn: Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>,
+    edge_fn: Option<unsafe extern "C" fn(from: *const c_char, to: *const c_char)>,
+) -> c_int {
+    let sizes = [download_workers, parse_workers, work_queue_size];
+    // SAFETY: the caller's promise is passed on as it is.
+    unsafe { run(Links::Words, start_url, sizes, fetch_fn, edge_fn) }
+}
+
+/// The signature of `fetch_fn`.
+type Fetch = unsafe extern "C" fn(*const c_char) -> *mut c_char;
+/// The signature of `edge_fn`.
+type Edge = unsafe extern "C" fn(*const c_char, *const c_char);
+
+/// # Safety
+/// As for [`crawl`]. `sizes` are those of the downloaders, the parsers and the queue.
+unsafe fn run(
+    links: Links,
+    start_url: *const c_char,
+    sizes: [c_int; 3],
+    fetch_fn: Option<Fetch>,
+    edge_fn: Option<Edge>,
+) -> c_int {
+    let (Some(fetch_fn), Some(edge_fn), false) = (fetch_fn, edge_fn, start_url.is_null()) else {
+        return FAILURE;
+    };
+    // A negative size becomes zero, which the crawl refuses.
+    let [download_workers, parse_workers, work_queue_size] =
+        sizes.map(|size| usize::try_from(size).unwrap_or(0));
+    let crawl = Crawl::new()
+        .download_workers(download_workers)
+        .parse_workers(parse_workers)
+        .work_queue_size(work_queue_size)
+        .links(links);
+    // SAFETY: not NULL, and the caller promises a C string that outlives this call.
+    let start = unsafe { text::bytes(start_url) };
+    let fetch = |link: &[u8]| {
+        // SAFETY: the caller promises a function of this type; it gets a C string.
+        let page = with_link(link, |link| unsafe { fetch_fn(link) });
+        // SAFETY: the caller promises that `fetch_fn` returns NULL or a malloc'ed C string that is ours now.
+        unsafe { Page::new(page) }
+    };
+    let edge = |from: &[u8], to: &[u8]| {
+        // `from` is one of the crawl's links, and these outlive its threads.
+        // SAFETY: the caller promises a function of this type; it gets two C strings.
+        with_edge(from, to, |from, to| unsafe { edge_fn(from, to) });
+    };
+    match catch_unwind(AssertUnwindSafe(|| crawl.run(start, fetch, edge))) {
+        Ok(Ok(_)) => SUCCESS,
+        Ok(Err(_)) | Err(_) => FAILURE,
+    }
+}
