@@ -124,14 +124,8 @@ impl Crawl {
     {
         self.check()?;
         let (pools, seen, scan) = (Pools::new(self.work_queue_size), Seen::new(), self.links.scanner());
-        let downloader = || {
-            let _guard = pools.stop_on_panic();
-            workers::download(&pools, &fetch)
-        };
-        let parser = || {
-            let _guard = pools.stop_on_panic();
-            workers::parse(&pools, &seen, scan, &edge)
-        };
+        let downloader = || workers::download(&pools, &fetch);
+        let parser = || workers::parse(&pools, &seen, scan, &edge);
         thread::scope(|scope| {
             let mut threads = Vec::new();
             let all = start_workers(scope, &mut threads, "download", self.download_workers, &downloader)

@@ -20,6 +20,7 @@ pub struct Report {
 
 /// Fetches links until the crawl is over.
 pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) -> Report {
+    let _guard = pools.stop_on_panic();
     let mut done = Report::default();
     while let Some(link) = pools.next_link() {
         match fetch(&link) {
@@ -43,6 +44,7 @@ pub(crate) fn parse<P: AsRef<[u8]>>(
     scan: Scanner,
     edge: impl Fn(&[u8], &[u8]),
 ) -> Report {
+    let _guard = pools.stop_on_panic();
     let mut done = Report::default();
     while let Some((from, page)) = pools.next_page() {
         let mut stopped = false;
