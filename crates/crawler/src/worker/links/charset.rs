@@ -1,0 +1,159 @@
+//! Finds out how a page is encoded: byte order mark, then Content-Type, then `meta`, then a guess.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{EncoderResult, Encoding};
+use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+use memchr::memmem;
+
+use super::attributes::Attributes;
+use super::scanner::{self, Element, Sink};
+
+/// How far into a page its `meta` declaration may stand, as the HTML standard has it.
+const PRESCAN_BYTES: usize = 1024;
+
+/// The encoding of one page, found out when it is first asked for: a page whose links are ASCII never needs it.
+#[derive(Debug)]
+pub struct Charset<'p> {
+    content_type: Option<&'p str>,
+    body: &'p [u8],
+    encoding: OnceCell<&'static Encoding>,
+}
+
+impl<'p> Charset<'p> {
+    /// The charset of a page that came with this Content-Type header.
+    pub fn new(content_type: Option<&'p str>, body: &'p [u8]) -> Self {
+        Self { content_type, body, encoding: OnceCell::new() }
+    }
+
+    /// The encoding.
+    pub fn encoding(&self) -> &'static Encoding {
+        self.encoding.get_or_init(|| {
+            self.outside_declaration().or_else(|| by_meta(self.body)).unwrap_or_else(|| guess(self.body))
+        })
+    }
+
+    /// The page as UTF-8, if its encoding spells markup otherwise than ASCII does, so that it cannot be scanned as it is.
+    pub fn transcoded(&self) -> Option<String> {
+        let encoding = match self.outside_declaration() {
+            Some(encoding) => encoding,
+            // The only such encoding that a meta element can declare has this number in all of its names.
+            None if memmem::find(prescanned(self.body), b"2022").is_some() => by_meta(self.body)?,
+            None => return None,
+        };
+        let foreign = [UTF_16LE, UTF_16BE, ISO_2022_JP].contains(&encoding);
+        foreign.then(|| encoding.decode_with_bom_removal(self.body).0.into_owned())
+    }
+
+    fn outside_declaration(&self) -> Option<&'static Encoding> {
+        by_mark(self.body).or_else(|| by_header(self.content_type?))
+    }
+}
+
+fn by_mark(body: &[u8]) -> Option<&'static Encoding> {
+    Encoding::for_bom(body).map(|(encoding, _)| encoding)
+}
+
+fn by_header(content_type: &str) -> Option<&'static Encoding> {
+    let mut parameters = content_type.split(';').skip(1);
+    let label = parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
+    })?;
+    by_label(label.as_bytes())
+}
+
+/// The encoding of that name. The one called replacement, which makes a page unreadable on purpose, counts as not declared.
+fn by_label(label: &[u8]) -> Option<&'static Encoding> {
+    Encoding::for_label(label).filter(|&encoding| encoding != REPLACEMENT)
+}
+
+fn prescanned(body: &[u8]) -> &[u8] {
+    &body[..body.len().min(PRESCAN_BYTES)]
+}
+
+fn by_meta(body: &[u8]) -> Option<&'static Encoding> {
+    let mut declaration = Declaration(None);
+    scanner::scan(prescanned(body), &mut declaration);
+    declaration.0
+}
+
+/// The first encoding that a `meta` element declares.
+struct Declaration(Option<&'static Encoding>);
+
+impl<'p> Sink<'p> for Declaration {
+    fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
+        if element != Element::Meta || self.0.is_some() {
+            return;
+        }
+        let label = match (attributes.charset, attributes.http_equiv, attributes.content) {
+            (Some(label), ..) => Some(label),
+            (None, Some(header), Some(content)) if header.eq_ignore_ascii_case(b"content-type") => {
+                label_in_content(content)
+            }
+            _ => None,
+        };
+        self.0 = match label.and_then(by_label) {
+            // It could not have been read as ASCII up to here.
+            Some(encoding) if encoding == UTF_16LE || encoding == UTF_16BE => Some(UTF_8),
+            Some(encoding) if encoding == X_USER_DEFINED => Some(WINDOWS_1252),
+            declared => declared,
+        };
+    }
+}
+
+/// The label in text like `text/html; charset=utf-8`, by the HTML standard's lenient rule.
+fn label_in_content(content: &[u8]) -> Option<&[u8]> {
+    let mut rest = content;
+    loop {
+        let name =
+            rest.windows(b"charset".len()).position(|window| window.eq_ignore_ascii_case(b"charset"))?;
+        rest = rest[name + b"charset".len()..].trim_ascii_start();
+        if let Some(value) = rest.strip_prefix(b"=") {
+            rest = value.trim_ascii_start();
+            break;
+        }
+    }
+    match rest.first()? {
+        quote @ (b'"' | b'\'') => {
+            let length = rest[1..].iter().position(|byte| byte == quote)?;
+            Some(&rest[1..=length])
+        }
+        _ => rest.split(|&byte| byte == b';' || byte.is_ascii_whitespace()).next(),
+    }
+}
+
+fn guess(body: &[u8]) -> &'static Encoding {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(body, true);
+    detector.guess(None, Utf8Detection::Allow)
+}
+
+/// The query of a URL as the page's server expects it: in the page's encoding, and what that cannot say as a percent-encoded
+/// decimal character reference.
+pub(super) fn encode_query<'t>(encoding: &'static Encoding, query: &'t str) -> Cow<'t, [u8]> {
+    if query.is_ascii() || encoding.output_encoding() == UTF_8 {
+        return Cow::Borrowed(query.as_bytes());
+    }
+    let mut encoder = encoding.new_encoder();
+    let mut encoded = Vec::with_capacity(query.len() * 2);
+    let mut rest = query;
+    loop {
+        let needed = encoder.max_buffer_length_from_utf8_without_replacement(rest.len());
+        encoded.reserve(needed.unwrap_or(rest.len()));
+        let (result, read) = encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut encoded, true);
+        rest = &rest[read..];
+        match result {
+            EncoderResult::InputEmpty => return Cow::Owned(encoded),
+            EncoderResult::OutputFull => encoded.reserve(encoded.capacity().max(64)),
+            EncoderResult::Unmappable(character) => {
+                encoded.extend_from_slice(format!("%26%23{}%3B", u32::from(character)).as_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

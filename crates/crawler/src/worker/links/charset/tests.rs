@@ -1,0 +1,97 @@
+use encoding_rs::{BIG5, EUC_JP, GBK, SHIFT_JIS, WINDOWS_1251};
+
+use super::*;
+
+fn encoding(content_type: Option<&str>, body: &[u8]) -> &'static Encoding {
+    Charset::new(content_type, body).encoding()
+}
+
+#[test]
+fn a_byte_order_mark_beats_the_header_beats_the_meta() {
+    let meta = b"<meta charset=windows-1251>".as_slice();
+    assert_eq!(encoding(None, meta), WINDOWS_1251);
+    assert_eq!(encoding(Some("text/html; charset=gbk"), meta), GBK);
+    let marked = [b"\xEF\xBB\xBF".as_slice(), meta].concat();
+    assert_eq!(encoding(Some("text/html; charset=gbk"), &marked), UTF_8);
+}
+
+#[test]
+fn a_header_is_understood_in_any_spelling() {
+    for header in [
+        "text/html;charset=shift_jis",
+        "text/html; Charset=\"Shift_JIS\"",
+        "text/html; boundary=x; CHARSET = SJIS ",
+        "; charset=ms_kanji",
+    ] {
+        assert_eq!(encoding(Some(header), b"\xE9"), SHIFT_JIS, "{header}");
+    }
+}
+
+#[test]
+fn an_unknown_name_in_the_header_leaves_it_to_the_meta() {
+    for header in ["text/html", "text/html; charset", "text/html; charset=", "text/html; charset=klingon", ""]
+    {
+        assert_eq!(encoding(Some(header), b"<meta charset=big5>"), BIG5, "{header}");
+    }
+}
+
+#[test]
+fn a_meta_is_understood_in_any_spelling() {
+    for meta in [
+        "<META CharSet='euc-jp'>",
+        "<!-- <meta charset=gbk> --><meta charset=euc-jp>",
+        "<meta charset=klingon><meta charset=euc-jp><meta charset=gbk>",
+        "<meta http-equiv=Content-Type content='text/html; charset=euc-jp'>",
+        "<meta content='charset; CHARSET = \"euc-jp\"; x' http-equiv=\"CONTENT-TYPE\">",
+        "<meta content='text/html; charset=gbk'><meta charset=euc-jp>",
+        "<script>'<meta charset=gbk>'</script><meta charset=euc-jp>",
+    ] {
+        assert_eq!(encoding(None, meta.as_bytes()), EUC_JP, "{meta}");
+    }
+}
+
+#[test]
+fn a_meta_after_the_first_1024_bytes_is_not_seen() {
+    let meta = "<meta charset=windows-1251>";
+    let at_the_end = [" ".repeat(PRESCAN_BYTES - meta.len()), meta.to_owned()].concat();
+    assert_eq!(encoding(None, at_the_end.as_bytes()), WINDOWS_1251);
+    assert_ne!(encoding(None, format!(" {at_the_end}").as_bytes()), WINDOWS_1251);
+}
+
+#[test]
+fn a_meta_that_could_not_be_read_if_it_were_true_is_not_believed() {
+    assert_eq!(encoding(None, b"<meta charset=utf-16>"), UTF_8);
+    assert_eq!(encoding(None, b"<meta charset=x-user-defined>"), WINDOWS_1252);
+    assert_eq!(encoding(None, "<meta charset=iso-2022-kr>Größe".as_bytes()), UTF_8);
+}
+
+#[test]
+fn an_undeclared_page_is_guessed() {
+    let russian =
+        "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему.";
+    assert_eq!(encoding(None, russian.as_bytes()), UTF_8);
+    assert_eq!(encoding(None, &WINDOWS_1251.encode(russian).0), WINDOWS_1251);
+    assert_eq!(encoding(None, &SHIFT_JIS.encode("吾輩は猫である。名前はまだ無い。").0), SHIFT_JIS);
+}
+
+#[test]
+fn only_pages_whose_markup_is_not_ascii_are_transcoded() {
+    fn transcoded(content_type: Option<&str>, body: &[u8]) -> Option<String> {
+        Charset::new(content_type, body).transcoded()
+    }
+    assert_eq!(transcoded(None, b"\xFF\xFE<\0\xE9\0"), Some("<é".to_owned()));
+    assert_eq!(transcoded(None, b"\xFE\xFF\0<\0\xE9"), Some("<é".to_owned()));
+    assert_eq!(transcoded(Some("text/html; charset=utf-16be"), b"\0<\0\xE9"), Some("<é".to_owned()));
+    let japanese = "<meta charset=iso-2022-jp>日本";
+    assert_eq!(transcoded(None, &ISO_2022_JP.encode(japanese).0), Some(japanese.to_owned()));
+    assert_eq!(transcoded(Some("text/html; charset=utf-8"), b"\xE9"), None);
+    assert_eq!(transcoded(None, b"<p>2022"), None);
+}
+
+#[test]
+fn what_an_encoding_cannot_say_becomes_a_reference_in_a_query() {
+    assert_eq!(*encode_query(WINDOWS_1251, "я=日я"), *b"\xFF=%26%2326085%3B\xFF");
+    assert_eq!(*encode_query(UTF_16LE, "é"), *"é".as_bytes());
+    let long = "日".repeat(10_000);
+    assert_eq!(encode_query(WINDOWS_1252, &long).len(), 10_000 * "%26%2326085%3B".len());
+}

@@ -1,0 +1,299 @@
+//! Makes a target an absolute, normalised URL. Only this file knows how, and it leaves to the `url` crate whatever is unusual.
+
+use std::borrow::Cow;
+
+use encoding_rs::Encoding;
+use url::{EncodingOverride, Url};
+
+use super::charset;
+use super::{BadLink, MAX_URL_BYTES};
+
+/// Joins targets to one base URL.
+#[derive(Debug)]
+pub struct Joiner<'b> {
+    base: &'b Url,
+    /// The base without its fragment, divided by the positions below.
+    text: &'b str,
+    /// Whether the base is such that [`Joiner::quickly`] understands it.
+    usual: bool,
+    scheme_end: usize,
+    path_start: usize,
+    directory_end: usize,
+    path_end: usize,
+}
+
+impl<'b> Joiner<'b> {
+    /// A joiner to this base.
+    pub fn new(base: &'b Url) -> Self {
+        let text = base.as_str();
+        let text = &text[..text.find('#').unwrap_or(text.len())];
+        let usual = matches!(base.scheme(), "http" | "https") && base.has_host() && !has_credentials(base);
+        let path_end = text.find('?').unwrap_or(text.len());
+        let path_start = path_end - base.path().len();
+        let directory_end = text[..path_end].rfind('/').map_or(path_start, |slash| slash + 1);
+        Self { base, text, usual, scheme_end: base.scheme().len(), path_start, directory_end, path_end }
+    }
+
+    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is asked only for a target that
+    /// is not ASCII.
+    pub fn join(
+        &self,
+        target: &str,
+        encoding: impl Fn() -> &'static Encoding,
+        out: &mut String,
+    ) -> Result<(), BadLink> {
+        if !self.quickly(target, out) {
+            self.thoroughly(target, encoding, out)?;
+        }
+        if out.len() > MAX_URL_BYTES { Err(BadLink::TooLong) } else { Ok(()) }
+    }
+
+    fn thoroughly(
+        &self,
+        target: &str,
+        encoding: impl Fn() -> &'static Encoding,
+        out: &mut String,
+    ) -> Result<(), BadLink> {
+        let encode: &dyn Fn(&str) -> Cow<'_, [u8]> = &|query| charset::encode_query(encoding(), query);
+        let url = parse(Some(self.base), (!target.is_ascii()).then_some(encode), target)?;
+        out.clear();
+        out.push_str(url.as_str());
+        Ok(())
+    }
+
+    /// Writes the same as the `url` crate would, for most targets that pages really have, or else returns false.
+    pub fn quickly(&self, target: &str, out: &mut String) -> bool {
+        let target = target.trim_matches(|c| c <= ' ');
+        out.clear();
+        if !self.usual {
+            return false;
+        }
+        match target.as_bytes() {
+            [] | [b'#', ..] => {
+                out.push_str(self.text);
+                true
+            }
+            [b'?', ..] => {
+                out.push_str(&self.text[..self.path_end]);
+                push_query(target, out)
+            }
+            [b'/', b'/', ..] => {
+                out.push_str(&self.text[..=self.scheme_end]);
+                push_after_scheme(target, out)
+            }
+            [b'/', ..] => {
+                out.push_str(&self.text[..=self.path_start]);
+                push_path(&target[1..], self.path_start, true, out)
+            }
+            [b'h', ..] if target.starts_with("http://") || target.starts_with("https://") => {
+                self.absolute(target, out)
+            }
+            _ => {
+                out.push_str(&self.text[..self.directory_end]);
+                push_path(target, self.path_start, false, out)
+            }
+        }
+    }
+
+    fn absolute(&self, target: &str, out: &mut String) -> bool {
+        let origin = &self.text[..self.path_start];
+        if let Some(rest) = target.strip_prefix(origin)
+            && rest.starts_with('/')
+        {
+            out.push_str(&self.text[..=self.path_start]);
+            return push_path(&rest[1..], self.path_start, true, out);
+        }
+        let scheme_end = if target.starts_with("https") { "https:".len() } else { "http:".len() };
+        out.push_str(&target[..scheme_end]);
+        push_after_scheme(&target[scheme_end..], out)
+    }
+}
+
+/// A URL as text, checked and without fragment.
+pub(super) fn parse(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &str) -> Result<Url, BadLink> {
+    // Whether the rest of it is sound matters only in a scheme that could be asked for.
+    if has_other_scheme(text) {
+        return Err(BadLink::Scheme);
+    }
+    let options = Url::options().base_url(base).encoding_override(encoding);
+    let mut url = options.parse(text).map_err(|_| BadLink::Malformed)?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(BadLink::Scheme);
+    }
+    if has_credentials(&url) {
+        return Err(BadLink::Credentials);
+    }
+    url.set_fragment(None);
+    if url.as_str().len() > MAX_URL_BYTES { Err(BadLink::TooLong) } else { Ok(url) }
+}
+
+fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// Whether the text begins with a scheme that is neither http nor https.
+fn has_other_scheme(text: &str) -> bool {
+    let text = text.trim_start_matches(|c| c <= ' ');
+    let Some((before, _)) = text.split_once(':') else { return false };
+    // The URL standard drops these wherever they stand.
+    let scheme: String = before.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && !scheme.eq_ignore_ascii_case("http")
+        && !scheme.eq_ignore_ascii_case("https")
+}
+
+/// Appends `//host/path?query`; false unless host and path are plainly in normal form.
+fn push_after_scheme(target: &str, out: &mut String) -> bool {
+    let rest = &target["//".len()..];
+    let host_end = rest.bytes().position(|byte| !is(byte, HOST)).unwrap_or(rest.len());
+    if !is_plain_host(&rest[..host_end]) {
+        return false;
+    }
+    out.push_str(&target[.."//".len() + host_end]);
+    let path_start = out.len();
+    out.push('/');
+    match rest.as_bytes().get(host_end) {
+        None | Some(b'#') => true,
+        Some(b'?') => push_query(&rest[host_end..], out),
+        Some(b'/') => push_path(&rest[host_end + 1..], path_start, true, out),
+        Some(_) => false,
+    }
+}
+
+/// Whether a host is a lower-case name that no rule would change: no number that could be an address, no punycode.
+fn is_plain_host(host: &str) -> bool {
+    let mut last_label = "";
+    host.len() <= MAX_PLAIN_HOST_BYTES
+        && host.split('.').all(|label| {
+            last_label = label;
+            !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && !label.contains("--")
+        })
+        && last_label.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+/// No label can then be too long for the domain name system, either.
+const MAX_PLAIN_HOST_BYTES: usize = 63;
+
+/// Appends a path, and a query after it, to a URL that ends with the slash before its first segment. `absolute` says that
+/// this path cannot be mistaken for something with a scheme.
+fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) -> bool {
+    let bytes = path.as_bytes();
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if is(byte, PATH) {
+            at += 1;
+            continue;
+        }
+        match byte {
+            // What begins a segment may be a dot segment.
+            b'.' | b'%' if at == 0 || bytes[at - 1] == b'/' => match dot_segment(&bytes[at..]) {
+                Segment::Other => at += 1,
+                Segment::Dots { length, up } => {
+                    out.push_str(&path[copied..at]);
+                    if up {
+                        pop_segment(out, path_start);
+                    }
+                    at += length;
+                    copied = at;
+                }
+                Segment::Unsure => return false,
+            },
+            b'.' | b'%' => at += 1,
+            b':' if absolute || path[..at].contains('/') => at += 1,
+            b'?' => {
+                out.push_str(&path[copied..at]);
+                return push_query(&path[at..], out);
+            }
+            b'#' => break,
+            _ => return false,
+        }
+    }
+    out.push_str(&path[copied..at]);
+    true
+}
+
+enum Segment {
+    /// `.` or `..` with the slash behind it.
+    Dots {
+        length: usize,
+        up: bool,
+    },
+    Unsure,
+    Other,
+}
+
+/// What a segment is that begins with a dot or percent sign.
+fn dot_segment(path: &[u8]) -> Segment {
+    let (dots, up) = match path {
+        [b'.', b'.', ..] => (2, true),
+        [b'.', ..] => (1, false),
+        // Perhaps `%2e`, which is a dot, too.
+        [b'%', b'2', ..] => return Segment::Unsure,
+        _ => return Segment::Other,
+    };
+    match path.get(dots) {
+        Some(b'/') => Segment::Dots { length: dots + 1, up },
+        None | Some(b'?' | b'#') => Segment::Dots { length: dots, up },
+        Some(b'%') => Segment::Unsure,
+        Some(_) => Segment::Other,
+    }
+}
+
+/// Removes the last segment of a URL that ends with a slash.
+fn pop_segment(out: &mut String, path_start: usize) {
+    if let Some(slash) = out[path_start..out.len() - 1].rfind('/') {
+        out.truncate(path_start + slash + 1);
+    }
+}
+
+/// Appends `?query`, up to the fragment.
+fn push_query(query: &str, out: &mut String) -> bool {
+    let end = query.bytes().position(|byte| !is(byte, QUERY)).unwrap_or(query.len());
+    out.push_str(&query[..end]);
+    matches!(query.as_bytes().get(end), None | Some(b'#'))
+}
+
+const PATH: u8 = 1;
+const QUERY: u8 = 2;
+const HOST: u8 = 4;
+
+/// The bytes that stand for themselves in a part of a URL, leaving out some that do but are rare.
+const STANDS: [u8; 256] = {
+    let mut stands = [0; 256];
+    let mut byte = 0;
+    while byte < 128u8 {
+        stands[byte as usize] = match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' => PATH | QUERY | HOST,
+            b'A'..=b'Z'
+            | b'_'
+            | b'~'
+            | b'!'
+            | b'$'
+            | b'&'
+            | b'('
+            | b')'
+            | b'*'
+            | b'+'
+            | b','
+            | b';'
+            | b'='
+            | b'@' => PATH | QUERY,
+            b'/' => PATH | QUERY,
+            b'.' => QUERY | HOST,
+            b'%' | b':' | b'?' | b'[' | b']' | b'|' => QUERY,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    stands
+};
+
+#[inline]
+fn is(byte: u8, part: u8) -> bool {
+    STANDS[byte as usize] & part != 0
+}
+
+#[cfg(test)]
+mod tests;

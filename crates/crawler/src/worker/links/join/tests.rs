@@ -1,0 +1,255 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn joined(base: &str, target: &str) -> Result<String, BadLink> {
+    let base = Url::parse(base).expect("a base URL");
+    let mut out = String::from("what was there before");
+    Joiner::new(&base).join(target, || encoding_rs::UTF_8, &mut out).map(|()| out)
+}
+
+/// What the quick way says of it, if it says anything.
+fn quickly(base: &str, target: &str) -> Option<String> {
+    let base = Url::parse(base).expect("a base URL");
+    let mut out = String::new();
+    Joiner::new(&base).quickly(target, &mut out).then_some(out)
+}
+
+/// What the `url` crate says of it.
+fn by_url_crate(base: &str, target: &str) -> Option<String> {
+    let mut url = Url::parse(base).ok()?.join(target).ok()?;
+    url.set_fragment(None);
+    Some(url.into())
+}
+
+const BASE: &str = "https://docs.example.org:8443/a/b/c.html?q=1";
+
+#[test]
+fn usual_targets_take_the_quick_way() {
+    for (target, expected) in [
+        ("x.html", "/a/b/x.html"),
+        (" x.html#part two\n", "/a/b/x.html"),
+        ("../../x/y.html", "/x/y.html"),
+        ("../../../..", "/"),
+        ("./x/./y/../z", "/a/b/x/z"),
+        ("..", "/a/"),
+        (".", "/a/b/"),
+        ("/x/y?z=../w", "/x/y?z=../w"),
+        ("/", "/"),
+        ("?q=2&r=%20#f", "/a/b/c.html?q=2&r=%20"),
+        ("#f\u{e9}", "/a/b/c.html?q=1"),
+        ("", "/a/b/c.html?q=1"),
+        ("x//y/", "/a/b/x//y/"),
+        ("x//..", "/a/b/x/"),
+        ("x/a:b@c", "/a/b/x/a:b@c"),
+        (".x/..y/...", "/a/b/.x/..y/..."),
+        ("%41%2e/%C3", "/a/b/%41%2e/%C3"),
+        ("https://docs.example.org:8443/x/../y", "/y"),
+    ] {
+        assert_eq!(
+            quickly(BASE, target),
+            Some(format!("https://docs.example.org:8443{expected}")),
+            "{target}"
+        );
+    }
+    assert_eq!(quickly(BASE, "http://example.net").as_deref(), Some("http://example.net/"));
+    assert_eq!(quickly(BASE, "http://example.net?a").as_deref(), Some("http://example.net/?a"));
+    assert_eq!(quickly(BASE, "//www.example.net/a/../b#c").as_deref(), Some("https://www.example.net/b"));
+}
+
+#[test]
+fn a_target_that_cannot_be_asked_for_says_why() {
+    for (target, reason) in [
+        ("mailto:a@example.org", BadLink::Scheme),
+        (" JavaScript:void(0)", BadLink::Scheme),
+        ("java\nscript:void(0)", BadLink::Scheme),
+        ("ftp://example.org/", BadLink::Scheme),
+        ("foo://[broken", BadLink::Scheme),
+        ("http://[broken", BadLink::Malformed),
+        ("http://example.org:99999/", BadLink::Malformed),
+        ("http://", BadLink::Malformed),
+        ("http://user@example.org/", BadLink::Credentials),
+        ("//user:secret@example.org/", BadLink::Credentials),
+        ("http://:secret@example.org/", BadLink::Credentials),
+    ] {
+        assert_eq!(joined(BASE, target), Err(reason), "{target}");
+    }
+}
+
+#[test]
+fn a_colon_or_at_sign_elsewhere_is_no_credential() {
+    assert_eq!(joined(BASE, "/a:b@c").as_deref(), Ok("https://docs.example.org:8443/a:b@c"));
+    assert_eq!(joined(BASE, "http://@example.org/").as_deref(), Ok("http://example.org/"));
+    assert_eq!(
+        joined(BASE, "?u=http://a:b@c/").as_deref(),
+        Ok("https://docs.example.org:8443/a/b/c.html?u=http://a:b@c/")
+    );
+}
+
+#[test]
+fn a_url_may_have_2048_bytes_and_no_more() {
+    let room = MAX_URL_BYTES - "https://example.org/".len();
+    for filler in ["x", "%41", "é"] {
+        let length = if filler == "é" { "%C3%A9".len() } else { filler.len() };
+        let (fits, rest) = (filler.repeat(room / length), "y".repeat(room % length));
+        let longest = joined("https://example.org/", &format!("{rest}{fits}"));
+        assert_eq!(longest.map(|url| url.len()), Ok(MAX_URL_BYTES));
+        assert_eq!(joined("https://example.org/", &format!("{rest}{fits}z")), Err(BadLink::TooLong));
+    }
+}
+
+const BASES: &[&str] = &[
+    "http://example.org",
+    "https://example.org/a",
+    "http://example.org/a/",
+    "http://example.org/a/b/c?d/e?f#g/h",
+    "http://example.org//",
+    "http://example.org/a//b//c",
+    "http://example.org:81/?x",
+    "https://127.0.0.1/x/y",
+    "http://[::1]:8080/a/b",
+    "http://user:pw@example.org/a/b",
+    "http://example.org/%2e/a;b=c/d",
+    "http://xn--bcher-kva.example/ü",
+    "https://example.org/a/?x=/y/../z",
+    "file:///a/b",
+    "ftp://example.org/a/b",
+    "mailto:someone",
+    "data:text/html,x",
+];
+
+const PIECES: &[&str] = &[
+    "a",
+    "b.html",
+    ".",
+    "..",
+    "...",
+    ".a",
+    "..b",
+    "/",
+    "//",
+    "/.",
+    "/..",
+    "./",
+    "../",
+    "%2e",
+    "%2E",
+    ".%2e",
+    "%2e%2e",
+    "%",
+    "%2",
+    "%20",
+    "%41",
+    "\\",
+    "\\\\",
+    ":",
+    "@",
+    "?",
+    "#",
+    "&",
+    "=",
+    ";",
+    ",",
+    "'",
+    "\"",
+    "<",
+    ">",
+    "`",
+    "{",
+    "}",
+    "|",
+    "^",
+    "[",
+    "]",
+    "~",
+    "!",
+    "$",
+    "(",
+    ")",
+    "*",
+    "+",
+    "-",
+    "_",
+    "\t",
+    "\n",
+    "\r",
+    " ",
+    "\u{0}",
+    "\u{1f}",
+    "\u{7f}",
+    "é",
+    "日本",
+    "\u{fffd}",
+    "\u{a0}",
+    "http:",
+    "https:",
+    "http:/",
+    "http://",
+    "https://",
+    "HTTP://",
+    "ftp://",
+    "file:",
+    "javascript:",
+    "mailto:",
+    "1:",
+    "a:",
+    "example.org",
+    "Example.ORG",
+    "example.org:80",
+    "example.org:443",
+    "example.org:81",
+    "example.org.",
+    "ex..org",
+    "-a.org",
+    "a-.org",
+    "a--b.org",
+    "xn--bcher-kva.example",
+    "xn--",
+    "127.0.0.1",
+    "127.1",
+    "0x7f.1",
+    "1.2.3",
+    "1.2.3.4.5",
+    "a.1",
+    "a.0x1",
+    "a.1b",
+    "localhost",
+    "[::1]",
+    "user@",
+    "user:pw@",
+    "//example.org",
+    "//a.b:c",
+    "x_y.example",
+    "%65xample.org",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn the_quick_way_leads_where_the_url_crate_does(
+        base in prop::sample::select(BASES),
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..7),
+    ) {
+        let target = pieces.concat();
+        if let Some(quick) = quickly(base, &target) {
+            prop_assert_eq!(Some(quick), by_url_crate(base, &target), "{} + {:?}", base, target);
+        }
+    }
+
+    #[test]
+    fn what_is_joined_to_a_base_made_by_joining_is_in_normal_form(
+        base in prop::sample::select(BASES),
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..7),
+        more in prop::collection::vec(prop::sample::select(PIECES), 0..5),
+    ) {
+        let Ok(base) = joined(base, &pieces.concat()) else { return Ok(()) };
+        prop_assert_eq!(Url::parse(&base).map(String::from), Ok(base.clone()));
+        let target = more.concat();
+        match joined(&base, &target) {
+            Ok(url) => prop_assert_eq!(Some(url), by_url_crate(&base, &target), "{} + {:?}", base, target),
+            Err(BadLink::Malformed) => prop_assert_eq!(None, by_url_crate(&base, &target)),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,168 @@
+use std::time::{Duration, Instant};
+
+use super::super::{LinkKind, MAX_LINKS, Targets};
+use super::*;
+
+/// The targets of a page's links.
+fn targets(page: &str) -> Vec<String> {
+    let targets = Targets::of(page.as_bytes());
+    targets.links.iter().map(|(_, raw)| String::from_utf8_lossy(raw).into_owned()).collect()
+}
+
+#[test]
+fn links_come_in_document_order_with_their_kind() {
+    let page = "<a href=1><area href=2><iframe src=3></iframe><frame src=4><meta http-equiv=refresh content=5>\
+                <a><area><frame><meta http-equiv=refresh><meta name=refresh content=6><link href=7>";
+    let kinds: Vec<_> = Targets::of(page.as_bytes()).links;
+    let expected = [
+        (LinkKind::Anchor, b"1"),
+        (LinkKind::Area, b"2"),
+        (LinkKind::Frame, b"3"),
+        (LinkKind::Frame, b"4"),
+        (LinkKind::Refresh, b"5"),
+    ];
+    assert_eq!(kinds, expected.map(|(kind, raw)| (kind, raw.as_slice())));
+}
+
+#[test]
+fn nothing_is_found_where_there_is_no_markup() {
+    for (start, end) in [
+        ("<!--", "-->"),
+        ("<!-- > --", "--!>"),
+        ("<script>", "</script>"),
+        ("<script><!-- <script> </script>", "--></script>"),
+        ("<STYLE>", "</Style >"),
+        ("<textarea>", "</textarea/>"),
+        ("<title>", "</title x='>'>"),
+        ("<xmp>", "</xmp>"),
+        ("<noembed>", "</noembed>"),
+        ("<noframes>", "</noframes>"),
+        ("<iframe>", "</iframe>"),
+        ("<template>", "</template>"),
+        ("<template><template></template>", "</template>"),
+        ("<svg><![CDATA[", "]]></svg>"),
+        ("<p title='", "'>"),
+        ("<p title=\"", "\">"),
+    ] {
+        assert_eq!(targets(&format!("{start}<a href=no>{end}<a href=yes>")), ["yes"], "{start}");
+    }
+    assert_eq!(targets("<a href=yes><plaintext><a href=no></plaintext><a href=no>"), ["yes"]);
+}
+
+#[test]
+fn links_in_noscript_count() {
+    assert_eq!(targets("<noscript><a href=yes></noscript>"), ["yes"]);
+}
+
+#[test]
+fn a_self_closing_tag_opens_nothing_in_svg_and_only_there() {
+    assert_eq!(targets("<svg><title/><style/><script/><a href=yes></svg>"), ["yes"]);
+    assert_eq!(targets("<svg/><title/><a href=no></title><a href=yes>"), ["yes"]);
+}
+
+#[test]
+fn a_tag_that_the_page_ends_in_is_none() {
+    for page in
+        ["<a href=x", "<a href=x ", "<a href='x>", "<a href=\"x'>", "<a href=x /", "<a href", "<a href="]
+    {
+        assert_eq!(targets(page), [""; 0], "{page}");
+    }
+}
+
+#[test]
+fn text_and_title_are_told_on_the_way() {
+    #[derive(Default)]
+    struct Words(String, String);
+    impl<'p> Sink<'p> for Words {
+        fn element(&mut self, _: Element, _: &Attributes<'p>) {}
+        fn text(&mut self, run: &'p [u8]) {
+            self.0.push_str(std::str::from_utf8(run).expect("whole characters"));
+        }
+        fn title(&mut self, content: &'p [u8]) {
+            self.1.push_str(std::str::from_utf8(content).expect("whole characters"));
+        }
+    }
+    let page = "<title>A <b> &amp; C</title>one <b>tw</b>o<!-- no --><script>no</script> 3 < 4</ no>\
+                <template>no<title>no</title></template><svg><title>no</title><![CDATA[ five]]></svg> é<";
+    let mut words = Words::default();
+    scan(page.as_bytes(), &mut words);
+    assert_eq!((words.0.as_str(), words.1.as_str()), ("one two 3 < 4 five é<", "A <b> &amp; C"));
+}
+
+#[test]
+fn no_page_takes_more_than_linear_time() {
+    let pieces = [
+        "<",
+        "<a ",
+        "<a href=",
+        "<a href='",
+        "<a href=x>",
+        "</",
+        "</a ",
+        "<!",
+        "<!--",
+        "<!-->",
+        "<!--->",
+        "--!",
+        "<!-- -",
+        "<?",
+        "<![CDATA[",
+        "<svg><![CDATA[",
+        "]]",
+        "<script>",
+        "</script",
+        "<script><!--",
+        "<script><!--<script>",
+        "<!--<script",
+        "<title>",
+        "</title",
+        "<title></title ",
+        "<textarea>",
+        "<template>",
+        "<svg>",
+        "<svg/>",
+        "<plaintext",
+        "<div>",
+        "<b><i>",
+        "&amp;",
+        "&",
+        "<a href=&amp;>",
+        "<a b='' ",
+        "<a a a=",
+        "\0",
+        "<\0",
+        ">",
+        "'",
+        "<base href=x>",
+        "<meta charset=>",
+        "<meta http-equiv=&#114;efresh content='0;",
+        "<iframe src=x>",
+        "<x-",
+        "<p -",
+        "=",
+        "<p =",
+    ];
+    for piece in pieces {
+        let page = piece.repeat(500_000 / piece.len());
+        let start = Instant::now();
+        Targets::of(page.as_bytes());
+        // In an unoptimised build a linear scan takes a few milliseconds and a quadratic one minutes.
+        assert!(start.elapsed() < Duration::from_secs(2), "{piece:?} took {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_page_has_at_most_100_000_links() {
+    let page = "<a href=x>".repeat(MAX_LINKS + 5) + "<base href=/late/>";
+    let targets = Targets::of(page.as_bytes());
+    assert_eq!(targets.links.len(), MAX_LINKS);
+    assert_eq!(targets.base, Some(b"/late/".as_slice()));
+}
+
+#[test]
+fn a_hundred_thousand_nested_elements_hide_no_link() {
+    assert_eq!(targets(&("<div>".repeat(100_000) + "<a href=deep>")), ["deep"]);
+    assert_eq!(targets(&("<svg>".repeat(100_000) + "<title/><a href=deep>")), ["deep"]);
+    let templates = "<template>".repeat(100_000) + &"</template>".repeat(100_000);
+    assert_eq!(targets(&(templates + "<a href=deep>")), ["deep"]);
+}

@@ -1,0 +1,157 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const PAGE: &str = "http://example.org/dir/page.html";
+
+fn links_of(page: &str, content_type: Option<&str>, body: &[u8]) -> Vec<Result<String, BadLink>> {
+    let page = Url::parse(page).expect("a page URL");
+    let mut links = Vec::new();
+    each_link(&page, content_type, body, |_, target| links.push(target.map(str::to_owned)));
+    links
+}
+
+fn links(body: &str) -> Vec<String> {
+    let links = links_of(PAGE, Some("text/html; charset=utf-8"), body.as_bytes());
+    links.into_iter().map(|link| link.unwrap_or_else(|bad| bad.to_string())).collect()
+}
+
+#[test]
+fn a_url_is_normalised_and_loses_its_fragment() {
+    let normal = |text| normalise(text).map(String::from);
+    assert_eq!(normal(" HTTP://Example.ORG:80/a/../b c#d ").as_deref(), Ok("http://example.org/b%20c"));
+    assert_eq!(normal("http://example.org").as_deref(), Ok("http://example.org/"));
+    assert_eq!(normal("example.org"), Err(BadLink::Malformed));
+    assert_eq!(normal("example.org:80"), Err(BadLink::Scheme));
+    assert_eq!(normal("http://a:b@example.org/"), Err(BadLink::Credentials));
+    assert_eq!(normal(&format!("http://example.org/{}", "x".repeat(3_000))), Err(BadLink::TooLong));
+}
+
+#[test]
+fn targets_become_absolute_urls() {
+    let body =
+        "<a href='x.html#part'><a href='?a=1&amp;b=2'><a href=' ../ \n'><a href='a\nb'><a href=mailto:x@y>";
+    assert_eq!(
+        links(body),
+        [
+            "http://example.org/dir/x.html",
+            "http://example.org/dir/page.html?a=1&b=2",
+            "http://example.org/",
+            "http://example.org/dir/ab",
+            "neither http nor https",
+        ]
+    );
+}
+
+#[test]
+fn the_first_base_applies_to_all_links_wherever_it_stands() {
+    let body = "<a href=x><base><base href='../up/'><base href=/other/><a href=y><meta http-equiv=refresh content=0;z>";
+    assert_eq!(
+        links(body),
+        ["http://example.org/up/x", "http://example.org/up/y", "http://example.org/up/z"]
+    );
+}
+
+#[test]
+fn a_base_that_cannot_be_one_is_ignored() {
+    for base in ["http://[", "data:text/html,x", "javascript:x", &"x".repeat(MAX_TARGET_BYTES + 1)] {
+        assert_eq!(links(&format!("<base href='{base}'><a href=x>")), ["http://example.org/dir/x"]);
+    }
+    assert_eq!(links("<base href=mailto:x><a href=x><a href=/y>"), ["not a URL", "not a URL"]);
+    assert_eq!(links("<base href=ftp://example.org/><a href=x>"), ["neither http nor https"]);
+}
+
+#[test]
+fn credentials_of_the_page_are_not_handed_on_and_those_of_a_base_are_refused() {
+    let found = links_of("http://user:secret@example.org/", None, b"<a href=x>");
+    assert_eq!(found, [Ok("http://example.org/x".to_owned())]);
+    let found =
+        links_of(PAGE, None, b"<base href=http://user@example.org/><a href=x><a href=http://example.net/>");
+    assert_eq!(found, [Err(BadLink::Credentials), Ok("http://example.net/".to_owned())]);
+}
+
+#[test]
+fn a_refresh_is_a_link_if_it_leads_elsewhere() {
+    let body = "<meta http-equiv=refresh content='5; url=next&amp;1'><meta http-equiv=refresh content=5>";
+    assert_eq!(links(body), ["http://example.org/dir/next&1"]);
+}
+
+#[test]
+fn paths_are_utf_8_and_queries_in_the_encoding_of_the_page() {
+    let text = "<a href='я?я#я'>";
+    for (charset, query) in
+        [("utf-8", "%D1%8F"), ("windows-1251", "%FF"), ("koi8-r", "%D1"), ("gbk", "%A7%F1")]
+    {
+        let encoding = Encoding::for_label(charset.as_bytes()).expect("a known encoding");
+        let expected = [Ok(format!("http://example.org/dir/%D1%8F?{query}"))];
+        let (body, ..) = encoding.encode(text);
+        let header = format!("text/html; charset={charset}");
+        assert_eq!(links_of(PAGE, Some(&header), &body), expected, "{charset} by header");
+        let body = [format!("<meta charset={charset}>").as_bytes(), &body].concat();
+        assert_eq!(links_of(PAGE, None, &body), expected, "{charset} by meta");
+    }
+}
+
+#[test]
+fn an_undeclared_charset_is_guessed_from_the_whole_page() {
+    let text = "<p>Все счастливые семьи похожи друг на друга<a href='семьи'>";
+    let (body, ..) = encoding_rs::WINDOWS_1251.encode(text);
+    assert_eq!(links_of(PAGE, None, &body), links_of(PAGE, None, text.as_bytes()));
+}
+
+#[test]
+fn pages_in_utf_16_and_iso_2022_jp_are_read() {
+    let text = "<a href='日本?日本'>";
+    let little: Vec<u8> = "\u{FEFF}"
+        .chars()
+        .chain(text.chars())
+        .collect::<String>()
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let big: Vec<u8> = little.chunks(2).flat_map(|pair| [pair[1], pair[0]]).collect();
+    let utf_8 = [Ok("http://example.org/dir/%E6%97%A5%E6%9C%AC?%E6%97%A5%E6%9C%AC".to_owned())];
+    assert_eq!(links_of(PAGE, Some("text/html; charset=utf-8"), &little), utf_8);
+    assert_eq!(links_of(PAGE, None, &big), utf_8);
+    assert_eq!(links_of(PAGE, Some("text/html; charset=utf-16le"), &little[2..]), utf_8);
+    let (body, ..) = encoding_rs::ISO_2022_JP.encode(text);
+    let found = links_of(PAGE, Some("text/html; charset=iso-2022-jp"), &body);
+    assert_eq!(found, [Ok("http://example.org/dir/%E6%97%A5%E6%9C%AC?%1B$BF|K\\%1B(B".to_owned())]);
+}
+
+#[test]
+fn shift_jis_characters_that_end_in_a_backslash_do_not_break_a_path() {
+    let (body, ..) = encoding_rs::SHIFT_JIS.encode("<a href='/表/x'>");
+    let found = links_of(PAGE, Some("text/html; charset=shift_jis"), &body);
+    assert_eq!(found, [Ok("http://example.org/%E8%A1%A8/x".to_owned())]);
+}
+
+#[test]
+fn a_wrong_declaration_loses_no_link() {
+    let expected = Ok("http://example.org/dir/ok".to_owned());
+    for header in
+        ["text/html; charset=utf-8", "text/html; charset=shift_jis", "text/html; charset=gb18030", "nonsense"]
+    {
+        let found = links_of(PAGE, Some(header), b"<a href='\xE9\xFF\x81'><a href=ok>");
+        assert_eq!(found.get(1), Some(&expected), "{header}");
+    }
+}
+
+#[test]
+fn a_link_of_100_kb_is_too_long_and_the_others_are_found() {
+    for filler in ["x", "&amp;", "../", "é", "%2e/", " ", "//"] {
+        let long = filler.repeat(100_000 / filler.len());
+        let body = format!("<a href='{long}'><a href=ok>");
+        assert_eq!(links(&body), ["URL too long", "http://example.org/dir/ok"], "{filler}");
+    }
+}
+
+#[test]
+fn joining_many_unusual_links_takes_linear_time() {
+    for target in ["é", "a&amp;b", "\\x", "%2e%2e/x", "//x:1", "mailto:x", "&#0;"] {
+        let body = format!("<a href='{target}'>").repeat(20_000);
+        let start = Instant::now();
+        assert_eq!(links_of(PAGE, None, body.as_bytes()).len(), 20_000);
+        assert!(start.elapsed() < Duration::from_secs(10), "{target} took {:?}", start.elapsed());
+    }
+}

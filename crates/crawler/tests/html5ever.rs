@@ -1,0 +1,437 @@
+//! The scanner finds the same links, text and title as html5ever's tokenizer does under the same rules.
+
+use std::cell::{Cell, RefCell};
+
+use crawler::worker::links::scanner::{self, Element, Sink};
+use crawler::worker::links::{Attributes, LinkKind, Targets, attribute_text, refresh};
+use encoding_rs::UTF_8;
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::RawKind;
+use html5ever::tokenizer::{
+    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+use proptest::prelude::*;
+
+/// What both readers say of a page.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reading {
+    base: Option<String>,
+    links: Vec<(LinkKind, String)>,
+    text: String,
+    titles: Vec<String>,
+}
+
+fn ours(page: &str) -> Reading {
+    let decode = |raw| attribute_text(raw, &|| UTF_8).into_owned();
+    let targets = Targets::of(page.as_bytes());
+    let links = targets.links.iter().filter_map(|&(kind, raw)| {
+        let text = decode(raw);
+        match kind {
+            LinkKind::Refresh => refresh::target(&text).map(|target| (kind, target.to_owned())),
+            _ => Some((kind, text)),
+        }
+    });
+    let mut words = Words::default();
+    scanner::scan(page.as_bytes(), &mut words);
+    Reading {
+        base: targets.base.map(decode),
+        links: links.collect(),
+        text: visible(&words.text),
+        titles: words.titles.iter().map(|title| visible(title)).collect(),
+    }
+}
+
+/// Collects what the scanner tells beside links.
+#[derive(Default)]
+struct Words {
+    text: Vec<u8>,
+    titles: Vec<Vec<u8>>,
+}
+
+impl<'p> Sink<'p> for Words {
+    fn element(&mut self, _: Element, _: &Attributes<'p>) {
+        self.text.push(b'|');
+    }
+
+    fn text(&mut self, run: &'p [u8]) {
+        self.text.extend_from_slice(run);
+    }
+
+    fn title(&mut self, content: &'p [u8]) {
+        self.titles.push(content.to_vec());
+    }
+}
+
+/// Text with its line ends made uniform and without NULs, of which the tokenizer leaves the meaning to the tree builder.
+/// Ampersands go, too: where a reference is cut by a tag is no matter of the scanner's.
+fn visible(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.replace("\r\n", "\n").replace('\r', "\n").replace(['\0', '\u{FFFD}'], "")
+}
+
+fn theirs(page: &str) -> Reading {
+    let tokenizer =
+        Tokenizer::new(Oracle::default(), TokenizerOpts { discard_bom: false, ..Default::default() });
+    let queue = BufferQueue::default();
+    queue.push_back(StrTendril::from_slice(page));
+    let _ = tokenizer.feed(&queue);
+    tokenizer.end();
+    tokenizer.sink.reading.into_inner()
+}
+
+/// The link rules over html5ever's tokens.
+#[derive(Default)]
+struct Oracle {
+    reading: RefCell<Reading>,
+    foreign: Cell<u32>,
+    templates: Cell<u32>,
+    /// The raw text element that is open.
+    raw: RefCell<Option<(String, bool)>>,
+}
+
+impl TokenSink for Oracle {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
+        match token {
+            Token::TagToken(tag) if tag.kind == TagKind::StartTag => return self.start(&tag),
+            Token::TagToken(tag) => self.end_tag(&tag),
+            Token::CharacterTokens(text) => self.characters(&text),
+            _ => {}
+        }
+        TokenSinkResult::Continue
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
+        self.foreign.get() > 0
+    }
+}
+
+impl Oracle {
+    fn characters(&self, text: &str) {
+        let mut reading = self.reading.borrow_mut();
+        let text = text.replace('\u{FFFD}', "");
+        match &*self.raw.borrow() {
+            Some((_, true)) => reading.titles.last_mut().expect("an open title").push_str(&text),
+            Some((_, false)) => {}
+            None if self.templates.get() == 0 => reading.text.push_str(&text),
+            None => {}
+        }
+    }
+
+    fn end_tag(&self, tag: &Tag) {
+        let less = |count: &Cell<u32>| count.set(count.get().saturating_sub(1));
+        let raw = self.raw.borrow_mut().take();
+        match &*tag.name {
+            _ if raw.is_some() => {}
+            "svg" | "math" => less(&self.foreign),
+            "template" => less(&self.templates),
+            _ => {}
+        }
+    }
+
+    fn start(&self, tag: &Tag) -> TokenSinkResult<()> {
+        if self.templates.get() == 0 {
+            self.element(tag);
+        }
+        let more = |count: &Cell<u32>| count.set(count.get() + 1);
+        if tag.self_closing && (self.foreign.get() > 0 || matches!(&*tag.name, "svg" | "math")) {
+            return TokenSinkResult::Continue;
+        }
+        let kind = match &*tag.name {
+            "svg" | "math" => {
+                more(&self.foreign);
+                return TokenSinkResult::Continue;
+            }
+            "template" => {
+                more(&self.templates);
+                return TokenSinkResult::Continue;
+            }
+            "title" | "textarea" => RawKind::Rcdata,
+            "style" | "xmp" | "iframe" | "noembed" | "noframes" => RawKind::Rawtext,
+            "script" => RawKind::ScriptData,
+            "plaintext" => {
+                *self.raw.borrow_mut() = Some(("plaintext".to_owned(), false));
+                return TokenSinkResult::Plaintext;
+            }
+            _ => return TokenSinkResult::Continue,
+        };
+        let title = &*tag.name == "title" && self.templates.get() == 0 && self.foreign.get() == 0;
+        if title {
+            self.reading.borrow_mut().titles.push(String::new());
+        }
+        *self.raw.borrow_mut() = Some((tag.name.to_string(), title));
+        TokenSinkResult::RawData(kind)
+    }
+
+    fn element(&self, tag: &Tag) {
+        let mut reading = self.reading.borrow_mut();
+        if matches!(&*tag.name, "a" | "area" | "base" | "frame" | "iframe" | "meta") {
+            reading.text.push('|');
+        }
+        let value =
+            |name: &str| tag.attrs.iter().find(|a| &*a.name.local == name).map(|a| a.value.to_string());
+        let link = match &*tag.name {
+            "a" => value("href").map(|href| (LinkKind::Anchor, href)),
+            "area" => value("href").map(|href| (LinkKind::Area, href)),
+            "frame" | "iframe" => value("src").map(|src| (LinkKind::Frame, src)),
+            "meta" if value("http-equiv").is_some_and(|header| header.eq_ignore_ascii_case("refresh")) => {
+                let content = value("content").unwrap_or_default();
+                refresh::target(&content).map(|target| (LinkKind::Refresh, target.to_owned()))
+            }
+            "base" => {
+                reading.base = reading.base.take().or(value("href"));
+                None
+            }
+            _ => None,
+        };
+        reading.links.extend(link);
+    }
+}
+
+fn assert_same(page: &str) {
+    let (mut ours, mut theirs) = (ours(page), theirs(page));
+    // References in text are decoded by whoever wants text; with one in the page only the links are compared.
+    if page.contains('&') {
+        for reading in [&mut ours, &mut theirs] {
+            reading.text.clear();
+            reading.titles.clear();
+        }
+    }
+    assert_eq!(ours, theirs, "page: {page:?}");
+}
+
+/// Pieces that begin, end or break every state of the tokenizer.
+const PIECES: &[&str] = &[
+    "<",
+    ">",
+    "/",
+    "=",
+    "\"",
+    "'",
+    "!",
+    "-",
+    "?",
+    "&",
+    ";",
+    " ",
+    "\t",
+    "\n",
+    "\r",
+    "\r\n",
+    "\x0C",
+    "\0",
+    "x",
+    "é",
+    "`",
+    "#",
+    "</",
+    "<!",
+    "<!-",
+    "<!--",
+    "-->",
+    "--!>",
+    "--!",
+    "<!-->",
+    "<!--->",
+    "<!---->",
+    "<!--!>",
+    "->",
+    "--",
+    "<!doctype html>",
+    "<!DOCTYPE a \">",
+    "<?",
+    "<?xml a='>'?>",
+    "<![CDATA[",
+    "]]>",
+    "]]",
+    "</>",
+    "</ >",
+    "</3>",
+    "<3>",
+    "<a",
+    "<a ",
+    "<A ",
+    "</a>",
+    "<a href=1>",
+    "<a HREF = 'two'>",
+    "<a href=\"three\" href=four>",
+    "<a href>",
+    "<a href=>",
+    "<a href=/>",
+    "<a/href=five>",
+    "<a x=1/href=six>",
+    "<a\nhref\n=\nseven\n>",
+    "<a ='href'href=8>",
+    "<a \"href=9>",
+    "<a <a href=10>",
+    "<a href='x'href=y>",
+    "<a hre\0f=z>",
+    "<ab href=no>",
+    "<a\0 href=no>",
+    "<a href=a\0b\rc>",
+    "<a href=\"&amp;&lt\">",
+    "href",
+    "href=",
+    " href=q",
+    " href='q",
+    " href=\"q",
+    "<area href=x>",
+    "<base href=b>",
+    "<base>",
+    "<base target=x href=c>",
+    "<frame src=f>",
+    "<iframe src=i>",
+    "</iframe>",
+    "<iframe/>",
+    "<meta http-equiv=refresh content='0;url=m'>",
+    "<meta content='1;n' HTTP-EQUIV=ReFresh>",
+    "<meta http-equiv=&#114;efresh content=2;&#117;rl=o>",
+    "<meta charset=x>",
+    "<script>",
+    "<script ",
+    "</script>",
+    "</script ",
+    "</script/",
+    "</SCRIPT x='>'>",
+    "</scriptx>",
+    "<scriptx>",
+    "<script",
+    "</script",
+    "<style>",
+    "</style>",
+    "<title>",
+    "</title>",
+    "</title",
+    "</titl",
+    "<title/>",
+    "<style/>",
+    "<script/>",
+    "<textarea>",
+    "</textarea>",
+    "</textarea\n>",
+    "<xmp>",
+    "</xmp>",
+    "<noembed>",
+    "</noembed>",
+    "<noframes>",
+    "</noframes>",
+    "<template>",
+    "</template>",
+    "<template/>",
+    "<TEMPLATE x>",
+    "<svg>",
+    "</svg>",
+    "<svg/>",
+    "<math>",
+    "</math>",
+    "<noscript>",
+    "</noscript>",
+    "<plaintext>",
+    "<plaintext/>",
+    "<xplaintext>",
+    "<p>",
+    "</p>",
+    "<br/>",
+    "<blockquote x='>'>",
+    "<h1 class=\"a>b\">",
+    "<p a'b>",
+    "<p a=b'c>",
+    "<p a=\"b\"c>",
+    "<p//>",
+    "<p / >",
+    "<p/x>",
+    "<p =>",
+    "<p ==>",
+    "<p a==\">",
+    "&amp",
+    "&amp;",
+    "&#x26;",
+    "&#38",
+    "&#0;",
+    "&#x80;",
+    "&#xD800;",
+    "&#x110000;",
+    "&#99999999999;",
+    "&#;",
+    "&#x;",
+    "&not",
+    "&notit;",
+    "&notin;",
+    "&copy=",
+    "&copyx",
+    "&copy",
+    "&unknown;",
+    "&lt",
+    "&AMP",
+    "&ngE;",
+    "&#13;",
+    "&#x0D;\n",
+    "<a href='&",
+    "<a href=&",
+    "<a href=\"?a=1&copy=2&lt=3&amp;b&quot;\">",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6_000))]
+
+    #[test]
+    fn pages_of_nasty_pieces_read_the_same(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..24)) {
+        assert_same(&pieces.concat());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn damaged_documents_read_the_same(
+        damages in prop::collection::vec((0.0..1.0f64, 0..12usize, prop::sample::select(PIECES)), 1..6),
+    ) {
+        let mut page = DOCUMENT.to_owned();
+        for (place, removed, inserted) in damages {
+            let boundary = |at: usize| (at..=page.len()).find(|&at| page.is_char_boundary(at)).unwrap_or(page.len());
+            let start = boundary((place * page.len() as f64) as usize);
+            let end = boundary((start + removed).min(page.len()));
+            page.replace_range(start..end, inserted);
+        }
+        assert_same(&page);
+    }
+}
+
+#[test]
+fn every_pair_of_pieces_reads_the_same_before_a_link() {
+    for first in PIECES {
+        for second in PIECES {
+            assert_same(&format!("{first}{second}<a href=end></a>"));
+        }
+    }
+}
+
+#[test]
+fn every_prefix_of_a_document_reads_the_same() {
+    for (end, _) in DOCUMENT.char_indices() {
+        assert_same(&DOCUMENT[..end]);
+    }
+}
+
+#[test]
+fn every_character_reference_is_decoded_alike_in_attributes() {
+    // Each name with what may follow it; the names are those that the standard lists without a semicolon and some with.
+    let names = "amp AMP lt gt quot copy reg not notin para sect shy times yen Auml auml ccedil divide frac12 sup1 \
+                 hellip mdash nbsp ensp zwj NotEqualTilde CounterClockwiseContourIntegral fjlig bne";
+    for name in names.split_whitespace() {
+        for after in ["", ";", "=", "x", "1", " ", ";;", "&", "&amp;", "-"] {
+            assert_same(&format!(
+                "<a href='?&{name}{after}'><a href=\"&{name}{after}{name};\"><a href=&{name}{after}>"
+            ));
+        }
+    }
+    for number in
+        (0..300).chain([0xD7FF, 0xD800, 0xDFFF, 0xFDD0, 0xFFFE, 0xFFFF, 0x1F600, 0x10FFFF, 0x110000])
+    {
+        assert_same(&format!("<a href='&#{number};'><a href='&#x{number:x}g'><a href='&#X{number:X}'>"));
+    }
+}
+
+const DOCUMENT: &str = include_str!("html5ever/document.html");
