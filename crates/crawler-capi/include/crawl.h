@@ -33,6 +33,16 @@ int crawl(const char *start_url, int download_workers, int parse_workers, int wo
           char *(*fetch_fn)(const char *link),
           void (*edge_fn)(const char *from, const char *to));
 
+/*
+ * The same for HTML pages: a link is the href of an a element, resolved against the page's own link (and the page's
+ * base element, if it has one) and written in normal form without fragment. What cannot be asked for over HTTP,
+ * mailto: say, is no link; nor is a relative link on a page whose own link is not an absolute http or https URL, nor
+ * what comes after 100,000 links on one page. start_url is brought into the same form before it is fetched.
+ */
+int crawl_html(const char *start_url, int download_workers, int parse_workers, int work_queue_size,
+               char *(*fetch_fn)(const char *link),
+               void (*edge_fn)(const char *from, const char *to));
+
 #ifdef __cplusplus
 }
 #endif

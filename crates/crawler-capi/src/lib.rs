@@ -31,6 +31,24 @@ pub unsafe extern "C" fn crawl(
     unsafe { run(Links::Words, start_url, sizes, fetch_fn, edge_fn) }
 }
 
+/// As [`crawl`], but a link is the `href` of an HTML `a` element.
+///
+/// # Safety
+/// As for [`crawl`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crawl_html(
+    start_url: *const c_char,
+    download_workers: c_int,
+    parse_workers: c_int,
+    work_queue_size: c_int,
+    fetch_fn: Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>,
+    edge_fn: Option<unsafe extern "C" fn(from: *const c_char, to: *const c_char)>,
+) -> c_int {
+    let sizes = [download_workers, parse_workers, work_queue_size];
+    // SAFETY: the caller's promise is passed on as it is.
+    unsafe { run(Links::Html, start_url, sizes, fetch_fn, edge_fn) }
+}
+
 /// The signature of `fetch_fn`.
 type Fetch = unsafe extern "C" fn(*const c_char) -> *mut c_char;
 /// The signature of `edge_fn`.
@@ -58,18 +76,18 @@ unsafe fn run(
         .links(links);
     // SAFETY: not NULL, and the caller promises a C string that outlives this call.
     let start = unsafe { text::bytes(start_url) };
-    let fetch = |link: &[u8]| {
+    let fetch = move |link: &[u8]| {
         // SAFETY: the caller promises a function of this type; it gets a C string.
         let page = with_link(link, |link| unsafe { fetch_fn(link) });
         // SAFETY: the caller promises that `fetch_fn` returns NULL or a malloc'ed C string that is ours now.
         unsafe { Page::new(page) }
     };
-    let edge = |from: &[u8], to: &[u8]| {
+    let edge = move |from: &[u8], to: &[u8]| {
         // `from` is one of the crawl's links, and these outlive its threads.
         // SAFETY: the caller promises a function of this type; it gets two C strings.
         with_edge(from, to, |from, to| unsafe { edge_fn(from, to) });
     };
-    match catch_unwind(AssertUnwindSafe(|| crawl.run(start, fetch, edge))) {
+    match catch_unwind(AssertUnwindSafe(|| crawl.run_static(start, fetch, edge))) {
         Ok(Ok(_)) => SUCCESS,
         Ok(Err(_)) | Err(_) => FAILURE,
     }

@@ -21,6 +21,7 @@
 mod pools;
 mod scan;
 mod seen;
+mod threads;
 mod workers;
 
 /// What the pools are built on. The model checker's test builds the same files on its own.
@@ -34,12 +35,8 @@ pub use workers::Report;
 
 use pools::Pools;
 use seen::Seen;
-use std::panic::resume_unwind;
-use std::thread::{self, Scope, ScopedJoinHandle};
 use std::{fmt, io};
-
-/// The stack of a worker: what a C program's threads ordinarily have, since callbacks run on it.
-const STACK_BYTES: usize = 8 << 20;
+use threads::Job;
 
 /// How to crawl: how large the pools and the queue are, and what counts as a link.
 ///
@@ -122,23 +119,23 @@ impl Crawl {
     where
         P: AsRef<[u8]> + Send,
     {
-        self.check()?;
-        let (pools, seen, scan) = (Pools::new(self.work_queue_size), Seen::new(), self.links.scanner());
-        let downloader = || workers::download(&pools, &fetch);
-        let parser = || workers::parse(&pools, &seen, scan, &edge);
-        thread::scope(|scope| {
-            let mut threads = Vec::new();
-            let all = start_workers(scope, &mut threads, "download", self.download_workers, &downloader)
-                .and_then(|()| start_workers(scope, &mut threads, "parse", self.parse_workers, &parser))
-                .map_err(|source| Error::Threads { wanted: self.workers(), started: threads.len(), source });
-            // Only now is there anything to do: a crawl that lacks a thread has not made a single callback.
-            match &all {
-                Ok(()) => pools.begin(seen.insert(&self.links.start(start)).expect("nothing else is seen yet")),
-                Err(_) => pools.stop(),
-            }
-            let report = join(threads);
-            all.map(|()| report)
-        })
+        self.job(fetch, edge)?.run_borrowed(self, &self.links.start(start))
+    }
+
+    /// As [`run`](Self::run), for callbacks that borrow nothing.
+    ///
+    /// It leaves nothing behind on the calling thread, whereas the scoped threads that `run` is built on leave the standard
+    /// library's handle to the caller there, once: little, but enough to be noticed by who looks for leaks from C.
+    pub fn run_static<P>(
+        &self,
+        start: &[u8],
+        fetch: impl Fn(&[u8]) -> Option<P> + Send + Sync + 'static,
+        edge: impl Fn(&[u8], &[u8]) + Send + Sync + 'static,
+    ) -> Result<Report, Error>
+    where
+        P: AsRef<[u8]> + Send + 'static,
+    {
+        self.job(fetch, edge)?.run_shared(self, &self.links.start(start))
     }
 
     /// As [`run`](Self::run), for pages and links that are text.
@@ -152,25 +149,22 @@ impl Crawl {
         P: AsRef<str> + Send,
     {
         fn text(link: &[u8]) -> &str {
-            str::from_utf8(link).expect("links are cut out of text at white space, which is ASCII")
+            str::from_utf8(link).expect("links are URLs, or cut out of text at white space, which is ASCII")
         }
         self.run(start.as_bytes(), |link| fetch(text(link)).map(Text), |from, to| edge(text(from), text(to)))
     }
 
-    fn workers(&self) -> usize {
-        self.download_workers.saturating_add(self.parse_workers)
-    }
-
-    fn check(&self) -> Result<(), Error> {
+    fn job<P, F, E>(&self, fetch: F, edge: E) -> Result<Job<P, F, E>, Error> {
         let sizes = [
             ("download_workers", self.download_workers),
             ("parse_workers", self.parse_workers),
             ("work_queue_size", self.work_queue_size),
         ];
-        match sizes.into_iter().find(|(_, size)| *size == 0) {
-            Some((what, _)) => Err(Error::Zero { what }),
-            None => Ok(()),
+        if let Some((what, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
+            return Err(Error::Zero { what });
         }
+        let (pools, seen, scan) = (Pools::new(self.work_queue_size), Seen::new(), self.links.scanner());
+        Ok(Job { pools, seen, scan, fetch, edge })
     }
 }
 
@@ -187,35 +181,6 @@ impl<P: AsRef<str>> AsRef<[u8]> for Text<P> {
     fn as_ref(&self) -> &[u8] {
         self.0.as_ref().as_bytes()
     }
-}
-
-/// Starts a pool. On failure `threads` holds those that run.
-fn start_workers<'scope, W>(
-    scope: &'scope Scope<'scope, '_>,
-    threads: &mut Vec<ScopedJoinHandle<'scope, Report>>,
-    name: &str,
-    count: usize,
-    worker: &'scope W,
-) -> io::Result<()>
-where
-    W: Fn() -> Report + Sync,
-{
-    for number in 1..=count {
-        let builder = thread::Builder::new().name(format!("{name} {number}")).stack_size(STACK_BYTES);
-        threads.push(builder.spawn_scoped(scope, worker)?);
-    }
-    Ok(())
-}
-
-/// Waits for all threads and adds up what they did. If one panicked, so does this, after the last has ended.
-fn join(threads: Vec<ScopedJoinHandle<'_, Report>>) -> Report {
-    let ends: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
-    let reports = ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
-    reports.fold(Report::default(), |sum, part| Report {
-        pages: sum.pages + part.pages,
-        broken: sum.broken + part.broken,
-        edges: sum.edges + part.edges,
-    })
 }
 
 impl fmt::Display for Error {

@@ -43,7 +43,8 @@ impl Event {
 
 #[test]
 fn a_report_counts_pages_broken_links_and_edges() {
-    let pages = HashMap::from([("home", "link:news link:gone link:news"), ("news", "link:home"), ("empty", "")]);
+    let pages =
+        HashMap::from([("home", "link:news link:gone link:news"), ("news", "link:home"), ("empty", "")]);
     let report = pools(2, 2, 1).run_str("home", |link| pages.get(link), |_, _| ()).unwrap();
     assert_eq!((report.pages, report.broken, report.edges), (2, 1, 4));
     let report = pools(2, 2, 1).run_str("empty", |link| pages.get(link), |_, _| ()).unwrap();
@@ -97,10 +98,7 @@ fn edges_come_in_the_order_of_the_page_repeats_and_self_links_included() {
     pools(3, 3, 1)
         .run_str("home", fetch, |from, to| edges.lock().unwrap().push(format!("{from}>{to}")))
         .unwrap();
-    assert_eq!(
-        edges.into_inner().unwrap(),
-        ["home>b", "home>a", "home>b", "home>home", "home>c", "home>a"]
-    );
+    assert_eq!(edges.into_inner().unwrap(), ["home>b", "home>a", "home>b", "home>home", "home>c", "home>a"]);
 }
 
 #[test]
@@ -253,9 +251,73 @@ fn a_panic_in_edge_ends_the_crawl_and_reaches_the_caller() {
 #[test]
 fn links_of_other_cases_and_bytes_are_other_links() {
     let edges = Mutex::new(BTreeMap::new());
-    let fetch = |link: &[u8]| (link == b"start").then_some(b"link:A link:a link:\xff link:a/ link:a".as_slice());
+    let fetch =
+        |link: &[u8]| (link == b"start").then_some(b"link:A link:a link:\xff link:a/ link:a".as_slice());
     let edge = |_: &[u8], to: &[u8]| *edges.lock().unwrap().entry(to.to_vec()).or_insert(0) += 1;
     let report = pools(2, 2, 2).links(Links::Words).run(b"start", fetch, edge).unwrap();
     assert_eq!((report.broken, report.edges), (4, 5));
     assert_eq!(edges.into_inner().unwrap()[b"a".as_slice()], 2);
+}
+
+/// The edges of one HTML page, and what was fetched, when all other pages are broken.
+fn html_crawl(start: &str, page: &str) -> (Vec<String>, Vec<String>) {
+    let (edges, fetches) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let fetch = |link: &str| {
+        fetches.lock().unwrap().push(link.to_owned());
+        (fetches.lock().unwrap().len() == 1).then(|| page.to_owned())
+    };
+    let edge = |_: &str, to: &str| edges.lock().unwrap().push(to.to_owned());
+    Crawl::new().links(Links::Html).run_str(start, fetch, edge).unwrap();
+    (edges.into_inner().unwrap(), fetches.into_inner().unwrap())
+}
+
+#[test]
+fn html_links_are_the_anchors_resolved_against_their_page() {
+    let page = r##"link:x <a href=b>B</a> <A HREF="/c?d&amp;e#f">C</A> <a href='//other.test'>O</a> <a href="#top">T</a>
+        <!-- <a href=no> --> <area href=no> <iframe src=no></iframe> <a name=no> <a href="mailto:no@example.test">M</a>
+        <a href="http://user:password@example.test/">U</a> <a href=b>again</a>"##;
+    let (edges, fetches) = html_crawl("http://Example.test/a/", page);
+    let expected = [
+        "http://example.test/a/b",
+        "http://example.test/c?d&e",
+        "http://other.test/",
+        "http://example.test/a/",
+        "http://example.test/a/b",
+    ];
+    assert_eq!(edges, expected);
+    // The start is written as the link to it is, and not fetched again.
+    assert_eq!(
+        fetches,
+        [
+            "http://example.test/a/",
+            "http://example.test/a/b",
+            "http://example.test/c?d&e",
+            "http://other.test/"
+        ]
+    );
+}
+
+#[test]
+fn an_html_page_without_a_url_has_only_absolute_links() {
+    let page = "<a href=b>B</a> <a href=#c>C</a> <a href=http://example.test>E</a>";
+    for start in ["index.html", "file:///index.html", "", "http://"] {
+        assert_eq!(html_crawl(start, page).0, ["http://example.test/"], "{start}");
+    }
+}
+
+#[test]
+fn callbacks_that_own_what_they_use_get_the_same_crawl() {
+    let edges = Arc::new(AtomicUsize::new(0));
+    let counter = edges.clone();
+    let count = move |_: &[u8], _: &[u8]| {
+        counter.fetch_add(1, SeqCst);
+    };
+    let report = pools(3, 2, 1).run_static(b"0", |_| Some(page_of_links("", 0..30)), count).unwrap();
+    assert_eq!((report.pages, report.edges, edges.load(SeqCst)), (30, 900, 900));
+    // Nobody holds the callbacks any more: the threads have ended.
+    assert_eq!(Arc::strong_count(&edges), 1);
+    let panic = catch_unwind(|| {
+        pools(3, 2, 1).run_static(b"0", |_| -> Option<&str> { panic!("gave up") }, |_, _| ())
+    });
+    assert!(panic.is_err());
 }

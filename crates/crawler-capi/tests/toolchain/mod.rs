@@ -55,11 +55,7 @@ impl Program {
         let mut compiler = compiler();
         compiler.arg(source).arg("-o").arg(directory.path().join("program"));
         match linkage {
-            Linkage::Shared => {
-                let mut path = std::ffi::OsString::from("-Wl,-rpath,");
-                path.push(&libraries);
-                compiler.arg("-L").arg(&libraries).args(["-lcrawl", "-lpthread", "-ldl"]).arg(path)
-            }
+            Linkage::Shared => compiler.arg("-L").arg(&libraries).args(["-lcrawl", "-lpthread", "-ldl"]),
             Linkage::Static => compiler.arg(libraries.join("libcrawl.a")).args(SYSTEM_LIBRARIES),
         };
         succeed(&mut compiler);
@@ -67,15 +63,25 @@ impl Program {
     }
 
     pub fn command(&self) -> Command {
-        Command::new(self.directory.path().join("program"))
+        self.with_library(Command::new(self.path()))
     }
 
     /// The command that runs the program under one of valgrind's tools.
     #[allow(dead_code, reason = "not every test needs valgrind")]
     pub fn under_valgrind(&self, options: &[&str]) -> Command {
         let mut command = Command::new("valgrind");
-        command.args(["-q", "--error-exitcode=99", "--fair-sched=yes"]).args(options);
-        command.arg(self.directory.path().join("program"));
+        // Without fair turns, a thread of valgrind's may starve the others.
+        command.args(["-q", "--error-exitcode=99", "--fair-sched=yes"]).args(options).arg(self.path());
+        self.with_library(command)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("program")
+    }
+
+    /// Cargo tells its tests to look for libraries where an older one may lie.
+    fn with_library(&self, mut command: Command) -> Command {
+        command.env("LD_LIBRARY_PATH", library_directory());
         command
     }
 }

@@ -1,8 +1,10 @@
 //! Finds the links in a page's text; only this file knows what counts as a link.
 
 use super::workers::Scanner;
+use crate::worker::links::{LinkKind, each_link, normalise};
 use memchr::memmem;
 use std::borrow::Cow;
+use url::Url;
 
 /// What counts as a link on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +15,11 @@ pub enum Links {
     /// case-sensitive, of any length, not necessarily UTF-8, never processed as URLs.
     #[default]
     Words,
+    /// The `href` of an HTML `a` element, resolved against the page's own link (and the page's `base`, if it has one) and
+    /// written in normal form without fragment, up to 100,000 of them on a page. What cannot be asked for over HTTP,
+    /// `mailto:` say, is no link. On a page whose own link is not an absolute `http` or `https` URL, only absolute ones are
+    /// links. The start link is brought into the same form, so that it is recognised when it is met again.
+    Html,
 }
 
 const LINK_WORD: &[u8] = b"link:";
@@ -21,6 +28,7 @@ impl Links {
     pub(super) fn scanner(self) -> Scanner {
         match self {
             Links::Words => words,
+            Links::Html => anchors,
         }
     }
 
@@ -28,6 +36,10 @@ impl Links {
     pub(super) fn start(self, link: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Links::Words => Cow::Borrowed(link),
+            Links::Html => match str::from_utf8(link).map(normalise) {
+                Ok(Ok(url)) => Cow::Owned(String::from(url).into_bytes()),
+                _ => Cow::Borrowed(link),
+            },
         }
     }
 }
@@ -48,6 +60,22 @@ fn words(_page: &[u8], text: &[u8], found: &mut dyn FnMut(&[u8])) {
             found(&text[start..at]);
         }
     }
+}
+
+/// The HTML rule.
+fn anchors(page: &[u8], text: &[u8], found: &mut dyn FnMut(&[u8])) {
+    let base = str::from_utf8(page).ok().and_then(|page| Url::parse(page).ok());
+    let base = base.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(no_base);
+    each_link(&base, None, text, |kind, target| {
+        if let (LinkKind::Anchor, Ok(target)) = (kind, target) {
+            found(target.as_bytes());
+        }
+    });
+}
+
+/// A URL that nothing can be resolved against.
+fn no_base() -> Url {
+    Url::parse("about:blank").expect("a valid URL")
 }
 
 /// Where the run of bytes that are `within` ends that begins at `start`.

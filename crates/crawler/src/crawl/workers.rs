@@ -2,6 +2,7 @@
 
 use super::pools::Pools;
 use super::seen::Seen;
+use std::iter::Sum;
 
 /// Finds the links of a page: the page's own link, its text, and what to call with each link, in order.
 pub(crate) type Scanner = fn(&[u8], &[u8], &mut dyn FnMut(&[u8]));
@@ -16,6 +17,16 @@ pub struct Report {
     pub broken: u64,
     /// Edges announced: every occurrence of a link on a page.
     pub edges: u64,
+}
+
+impl Sum for Report {
+    fn sum<I: Iterator<Item = Report>>(parts: I) -> Report {
+        parts.fold(Report::default(), |sum, part| Report {
+            pages: sum.pages + part.pages,
+            broken: sum.broken + part.broken,
+            edges: sum.edges + part.edges,
+        })
+    }
 }
 
 /// Fetches links until the crawl is over.
