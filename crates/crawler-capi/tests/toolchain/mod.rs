@@ -1,4 +1,5 @@
 //! Compiles C against the libraries that belong to this test run, and runs what comes out.
+#![allow(dead_code, reason = "each test uses what it needs of this")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,22 +12,22 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What the static library needs of the system, as the pkg-config file says too.
-pub const SYSTEM_LIBRARIES: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
+pub(crate) const SYSTEM_LIBRARIES: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
 
 /// How a program is bound to the library.
 #[derive(Clone, Copy, Debug)]
-pub enum Linkage {
+pub(crate) enum Linkage {
     Shared,
     Static,
 }
 
-pub fn crate_directory() -> &'static Path {
+pub(crate) fn crate_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Where cargo put `libcrawl.so` and `libcrawl.a`: all forms of the library are made by one run of the compiler,
 /// beside the tests that depend on it.
-pub fn library_directory() -> PathBuf {
+pub(crate) fn library_directory() -> PathBuf {
     let test = env::current_exe().expect("the test knows where it is");
     let directory = test.parent().expect("a file is in a directory").to_owned();
     for name in ["libcrawl.so", "libcrawl.a"] {
@@ -36,7 +37,7 @@ pub fn library_directory() -> PathBuf {
 }
 
 /// The system's C compiler, strict, with the header in sight.
-pub fn compiler() -> Command {
+pub(crate) fn compiler() -> Command {
     let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror"]);
     compiler.arg("-I").arg(crate_directory().join("include"));
@@ -44,12 +45,12 @@ pub fn compiler() -> Command {
 }
 
 /// A C program, compiled, in a directory of its own that lives as long as this.
-pub struct Program {
+pub(crate) struct Program {
     directory: TempDir,
 }
 
 impl Program {
-    pub fn compile(source: &Path, linkage: Linkage) -> Program {
+    pub(crate) fn compile(source: &Path, linkage: Linkage) -> Program {
         let directory = TempDir::new().expect("a place for the program");
         let libraries = library_directory();
         let mut compiler = compiler();
@@ -62,13 +63,12 @@ impl Program {
         Program { directory }
     }
 
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         self.with_library(Command::new(self.path()))
     }
 
     /// The command that runs the program under one of valgrind's tools.
-    #[allow(dead_code, reason = "not every test needs valgrind")]
-    pub fn under_valgrind(&self, options: &[&str]) -> Command {
+    pub(crate) fn under_valgrind(&self, options: &[&str]) -> Command {
         let mut command = Command::new("valgrind");
         // Without fair turns, a thread of valgrind's may starve the others.
         command.args(["-q", "--error-exitcode=99", "--fair-sched=yes"]).args(options).arg(self.path());
@@ -87,7 +87,7 @@ impl Program {
 }
 
 /// Runs a command that must succeed, and gives what it printed.
-pub fn succeed(command: &mut Command) -> Output {
+pub(crate) fn succeed(command: &mut Command) -> Output {
     let output = finish(command);
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}: {}\n{stdout}{stderr}", output.status);
@@ -95,8 +95,7 @@ pub fn succeed(command: &mut Command) -> Output {
 }
 
 /// Runs a command that must succeed without a word.
-#[allow(dead_code, reason = "not every test is about silence")]
-pub fn succeed_silently(command: &mut Command) {
+pub(crate) fn succeed_silently(command: &mut Command) {
     let output = succeed(command);
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{command:?} printed: {output:?}");
 }
