@@ -71,6 +71,12 @@ fn a_size_of_zero_is_refused_by_name_without_a_callback() {
 }
 
 #[test]
+fn a_refused_thread_is_reported_with_a_remedy() {
+    let error = Error::Threads { wanted: 64, started: 40, source: std::io::ErrorKind::WouldBlock.into() };
+    assert_eq!(error.to_string(), "cannot start thread 41 of 64: operation would block; use fewer workers");
+}
+
+#[test]
 fn a_link_is_a_word_that_begins_with_link_and_a_colon() {
     let cases: [(&[u8], &[&[u8]]); 11] = [
         (b"link:a text link:b\nlink:c", &[b"a", b"b", b"c"]),
