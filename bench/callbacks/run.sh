@@ -1,5 +1,6 @@
 #!/bin/sh
-# Measures libcrawl beside the simplest correct C implementation: 1,000,000 edges over 100,000 pages in memory.
+# Measures libcrawl beside the simplest correct C implementation: a graph of 1,000,000 edges over
+# 100,000 pages in memory.
 #
 #     run.sh [ROUNDS]
 #

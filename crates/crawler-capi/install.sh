@@ -3,8 +3,8 @@
 #
 #     install.sh LIBRARIES PREFIX
 #
-# LIBRARIES is the directory that cargo built libcrawl.so and libcrawl.a in. With DESTDIR set, the files go below it,
-# and still say that they are in PREFIX.
+# LIBRARIES is the directory that cargo built libcrawl.so and libcrawl.a in. With DESTDIR set, the files go
+# below it, and still say that they are in PREFIX.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

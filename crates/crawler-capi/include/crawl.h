@@ -18,13 +18,14 @@ extern "C" {
  * edge_fn(from, to) is called for every occurrence of a link on a page, in the order of the page, duplicates
  * and links to itself included. The strings belong to the library and are gone when edge_fn returns.
  *
- * A link is a word that begins with "link:", at the start of the page or after white space. Blanks (spaces and
- * tabs) after the colon are skipped; the target is everything up to the next white space; an empty target is no
- * link. Targets are opaque bytes: case-sensitive, of any length, in no particular encoding, never processed.
+ * A link is a word that begins with "link:", at the start of the page or after white space. Blanks (spaces
+ * and tabs) after the colon are skipped; the target is everything up to the next white space; an empty target
+ * is no link. Targets are opaque bytes: case-sensitive, of any length, in no particular encoding, never
+ * processed.
  *
- * Both functions are called from several threads at once, with no lock held: they may block, be slow, wait for
- * one another, and call crawl. They must return: not by longjmp, pthread_exit or an exception. All threads have
- * ended when crawl returns, and no callback comes afterwards.
+ * Both functions are called from several threads at once, with no lock held: they may block, be slow, wait
+ * for one another, and call crawl. They must return: not by longjmp, pthread_exit or an exception. All
+ * threads have ended when crawl returns, and no callback comes afterwards.
  *
  * Returns 0 when the crawl is complete, whether or not links were broken. Returns -1, without having called
  * anything, if a pointer is NULL, a number is not positive, or the threads cannot be had.
@@ -34,10 +35,11 @@ int crawl(const char *start_url, int download_workers, int parse_workers, int wo
           void (*edge_fn)(const char *from, const char *to));
 
 /*
- * The same for HTML pages: a link is the href of an a element, resolved against the page's own link (and the page's
- * base element, if it has one) and written in normal form without fragment. What cannot be asked for over HTTP,
- * mailto: say, is no link; nor is a relative link on a page whose own link is not an absolute http or https URL, nor
- * what comes after 100,000 links on one page. start_url is brought into the same form before it is fetched.
+ * The same for HTML pages: a link is the href of an a element, resolved against the page's own link (and the
+ * page's base element, if it has one) and written in normal form without fragment. What cannot be asked for
+ * over HTTP, mailto: say, is no link; nor is a relative link on a page whose own link is not an absolute http
+ * or https URL, nor what comes after 100,000 links on one page. start_url is brought into the same form
+ * before it is fetched.
  */
 int crawl_html(const char *start_url, int download_workers, int parse_workers, int work_queue_size,
                char *(*fetch_fn)(const char *link),

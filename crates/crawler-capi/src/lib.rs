@@ -8,23 +8,28 @@ use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use text::{Page, with_edge, with_link};
 
+/// Fetches the page behind a link: a C string from `malloc`, or NULL.
+pub type FetchFn = Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>;
+/// Hears of an edge: the page's own link, and a link on it.
+pub type EdgeFn = Option<unsafe extern "C" fn(from: *const c_char, to: *const c_char)>;
+
 const SUCCESS: c_int = 0;
 const FAILURE: c_int = -1;
 
 /// Crawls everything that can be reached from `start_url`; a word that begins with `link:` is a link.
 ///
 /// # Safety
-/// `start_url` is NULL or a C string that stays as it is during the call. The callbacks are functions of these
-/// types that may be called from several threads at once and return normally. What `fetch_fn` returns is NULL or
-/// a C string of its own, allocated with `malloc`, that nobody else touches or frees.
+/// `start_url` is NULL or a C string that stays as it is during the call. The callbacks are functions of
+/// these types that may be called from several threads at once and return normally. What `fetch_fn` returns
+/// is NULL or a C string of its own, allocated with `malloc`, that nobody else touches or frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn crawl(
     start_url: *const c_char,
     download_workers: c_int,
     parse_workers: c_int,
     work_queue_size: c_int,
-    fetch_fn: Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>,
-    edge_fn: Option<unsafe extern "C" fn(from: *const c_char, to: *const c_char)>,
+    fetch_fn: FetchFn,
+    edge_fn: EdgeFn,
 ) -> c_int {
     let sizes = [download_workers, parse_workers, work_queue_size];
     // SAFETY: the caller's promise is passed on as it is.
@@ -41,18 +46,13 @@ pub unsafe extern "C" fn crawl_html(
     download_workers: c_int,
     parse_workers: c_int,
     work_queue_size: c_int,
-    fetch_fn: Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>,
-    edge_fn: Option<unsafe extern "C" fn(from: *const c_char, to: *const c_char)>,
+    fetch_fn: FetchFn,
+    edge_fn: EdgeFn,
 ) -> c_int {
     let sizes = [download_workers, parse_workers, work_queue_size];
     // SAFETY: the caller's promise is passed on as it is.
     unsafe { run(Links::Html, start_url, sizes, fetch_fn, edge_fn) }
 }
-
-/// The signature of `fetch_fn`.
-type Fetch = unsafe extern "C" fn(*const c_char) -> *mut c_char;
-/// The signature of `edge_fn`.
-type Edge = unsafe extern "C" fn(*const c_char, *const c_char);
 
 /// # Safety
 /// As for [`crawl`]. `sizes` are those of the downloaders, the parsers and the queue.
@@ -60,8 +60,8 @@ unsafe fn run(
     links: Links,
     start_url: *const c_char,
     sizes: [c_int; 3],
-    fetch_fn: Option<Fetch>,
-    edge_fn: Option<Edge>,
+    fetch_fn: FetchFn,
+    edge_fn: EdgeFn,
 ) -> c_int {
     let (Some(fetch_fn), Some(edge_fn), false) = (fetch_fn, edge_fn, start_url.is_null()) else {
         return FAILURE;

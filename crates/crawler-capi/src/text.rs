@@ -65,8 +65,8 @@ pub(crate) fn with_edge(from: &[u8], to: &[u8], call: impl FnOnce(*const c_char,
     });
 }
 
-/// The edge that a parser is announcing: `from`, NUL, `to`, NUL. The edges of a page share their `from`, which
-/// is copied once, so that a long link on a page with many links costs no more than it must.
+/// The edge that a parser is announcing: `from`, NUL, `to`, NUL. The edges of a page share their `from`,
+/// which is copied once, so that a long link on a page with many links costs no more than it must.
 struct EdgeText {
     /// Only ever compared.
     from: *const [u8],

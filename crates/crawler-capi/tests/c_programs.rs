@@ -4,8 +4,8 @@ mod toolchain;
 
 use toolchain::{Linkage, Program, crate_directory, succeed_silently};
 
-/// Each program checks itself and exits with a failure if a promise is broken. It prints nothing otherwise, and
-/// neither must the library.
+/// Each program checks itself and exits with a failure if a promise is broken. It prints nothing otherwise,
+/// and neither must the library.
 fn keeps_its_promise(name: &str) {
     let source = crate_directory().join("tests/c").join(name);
     for linkage in [Linkage::Shared, Linkage::Static] {
@@ -41,6 +41,7 @@ promises! {
     a_broken_link_is_no_failure: "broken_links.c",
     each_page_is_freed_once: "freed_once.c",
     a_refused_thread_ends_the_crawl_before_it_begins: "threads_refused.c",
+    more_threads_than_memory_is_a_failure_to_recover_from: "no_memory_for_threads.c",
     crawls_do_not_know_each_other: "crawls_apart.c",
     idle_workers_cost_nothing: "idle_costs_nothing.c",
     links_are_any_bytes_of_any_length: "any_bytes.c",

@@ -1,4 +1,5 @@
-//! `crawl.h` says what the library is: the C compiler holds it against declarations made from the Rust source.
+//! `crawl.h` says what the library is: the C compiler holds it against declarations made from the Rust
+//! source.
 
 mod toolchain;
 
@@ -31,6 +32,7 @@ fn declared_names(header: &str) -> Vec<String> {
     let text = String::from_utf8(output.stdout).unwrap();
     let mut names: Vec<_> = text
         .split(';')
+        .filter(|declaration| !declaration.trim_start().starts_with("typedef"))
         .filter_map(|declaration| declaration.split('(').next()?.split_whitespace().last().map(str::to_owned))
         .collect();
     names.sort();

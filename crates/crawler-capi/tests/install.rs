@@ -1,4 +1,5 @@
-//! The library as it is installed: found by pkg-config, linked either way, and running the documented example.
+//! The library as it is installed: found by pkg-config, linked either way, and running the documented
+//! example.
 
 mod toolchain;
 

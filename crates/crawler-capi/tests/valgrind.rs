@@ -30,6 +30,7 @@ without_leaks! {
     full_pools_leave_nothing_behind: "all_inside_at_once.c",
     a_full_queue_leaves_nothing_behind: "queue_bound.c",
     broken_links_leave_nothing_behind: "broken_links.c",
+    a_refused_thread_leaves_nothing_behind: "threads_refused.c",
     crawls_in_crawls_leave_nothing_behind: "crawls_apart.c",
     long_links_leave_nothing_behind: "any_bytes.c",
     html_pages_leave_nothing_behind: "html_links.c",

@@ -1,8 +1,8 @@
 //! The callback face: you bring a function that fetches, and learn every edge of the link graph.
 //!
-//! Two pools of plain threads, no runtime: *downloaders* call your fetch function, *parsers* find the links of
-//! the pages and call your edge function. Nothing here knows the rest of the crawler, except where HTML links
-//! are found.
+//! Two pools of plain threads, no runtime: *downloaders* call your fetch function, *parsers* find the links
+//! of the pages and call your edge function. Nothing here knows the rest of the crawler, except where HTML
+//! links are found.
 //!
 //! ```
 //! use crawler::crawl::Crawl;
@@ -45,11 +45,11 @@ use threads::Job;
 /// - Exactly as many threads as asked for, all able to be inside their callback at the same time. No lock is
 ///   held during a callback: it may block, be slow, wait for another callback, or start a crawl of its own.
 /// - Each distinct link is fetched at most once, the start included.
-/// - `edge` is called for every occurrence of a link, in the order of its page: an edge is announced, then its
-///   target is queued if it is new, then the next edge comes.
-/// - No more than `work_queue_size` links wait to be fetched; while the queue is full, parsers wait. Pages that
-///   wait to be parsed are not bounded: if downloaders waited for room too, both pools could wait for each other
-///   for ever.
+/// - `edge` is called for every occurrence of a link, in the order of its page: an edge is announced, then
+///   its target is queued if it is new, then the next edge comes.
+/// - No more than `work_queue_size` links wait to be fetched; while the queue is full, parsers wait. Pages
+///   that wait to be parsed are not bounded: if downloaders waited for room too, both pools could wait
+///   for each other for ever.
 /// - It returns when nothing is left to do, all its threads joined. No callback comes afterwards.
 /// - If a callback panics, the crawl stops, all threads are joined, and the panic goes on in the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,8 +124,9 @@ impl Crawl {
 
     /// As [`run`](Self::run), for callbacks that borrow nothing.
     ///
-    /// It leaves nothing behind on the calling thread, whereas the scoped threads that `run` is built on leave the standard
-    /// library's handle to the caller there, once: little, but enough to be noticed by who looks for leaks from C.
+    /// It leaves nothing behind on the calling thread, whereas the scoped threads that `run` is built on
+    /// leave the standard library's handle to the caller there, once: little, but enough to be noticed by who
+    /// looks for leaks from C.
     pub fn run_static<P>(
         &self,
         start: &[u8],

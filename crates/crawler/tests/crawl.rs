@@ -216,7 +216,8 @@ impl Drop for CountedPage {
     }
 }
 
-/// Crawls a clique whose callbacks panic now and then, and checks what is left: the panic, no page, no thread.
+/// Crawls a clique whose callbacks panic now and then, and checks what is left: the panic, no page, no
+/// thread.
 fn survives_a_panic(fetch_panics_at: &str, edge_panics_at: &str) {
     let (alive, inside) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
     let crawl = || {

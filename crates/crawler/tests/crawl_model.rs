@@ -1,6 +1,6 @@
-//! The pools under a model checker: the very files of the library, built on shuttle's locks instead of the system's,
-//! run through many thousands of schedules. Shuttle fails a schedule that deadlocks, as one would whose wake-up is
-//! lost or whose end is missed; the rest is asserted here.
+//! The pools under a model checker: the very files of the library, built on shuttle's locks instead of the
+//! system's, run through many thousands of schedules. Shuttle fails a schedule that deadlocks, as one would
+//! whose wake-up is lost or whose end is missed; the rest is asserted here.
 #![allow(unreachable_pub, reason = "the library's files are public there, not here")]
 
 #[path = "../src/crawl/pools.rs"]
@@ -10,8 +10,8 @@ mod seen;
 #[path = "../src/crawl/workers.rs"]
 mod workers;
 
-/// In place of the library's own: shuttle's locks, and hashes that are the same in every run, so that a schedule that
-/// fails can be replayed.
+/// In place of the library's own: shuttle's locks, and hashes that are the same in every run, so that a
+/// schedule that fails can be replayed.
 mod sync {
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     use std::hash::{BuildHasher, DefaultHasher};
@@ -91,7 +91,8 @@ fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
     assert_eq!(fetches.into_inner() as u64, case.report[0] + case.report[1]);
 }
 
-/// The pools worth a look: the smallest, those where workers of a kind compete, and those with more than there is to do.
+/// The pools worth a look: the smallest, those where workers of a kind compete, and those with more than
+/// there is to do.
 const POOLS: [(usize, usize, usize); 5] = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (2, 3, 2)];
 
 fn in_every_pool(case: &'static Case) -> impl Fn() + Send + Sync + 'static {

@@ -1,4 +1,5 @@
-//! Random graphs, random pools: a crawl announces exactly the edges of what can be reached, and fetches each node once.
+//! Random graphs, random pools: a crawl announces exactly the edges of what can be reached, and fetches each
+//! node once.
 
 use crawler::crawl::Crawl;
 use proptest::prelude::*;

@@ -25,8 +25,8 @@ pub(crate) fn crate_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo put `libcrawl.so` and `libcrawl.a`: all forms of the library are made by one run of the compiler,
-/// beside the tests that depend on it.
+/// Where cargo put `libcrawl.so` and `libcrawl.a`: all forms of the library are made by one run of the
+/// compiler, beside the tests that depend on it.
 pub(crate) fn library_directory() -> PathBuf {
     let test = env::current_exe().expect("the test knows where it is");
     let directory = test.parent().expect("a file is in a directory").to_owned();

@@ -148,8 +148,8 @@ impl<P> Pools<P> {
     /// Leaves the lock and calls whoever can go on now.
     ///
     /// One sleeper at a time for each condition: the called one calls the next on leaving the lock itself, if
-    /// there is still reason to. So whenever there is something to wake up for, someone is awake or on the way;
-    /// and a burst of links costs one wake-up, not one for each link.
+    /// there is still reason to. So whenever there is something to wake up for, someone is awake or on the
+    /// way; and a burst of links costs one wake-up, not one for each link.
     fn leave(&self, mut state: MutexGuard<'_, State<P>>) {
         let calls = Until::ALL.map(|until| state.holds(until) && state.sleepers[until as usize].call());
         drop(state);

@@ -9,16 +9,17 @@ use url::Url;
 /// What counts as a link on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
-    /// A word that begins with `link:`, at the start of the text or after white space. Blanks (spaces and tabs)
-    /// after the colon are skipped, and the target is everything up to the next white space (space, tab, line
-    /// feed, vertical tab, form feed, carriage return). An empty target is no link. Targets are opaque bytes:
-    /// case-sensitive, of any length, not necessarily UTF-8, never processed as URLs.
+    /// A word that begins with `link:`, at the start of the text or after white space. Blanks (spaces and
+    /// tabs) after the colon are skipped, and the target is everything up to the next white space (space,
+    /// tab, line feed, vertical tab, form feed, carriage return). An empty target is no link. Targets are
+    /// opaque bytes: case-sensitive, of any length, not necessarily UTF-8, never processed as URLs.
     #[default]
     Words,
-    /// The `href` of an HTML `a` element, resolved against the page's own link (and the page's `base`, if it has one) and
-    /// written in normal form without fragment, up to 100,000 of them on a page. What cannot be asked for over HTTP,
-    /// `mailto:` say, is no link. On a page whose own link is not an absolute `http` or `https` URL, only absolute ones are
-    /// links. The start link is brought into the same form, so that it is recognised when it is met again.
+    /// The `href` of an HTML `a` element, resolved against the page's own link (and the page's `base`, if it
+    /// has one) and written in normal form without fragment, up to 100,000 of them on a page. What cannot be
+    /// asked for over HTTP, `mailto:` say, is no link. On a page whose own link is not an absolute `http` or
+    /// `https` URL, only absolute ones are links. The start link is brought into the same form, so that it is
+    /// recognised when it is met again.
     Html,
 }
 
@@ -32,7 +33,8 @@ impl Links {
         }
     }
 
-    /// The start link as it would be written if it were found on a page, so that it is not fetched again then.
+    /// The start link as it would be written if it were found on a page, so that it is not fetched again
+    /// then.
     pub(super) fn start(self, link: &[u8]) -> Cow<'_, [u8]> {
         match self {
             Links::Words => Cow::Borrowed(link),

@@ -55,8 +55,8 @@ where
         job.conduct(crawl, start, spawn, JoinHandle::join)
     }
 
-    /// Starts the threads, gives them the start link, and waits for them. If one panicked, so does this, after the last
-    /// has ended.
+    /// Starts the threads, gives them the start link, and waits for them. If one panicked, so does this,
+    /// after the last has ended.
     fn conduct<H>(
         &self,
         crawl: &Crawl,
