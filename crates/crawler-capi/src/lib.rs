@@ -6,7 +6,7 @@ mod text;
 use crawler::crawl::{Crawl, Links};
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use text::{Page, with_edge, with_link};
+use text::{Page, with_c_string};
 
 /// Fetches the page behind a link: a C string from `malloc`, or NULL.
 pub type FetchFn = Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>;
@@ -76,16 +76,11 @@ unsafe fn run(
         .links(links);
     // SAFETY: not NULL, and the caller promises a C string that outlives this call.
     let start = unsafe { text::bytes(start_url) };
-    let fetch = move |link: &[u8]| {
-        // SAFETY: the caller promises a function of this type; it gets a C string.
-        let page = with_link(link, |link| unsafe { fetch_fn(link) });
-        // SAFETY: the caller promises that `fetch_fn` returns NULL or a malloc'ed C string that is ours now.
-        unsafe { Page::new(page) }
-    };
-    let edge = move |from: &[u8], to: &[u8]| {
-        // `from` is one of the crawl's links, and these outlive its threads.
+    // SAFETY: the caller promises that `fetch_fn` is such a function.
+    let fetch = move |link: &[u8]| unsafe { Page::fetch(link, fetch_fn) };
+    let edge = move |page: &Page, _: &[u8], to: &[u8]| {
         // SAFETY: the caller promises a function of this type; it gets two C strings.
-        with_edge(from, to, |from, to| unsafe { edge_fn(from, to) });
+        with_c_string(to, |to| unsafe { edge_fn(page.link(), to) });
     };
     match catch_unwind(AssertUnwindSafe(|| crawl.run_static(start, fetch, edge))) {
         Ok(Ok(_)) => SUCCESS,

@@ -2,38 +2,56 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 unsafe extern "C" {
     /// The C library's: what `fetch_fn` allocated with `malloc` goes back through it.
     fn free(memory: *mut c_void);
 }
 
-/// A page that `fetch_fn` returned. Freed once, when it is dropped.
-pub(crate) struct Page(NonNull<c_char>);
+/// A page that `fetch_fn` returned, and the C string it was asked for. The page is freed once, when this is
+/// dropped.
+pub(crate) struct Page {
+    link: Vec<u8>,
+    text: NonNull<c_char>,
+}
 
-// SAFETY: the page is memory that belongs to this value alone, and `free` may be called from any thread.
+// SAFETY: the text is memory that belongs to this value alone, and `free` may be called from any thread.
 unsafe impl Send for Page {}
 
 impl Page {
+    /// Fetches the page behind a link.
+    ///
     /// # Safety
-    /// `text` is NULL or a C string allocated with `malloc` that nobody else touches or frees.
-    pub(crate) unsafe fn new(text: *mut c_char) -> Option<Self> {
-        NonNull::new(text).map(Page)
+    /// `fetch_fn` takes a C string, and returns NULL or a C string allocated with `malloc` that nobody else
+    /// touches or frees.
+    pub(crate) unsafe fn fetch(
+        link: &[u8],
+        fetch_fn: unsafe extern "C" fn(*const c_char) -> *mut c_char,
+    ) -> Option<Self> {
+        let link = [link, b"\0"].concat();
+        // SAFETY: the caller promises that this takes a C string, and here is one.
+        let text = NonNull::new(unsafe { fetch_fn(link.as_ptr().cast()) })?;
+        Some(Page { link, text })
+    }
+
+    /// The page's own link, as a C string.
+    pub(crate) fn link(&self) -> *const c_char {
+        self.link.as_ptr().cast()
     }
 }
 
 impl AsRef<[u8]> for Page {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `new` was promised a C string, which lives as long as this value does.
-        unsafe { bytes(self.0.as_ptr()) }
+        // SAFETY: `fetch` was promised a C string, which lives as long as this value does.
+        unsafe { bytes(self.text.as_ptr()) }
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: `new` was promised that the memory comes from `malloc` and is ours, and this runs once.
-        unsafe { free(self.0.as_ptr().cast()) }
+        // SAFETY: `fetch` was promised that the memory comes from `malloc` and is ours, and this runs once.
+        unsafe { free(self.text.as_ptr().cast()) }
     }
 }
 
@@ -46,44 +64,16 @@ pub(crate) unsafe fn bytes<'a>(text: *const c_char) -> &'a [u8] {
     unsafe { CStr::from_ptr(text) }.to_bytes()
 }
 
-/// Gives a link as a C string.
-pub(crate) fn with_link<R>(link: &[u8], call: impl FnOnce(*const c_char) -> R) -> R {
-    call([link, b"\0"].concat().as_ptr().cast())
-}
-
-/// Gives the two ends of an edge as C strings.
-///
-/// `from` must stay where it is and as it is for as long as this thread lives.
-pub(crate) fn with_edge(from: &[u8], to: &[u8], call: impl FnOnce(*const c_char, *const c_char)) {
+/// Calls a function with a text as a C string, which is gone afterwards.
+pub(crate) fn with_c_string(text: &[u8], call: impl FnOnce(*const c_char)) {
     thread_local! {
-        static EDGE: RefCell<EdgeText> = const { RefCell::new(EdgeText { from: &[], text: Vec::new() }) };
+        static C_STRING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
-    // A crawl that the callback starts runs on other threads: this one is not here twice at once.
-    EDGE.with_borrow_mut(|edge| {
-        edge.set(from, to);
-        call(edge.text.as_ptr().cast(), edge.text[from.len() + 1..].as_ptr().cast());
+    // A crawl that the function starts runs on other threads: this one is not here twice at once.
+    C_STRING.with_borrow_mut(|c_string| {
+        c_string.clear();
+        c_string.extend_from_slice(text);
+        c_string.push(0);
+        call(c_string.as_ptr().cast());
     });
-}
-
-/// The edge that a parser is announcing: `from`, NUL, `to`, NUL. The edges of a page share their `from`,
-/// which is copied once, so that a long link on a page with many links costs no more than it must.
-struct EdgeText {
-    /// Only ever compared.
-    from: *const [u8],
-    text: Vec<u8>,
-}
-
-impl EdgeText {
-    fn set(&mut self, from: &[u8], to: &[u8]) {
-        if ptr::eq(self.from, from) && !self.text.is_empty() {
-            self.text.truncate(from.len() + 1);
-        } else {
-            self.from = from;
-            self.text.clear();
-            self.text.extend_from_slice(from);
-            self.text.push(0);
-        }
-        self.text.extend_from_slice(to);
-        self.text.push(0);
-    }
 }

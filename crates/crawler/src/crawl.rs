@@ -27,7 +27,7 @@ mod workers;
 /// What the pools are built on. The model checker's test builds the same files on its own.
 mod sync {
     pub(super) use std::hash::RandomState;
-    pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
 pub use scan::Links;
@@ -119,10 +119,11 @@ impl Crawl {
     where
         P: AsRef<[u8]> + Send,
     {
+        let edge = |_: &P, from: &[u8], to: &[u8]| edge(from, to);
         self.job(fetch, edge)?.run_borrowed(self, &self.links.start(start))
     }
 
-    /// As [`run`](Self::run), for callbacks that borrow nothing.
+    /// As [`run`](Self::run), for callbacks that borrow nothing; and `edge` gets the page as well.
     ///
     /// It leaves nothing behind on the calling thread, whereas the scoped threads that `run` is built on
     /// leave the standard library's handle to the caller there, once: little, but enough to be noticed by who
@@ -131,7 +132,7 @@ impl Crawl {
         &self,
         start: &[u8],
         fetch: impl Fn(&[u8]) -> Option<P> + Send + Sync + 'static,
-        edge: impl Fn(&[u8], &[u8]) + Send + Sync + 'static,
+        edge: impl Fn(&P, &[u8], &[u8]) + Send + Sync + 'static,
     ) -> Result<Report, Error>
     where
         P: AsRef<[u8]> + Send + 'static,

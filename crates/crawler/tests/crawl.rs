@@ -316,7 +316,8 @@ fn an_html_page_without_a_url_has_only_absolute_links() {
 fn callbacks_that_own_what_they_use_get_the_same_crawl() {
     let edges = Arc::new(AtomicUsize::new(0));
     let counter = edges.clone();
-    let count = move |_: &[u8], _: &[u8]| {
+    let count = move |page: &String, from: &[u8], _: &[u8]| {
+        assert!(page.starts_with("link:0\n") && from.len() <= 2);
         counter.fetch_add(1, SeqCst);
     };
     let report = pools(3, 2, 1).run_static(b"0", |_| Some(page_of_links("", 0..30)), count).unwrap();
@@ -324,7 +325,7 @@ fn callbacks_that_own_what_they_use_get_the_same_crawl() {
     // Nobody holds the callbacks any more: the threads have ended.
     assert_eq!(Arc::strong_count(&edges), 1);
     let panic = catch_unwind(|| {
-        pools(3, 2, 1).run_static(b"0", |_| -> Option<&str> { panic!("gave up") }, |_, _| ())
+        pools(3, 2, 1).run_static(b"0", |_| -> Option<&str> { panic!("gave up") }, |_, _, _| ())
     });
     assert!(panic.is_err());
 }

@@ -15,7 +15,6 @@ mod workers;
 mod sync {
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     use std::hash::{BuildHasher, DefaultHasher};
-    pub(crate) use std::sync::Arc;
 
     pub(crate) struct RandomState;
 
@@ -81,9 +80,10 @@ fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
             threads.push(scope.spawn(|| workers::download(&pools, fetch)));
         }
         for _ in 0..parsers {
-            threads.push(scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _| ())));
+            threads.push(scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _, _| ())));
         }
-        pools.begin(seen.insert(b"a").expect("the start is new"));
+        assert!(seen.insert(b"a"));
+        pools.begin((*b"a").into());
         threads.into_iter().map(|thread| thread.join().expect("no worker panics")).collect()
     });
     let report: Report = reports.into_iter().sum();
@@ -131,9 +131,10 @@ fn stopping_wakes_everybody_whatever_they_wait_for() {
         let (pools, seen) = (Pools::<Page>::new(1), Seen::new());
         thread::scope(|scope| {
             scope.spawn(|| workers::download(&pools, |_| Some(b"bcdefghijk".as_slice())));
-            scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _| ()));
-            scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _| ()));
-            pools.begin(seen.insert(b"a").expect("the start is new"));
+            scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _, _| ()));
+            scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _, _| ()));
+            assert!(seen.insert(b"a"));
+            pools.begin((*b"a").into());
             pools.stop();
         });
     };

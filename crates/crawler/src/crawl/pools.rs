@@ -5,12 +5,12 @@
 //! worker can wait for. The links queue is bounded. The pages are not: if both were, parsers waiting for room
 //! among the links and downloaders waiting for room among the pages would wait for each other for ever.
 
-use super::sync::{Arc, Condvar, Mutex, MutexGuard};
+use super::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::thread;
 
-/// A link as it was found, shared by the seen set, the queue and whoever works on it.
-pub(crate) type Link = Arc<[u8]>;
+/// A link on its way from the page where it was found to the end of its own page.
+pub(crate) type Link = Box<[u8]>;
 
 /// The links and the pages of one crawl on their way between the pools.
 pub(crate) struct Pools<P> {

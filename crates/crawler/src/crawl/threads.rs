@@ -32,7 +32,7 @@ impl<P, F, E> Job<P, F, E>
 where
     P: AsRef<[u8]> + Send,
     F: Fn(&[u8]) -> Option<P> + Sync,
-    E: Fn(&[u8], &[u8]) + Sync,
+    E: Fn(&P, &[u8], &[u8]) + Sync,
 {
     /// Runs the crawl on threads that borrow it.
     pub(super) fn run_borrowed(&self, crawl: &Crawl, start: &[u8]) -> Result<Report, Error> {
@@ -78,7 +78,10 @@ where
         });
         // Only now is there anything to do: a crawl that lacks a thread has not made a single callback.
         match &complete {
-            Ok(()) => self.pools.begin(self.seen.insert(start).expect("nothing else is seen yet")),
+            Ok(()) => {
+                self.seen.insert(start);
+                self.pools.begin(start.into());
+            }
             Err(_) => self.pools.stop(),
         }
         let ends: Vec<_> = threads.into_iter().map(join).collect();

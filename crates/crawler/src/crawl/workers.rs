@@ -1,6 +1,6 @@
 //! What a downloader and what a parser does, from its first link to the end of the crawl.
 
-use super::pools::Pools;
+use super::pools::{Link, Pools};
 use super::seen::Seen;
 use std::iter::Sum;
 
@@ -53,7 +53,7 @@ pub(crate) fn parse<P: AsRef<[u8]>>(
     pools: &Pools<P>,
     seen: &Seen,
     scan: Scanner,
-    edge: impl Fn(&[u8], &[u8]),
+    edge: impl Fn(&P, &[u8], &[u8]),
 ) -> Report {
     let _guard = pools.stop_on_panic();
     let mut done = Report::default();
@@ -63,10 +63,10 @@ pub(crate) fn parse<P: AsRef<[u8]>>(
             if stopped {
                 return;
             }
-            edge(&from, to);
+            edge(&page, &from, to);
             done.edges += 1;
-            if let Some(new) = seen.insert(to) {
-                stopped = !pools.queue(new);
+            if seen.insert(to) {
+                stopped = !pools.queue(Link::from(to));
             }
         });
         drop(page);
