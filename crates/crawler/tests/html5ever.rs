@@ -33,32 +33,27 @@ fn ours(page: &str) -> Reading {
     });
     let mut words = Words::default();
     scanner::scan(page.as_bytes(), &mut words);
-    Reading {
-        base: targets.base.map(decode),
-        links: links.collect(),
-        text: visible(&words.text),
-        titles: words.titles.iter().map(|title| visible(title)).collect(),
-    }
+    Reading { base: targets.base.map(decode), links: links.collect(), text: words.text, titles: words.titles }
 }
 
 /// Collects what the scanner tells beside links.
 #[derive(Default)]
 struct Words {
-    text: Vec<u8>,
-    titles: Vec<Vec<u8>>,
+    text: String,
+    titles: Vec<String>,
 }
 
 impl<'p> Sink<'p> for Words {
     fn element(&mut self, _: Element, _: &Attributes<'p>) {
-        self.text.push(b'|');
+        self.text.push('|');
     }
 
     fn text(&mut self, run: &'p [u8]) {
-        self.text.extend_from_slice(run);
+        self.text.push_str(&visible(run));
     }
 
     fn title(&mut self, content: &'p [u8]) {
-        self.titles.push(content.to_vec());
+        self.titles.push(visible(content));
     }
 }
 
