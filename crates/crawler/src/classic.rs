@@ -16,11 +16,11 @@ use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
-use crate::page::Page;
 use crate::scope::{Refusal, Scope};
 use crate::stats::Stats;
 use crate::stop::Stop;
 use crate::task::{Depth, Task};
+use crate::worker::download::Download;
 use crate::worker::links::{self, each_link};
 use crate::worker::{Visit, Worker};
 
@@ -150,7 +150,7 @@ impl Crawl<'_> {
         }
     }
 
-    fn keep(&mut self, task: &Task, page: &Page) -> Outcome {
+    fn keep(&mut self, task: &Task, page: &Download) -> Outcome {
         let (url, depth) = (task.url.as_str(), task.depth);
         self.observer.event(Event::Fetched { bytes: page.body.len() }, depth, url);
         let outcome = match self.pages.save(url, depth, &page.body) {
@@ -168,7 +168,7 @@ impl Crawl<'_> {
         outcome
     }
 
-    fn follow_links(&mut self, task: &Task, page: &Page) {
+    fn follow_links(&mut self, task: &Task, page: &Download) {
         self.observer.event(Event::Scanning, task.depth, task.url.as_str());
         let depth = task.depth + 1;
         each_link(&task.url, page.content_type.as_deref(), &page.body, |_, target| {

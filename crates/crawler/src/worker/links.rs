@@ -19,6 +19,7 @@ pub mod join;
 mod raw_text;
 pub mod refresh;
 pub mod scanner;
+pub mod text;
 
 pub use attributes::Attributes;
 
