@@ -1,1 +1,89 @@
-//! libcrawl: the callback face over a C ABI.
+//! libcrawl: the callback face over a C ABI, as `include/crawl.h` declares it. All the unsafe code there is.
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
+
+mod text;
+
+use crawler::crawl::{Crawl, Links};
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use text::{Page, with_c_string};
+
+/// Fetches the page behind a link: a C string from `malloc`, or NULL.
+pub type FetchFn = Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>;
+/// Hears of an edge: the page's own link, and a link on it.
+pub type EdgeFn = Option<unsafe extern "C" fn(from: *const c_char, to: *const c_char)>;
+
+const SUCCESS: c_int = 0;
+const FAILURE: c_int = -1;
+
+/// Crawls everything that can be reached from `start_url`; a word that begins with `link:` is a link.
+///
+/// # Safety
+/// `start_url` is NULL or a C string that stays as it is during the call. The callbacks are functions of
+/// these types that may be called from several threads at once and return normally. What `fetch_fn` returns
+/// is NULL or a C string of its own, allocated with `malloc`, that nobody else touches or frees.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crawl(
+    start_url: *const c_char,
+    download_workers: c_int,
+    parse_workers: c_int,
+    work_queue_size: c_int,
+    fetch_fn: FetchFn,
+    edge_fn: EdgeFn,
+) -> c_int {
+    let sizes = [download_workers, parse_workers, work_queue_size];
+    // SAFETY: the caller's promise is passed on as it is.
+    unsafe { run(Links::Words, start_url, sizes, fetch_fn, edge_fn) }
+}
+
+/// As [`crawl`], but a link is the `href` of an HTML `a` element.
+///
+/// # Safety
+/// As for [`crawl`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crawl_html(
+    start_url: *const c_char,
+    download_workers: c_int,
+    parse_workers: c_int,
+    work_queue_size: c_int,
+    fetch_fn: FetchFn,
+    edge_fn: EdgeFn,
+) -> c_int {
+    let sizes = [download_workers, parse_workers, work_queue_size];
+    // SAFETY: the caller's promise is passed on as it is.
+    unsafe { run(Links::Html, start_url, sizes, fetch_fn, edge_fn) }
+}
+
+/// # Safety
+/// As for [`crawl`]. `sizes` are those of the downloaders, the parsers and the queue.
+unsafe fn run(
+    links: Links,
+    start_url: *const c_char,
+    sizes: [c_int; 3],
+    fetch_fn: FetchFn,
+    edge_fn: EdgeFn,
+) -> c_int {
+    let (Some(fetch_fn), Some(edge_fn), false) = (fetch_fn, edge_fn, start_url.is_null()) else {
+        return FAILURE;
+    };
+    // A negative size becomes zero, which the crawl refuses.
+    let [download_workers, parse_workers, work_queue_size] =
+        sizes.map(|size| usize::try_from(size).unwrap_or(0));
+    let crawl = Crawl::new()
+        .download_workers(download_workers)
+        .parse_workers(parse_workers)
+        .work_queue_size(work_queue_size)
+        .links(links);
+    // SAFETY: not NULL, and the caller promises a C string that outlives this call.
+    let start = unsafe { text::bytes(start_url) };
+    // SAFETY: the caller promises that `fetch_fn` is such a function.
+    let fetch = move |link: &[u8]| unsafe { Page::fetch(link, fetch_fn) };
+    let edge = move |page: &Page, _: &[u8], to: &[u8]| {
+        // SAFETY: the caller promises a function of this type; it gets two C strings.
+        with_c_string(to, |to| unsafe { edge_fn(page.link(), to) });
+    };
+    match catch_unwind(AssertUnwindSafe(|| crawl.run_static(start, fetch, edge))) {
+        Ok(Ok(_)) => SUCCESS,
+        Ok(Err(_)) | Err(_) => FAILURE,
+    }
+}

@@ -6,8 +6,8 @@
 //!     target/release/examples/scan_links --only-scan DIRECTORY
 //! ```
 //!
-//! Divide the number of instructions that callgrind calls `Collected` by the number of bytes printed. Without `--only-scan`
-//! the targets are also joined to absolute URLs.
+//! Divide the number of instructions that callgrind calls `Collected` by the number of bytes printed. Without
+//! `--only-scan` the targets are also joined to absolute URLs.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
+/// A page with the URL that it is supposed to be found at.
 pub struct Page {
     url: Url,
     body: Vec<u8>,

@@ -16,11 +16,11 @@ use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
-use crate::page::Page;
 use crate::scope::{Refusal, Scope};
 use crate::stats::Stats;
 use crate::stop::Stop;
 use crate::task::{Depth, Task};
+use crate::worker::download::Download;
 use crate::worker::links::{self, each_link};
 use crate::worker::{Visit, Worker};
 
@@ -80,7 +80,7 @@ impl Classic {
         };
         let begun = Instant::now();
         // The seed is what the user asked for: inside by construction, and no trap by definition.
-        crawl.levels.meet(self.seed.as_str(), 0, 0);
+        let _ = crawl.levels.meet(self.seed.as_str(), 0, 0, || Ok(()));
         crawl.stats.admitted = 1;
         let mut visits = JoinSet::new();
         loop {
@@ -121,8 +121,8 @@ struct Crawl<'a> {
 impl Crawl<'_> {
     /// The one way in for a URL: in scope, no trap, and new or nearer than it was.
     fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<Met, Refusal> {
-        self.scope.check(url)?;
-        let met = self.levels.meet(url, depth, redirects);
+        // Most links are known, and what is known was checked when it was new.
+        let met = self.levels.meet(url, depth, redirects, || self.scope.check(url))?;
         if met == Met::New {
             self.stats.admitted += 1;
         }
@@ -150,7 +150,7 @@ impl Crawl<'_> {
         }
     }
 
-    fn keep(&mut self, task: &Task, page: &Page) -> Outcome {
+    fn keep(&mut self, task: &Task, page: &Download) -> Outcome {
         let (url, depth) = (task.url.as_str(), task.depth);
         self.observer.event(Event::Fetched { bytes: page.body.len() }, depth, url);
         let outcome = match self.pages.save(url, depth, &page.body) {
@@ -168,7 +168,7 @@ impl Crawl<'_> {
         outcome
     }
 
-    fn follow_links(&mut self, task: &Task, page: &Page) {
+    fn follow_links(&mut self, task: &Task, page: &Download) {
         self.observer.event(Event::Scanning, task.depth, task.url.as_str());
         let depth = task.depth + 1;
         each_link(&task.url, page.content_type.as_deref(), &page.body, |_, target| {

@@ -16,7 +16,6 @@ use self::robots::Robots;
 use crate::config::{Config, MAX_RETRY_AFTER};
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::page::Page;
 use crate::stop::Stop;
 use crate::task::Task;
 use url::Url;
@@ -35,7 +34,7 @@ pub struct Worker {
 #[derive(Debug)]
 pub enum Visit {
     /// To a page.
-    Page(Page),
+    Page(Download),
     /// On to somewhere else: the Location header as it came.
     Redirect(String),
 }
@@ -55,11 +54,10 @@ impl Worker {
             self.robots.check(&task.url, &self.ask).await?;
         }
         let download = self.download(&task.url).await?;
-        if let Some(location) = download.redirect {
-            return Ok(Visit::Redirect(location));
+        match download.redirect {
+            Some(location) => Ok(Visit::Redirect(location)),
+            None => Ok(Visit::Page(download)),
         }
-        let Download { status, content_type, media, body, .. } = download;
-        Ok(Visit::Page(Page { media, content_type, status, body }))
     }
 
     /// Asks for a page, and once more if the first failure looks like a passing one.

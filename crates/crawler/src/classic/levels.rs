@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use url::Url;
 
+use crate::scope::Refusal;
 use crate::task::{Depth, Task};
 
 /// How a URL was met.
@@ -37,10 +38,17 @@ struct Waiting {
 }
 
 impl Levels {
-    /// Meets a URL at this level's depth or the next one's.
-    pub fn meet(&mut self, url: &str, depth: Depth, redirects: u8) -> Met {
+    /// Meets a URL at this level's depth or the next one's; a new one only if the check lets it pass.
+    pub fn meet(
+        &mut self,
+        url: &str,
+        depth: Depth,
+        redirects: u8,
+        check: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<Met, Refusal> {
         let met = match self.depths.entry(self.key.hash_one(url)) {
             Entry::Vacant(vacant) => {
+                check()?;
                 vacant.insert(depth);
                 Met::New
             }
@@ -54,7 +62,7 @@ impl Levels {
             let level = if depth == self.depth { &mut self.this_level } else { &mut self.next_level };
             level.push_back(Waiting { url: url.into(), redirects });
         }
-        met
+        Ok(met)
     }
 
     /// The next URL of this level.
@@ -85,15 +93,28 @@ impl Levels {
 mod tests {
     use super::*;
 
+    fn meet(levels: &mut Levels, url: &str, depth: Depth, redirects: u8) -> Met {
+        levels.meet(url, depth, redirects, || Ok(())).unwrap()
+    }
+
+    #[test]
+    fn a_url_that_fails_the_check_is_not_remembered() {
+        let mut levels = Levels::default();
+        let refused = levels.meet("http://a/", 0, 0, || Err(Refusal::External));
+        assert_eq!(refused, Err(Refusal::External));
+        assert_eq!(levels.next(), None);
+        assert_eq!(meet(&mut levels, "http://a/", 0, 0), Met::New);
+    }
+
     #[test]
     fn a_url_is_visited_once_at_its_smallest_depth() {
         let mut levels = Levels::default();
-        assert_eq!(levels.meet("http://a/", 0, 0), Met::New);
+        assert_eq!(meet(&mut levels, "http://a/", 0, 0), Met::New);
         assert_eq!(levels.next().unwrap().url.as_str(), "http://a/");
-        assert_eq!(levels.meet("http://a/x", 1, 0), Met::New);
-        assert_eq!(levels.meet("http://a/x", 1, 0), Met::Known);
-        assert_eq!(levels.meet("http://a/", 1, 0), Met::Known);
-        assert_eq!(levels.meet("http://a/x", 0, 1), Met::Nearer, "by a redirect of the seed");
+        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), Met::New);
+        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), Met::Known);
+        assert_eq!(meet(&mut levels, "http://a/", 1, 0), Met::Known);
+        assert_eq!(meet(&mut levels, "http://a/x", 0, 1), Met::Nearer, "by a redirect of the seed");
         let task = levels.next().unwrap();
         assert_eq!((task.depth, task.redirects), (0, 1));
         assert_eq!(levels.next(), None);
@@ -106,7 +127,7 @@ mod tests {
     fn urls_come_in_the_order_they_were_met() {
         let mut levels = Levels::default();
         for url in ["http://a/1", "http://a/2", "http://a/3"] {
-            levels.meet(url, 1, 0);
+            meet(&mut levels, url, 1, 0);
         }
         assert!(levels.descend());
         let order: Vec<_> =

@@ -1,75 +1,142 @@
 //! The classic page files: page N is the file N of a directory, its URL, its depth, then its bytes unchanged.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::task::Depth;
 
-/// The name a page has while it is being written. A crash leaves at most this one behind.
+/// The name a page has while it is being written, where files cannot be written without one. A crash leaves at
+/// most this one behind.
 const UNFINISHED: &str = ".page.unfinished";
 
 /// A directory that pages are written to, by one crawl at a time.
 #[derive(Debug)]
 pub struct PageFiles {
-    directory: PathBuf,
+    path: PathBuf,
+    /// Open, and locked to keep other crawls out.
+    directory: File,
+    way: Way,
     next: u64,
-    /// Held to keep other crawls out.
-    _lock: File,
+}
+
+/// How a file comes to appear whole or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It gets its name when it is complete: a quarter less work for the system than renaming.
+    NamedAtTheEnd,
+    /// It is renamed when it is complete: possible everywhere.
+    Renamed,
 }
 
 impl PageFiles {
     /// Opens an existing, writable directory without numbered files, or clears it of them if told to.
-    pub fn open(directory: &Path, overwrite: bool) -> Result<PageFiles, Error> {
-        let unusable = |cause| Error::Directory { path: directory.to_owned(), cause };
-        if !fs::metadata(directory).map_err(unusable)?.is_dir() {
+    pub fn open(path: &Path, overwrite: bool) -> Result<PageFiles, Error> {
+        let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
+        if !fs::metadata(path).map_err(unusable)?.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
-        let lock = File::open(directory).map_err(unusable)?;
+        let directory = File::open(path).map_err(unusable)?;
         // Filesystems that cannot lock are used all the same.
-        if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-            return Err(Error::InUse { path: directory.to_owned() });
+        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
+            return Err(Error::InUse { path: path.to_owned() });
         }
-        let numbered = numbered_files(directory).map_err(unusable)?;
+        let numbered = numbered_files(path).map_err(unusable)?;
         if let Some(example) = numbered.iter().min()
             && !overwrite
         {
-            return Err(Error::NotEmpty { path: directory.to_owned(), example: example.to_string() });
+            return Err(Error::NotEmpty { path: path.to_owned(), example: example.to_string() });
         }
-        // Also what a crash may have left behind; and whether we may write is best known by writing.
-        let unfinished = directory.join(UNFINISHED);
+        // Whether we may write is best known by writing; this also clears what a crash has left behind.
+        let unfinished = path.join(UNFINISHED);
         File::create(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
         for number in numbered {
-            fs::remove_file(directory.join(number.to_string())).map_err(unusable)?;
+            fs::remove_file(path.join(number.to_string())).map_err(unusable)?;
         }
-        Ok(PageFiles { directory: directory.to_owned(), next: 1, _lock: lock })
+        let way = if nameless::can(&directory) { Way::NamedAtTheEnd } else { Way::Renamed };
+        Ok(PageFiles { path: path.to_owned(), directory, way, next: 1 })
     }
 
     /// Writes the next page and returns its number. The file appears whole or not at all, and a page that
     /// could not be written uses up no number.
     pub fn save(&mut self, url: &str, depth: Depth, body: &[u8]) -> io::Result<u64> {
-        let unfinished = self.directory.join(UNFINISHED);
         let number = self.next;
-        let written = write(&unfinished, &format!("{url}\n{depth}\n"), body)
-            .and_then(|()| fs::rename(&unfinished, self.directory.join(number.to_string())));
-        if let Err(error) = written {
-            // What cannot be removed now is cleared by the next run.
-            let _ = fs::remove_file(&unfinished);
-            return Err(error);
+        let (name, head) = (number.to_string(), format!("{url}\n{depth}\n"));
+        match self.way {
+            Way::NamedAtTheEnd => {
+                let mut file = nameless::create(&self.directory)?;
+                write(&mut file, &head, body)?;
+                nameless::name(&file, &self.directory, &name)?;
+            }
+            Way::Renamed => {
+                let unfinished = self.path.join(UNFINISHED);
+                let written = File::create(&unfinished)
+                    .and_then(|mut file| write(&mut file, &head, body))
+                    .and_then(|()| fs::rename(&unfinished, self.path.join(&name)));
+                if let Err(error) = written {
+                    // What cannot be removed now is cleared by the next run.
+                    let _ = fs::remove_file(&unfinished);
+                    return Err(error);
+                }
+            }
         }
         self.next += 1;
         Ok(number)
     }
 }
 
-fn write(path: &Path, head: &str, body: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+fn write(file: &mut File, head: &str, body: &[u8]) -> io::Result<()> {
     // Both at once as a rule; whatever a single write leaves over is written after it.
     let written = file.write_vectored(&[IoSlice::new(head.as_bytes()), IoSlice::new(body)])?;
-    let head_left = &head.as_bytes()[written.min(head.len())..];
-    file.write_all(head_left)?;
+    file.write_all(&head.as_bytes()[written.min(head.len())..])?;
     file.write_all(&body[written.saturating_sub(head.len())..])
+}
+
+/// Files that have no name until they are given one; a crash leaves nothing of them.
+#[cfg(target_os = "linux")]
+mod nameless {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd;
+
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
+
+    /// Whether this directory can have such files, and their names can be given through /proc.
+    pub(super) fn can(directory: &File) -> bool {
+        create(directory).is_ok_and(|file| std::fs::metadata(handle(&file)).is_ok())
+    }
+
+    pub(super) fn create(directory: &File) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        Ok(openat(directory, ".", flags, Mode::from_raw_mode(0o666))?.into())
+    }
+
+    pub(super) fn name(file: &File, directory: &File, name: &str) -> io::Result<()> {
+        Ok(linkat(CWD, handle(file), directory, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    fn handle(file: &File) -> String {
+        format!("/proc/self/fd/{}", file.as_raw_fd())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod nameless {
+    use std::fs::File;
+    use std::io;
+
+    pub(super) fn can(_: &File) -> bool {
+        false
+    }
+
+    pub(super) fn create(_: &File) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn name(_: &File, _: &File, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// The numbers that stand as names in a directory, as `save` writes them.
@@ -89,26 +156,36 @@ fn numbered_files(directory: &Path) -> io::Result<Vec<u64>> {
 mod tests {
     use super::*;
 
+    fn each_way(test: impl Fn(&Path, PageFiles)) {
+        for way in [Way::NamedAtTheEnd, Way::Renamed] {
+            let directory = tempfile::tempdir().unwrap();
+            let pages = PageFiles::open(directory.path(), false).unwrap();
+            if way == Way::Renamed || pages.way == way {
+                test(directory.path(), PageFiles { way, ..pages });
+            }
+        }
+    }
+
     #[test]
     fn pages_are_numbered_from_one_and_hold_url_depth_and_bytes() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut pages = PageFiles::open(directory.path(), false).unwrap();
-        assert_eq!(pages.save("http://a/", 0, b"<p>\xFF no newline").unwrap(), 1);
-        assert_eq!(pages.save("http://a/b", 12, b"").unwrap(), 2);
-        assert_eq!(fs::read(directory.path().join("1")).unwrap(), b"http://a/\n0\n<p>\xFF no newline");
-        assert_eq!(fs::read(directory.path().join("2")).unwrap(), b"http://a/b\n12\n");
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "nothing else is left");
+        each_way(|path, mut pages| {
+            assert_eq!(pages.save("http://a/", 0, b"<p>\xFF no newline").unwrap(), 1);
+            assert_eq!(pages.save("http://a/b", 12, b"").unwrap(), 2);
+            assert_eq!(fs::read(path.join("1")).unwrap(), b"http://a/\n0\n<p>\xFF no newline");
+            assert_eq!(fs::read(path.join("2")).unwrap(), b"http://a/b\n12\n");
+            assert_eq!(fs::read_dir(path).unwrap().count(), 2, "nothing else is left");
+        });
     }
 
     #[test]
     fn a_page_that_cannot_be_written_uses_up_no_number() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut pages = PageFiles::open(directory.path(), false).unwrap();
-        fs::create_dir(directory.path().join("1")).unwrap();
-        assert!(pages.save("http://a/", 0, b"x").is_err());
-        fs::remove_dir(directory.path().join("1")).unwrap();
-        assert_eq!(pages.save("http://a/", 0, b"x").unwrap(), 1);
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        each_way(|path, mut pages| {
+            fs::create_dir(path.join("1")).unwrap();
+            assert!(pages.save("http://a/", 0, b"x").is_err());
+            fs::remove_dir(path.join("1")).unwrap();
+            assert_eq!(pages.save("http://a/", 0, b"x").unwrap(), 1);
+            assert_eq!(fs::read_dir(path).unwrap().count(), 1);
+        });
     }
 
     #[test]

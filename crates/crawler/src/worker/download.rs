@@ -54,6 +54,8 @@ pub struct Download {
     pub redirect: Option<String>,
     /// How long the server asks to be left alone.
     pub retry_after: Option<Duration>,
+    /// All headers of a successful answer.
+    pub headers: HeaderMap,
     /// HTML or text, by header and first bytes.
     pub media: Media,
     /// The decoded body of a successful answer; empty otherwise.
@@ -172,6 +174,7 @@ async fn read(response: Response<Incoming>, want: Want) -> Result<(Download, boo
         content_type: text(header::CONTENT_TYPE),
         redirect: text(header::LOCATION).filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
         retry_after: text(header::RETRY_AFTER).and_then(|value| delay_of(&value)),
+        headers: HeaderMap::new(),
         media: Media::Text,
         body: Bytes::new(),
     };
@@ -180,6 +183,7 @@ async fn read(response: Response<Incoming>, want: Want) -> Result<(Download, boo
         return Ok((download, whole));
     }
     let encoding = text(header::CONTENT_ENCODING);
+    download.headers = head.headers;
     let whole = read_body(&mut download, body, encoding.as_deref(), want).await?;
     Ok((download, whole))
 }
@@ -214,10 +218,10 @@ async fn read_body(
     let mut sniffed = false;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|error| failure(&error, false))?.into_data() else { continue };
-        match decoder.feed(&data) {
+        match decoder.feed(data) {
             Ok(()) => {}
             Err(Broken::TooLarge) if matches!(want, Want::Start(_)) => {
-                download.body = decoder.cut().into();
+                download.body = decoder.cut();
                 return Ok(false);
             }
             Err(broken) => return Err(broken_body(broken, limit)),
@@ -227,7 +231,7 @@ async fn read_body(
             is_page(decoder.so_far()).ok_or_else(not_a_page)?;
         }
     }
-    download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?.into();
+    download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?;
     download.media = is_page(&download.body).ok_or_else(not_a_page)?;
     Ok(true)
 }

@@ -1,7 +1,7 @@
 //! Finds the links of a page. HTML is known only here.
 //!
-//! Three steps: [`scanner`] finds the targets as they stand in the page, this file makes them text, and [`join`] makes them
-//! absolute URLs.
+//! Three steps: [`scanner`] finds the targets as they stand in the page, this file makes them text, and
+//! [`join`] makes them absolute URLs.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,14 +19,16 @@ pub mod join;
 mod raw_text;
 pub mod refresh;
 pub mod scanner;
+pub mod text;
 
 pub use attributes::Attributes;
 
-/// The longest URL, in bytes after normalising: servers refuse longer ones, and what grows beyond is usually a trap.
+/// The longest URL, in bytes after normalising: servers refuse longer ones, and what grows beyond is usually
+/// a trap.
 pub const MAX_URL_BYTES: usize = 2_048;
 
-/// The longest target as it stands in the page: white space and character references may make it longer than the URL, but
-/// nothing longer than this is worth decoding.
+/// The longest target as it stands in the page: white space and character references may make it longer than
+/// the URL, but nothing longer than this is worth decoding.
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 
 /// The number of links after which those of a page are ignored, so that one page cannot fill the queues.
@@ -71,7 +73,8 @@ impl fmt::Display for BadLink {
 
 impl std::error::Error for BadLink {}
 
-/// An absolute URL in its normal form, by the WHATWG rules and without fragment. Normalising its text again gives the same.
+/// An absolute URL in its normal form, by the WHATWG rules and without fragment. Normalising its text again
+/// gives the same.
 pub fn normalise(text: &str) -> Result<Url, BadLink> {
     join::parse(None, None, text)
 }
@@ -81,11 +84,12 @@ pub fn resolve(base: &Url, target: &str) -> Result<Url, BadLink> {
     join::parse(Some(base), None, target)
 }
 
-/// Calls `found` for every link of an HTML page in document order, with the target as a normalised absolute URL without
-/// fragment. The text is valid only during the call, because most links of a site are repeats and need no copy.
+/// Calls `found` for every link of an HTML page in document order, with the target as a normalised absolute
+/// URL without fragment. The text is valid only during the call, because most links of a site are repeats and
+/// need no copy.
 ///
-/// `page` is the URL that the page was found at, `content_type` the header that it came with. Credentials in `page` are not
-/// handed on to its links.
+/// `page` is the URL that the page was found at, `content_type` the header that it came with. Credentials in
+/// `page` are not handed on to its links.
 pub fn each_link(
     page: &Url,
     content_type: Option<&str>,
@@ -193,20 +197,20 @@ fn refresh_content<'p>(attributes: &Attributes<'p>) -> Option<&'p [u8]> {
     attributes.content.filter(|_| header.eq_ignore_ascii_case("refresh"))
 }
 
-/// The value of an attribute as text: line ends and NULs made uniform and character references decoded as the HTML standard
-/// says. `encoding` is asked only for a value that is not ASCII.
+/// The value of an attribute as text: line ends and NULs made uniform and character references decoded as the
+/// HTML standard says. `encoding` is asked only for a value that is not ASCII.
 pub fn attribute_text<'p>(raw: &'p [u8], encoding: &dyn Fn() -> &'static Encoding) -> Cow<'p, str> {
     let mut text = match std::str::from_utf8(raw) {
         Ok(text) if raw.is_ascii() => Cow::Borrowed(text),
         _ => encoding().decode_without_bom_handling(raw).0,
     };
-    if memchr::memchr2(b'\r', b'\0', text.as_bytes()).is_some() {
+    if memchr::memchr3(b'&', b'\r', b'\0', text.as_bytes()).is_none() {
+        return text;
+    }
+    if text.contains(['\r', '\0']) {
         text = Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{FFFD}"));
     }
-    if memchr::memchr(b'&', text.as_bytes()).is_some() {
-        text = htmlize::unescape_attribute(text);
-    }
-    text
+    htmlize::unescape_attribute(text)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use brotli_decompressor::DecompressorWriter;
+use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as RawZstd, InBuffer, Operation, OutBuffer};
 
@@ -36,7 +37,10 @@ pub struct Decoder {
 }
 
 enum Method {
-    Identity,
+    /// Not encoded. A body that comes in one piece, as most do, is handed on as it is.
+    Identity {
+        only_piece: Bytes,
+    },
     Inflate(Decompress),
     /// "deflate" means zlib, and often enough raw deflate: the first two bytes tell.
     SomeDeflate {
@@ -52,11 +56,16 @@ enum Method {
 struct Capped {
     bytes: Vec<u8>,
     limit: usize,
+    /// Set aside when the first bytes arrive.
+    expected: usize,
     overflowed: bool,
 }
 
 impl Write for Capped {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        if self.bytes.is_empty() {
+            self.bytes.reserve(self.expected);
+        }
         let room = self.limit - self.bytes.len();
         self.bytes.extend_from_slice(&buffer[..buffer.len().min(room)]);
         if buffer.len() > room {
@@ -75,10 +84,10 @@ impl Decoder {
     /// A decoder for a Content-Encoding header, for at most `limit` decoded bytes, of which `expected` may be
     /// set aside at once. `Err` names the encoding that is not understood.
     pub fn new(encoding: Option<&str>, limit: usize, expected: usize) -> Result<Decoder, String> {
-        let out = Capped { bytes: Vec::with_capacity(expected.min(limit)), limit, overflowed: false };
+        let out = Capped { bytes: Vec::new(), limit, expected: expected.min(limit), overflowed: false };
         let name = encoding.unwrap_or("").trim().to_ascii_lowercase();
         let method = match name.as_str() {
-            "" | "identity" | "none" => Method::Identity,
+            "" | "identity" | "none" => Method::Identity { only_piece: Bytes::new() },
             "gzip" | "x-gzip" => Method::Inflate(Decompress::new_gzip(MAX_WINDOW_BITS)),
             "deflate" => Method::SomeDeflate { head: Vec::new() },
             "br" => {
@@ -92,25 +101,34 @@ impl Decoder {
     }
 
     /// Takes in the next bytes as they came.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    pub fn feed(&mut self, bytes: Bytes) -> Result<(), Broken> {
         if let Method::SomeDeflate { head } = &mut self.method {
-            head.extend_from_slice(bytes);
+            head.extend_from_slice(&bytes);
             if head.len() < 2 {
                 return Ok(());
             }
             let head = std::mem::take(head);
             let is_zlib = head[0] & 0x0f == 8 && u16::from_be_bytes([head[0], head[1]]).is_multiple_of(31);
             self.method = Method::Inflate(Decompress::new(is_zlib));
-            return self.feed(&head);
+            return self.feed(head.into());
         }
         if self.ended {
             return Ok(());
         }
         let fed = match &mut self.method {
-            Method::Identity => self.out.write_all(bytes),
-            Method::Inflate(inflate) => feed_inflate(inflate, bytes, &mut self.out, &mut self.ended),
-            Method::Zstd(raw) => feed_zstd(raw, bytes, &mut self.out, &mut self.ended),
-            Method::Brotli(decoder) => feed_brotli(decoder, bytes, &mut self.ended),
+            Method::Identity { only_piece }
+                if only_piece.is_empty() && self.out.bytes.is_empty() && bytes.len() <= self.out.limit =>
+            {
+                *only_piece = bytes;
+                Ok(())
+            }
+            Method::Identity { only_piece } => {
+                let first = std::mem::take(only_piece);
+                self.out.write_all(&first).and_then(|()| self.out.write_all(&bytes))
+            }
+            Method::Inflate(inflate) => feed_inflate(inflate, &bytes, &mut self.out, &mut self.ended),
+            Method::Zstd(raw) => feed_zstd(raw, &bytes, &mut self.out, &mut self.ended),
+            Method::Brotli(decoder) => feed_brotli(decoder, &bytes, &mut self.ended),
             Method::SomeDeflate { .. } => unreachable!("decided above"),
         };
         fed.map_err(|error| self.broken(error))
@@ -118,13 +136,16 @@ impl Decoder {
 
     /// What is decoded so far; some bytes fed may still be on their way through.
     pub fn so_far(&self) -> &[u8] {
-        &self.out().bytes
+        match &self.method {
+            Method::Identity { only_piece } if !only_piece.is_empty() => only_piece,
+            _ => &self.out().bytes,
+        }
     }
 
     /// The decoded body, if it is complete.
-    pub fn finish(mut self) -> Result<Vec<u8>, Broken> {
+    pub fn finish(mut self) -> Result<Bytes, Broken> {
         let complete = match &mut self.method {
-            Method::Identity => true,
+            Method::Identity { .. } => true,
             Method::SomeDeflate { head } => head.is_empty(),
             Method::Brotli(decoder) => decoder.close().map_err(|error| self.broken(error)).map(|()| true)?,
             Method::Inflate(_) | Method::Zstd(_) => self.ended,
@@ -133,10 +154,11 @@ impl Decoder {
     }
 
     /// Whatever is decoded, complete or not.
-    pub fn cut(mut self) -> Vec<u8> {
-        match &mut self.method {
-            Method::Brotli(decoder) => std::mem::take(&mut decoder.get_mut().bytes),
-            _ => self.out.bytes,
+    pub fn cut(self) -> Bytes {
+        match self.method {
+            Method::Identity { only_piece } if !only_piece.is_empty() => only_piece,
+            Method::Brotli(mut decoder) => std::mem::take(&mut decoder.get_mut().bytes).into(),
+            _ => self.out.bytes.into(),
         }
     }
 
@@ -211,10 +233,10 @@ mod tests {
 
     const LIMIT: usize = 100_000;
 
-    fn decode(encoding: &str, bytes: &[u8], chunk: usize) -> Result<Vec<u8>, Broken> {
+    fn decode(encoding: &str, bytes: &[u8], chunk: usize) -> Result<Bytes, Broken> {
         let mut decoder = Decoder::new(Some(encoding), LIMIT, 0).unwrap();
         for piece in bytes.chunks(chunk) {
-            decoder.feed(piece)?;
+            decoder.feed(Bytes::copy_from_slice(piece))?;
         }
         decoder.finish()
     }
@@ -256,20 +278,27 @@ mod tests {
         let text: Vec<u8> = (0..60_000u32).flat_map(|n| n.to_string().into_bytes()).take(LIMIT).collect();
         for (name, encoded) in encodings_of(&text) {
             for chunk in [1, 7, 4096, usize::MAX] {
-                assert!(decode(name, &encoded, chunk).as_deref() == Ok(&text), "{name} in pieces of {chunk}");
+                assert!(
+                    decode(name, &encoded, chunk).as_deref() == Ok(&text[..]),
+                    "{name} in pieces of {chunk}"
+                );
             }
         }
-        assert_eq!(decode("identity", b"as is", 2).unwrap(), b"as is");
+        for chunk in [1, 2, 5] {
+            assert_eq!(decode("identity", b"as is", chunk).unwrap(), &b"as is"[..]);
+        }
     }
 
     #[test]
     fn one_byte_over_the_limit_is_too_large_and_the_rest_is_never_made() {
         for size in [LIMIT + 1, 5_000_000] {
-            for (name, encoded) in encodings_of(&vec![b'x'; size]) {
+            let mut encodings = encodings_of(&vec![b'x'; size]);
+            encodings.push(("identity", vec![b'x'; size]));
+            for (name, encoded) in encodings {
                 assert_eq!(decode(name, &encoded, usize::MAX), Err(Broken::TooLarge), "{name}");
                 let mut decoder = Decoder::new(Some(name), LIMIT, usize::MAX).unwrap();
-                let _ = decoder.feed(&encoded);
-                assert!(decoder.cut().capacity() <= 2 * LIMIT, "{name}");
+                let _ = decoder.feed(encoded.into());
+                assert!(decoder.cut().len() <= LIMIT, "{name}");
             }
         }
     }

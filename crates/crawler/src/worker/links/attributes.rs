@@ -2,8 +2,8 @@
 
 use memchr::memchr;
 
-/// The name of an element or attribute, lower-cased and packed into a number; every name of more than eight bytes is
-/// [`Name::LONG`].
+/// The name of an element or attribute, lower-cased and packed into a number; every name of more than eight
+/// bytes is [`Name::LONG`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name(u64);
 
@@ -41,7 +41,7 @@ impl Name {
         while at > 0 {
             at -= 1;
             // Only letters become letters by this, so no other name can be taken for one of the above.
-            packed = packed << 8 | (name[at] | 0x20) as u64;
+            packed = (packed << 8) | (name[at] | 0x20) as u64;
         }
         Name(packed)
     }
@@ -57,8 +57,8 @@ impl Name {
     }
 }
 
-/// The attributes that say where a page leads and how it is encoded: of each the first in its tag, with its value as it
-/// stands there.
+/// The attributes that say where a page leads and how it is encoded: of each the first in its tag, with its
+/// value as it stands there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes<'p> {
     /// `href`
@@ -87,7 +87,8 @@ pub(super) fn tag_name(page: &[u8], start: usize) -> (Name, usize) {
     name(page, start, ENDS_TAG_NAME)
 }
 
-/// Reads on to the end of a tag from behind its name; `None` if the page ends before, and then there is no such tag.
+/// Reads on to the end of a tag from behind its name; `None` if the page ends before, and then there is no
+/// such tag.
 #[inline]
 pub(super) fn skip(page: &[u8], at: usize) -> Option<End> {
     match page.get(at) {
@@ -114,7 +115,8 @@ pub(super) fn collect(page: &[u8], at: usize) -> Option<(Attributes<'_>, End)> {
     Some((attributes, end))
 }
 
-/// Calls `attribute` with the packed name, the name as spelled and the value of every attribute up to the end of the tag.
+/// Calls `attribute` with the packed name, the name as spelled and the value of every attribute up to the end
+/// of the tag.
 #[inline]
 fn each<'p>(
     page: &'p [u8],
@@ -149,7 +151,7 @@ fn each<'p>(
         (value, at) = match *page.get(at)? {
             quote @ (b'"' | b'\'') => {
                 let rest = &page[at + 1..];
-                let length = memchr(quote, rest)?;
+                let length = find(quote, rest)?;
                 (&rest[..length], at + 1 + length + 1)
             }
             // For `>` the value is empty, and the tag ends in the next round.
@@ -174,21 +176,35 @@ fn after_space(page: &[u8], mut at: usize) -> usize {
 #[inline]
 fn name(page: &[u8], start: usize, ends: u8) -> (Name, usize) {
     if let Some(&bytes) = page.get(start..).and_then(|rest| rest.first_chunk::<8>()) {
-        // Most names end within eight bytes: look at these at once. All bytes that can end a name are either below `0`
-        // or among `<=>?`, and in most names no other such byte stands before.
+        // Most names end within eight bytes: look at these at once. All bytes that can end a name are either
+        // below `0` or among `<=>?`, and in most names no other such byte stands before.
         let word = u64::from_le_bytes(bytes);
         let below = word.wrapping_sub(EACH * b'0' as u64) & !word;
-        let among = (word | EACH * 3) ^ (EACH * b'?' as u64);
-        let found = (below | among.wrapping_sub(EACH) & !among) & (EACH << 7);
+        let among = (word | (EACH * 3)) ^ (EACH * b'?' as u64);
+        let found = (below | (among.wrapping_sub(EACH) & !among)) & (EACH << 7);
         let length = found.trailing_zeros() & !7;
         if length > 0 && length < 64 && is((word >> length) as u8, ends) {
-            let packed = (word | EACH * 0x20) & ((1 << length) - 1);
+            let packed = (word | (EACH * 0x20)) & ((1 << length) - 1);
             return (Name(packed), start + length as usize / 8);
         }
     }
     let rest = page.get(start + 1..).unwrap_or_default();
     let end = start + 1 + rest.iter().position(|&byte| is(byte, ends)).unwrap_or(rest.len());
     (Name::new(&page[start..end]), end)
+}
+
+/// Where a byte first stands. What is looked for inside and between tags is mostly near: within eight bytes
+/// it is found without a call.
+#[inline]
+pub(super) fn find(byte: u8, text: &[u8]) -> Option<usize> {
+    if let Some(&bytes) = text.first_chunk::<8>() {
+        let differences = u64::from_le_bytes(bytes) ^ (EACH * byte as u64);
+        let found = differences.wrapping_sub(EACH) & !differences & (EACH << 7);
+        if found != 0 {
+            return Some(found.trailing_zeros() as usize / 8);
+        }
+    }
+    memchr(byte, text)
 }
 
 /// A byte with value one in each byte of a word.

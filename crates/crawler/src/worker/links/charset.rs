@@ -14,7 +14,8 @@ use super::scanner::{self, Element, Sink};
 /// How far into a page its `meta` declaration may stand, as the HTML standard has it.
 const PRESCAN_BYTES: usize = 1024;
 
-/// The encoding of one page, found out when it is first asked for: a page whose links are ASCII never needs it.
+/// The encoding of one page, found out when it is first asked for: a page whose links are ASCII never needs
+/// it.
 #[derive(Debug)]
 pub struct Charset<'p> {
     content_type: Option<&'p str>,
@@ -35,7 +36,8 @@ impl<'p> Charset<'p> {
         })
     }
 
-    /// The page as UTF-8, if its encoding spells markup otherwise than ASCII does, so that it cannot be scanned as it is.
+    /// The page as UTF-8, if its encoding spells markup otherwise than ASCII does, so that it cannot be
+    /// scanned as it is.
     pub fn transcoded(&self) -> Option<String> {
         let encoding = match self.outside_declaration() {
             Some(encoding) => encoding,
@@ -65,7 +67,8 @@ fn by_header(content_type: &str) -> Option<&'static Encoding> {
     by_label(label.as_bytes())
 }
 
-/// The encoding of that name. The one called replacement, which makes a page unreadable on purpose, counts as not declared.
+/// The encoding of that name. The one called replacement, which makes a page unreadable on purpose, counts as
+/// not declared.
 fn by_label(label: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(label).filter(|&encoding| encoding != REPLACEMENT)
 }
@@ -131,8 +134,8 @@ fn guess(body: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Allow)
 }
 
-/// The query of a URL as the page's server expects it: in the page's encoding, and what that cannot say as a percent-encoded
-/// decimal character reference.
+/// The query of a URL as the page's server expects it: in the page's encoding, and what that cannot say as a
+/// percent-encoded decimal character reference.
 pub(super) fn encode_query<'t>(encoding: &'static Encoding, query: &'t str) -> Cow<'t, [u8]> {
     if query.is_ascii() || encoding.output_encoding() == UTF_8 {
         return Cow::Borrowed(query.as_bytes());

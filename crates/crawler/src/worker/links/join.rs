@@ -1,4 +1,5 @@
-//! Makes a target an absolute, normalised URL. Only this file knows how, and it leaves to the `url` crate whatever is unusual.
+//! Makes a target an absolute, normalised URL. Only this file knows how, and it leaves to the `url` crate
+//! whatever is unusual.
 
 use std::borrow::Cow;
 
@@ -34,8 +35,8 @@ impl<'b> Joiner<'b> {
         Self { base, text, usual, scheme_end: base.scheme().len(), path_start, directory_end, path_end }
     }
 
-    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is asked only for a target that
-    /// is not ASCII.
+    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is asked only for
+    /// a target that is not ASCII.
     pub fn join(
         &self,
         target: &str,
@@ -61,9 +62,10 @@ impl<'b> Joiner<'b> {
         Ok(())
     }
 
-    /// Writes the same as the `url` crate would, for most targets that pages really have, or else returns false.
+    /// Writes the same as the `url` crate would, for most targets that pages really have, or else returns
+    /// false.
     pub fn quickly(&self, target: &str, out: &mut String) -> bool {
-        let target = target.trim_matches(|c| c <= ' ');
+        let target = trim(target);
         out.clear();
         if !self.usual {
             return false;
@@ -131,10 +133,19 @@ fn has_credentials(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
+/// The text without the control characters and spaces at its ends, as the URL standard has it.
+#[inline]
+fn trim(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    match (bytes.first(), bytes.last()) {
+        (Some(b'!'..), Some(b'!'..)) => text,
+        _ => text.trim_matches(|c| c <= ' '),
+    }
+}
+
 /// Whether the text begins with a scheme that is neither http nor https.
 fn has_other_scheme(text: &str) -> bool {
-    let text = text.trim_start_matches(|c| c <= ' ');
-    let Some((before, _)) = text.split_once(':') else { return false };
+    let Some((before, _)) = trim(text).split_once(':') else { return false };
     // The URL standard drops these wherever they stand.
     let scheme: String = before.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -161,7 +172,8 @@ fn push_after_scheme(target: &str, out: &mut String) -> bool {
     }
 }
 
-/// Whether a host is a lower-case name that no rule would change: no number that could be an address, no punycode.
+/// Whether a host is a lower-case name that no rule would change: no number that could be an address, no
+/// punycode.
 fn is_plain_host(host: &str) -> bool {
     let mut last_label = "";
     host.len() <= MAX_PLAIN_HOST_BYTES
@@ -175,8 +187,8 @@ fn is_plain_host(host: &str) -> bool {
 /// No label can then be too long for the domain name system, either.
 const MAX_PLAIN_HOST_BYTES: usize = 63;
 
-/// Appends a path, and a query after it, to a URL that ends with the slash before its first segment. `absolute` says that
-/// this path cannot be mistaken for something with a scheme.
+/// Appends a path, and a query after it, to a URL that ends with the slash before its first segment.
+/// `absolute` says that this path cannot be mistaken for something with a scheme.
 fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) -> bool {
     let bytes = path.as_bytes();
     let mut copied = 0;
@@ -192,8 +204,8 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
                 Segment::Other => at += 1,
                 Segment::Dots { length, up } => {
                     out.push_str(&path[copied..at]);
-                    if up {
-                        pop_segment(out, path_start);
+                    if up && !pop_segment(out, path_start) {
+                        return false;
                     }
                     at += length;
                     copied = at;
@@ -241,11 +253,14 @@ fn dot_segment(path: &[u8]) -> Segment {
     }
 }
 
-/// Removes the last segment of a URL that ends with a slash.
-fn pop_segment(out: &mut String, path_start: usize) {
-    if let Some(slash) = out[path_start..out.len() - 1].rfind('/') {
-        out.truncate(path_start + slash + 1);
-    }
+/// Removes the last segment of a URL that ends with a slash, unless it looks like a drive letter: the `url` crate
+/// does not go up from these, in whatever scheme.
+fn pop_segment(out: &mut String, path_start: usize) -> bool {
+    let path = &out[path_start..out.len() - 1];
+    let Some(slash) = path.rfind('/') else { return true };
+    let drive_letter = matches!(path.as_bytes()[slash + 1..], [_, b':' | b'|']);
+    out.truncate(path_start + slash + 1);
+    !drive_letter
 }
 
 /// Appends `?query`, up to the fragment.

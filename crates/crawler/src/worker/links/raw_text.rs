@@ -1,4 +1,5 @@
-//! Finds the end of elements whose content is text whatever it looks like. Only this file knows how a script hides `</script>`.
+//! Finds the end of elements whose content is text whatever it looks like. Only this file knows how a script
+//! hides `</script>`.
 
 use memchr::{memchr, memchr2};
 

@@ -1,7 +1,7 @@
 //! Reads the `content` of a `meta` refresh by the rule of the HTML standard.
 
-/// The target in text like `5; url=next.html`; `None` if there is none (the page then only reloads itself) or the text is
-/// no refresh at all.
+/// The target in text like `5; url=next.html`; `None` if there is none (the page then only reloads itself) or
+/// the text is no refresh at all.
 pub fn target(content: &str) -> Option<&str> {
     let delay = skip_space(content);
     if !delay.starts_with(|first: char| first.is_ascii_digit() || first == '.') {

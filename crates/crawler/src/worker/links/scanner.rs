@@ -1,7 +1,8 @@
 //! Reads HTML in one pass over its bytes and tells a [`Sink`] what it meets.
 //!
-//! It follows the tokenizer of the HTML standard, but builds no tree: what depends on the tree (foreign content,
-//! templates) is counted by start and end tags. Works on any encoding that agrees with ASCII on markup.
+//! It follows the tokenizer of the HTML standard, but builds no tree: what depends on the tree (foreign
+//! content, templates) is counted by start and end tags. Works on any encoding that agrees with ASCII on
+//! markup.
 
 use memchr::{memchr, memmem};
 
@@ -23,13 +24,14 @@ pub enum Element {
     Meta,
 }
 
-/// Receives what a scan meets, in document order. Everything is handed out as it stands in the page: bytes in the page's
-/// encoding, character references not yet decoded. Nothing inside a `template` is told.
+/// Receives what a scan meets, in document order. Everything is handed out as it stands in the page: bytes in
+/// the page's encoding, character references not yet decoded. Nothing inside a `template` is told.
 pub trait Sink<'p> {
     /// A start tag.
     fn element(&mut self, element: Element, attributes: &Attributes<'p>);
 
-    /// A run of visible text: outside of tags, comments, and of elements like `script` whose content is no markup.
+    /// A run of visible text: outside of tags, comments, and of elements like `script` whose content is no
+    /// markup.
     fn text(&mut self, _run: &'p [u8]) {}
 
     /// The content of a `title` that is not inside an `svg` or `math`.
@@ -59,7 +61,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
     #[inline]
     fn step(&mut self, at: usize) -> Option<usize> {
         let rest = self.page.get(at..)?;
-        let Some(length) = memchr(b'<', rest) else {
+        let Some(length) = attributes::find(b'<', rest) else {
             self.text(rest);
             return None;
         };

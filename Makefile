@@ -1,0 +1,51 @@
+# Each target says what it does; `make help` lists them.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+# What `make run` crawls: your own site with URL=…, or the demonstration without.
+DIR ?= pages
+DEPTH ?= 2
+# Seconds for each fuzz target.
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test lint bench fuzz install
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+run: ## crawl: make run URL=https://example.org/ [DIR=pages] [DEPTH=2]; without URL, the demonstration
+ifdef URL
+	mkdir -p '$(DIR)'
+	$(CARGO) run --quiet --release -p crawler-cli -- '$(URL)' '$(DIR)' '$(DEPTH)'
+else
+	$(CARGO) run --quiet --release -p crawler-cli -- demo
+endif
+
+demo: ## crawl a small site served on loopback, no network needed
+	$(CARGO) run --quiet --release -p crawler-cli -- demo
+
+test: ## run every test, installing through apt what they need and is missing
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config
+	$(CARGO) test --workspace --no-fail-fast
+	$(CARGO) test --workspace --no-fail-fast -- --ignored
+
+lint: ## rustfmt, clippy and rustdoc, with warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
+
+bench: ## measure side by side with wget2, wget and a simple C library; installs them through apt
+	scripts/need cc=gcc
+	python3 bench/classic.py
+	bench/callbacks/run.sh
+
+fuzz: ## fuzz the link scanner and the URL joiner for FUZZ_SECONDS each
+	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run links -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run join -- -max_total_time=$(FUZZ_SECONDS) -max_len=256
+
+install: ## install the command, libcrawl, its headers and pkg-config file below PREFIX
+	$(CARGO) build --release -p crawler-cli -p crawler-capi
+	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/crawler" '$(DESTDIR)$(PREFIX)/bin/crawler'
+	crates/crawler-capi/install.sh "$${CARGO_TARGET_DIR:-target}/release" '$(PREFIX)'

@@ -1,0 +1,2 @@
+/* The same library, for programs written against this name. */
+#include "crawl.h"

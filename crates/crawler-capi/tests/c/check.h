@@ -1,0 +1,95 @@
+/* What the test programs share: a check that says where it failed, a count of threads, and text on the heap. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "crawl.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Silent when all is well: the tests see to it that nothing else is printed either. */
+#define CHECK(condition)                                                                                             \
+    do {                                                                                                             \
+        if (!(condition)) {                                                                                          \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                  \
+            _Exit(1);                                                                                                \
+        }                                                                                                            \
+    } while (0)
+
+#define UNUSED __attribute__((unused))
+
+/* The threads of this process, the calling one included. */
+UNUSED static int thread_count(void) {
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks);
+    for (struct dirent *entry; (entry = readdir(tasks));)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* Long enough for a thread that is about to do something wrong to do it. */
+UNUSED static void let_others_run(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
+}
+
+/* Text that grows, for pages with many links. */
+struct text {
+    char *start;
+    size_t length, space;
+};
+
+__attribute__((format(printf, 2, 3), unused)) static void append(struct text *text, const char *format, ...) {
+    if (text->space - text->length < 64) {
+        text->space = 2 * text->space + 64;
+        text->start = realloc(text->start, text->space);
+        CHECK(text->start);
+    }
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(text->start + text->length, 64, format, values);
+    va_end(values);
+    CHECK(length < 64);
+    text->length += length;
+}
+
+/* A page whose links are the numbers from first to one before end, each after the prefix. */
+UNUSED static char *page_of_links(const char *prefix, int first, int end) {
+    struct text page = {0};
+    append(&page, "%s", "");
+    for (int i = first; i < end; i++)
+        append(&page, "link:%s%d\n", prefix, i);
+    return page.start;
+}
+
+/* Something that happens once, and that others wait for. */
+struct event {
+    pthread_mutex_t lock;
+    pthread_cond_t condition;
+    int happened;
+};
+
+#define EVENT {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0}
+
+UNUSED static void happen(struct event *event) {
+    pthread_mutex_lock(&event->lock);
+    event->happened = 1;
+    pthread_cond_broadcast(&event->condition);
+    pthread_mutex_unlock(&event->lock);
+}
+
+UNUSED static void wait_for(struct event *event) {
+    pthread_mutex_lock(&event->lock);
+    while (!event->happened)
+        pthread_cond_wait(&event->condition, &event->lock);
+    pthread_mutex_unlock(&event->lock);
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* Workers with nothing to do use no processor time, neither before the first page nor while the queue is full. */
+#include "check.h"
+
+enum { WORKERS = 32 };
+
+static const struct timespec a_while = {.tv_nsec = 400 * 1000 * 1000};
+
+static double processor_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec + now.tv_nsec / 1e9;
+}
+
+static char *fetch(const char *link) {
+    if (!strncmp(link, "leaf-", 5) && strcmp(link, "leaf-0"))
+        return NULL;
+    /* The workers are started by now, and need a moment to fall asleep. */
+    let_others_run();
+    double before = processor_seconds();
+    nanosleep(&a_while, NULL);
+    CHECK(processor_seconds() - before < 0.02);
+    return page_of_links("leaf-", 0, 100);
+}
+
+static void edge(const char *from, const char *to) {
+    (void)from, (void)to;
+}
+
+int main(void) {
+    CHECK(crawl("start", WORKERS, WORKERS, 10, fetch, edge) == 0);
+    /* One downloader, which sleeps with the queue full behind it. */
+    CHECK(crawl("start", 1, WORKERS, 1, fetch, edge) == 0);
+    return 0;
+}

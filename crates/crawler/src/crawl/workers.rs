@@ -1,0 +1,76 @@
+//! What a downloader and what a parser does, from its first link to the end of the crawl.
+
+use super::pools::{Link, Pools};
+use super::seen::Seen;
+use std::iter::Sum;
+
+/// Finds the links of a page: the page's own link, its text, and what to call with each link, in order.
+pub(crate) type Scanner = fn(&[u8], &[u8], &mut dyn FnMut(&[u8]));
+
+/// What a crawl came to, or one worker's part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Links that were fetched and gave a page, empty ones included.
+    pub pages: u64,
+    /// Links that were fetched in vain.
+    pub broken: u64,
+    /// Edges announced: every occurrence of a link on a page.
+    pub edges: u64,
+}
+
+impl Sum for Report {
+    fn sum<I: Iterator<Item = Report>>(parts: I) -> Report {
+        parts.fold(Report::default(), |sum, part| Report {
+            pages: sum.pages + part.pages,
+            broken: sum.broken + part.broken,
+            edges: sum.edges + part.edges,
+        })
+    }
+}
+
+/// Fetches links until the crawl is over.
+pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) -> Report {
+    let _guard = pools.stop_on_panic();
+    let mut done = Report::default();
+    while let Some(link) = pools.next_link() {
+        match fetch(&link) {
+            Some(page) => {
+                done.pages += 1;
+                pools.deliver(link, page);
+            }
+            None => {
+                done.broken += 1;
+                pools.finish();
+            }
+        }
+    }
+    done
+}
+
+/// Parses pages until the crawl is over: announces each edge, then queues its target if that is new.
+pub(crate) fn parse<P: AsRef<[u8]>>(
+    pools: &Pools<P>,
+    seen: &Seen,
+    scan: Scanner,
+    edge: impl Fn(&P, &[u8], &[u8]),
+) -> Report {
+    let _guard = pools.stop_on_panic();
+    let mut done = Report::default();
+    while let Some((from, page)) = pools.next_page() {
+        let mut stopped = false;
+        scan(&from, page.as_ref(), &mut |to| {
+            if stopped {
+                return;
+            }
+            edge(&page, &from, to);
+            done.edges += 1;
+            if seen.insert(to) {
+                stopped = !pools.queue(Link::from(to));
+            }
+        });
+        drop(page);
+        pools.finish();
+    }
+    done
+}

@@ -1,0 +1,98 @@
+//! What a page says: its visible text and its title, decoded.
+
+use std::borrow::Cow;
+
+use encoding_rs::Encoding;
+
+use super::attributes::Attributes;
+use super::charset::Charset;
+use super::scanner::{self, Element, Sink};
+use crate::media::Media;
+
+/// What a page says to its reader: the visible text of HTML with a blank where markup was, or the text itself.
+pub fn visible_text<'p>(content_type: Option<&str>, media: Media, body: &'p [u8]) -> Cow<'p, str> {
+    let charset = Charset::new(content_type, body);
+    match media {
+        Media::Text => charset.encoding().decode(body).0,
+        Media::Html => match charset.transcoded() {
+            Some(text) => Cow::Owned(Words::of(text.as_bytes(), encoding_rs::UTF_8).text),
+            None => Cow::Owned(Words::of(body, charset.encoding()).text),
+        },
+    }
+}
+
+/// The title of an HTML page in one line; empty if it has none.
+pub fn title(content_type: Option<&str>, body: &[u8]) -> String {
+    let charset = Charset::new(content_type, body);
+    let raw = match charset.transcoded() {
+        Some(text) => Words::of(text.as_bytes(), encoding_rs::UTF_8).title,
+        None => Words::of(body, charset.encoding()).title,
+    };
+    raw.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+struct Words {
+    encoding: &'static Encoding,
+    text: String,
+    /// The first title wins, as in browsers.
+    title: String,
+}
+
+impl Words {
+    fn of(page: &[u8], encoding: &'static Encoding) -> Words {
+        let mut words = Words { encoding, text: String::new(), title: String::new() };
+        scanner::scan(page, &mut words);
+        words
+    }
+
+    fn decode<'r>(&self, run: &'r [u8]) -> Cow<'r, str> {
+        htmlize::unescape(self.encoding.decode_without_bom_handling(run).0)
+    }
+}
+
+impl<'p> Sink<'p> for Words {
+    fn element(&mut self, _: Element, _: &Attributes<'p>) {}
+
+    fn text(&mut self, run: &'p [u8]) {
+        let run = self.decode(run);
+        if !self.text.is_empty() {
+            self.text.push(' ');
+        }
+        self.text.push_str(&run);
+    }
+
+    fn title(&mut self, content: &'p [u8]) {
+        if self.title.is_empty() {
+            self.title = self.decode(content).into_owned();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_what_a_reader_sees() {
+        let page = b"<title>No</title><p>One&nbsp;&amp; <b>two</b><script>no()</script><!-- no --><p>three";
+        let text = visible_text(Some("text/html"), Media::Html, page);
+        assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["One", "&", "two", "three"]);
+        assert_eq!(visible_text(None, Media::Text, b"<p> stays"), "<p> stays");
+    }
+
+    #[test]
+    fn text_is_decoded_from_its_charset() {
+        let shown =
+            |content_type, body: &[u8]| visible_text(Some(content_type), Media::Html, body).trim().to_owned();
+        assert_eq!(shown("text/html; charset=iso-8859-1", b"<p>caf\xE9"), "café");
+        assert_eq!(shown("text/html; charset=utf-16le", b"<\0p\0>\0h\0i\0"), "hi");
+    }
+
+    #[test]
+    fn the_title_is_one_line_and_the_first() {
+        let page =
+            b"<title>\n A &lt;fine&gt;\n title </title><svg><title>no</title></svg><title>nor this</title>";
+        assert_eq!(title(None, page), "A <fine> title");
+        assert_eq!(title(None, b"<p>none"), "");
+    }
+}
