@@ -124,6 +124,7 @@ fn describe(event: &Event<'_>) -> (&'static str, String) {
         Event::Duplicate => ("IgnDupl", String::new()),
         Event::Ignored { why: crawler::scope::Refusal::External } => ("IgnExtrn", String::new()),
         Event::Ignored { why } => ("Ignored", format!(" ({why})")),
+        Event::BadLink { why } => ("Ignored", format!(" (a link there: {why})")),
         Event::Ended { outcome: Outcome::Redirected { to } } => ("Redirected", format!(" to {to}")),
         Event::Ended { outcome } => ("Failed", format!(" ({outcome})")),
     }

@@ -183,12 +183,16 @@ impl Crawl<'_> {
                 Err(why) => self.stats.refused(why),
             }
             if self.observer.wants_links() {
-                self.tell_link(url, depth, admitted);
+                self.tell_link(task, url, admitted);
             }
         });
     }
 
-    fn tell_link(&self, url: &str, depth: Depth, admitted: Result<Met, Refusal>) {
+    fn tell_link(&self, task: &Task, url: &str, admitted: Result<Met, Refusal>) {
+        let depth = task.depth + 1;
+        if let Err(Refusal::Bad(why)) = admitted {
+            return self.observer.event(Event::BadLink { why }, depth, task.url.as_str());
+        }
         self.observer.event(Event::Found, depth, url);
         let event = match admitted {
             Ok(Met::New) => Event::Added,

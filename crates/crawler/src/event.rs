@@ -4,6 +4,7 @@ use crate::outcome::Outcome;
 use crate::scope::Refusal;
 use crate::stats::Stats;
 use crate::task::Depth;
+use crate::worker::links::BadLink;
 
 /// One thing that happened, to a URL at a depth. URLs are normalised; texts from the web may hold any character.
 #[derive(Debug)]
@@ -30,6 +31,11 @@ pub enum Event<'a> {
     Ignored {
         /// Why.
         why: Refusal,
+    },
+    /// A link was found that has no URL to be told, or none that may be (the URL is that of its page).
+    BadLink {
+        /// What is wrong with it.
+        why: BadLink,
     },
     /// The URL ended otherwise than kept.
     Ended {

@@ -187,13 +187,6 @@ fn the_environment_may_designate_the_prefix_and_the_option_goes_before_it() {
 }
 
 #[test]
-fn the_environment_has_no_say_in_help_and_demonstration() {
-    let mut command = binary();
-    let output = command.args(["demo", "--help"]).env("CRAWLER_INTERNAL", "nonsense").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[test]
 fn a_seed_is_normalised_before_it_is_used() {
     let web = small_web();
     let seed = format!("HTTP://LocalHost:{}/x/../%7Ea/./?#part", web.port());
