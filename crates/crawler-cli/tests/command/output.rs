@@ -77,6 +77,22 @@ fn quiet_tells_errors_only() {
 }
 
 #[test]
+fn what_a_server_says_is_shown_and_not_sent_to_the_terminal() {
+    // The control characters that a header may hold: a tab, and those beyond ASCII.
+    let odd = Answer::page("x").content_type("image/png;\t\u{9b}2J \u{202e}gnp");
+    let coded = Answer::page("x").header("Content-Encoding", "\u{9b}2J");
+    let site =
+        Site::new().page("/", linking_to(&["/odd", "/coded"])).answer("/odd", odd).answer("/coded", coded);
+    let web = serve(site);
+    for option in ["", "-v", "-q"] {
+        let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
+        let told = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(told.contains(r"image/png;\u{9}\u{9b}2J \u{202e}gnp"), "{told}");
+        assert!(told.contains(r"\u{9b}2j"), "{told}");
+    }
+}
+
+#[test]
 fn a_seed_without_a_page_is_an_error_that_says_why() {
     for option in ["", "-v", "-q"] {
         let web = serve(Site::new());
