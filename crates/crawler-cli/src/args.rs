@@ -144,6 +144,8 @@ pub struct ClassicJob {
     pub crawl: Classic,
     /// Where the pages go.
     pub directory: PathBuf,
+    /// How many requests are in flight at most.
+    pub concurrency: usize,
     /// Whether earlier pages are removed from there.
     pub overwrite: bool,
     /// How much is printed.
@@ -211,7 +213,13 @@ impl TypedClassic {
             (_, true) => Verbosity::Verbose,
             _ => Verbosity::Normal,
         };
-        Ok(ClassicJob { crawl, directory, overwrite: self.overwrite, verbosity })
+        Ok(ClassicJob {
+            crawl,
+            directory,
+            concurrency: self.concurrency,
+            overwrite: self.overwrite,
+            verbosity,
+        })
     }
 
     fn config(&self) -> Result<Config, String> {

@@ -10,6 +10,7 @@ use crawler::stop::Stop;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{ClassicJob, Verbosity};
+use crate::open_files::make_room;
 use crate::printable::{complain, say};
 use crate::progress::Progress;
 use crate::summary::summary;
@@ -20,10 +21,12 @@ const SIGXFSZ: i32 = 25;
 
 /// Runs the command and returns its exit status.
 pub async fn run(job: ClassicJob) -> u8 {
-    match PageFiles::open(&job.directory, job.overwrite) {
+    let pages = make_room(job.concurrency)
+        .and_then(|()| PageFiles::open(&job.directory, job.overwrite).map_err(|error| error.to_string()));
+    match pages {
         Ok(pages) => crawl(job.crawl, pages, job.verbosity).await,
         Err(error) => {
-            complain(&error.to_string());
+            complain(&error);
             EXIT_USAGE
         }
     }

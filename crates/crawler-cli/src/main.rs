@@ -3,6 +3,7 @@
 mod args;
 mod classic;
 mod demo;
+mod open_files;
 mod printable;
 mod progress;
 mod summary;

@@ -269,6 +269,21 @@ fn a_bad_argument_leaves_earlier_pages_alone() {
 }
 
 #[test]
+fn more_requests_in_flight_than_files_may_be_open_are_made_room_for_or_refused() {
+    let paths: Vec<String> = (0..120).map(|n| format!("/{n}")).collect();
+    let links: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let slow = |_: &testweb::Request| testweb::Answer::page("x").after(std::time::Duration::from_millis(300));
+    let web = serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).otherwise(slow));
+    let crawl = |script: &str| Crawl::of(web.url("/")).with("--concurrency 120").in_shell(script).run();
+    let refused = crawl("ulimit -n 100; exec \"$@\"").expect(2);
+    assert!(refused.stderr.contains("--concurrency 120 needs 184 open files"), "{}", refused.stderr);
+    assert!(web.log().is_empty() && names(&refused.directory).is_empty());
+    let ended = crawl("ulimit -S -n 100; exec \"$@\"").expect(0);
+    assert_eq!(ended.pages().len(), 121);
+    assert!(web.log().most_at_once() > 100, "{}", web.log().most_at_once());
+}
+
+#[test]
 fn two_crawls_do_not_share_a_directory() {
     let slow = testweb::Answer::page("x").after(std::time::Duration::from_secs(30));
     let web = serve(Site::new().answer("/", slow));

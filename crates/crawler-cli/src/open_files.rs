@@ -1,0 +1,22 @@
+//! Makes room for the connections of a crawl among the files that this process may have open.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What is open besides one connection for each request in flight: standard streams, the page directory and a page,
+/// the runtime's own, name look-ups, and connections that are just being closed.
+const BESIDES: u64 = 64;
+
+/// Raises the limit as far as so many requests in flight need it. An error names the option and the remedy: a crawl
+/// that ran out of files could neither connect nor write.
+pub fn make_room(concurrency: usize) -> Result<(), String> {
+    let needed = concurrency as u64 + BESIDES;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit }).map_err(|_| {
+        format!(
+            "--concurrency {concurrency} needs {needed} open files, more than the system allows; give a smaller one, or raise the limit (ulimit -n)"
+        )
+    })
+}
