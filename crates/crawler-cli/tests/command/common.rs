@@ -196,14 +196,14 @@ impl Running {
             self.peak_rss = self.peak_rss.max(peak_rss(self.child.id()));
             if begun.elapsed() > LONGEST {
                 let _ = self.child.kill();
-                panic!("the crawl hangs; standard error: {}", self.stderr.to_the_end());
+                panic!("the crawl hangs; standard error: {}", self.stderr.all());
             }
             thread::sleep(GLANCE);
         };
         let ended = Ended {
             status,
-            stdout: self.stdout.to_the_end(),
-            stderr: self.stderr.to_the_end(),
+            stdout: self.stdout.all(),
+            stderr: self.stderr.all(),
             directory: self.directory,
             peak_rss: self.peak_rss,
             _own_directory: self.own_directory,
@@ -237,7 +237,7 @@ impl Heard {
     }
 
     /// All of it. What is not UTF-8 would be an escape sequence to some terminals.
-    fn to_the_end(self) -> String {
+    fn all(self) -> String {
         self.reader.join().expect("a pipe can be read");
         String::from_utf8(std::mem::take(&mut *self.so_far.lock().unwrap())).expect("the output is UTF-8")
     }
