@@ -1,9 +1,10 @@
 //! What goes wrong with single pages: named, counted, and the crawl goes on.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use testweb::{Answer, Hostile, Site};
+use tokio::net::TcpSocket;
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
@@ -95,10 +96,10 @@ fn a_page_that_fails_twice_is_given_up() {
 
 #[test]
 fn a_server_that_is_not_there_is_refused_connection() {
-    // A port that was free a moment ago.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    // Bound and not listening: nobody else gets the port meanwhile.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
     let ended = Crawl::of(format!("http://127.0.0.1:{port}/")).with("--ignore-robots").run().expect(1);
     assert_eq!(ended.outcomes(), counts(&[("saved", 0), ("connection failed", 1)]));
     assert!(ended.stderr.contains("connection refused"), "{}", ended.stderr);
@@ -117,7 +118,7 @@ fn a_name_without_an_address_is_named() {
 fn a_server_that_does_not_accept_is_cut_off_by_the_connect_timeout() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();

@@ -1,6 +1,6 @@
 //! What a page or a server must not be able to do: reach other machines, learn secrets, keep the crawl busy for ever.
 
-use testweb::{Answer, Site, Web};
+use testweb::{Answer, Request, Site, Web};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
@@ -103,16 +103,20 @@ fn credentials_of_the_seed_go_to_its_own_server_and_nowhere_else() {
 
 #[test]
 fn credentials_in_links_and_redirects_are_neither_followed_nor_told() {
-    // A page can link to its own server only if it knows the port.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let own = format!("http://me:s3cret@127.0.0.1:{port}/x");
-    let page = format!("<a href={own}></a> <a href=http://me:s3cret@elsewhere.invalid/></a>");
+    let own = |request: &Request| format!("http://me:s3cret@{}/x", request.authority);
     let site = Site::new()
-        .page("/", page + &linking_to(&["/r1", "/r2", "/r3"]))
-        .redirect("/r1", &own)
+        .status("/robots.txt", 404)
+        .otherwise(move |request| match request.path.as_str() {
+            "/r1" => Answer::redirect(302, &own(request)),
+            _ => Answer::page(format!(
+                "<a href={}></a> <a href=http://me:s3cret@elsewhere.invalid/></a> {}",
+                own(request),
+                linking_to(&["/r1", "/r2", "/r3"])
+            )),
+        })
         .redirect("/r2", "http://me:s3cret@:bad:/")
         .redirect("/r3", "ftp://me:s3cret@127.0.0.1/");
-    let web = Web::builder().port(port).site(site).start();
+    let web = serve(site);
     for option in ["", "-v"] {
         let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
         assert_eq!(ended.outcomes(), counts(&[("saved", 1), ("redirected out of bounds", 3)]));
