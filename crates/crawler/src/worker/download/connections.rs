@@ -1,6 +1,6 @@
 //! Keeps connections alive between requests; only it knows which protocol an origin speaks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -62,9 +62,11 @@ struct Idle {
     http1: HashMap<Origin, Vec<Connection>>,
     http1_count: usize,
     http2: HashMap<Origin, (http2::SendRequest<Empty<Bytes>>, Arc<Driver>)>,
-    /// Held while an https origin is connected to for the first time: if it turns out to speak HTTP/2,
-    /// those who wait share the one connection.
-    first: HashMap<Origin, Arc<tokio::sync::Mutex<()>>>,
+    /// https origins that did not choose HTTP/2.
+    only_http1: HashSet<Origin>,
+    /// Held while an https origin is connected to that may choose HTTP/2: those who wait share the one
+    /// connection if it does.
+    connecting: HashMap<Origin, Arc<tokio::sync::Mutex<()>>>,
 }
 
 impl Connections {
@@ -78,15 +80,23 @@ impl Connections {
         if let Some(kept) = self.kept(origin).await {
             return Ok(kept);
         }
-        if !origin.https {
+        if !self.may_share(origin) {
             return self.open(origin).await;
         }
-        let first = Arc::clone(self.idle().first.entry(origin.clone()).or_default());
-        let _first = first.lock().await;
+        let connecting = Arc::clone(self.idle().connecting.entry(origin.clone()).or_default());
+        let first = connecting.lock().await;
         if let Some(shared) = self.idle().shared(origin) {
             return Ok(shared);
         }
+        if !self.may_share(origin) {
+            // It has chosen HTTP/1.1 meanwhile: from now on connections are opened side by side.
+            drop(first);
+        }
         self.open(origin).await
+    }
+
+    fn may_share(&self, origin: &Origin) -> bool {
+        origin.https && !self.idle().only_http1.contains(origin)
     }
 
     /// Keeps a connection whose response was read to its end.
@@ -144,7 +154,10 @@ impl Connections {
                 self.idle().http2.insert(origin.clone(), (sender.clone(), Arc::clone(&driver)));
                 Ok(Connection { sender: Sender::Http2(sender), reused: false, _driver: driver })
             }
-            Stream::Secure(stream) => http1_over(*stream).await,
+            Stream::Secure(stream) => {
+                self.idle().only_http1.insert(origin.clone());
+                http1_over(*stream).await
+            }
         }
     }
 
