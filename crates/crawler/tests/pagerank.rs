@@ -377,3 +377,13 @@ async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [27]);
     assert_eq!(pagerank.health().failures, 1, "the page that came first was no answer");
 }
+
+#[tokio::test]
+async fn a_password_in_the_services_url_goes_with_the_key() {
+    let web = service(honest);
+    let with_password = web.url("").replace("://", "://user:pass@");
+    assert_eq!(numbers(&pagerank(settings(&with_password)), &candidates([7])).await, [27]);
+    let log = web.log();
+    assert_eq!(log[0].header("authorization"), Some("Basic dXNlcjpwYXNz"));
+    assert_eq!(log[0].header("api-opr"), Some(KEY));
+}
