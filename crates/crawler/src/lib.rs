@@ -25,6 +25,7 @@
 pub mod classic;
 pub mod config;
 pub mod crawl;
+pub mod domain;
 pub mod error;
 pub mod event;
 pub mod media;
@@ -32,6 +33,7 @@ pub mod modules;
 pub mod origin;
 pub mod outcome;
 pub mod page;
+pub mod prioritizer;
 pub mod scope;
 pub mod stats;
 pub mod stop;

@@ -67,8 +67,8 @@ pub struct Downloader {
     config: Arc<Config>,
     connections: Connections,
     headers: HeaderMap,
-    /// Credentials by origin: they go nowhere else.
-    credentials: Vec<(Origin, HeaderValue)>,
+    /// Headers that prove who we are, by origin: they go nowhere else.
+    credentials: Vec<(Origin, HeaderName, HeaderValue)>,
 }
 
 impl Downloader {
@@ -89,10 +89,22 @@ impl Downloader {
         );
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
         let homes: Vec<Origin> = seeds.iter().map(Origin::of).collect();
-        let credentials =
-            seeds.iter().filter_map(|seed| Some((Origin::of(seed), authorization(seed)?))).collect();
+        let credentials = seeds
+            .iter()
+            .filter_map(|seed| Some((Origin::of(seed), header::AUTHORIZATION, authorization(seed)?)))
+            .collect();
         let connector = Connector::new(Arc::clone(&config), homes);
         Ok(Downloader { config, connections: Connections::new(connector), headers, credentials })
+    }
+
+    /// Sends a secret in a header of this name (in lower case) to the origin of `home`, and to no other. `None` if
+    /// the secret cannot stand in a header.
+    pub fn with_secret(mut self, home: &Url, name: &'static str, secret: &str) -> Option<Downloader> {
+        let name = HeaderName::from_static(name);
+        let mut value = HeaderValue::from_str(secret).ok()?;
+        value.set_sensitive(true);
+        self.credentials.push((Origin::of(home), name, value));
+        Some(self)
     }
 
     /// Asks for a URL, once. Any status is an answer; an `Err` is why there is none.
@@ -142,8 +154,9 @@ impl Downloader {
             let host = HeaderValue::try_from(origin.authority());
             headers.insert(header::HOST, host.map_err(|_| Outcome::Malformed { cause: "bad host".into() })?);
         }
-        if let Some((_, authorization)) = self.credentials.iter().find(|(home, _)| home == origin) {
-            headers.insert(header::AUTHORIZATION, authorization.clone());
+        for (_, name, value) in self.credentials.iter().filter(|(home, ..)| home == origin) {
+            // Of several seeds' credentials for one origin, the first ones are used.
+            headers.entry(name).or_insert_with(|| value.clone());
         }
         Ok(request)
     }

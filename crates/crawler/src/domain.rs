@@ -1,0 +1,169 @@
+//! The domain of a URL, the unit of ownership and of popularity; only this file knows the public suffix list.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use url::Url;
+
+use crate::origin::Origin;
+
+/// A registrable domain: what somebody registered under a public suffix.
+///
+/// ```
+/// use crawler::domain::Domain;
+///
+/// let of = |url: &str| Domain::of(&url.parse().unwrap()).to_string();
+/// assert_eq!(of("https://www.example.co.uk:8443/page"), "example.co.uk");
+/// assert_eq!(of("http://127.0.0.1:8080/"), "127.0.0.1:8080");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Domain(Box<str>);
+
+impl Domain {
+    /// The domain of a normalised http or https URL:
+    ///
+    /// - of a host name, its last labels up to one more than the public suffix has, whatever the port; a name
+    ///   that is a public suffix itself is its own domain; international names are in punycode, as in the URL;
+    /// - of an address or a name of a single label, that with its port: what runs on the ports of one machine
+    ///   may have nothing to do with each other. Ports 80 and 443 are one and left out, because http and https
+    ///   of a host share their pace, and what shares its pace must have one owner.
+    ///
+    /// A dot at the end of a name makes no difference. A name with an empty label, which DNS does not have, is its
+    /// own domain.
+    pub fn of(url: &Url) -> Domain {
+        let Some(url::Host::Domain(host)) = url.host() else { return Domain::of_machine(Origin::of(url)) };
+        let name = host.strip_suffix('.').unwrap_or(host);
+        if name.split('.').any(str::is_empty) {
+            return Domain(host.into());
+        }
+        if !name.contains('.') {
+            return Domain::of_machine(Origin { host: name.to_owned(), ..Origin::of(url) });
+        }
+        Domain(psl::domain_str(name).unwrap_or(name).into())
+    }
+
+    fn of_machine(origin: Origin) -> Domain {
+        Domain(origin.paced_host().into())
+    }
+
+    /// The domain as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is a name that the world may know, rather than an address or a name of a single label.
+    pub fn is_dotted_name(&self) -> bool {
+        self.0.contains('.') && !self.0.contains(':') && self.0.parse::<Ipv4Addr>().is_err()
+    }
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn domain(url: &str) -> String {
+        Domain::of(&Url::parse(url).unwrap()).to_string()
+    }
+
+    #[test]
+    fn a_domain_is_one_label_more_than_its_public_suffix() {
+        assert_eq!(domain("http://a.b.co.uk/"), "b.co.uk");
+        assert_eq!(domain("http://b.co.uk/"), "b.co.uk");
+        assert_eq!(domain("https://www.example.com/x?y"), "example.com");
+        assert_eq!(domain("https://deep.user.github.io/"), "user.github.io");
+        assert_eq!(domain("https://a.b.city.kawasaki.jp/"), "city.kawasaki.jp", "an exception of the list");
+        assert_eq!(domain("https://a.b.c.kawasaki.jp/"), "b.c.kawasaki.jp", "a wildcard of the list");
+    }
+
+    #[test]
+    fn a_suffix_that_nobody_knows_is_a_single_label() {
+        assert_eq!(domain("http://www.h7.test/"), "h7.test");
+        assert_eq!(domain("http://h7.test:8080/"), "h7.test");
+    }
+
+    #[test]
+    fn a_bare_public_suffix_is_its_own_domain() {
+        assert_eq!(domain("http://co.uk/"), "co.uk");
+        assert_eq!(domain("http://github.io:8080/"), "github.io");
+        assert_eq!(domain("http://com/"), "com");
+    }
+
+    #[test]
+    fn a_dot_at_the_end_and_the_port_of_a_name_make_no_difference() {
+        assert_eq!(domain("http://a.example.org./"), "example.org");
+        assert_eq!(domain("http://a.example.org:8080/"), "example.org");
+        assert_eq!(domain("http://co.uk./"), "co.uk");
+        assert_eq!(domain("http://localhost.:81/"), "localhost:81");
+    }
+
+    #[test]
+    fn a_name_with_an_empty_label_is_its_own_domain() {
+        for host in [".", "..", "a..", ".com", "a..com", "..co.uk"] {
+            assert_eq!(domain(&format!("http://{host}/")), host);
+        }
+    }
+
+    #[test]
+    fn international_names_are_in_punycode() {
+        assert_eq!(domain("http://www.bücher.example/"), "xn--bcher-kva.example");
+        assert_eq!(domain("http://a.b.公司.cn/"), "b.xn--55qx5d.cn");
+        assert_eq!(domain("http://A.B.XN--55QX5D.CN/"), "b.xn--55qx5d.cn");
+    }
+
+    #[test]
+    fn addresses_and_single_labels_are_their_own_domains_with_their_ports() {
+        assert_eq!(domain("http://127.0.0.1:8080/"), "127.0.0.1:8080");
+        assert_eq!(domain("http://0x7f.1:8080/"), "127.0.0.1:8080");
+        assert_eq!(domain("http://[::1]:8080/"), "[::1]:8080");
+        assert_eq!(domain("http://localhost:8080/"), "localhost:8080");
+        assert_ne!(domain("http://localhost:8080/"), domain("http://localhost:8081/"));
+    }
+
+    #[test]
+    fn http_and_https_of_a_machine_are_one_domain() {
+        for host in ["10.0.0.1", "[2001:db8::1]", "intranet"] {
+            assert_eq!(domain(&format!("http://{host}/")), host);
+            assert_eq!(domain(&format!("https://{host}/")), host);
+        }
+    }
+
+    #[test]
+    fn only_names_with_a_dot_are_dotted_names() {
+        let dotted = |url: &str| Domain::of(&Url::parse(url).unwrap()).is_dotted_name();
+        assert!(dotted("http://a.example.org:81/") && dotted("http://co.uk/"));
+        for machine in ["127.0.0.1", "127.0.0.1:81", "[::1]", "[::1]:81", "[::ffff:1.2.3.4]", "box", "box:81"]
+        {
+            assert!(!dotted(&format!("http://{machine}/")), "{machine}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_host_has_a_domain_which_is_the_domain_of_itself(host in "[a-z0-9.\\-]{1,40}|([a-zäß]{0,3}\\.){0,5}(com|co\\.uk|jp|ck)\\.{0,2}") {
+            if let Ok(url) = Url::parse(&format!("http://{host}/")) {
+                let domain = Domain::of(&url);
+                let again = Url::parse(&format!("http://{domain}/")).map(|url| Domain::of(&url));
+                prop_assert_eq!(again.as_ref(), Ok(&domain));
+            }
+        }
+
+        #[test]
+        fn what_shares_its_pace_shares_its_domain(host in "[a-z]{1,3}(\\.[a-z]{1,3}){0,3}|127\\.0\\.0\\.[1-9]", ports in proptest::array::uniform2(prop_oneof![Just(80u16), Just(443), 8000..8002u16])) {
+            let urls: Vec<Url> = ports.iter().flat_map(|port| ["http", "https"].map(|scheme| {
+                Url::parse(&format!("{scheme}://{host}:{port}/")).unwrap()
+            })).collect();
+            for (one, other) in urls.iter().zip(urls.iter().rev()) {
+                if Origin::of(one).paced_host() == Origin::of(other).paced_host() {
+                    prop_assert_eq!(Domain::of(one), Domain::of(other));
+                }
+            }
+        }
+    }
+}

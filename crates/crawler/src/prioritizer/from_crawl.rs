@@ -1,0 +1,98 @@
+//! Priorities from the crawl itself, without any service.
+
+use super::{Candidate, Priorities, Prioritize, Priority};
+
+/// What each hop from the seed costs, and what each doubling of the pages that link to the domain gains.
+const STEP: u32 = 5;
+
+/// How many hops and how many doublings count: depth and popularity weigh the same, and fill the range together.
+const STEPS: u32 = 10;
+
+/// The default: near the seed and much linked to is better.
+///
+/// A seed has priority 0. Every other URL starts at 50 and pays 5 for each hop from the seed, up to ten; it gains 5
+/// when a page links to its domain and 5 more whenever their number has doubled, up to ten times (512 pages):
+///
+/// | linking pages | depth 1 | depth 2 | depth 5 | depth 10 and more |
+/// |---|---|---|---|---|
+/// | 0 | 55 | 60 | 75 | 100 |
+/// | 1 | 50 | 55 | 70 | 95 |
+/// | 8 to 15 | 35 | 40 | 55 | 80 |
+/// | 512 and more | 5 | 10 | 25 | 50 |
+///
+/// So deeper is never better, and more linking pages are never worse. Pages of the domain itself count like others.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FromCrawl;
+
+impl FromCrawl {
+    /// The priority of one URL.
+    pub fn priority(candidate: &Candidate) -> Priority {
+        if candidate.depth == 0 {
+            return Priority::BEST;
+        }
+        let hops = candidate.depth.min(STEPS);
+        // The length of a number in bits: 1 for 1, one more whenever it doubles.
+        let doublings = (u32::BITS - candidate.linking_pages.leading_zeros()).min(STEPS);
+        Priority::at_most_worst(STEP * (STEPS + hops - doublings))
+    }
+}
+
+impl Prioritize for FromCrawl {
+    fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
+        Box::pin(async { candidates.iter().map(FromCrawl::priority).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Domain;
+    use proptest::prelude::*;
+    use url::Url;
+
+    fn candidate(depth: u32, linking_pages: u32) -> Candidate {
+        let domain = Domain::of(&Url::parse("http://example.org/").unwrap());
+        Candidate { domain, depth, linking_pages }
+    }
+
+    fn number(depth: u32, linking_pages: u32) -> u8 {
+        FromCrawl::priority(&candidate(depth, linking_pages)).number()
+    }
+
+    #[test]
+    fn the_documented_table_is_right() {
+        let rows: [(&[u32], [u8; 4]); 4] = [
+            (&[0], [55, 60, 75, 100]),
+            (&[1], [50, 55, 70, 95]),
+            (&[8, 15], [35, 40, 55, 80]),
+            (&[512, u32::MAX], [5, 10, 25, 50]),
+        ];
+        for (pages, expected) in rows {
+            for pages in pages {
+                assert_eq!([1, 2, 5, 10].map(|depth| number(depth, *pages)), expected, "{pages} pages");
+                assert_eq!(number(u32::MAX, *pages), expected[3]);
+            }
+        }
+        assert_eq!(number(0, 0), 0);
+    }
+
+    #[tokio::test]
+    async fn many_are_answered_in_their_order() {
+        let candidates = [candidate(10, 0), candidate(0, 5), candidate(1, 1)];
+        let numbers = FromCrawl.prioritize(&candidates).await.into_iter().map(Priority::number);
+        assert_eq!(numbers.collect::<Vec<_>>(), [100, 0, 50]);
+    }
+
+    proptest! {
+        #[test]
+        fn deeper_is_not_better_and_more_linking_pages_are_not_worse(
+            depth in 0..30u32,
+            further in 0..30u32,
+            pages in prop_oneof![0..40u32, any::<u32>()],
+            more in prop_oneof![0..40u32, any::<u32>()],
+        ) {
+            prop_assert!(number(depth + further, pages) >= number(depth, pages));
+            prop_assert!(number(depth, pages.saturating_add(more)) <= number(depth, pages));
+        }
+    }
+}

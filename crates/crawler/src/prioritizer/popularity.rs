@@ -1,0 +1,121 @@
+//! Counts, for each domain, the distinct pages that link to it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashTable;
+
+use crate::domain::Domain;
+
+/// The most domains that are counted: the most that fit the table at 2²¹ places, which take 36 MB. The domains
+/// met first are those near the seeds, and those that are met too late have few pages that link to them.
+const MAX_DOMAINS: usize = (1 << 21) / 8 * 7;
+
+/// How many pages link to each domain, in 16 bytes a domain.
+#[derive(Debug)]
+pub struct Popularity {
+    max_domains: usize,
+    /// Keyed at random, so that no page can choose domains that collide.
+    hasher: RandomState,
+    pages: Mutex<HashTable<(u64, u32)>>,
+}
+
+impl Popularity {
+    /// Nothing counted yet.
+    pub fn new() -> Popularity {
+        Popularity::of_at_most(MAX_DOMAINS)
+    }
+
+    /// The same for so many domains at most; those met later stay at 0.
+    fn of_at_most(max_domains: usize) -> Popularity {
+        Popularity { max_domains, hasher: RandomState::new(), pages: Mutex::default() }
+    }
+
+    /// Counts one page that links to these domains: once for each, however often a domain is named. To be called
+    /// once for a page.
+    pub fn count_page<'a>(&self, links_to: impl IntoIterator<Item = &'a Domain>) {
+        let mut hashes: Vec<u64> = links_to.into_iter().map(|domain| self.hasher.hash_one(domain)).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut pages = self.pages();
+        for hash in hashes {
+            let is_full = pages.len() >= self.max_domains;
+            match pages.find_mut(hash, |(domain, _)| *domain == hash) {
+                Some((_, count)) => *count = count.saturating_add(1),
+                None if is_full => {}
+                None => {
+                    pages.insert_unique(hash, (hash, 1), |(domain, _)| *domain);
+                }
+            }
+        }
+    }
+
+    /// How many pages counted so far link to the domain.
+    pub fn linking_pages(&self, domain: &Domain) -> u32 {
+        let hash = self.hasher.hash_one(domain);
+        self.pages().find(hash, |(domain, _)| *domain == hash).map_or(0, |(_, count)| *count)
+    }
+
+    fn pages(&self) -> MutexGuard<'_, HashTable<(u64, u32)>> {
+        // A count is right or not there, whoever held the lock.
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Popularity {
+    fn default() -> Popularity {
+        Popularity::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{HashMap, HashSet};
+    use url::Url;
+
+    fn domain(name: u8) -> Domain {
+        Domain::of(&Url::parse(&format!("http://d{name}.test/")).unwrap())
+    }
+
+    #[test]
+    fn a_page_counts_once_for_a_domain_however_often_it_links_to_it() {
+        let popularity = Popularity::new();
+        popularity.count_page([&domain(1), &domain(2), &domain(1), &domain(1)]);
+        popularity.count_page([&domain(1)]);
+        popularity.count_page([]);
+        let counted = [1, 2, 3].map(|name| popularity.linking_pages(&domain(name)));
+        assert_eq!(counted, [2, 1, 0]);
+    }
+
+    #[test]
+    fn when_there_is_no_room_for_more_domains_the_others_still_count() {
+        let popularity = Popularity::of_at_most(2);
+        for _ in 0..3 {
+            for name in 0..5 {
+                popularity.count_page([&domain(name)]);
+            }
+        }
+        let counted = [0, 1, 2, 3, 4].map(|name| popularity.linking_pages(&domain(name)));
+        assert_eq!(counted, [3, 3, 0, 0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn it_counts_as_a_map_of_sets_would(pages in proptest::collection::vec(proptest::collection::vec(0..30u8, 0..20), 0..40)) {
+            let popularity = Popularity::new();
+            let mut expected: HashMap<u8, u32> = HashMap::new();
+            for page in &pages {
+                let domains: Vec<Domain> = page.iter().map(|name| domain(*name)).collect();
+                popularity.count_page(&domains);
+                for name in page.iter().collect::<HashSet<_>>() {
+                    *expected.entry(*name).or_default() += 1;
+                }
+            }
+            for name in 0..30 {
+                prop_assert_eq!(popularity.linking_pages(&domain(name)), expected.get(&name).copied().unwrap_or(0));
+            }
+        }
+    }
+}
