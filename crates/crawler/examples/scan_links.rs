@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Divide the number of instructions that callgrind calls `Collected` by the number of bytes printed. Without
-//! `--only-scan` the targets are also joined to absolute URLs.
+//! `--only-scan` the targets are also joined to absolute URLs, and with `--fingerprint` the pages' fingerprints
+//! are taken on the way.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,17 @@ use std::time::Instant;
 use std::{env, fs, io};
 
 use crawler::worker::links::{self, Targets};
+use crawler::worker::similarity::{Fingerprint, Key};
 use url::Url;
 
 fn main() -> io::Result<()> {
     let mut pages = Vec::new();
-    let mut only_scan = false;
+    let mut work = Work::Join;
     for argument in env::args_os().skip(1) {
         if argument == "--only-scan" {
-            only_scan = true;
+            work = Work::Scan;
+        } else if argument == "--fingerprint" {
+            work = Work::Fingerprint;
         } else {
             let path = PathBuf::from(argument);
             load(&path, &path, &mut pages)?;
@@ -30,9 +34,20 @@ fn main() -> io::Result<()> {
     }
     let bytes: usize = pages.iter().map(|page| page.body.len()).sum();
     let start = Instant::now();
-    let links = scan_all(&pages, only_scan);
+    let links = scan_all(&pages, work);
     println!("{} pages, {bytes} bytes, {links} links, {:?}", pages.len(), start.elapsed());
     Ok(())
+}
+
+/// How much is done with each page.
+#[derive(Clone, Copy)]
+pub enum Work {
+    /// The targets are found.
+    Scan,
+    /// The targets are found and joined.
+    Join,
+    /// The same, and the fingerprint is taken.
+    Fingerprint,
 }
 
 /// A page with the URL that it is supposed to be found at.
@@ -43,16 +58,20 @@ pub struct Page {
 
 /// The number of links of all pages: the one function whose instructions are to be counted.
 #[inline(never)]
-pub fn scan_all(pages: &[Page], only_scan: bool) -> usize {
+pub fn scan_all(pages: &[Page], work: Work) -> usize {
     let mut count = 0;
-    for page in pages {
-        if only_scan {
-            count += black_box(Targets::of(&page.body)).links.len();
-        } else {
-            links::each_link(&page.url, Some("text/html"), &page.body, |_, target| {
-                count += 1;
-                let _ = black_box(target);
-            });
+    let html = Some("text/html");
+    for Page { url, body } in pages {
+        let found = |_, target: Result<&str, _>| {
+            count += 1;
+            let _ = black_box(target);
+        };
+        match work {
+            Work::Scan => count += black_box(Targets::of(body)).links.len(),
+            Work::Join => links::each_link(url, html, body, found),
+            Work::Fingerprint => {
+                black_box(Fingerprint::of_html(Key::new(1), url, html, body, found));
+            }
         }
     }
     count

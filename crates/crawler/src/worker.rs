@@ -5,6 +5,7 @@ pub mod download;
 pub mod links;
 pub mod pace;
 pub mod robots;
+pub mod similarity;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -108,6 +108,55 @@ pub fn each_link(
     }
 }
 
+/// Receives what a page says and where it points.
+pub trait Reader {
+    /// A run of visible text, in document order: UTF-8, what is not valid in it standing for U+FFFD, with
+    /// character references not yet decoded. Only markup stands between two runs.
+    fn text(&mut self, run: &[u8]);
+
+    /// The title, in the same form and at its place among the text.
+    fn title(&mut self, content: &[u8]) {
+        self.text(content);
+    }
+
+    /// A link, as [`each_link`] would tell it; all of them come after the text.
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
+}
+
+/// Tells a reader the text and the links of an HTML page from one pass over it.
+pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], reader: &mut impl Reader) {
+    let charset = Charset::new(content_type, body);
+    let text = charset.utf8();
+    let mut reading = Reading { targets: Targets::default(), reader };
+    scanner::scan(&text, &mut reading);
+    let Reading { targets, reader } = reading;
+    targets.join(page, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
+        reader.link(kind, target);
+    });
+}
+
+/// Collects the targets of a page while its text goes to the reader.
+struct Reading<'r, 'p, R> {
+    targets: Targets<'p>,
+    reader: &'r mut R,
+}
+
+impl<'p, R: Reader> Sink<'p> for Reading<'_, 'p, R> {
+    #[inline]
+    fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
+        self.targets.element(element, attributes);
+    }
+
+    #[inline]
+    fn text(&mut self, run: &'p [u8]) {
+        self.reader.text(run);
+    }
+
+    fn title(&mut self, content: &'p [u8]) {
+        self.reader.title(content);
+    }
+}
+
 /// The targets of a page as they stand in it.
 #[derive(Debug, Default)]
 pub struct Targets<'p> {

@@ -49,6 +49,21 @@ impl<'p> Charset<'p> {
         foreign.then(|| encoding.decode_with_bom_removal(self.body).0.into_owned())
     }
 
+    /// The page as UTF-8, for who wants its text: as it stands where that is its encoding already, so that what
+    /// is not valid in it is still there.
+    pub fn utf8(&self) -> Cow<'p, [u8]> {
+        if let Some(text) = self.transcoded() {
+            return Cow::Owned(text.into_bytes());
+        }
+        if self.body.is_ascii() || self.encoding() == UTF_8 {
+            return Cow::Borrowed(self.body);
+        }
+        match self.encoding().decode_without_bom_handling(self.body).0 {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }
+    }
+
     fn outside_declaration(&self) -> Option<&'static Encoding> {
         by_mark(self.body).or_else(|| by_header(self.content_type?))
     }

@@ -1,0 +1,156 @@
+//! Real pages to edit: this project's own prose and code, made into the pages of a site.
+
+use std::fmt::Write;
+
+/// A generator of numbers that look random, the same in every run.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    /// From 0 to 1.
+    pub fn share(&mut self) -> f64 {
+        self.next() as f64 / u64::MAX as f64
+    }
+}
+
+const TEXTS: [(&str, &str); 14] = [
+    ("callbacks", include_str!("../../../../../../docs/callbacks.md")),
+    ("classic", include_str!("../../../classic.rs")),
+    ("media", include_str!("../../../media.rs")),
+    ("scope", include_str!("../../../scope.rs")),
+    ("outcome", include_str!("../../../outcome.rs")),
+    ("worker", include_str!("../../../worker.rs")),
+    ("pace", include_str!("../../pace.rs")),
+    ("robots", include_str!("../../robots.rs")),
+    ("rules", include_str!("../../robots/rules.rs")),
+    ("links", include_str!("../../links.rs")),
+    ("charset", include_str!("../../links/charset.rs")),
+    ("join", include_str!("../../links/join.rs")),
+    ("download", include_str!("../../download.rs")),
+    ("decode", include_str!("../../download/decode.rs")),
+];
+
+/// The pages of the site: one for each text, and many small ones, down to a few sentences.
+pub fn pages() -> Vec<String> {
+    let blocks: Vec<&str> = TEXTS.iter().flat_map(|(_, text)| text.split("\n\n")).collect();
+    let whole = TEXTS.iter().map(|(name, text)| page(name, &text.split("\n\n").collect::<Vec<_>>()));
+    let small = blocks.chunks(3).step_by(2).map(|blocks| page("part", blocks));
+    whole.chain(small).collect()
+}
+
+fn page(name: &str, blocks: &[&str]) -> String {
+    let mut page = format!("<!doctype html>\n<html><head><title>About {name}</title></head>\n<body><nav>\n");
+    for (neighbour, _) in TEXTS.iter().step_by(5) {
+        let _ = writeln!(page, "<a href=\"{neighbour}.html\">{neighbour}</a>");
+    }
+    page += "</nav>\n";
+    for block in blocks {
+        let block = htmlize::escape_text(*block);
+        let first = block.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or("");
+        let _ = writeln!(page, "<p class=\"block\">{block} <a href=\"words/{first}.html\">More</a></p>");
+    }
+    page + "</body></html>\n"
+}
+
+/// How a page is changed.
+#[derive(Clone, Copy, Debug)]
+pub enum Edit {
+    /// Words here and there become other words, targets other targets.
+    Scattered,
+    /// Words here and there are lost.
+    Thinned,
+    /// One stretch becomes other words.
+    Rewritten,
+    /// One stretch is lost.
+    Cut,
+    /// A stretch of other words comes in.
+    Inserted,
+}
+
+pub const EDITS: [Edit; 5] = [Edit::Scattered, Edit::Thinned, Edit::Rewritten, Edit::Cut, Edit::Inserted];
+
+/// The page with about this share of its sequences changed.
+pub fn edited(page: &str, edit: Edit, share: f64, random: &mut Random) -> String {
+    let pieces = pieces(page);
+    let count = pieces.iter().filter(|piece| piece.is_word).count();
+    // How much has to change for that depends on the edit: a word that becomes another changes two sequences
+    // on both sides, a lost one two on one side and one on the other, a cut only the one side.
+    let (each, stretch) = match edit {
+        Edit::Scattered => (share * 0.6, 0.0),
+        Edit::Thinned => (share * 0.75, 0.0),
+        Edit::Rewritten | Edit::Inserted => (0.0, share * 1.1),
+        Edit::Cut => (0.0, share * 2.0),
+    };
+    let stretch = (stretch * count as f64).round() as usize;
+    let start = random.below(count.saturating_sub(stretch));
+    let mut at = 0;
+    let mut result = String::with_capacity(page.len() * 2);
+    for piece in pieces {
+        let within = (start..start + stretch).contains(&at);
+        at += usize::from(piece.is_word);
+        let other = |random: &mut Random| format!("n{:x}", random.next() >> 40);
+        match edit {
+            _ if !(piece.is_word || piece.is_target && matches!(edit, Edit::Scattered)) => {
+                result += piece.text
+            }
+            Edit::Scattered if random.share() < each => result += &other(random),
+            Edit::Thinned if random.share() < each => {}
+            Edit::Rewritten if within => result += &other(random),
+            Edit::Cut if within => {}
+            Edit::Inserted if within => {
+                result += &format!("{} {} {}", piece.text, other(random), other(random))
+            }
+            _ => result += piece.text,
+        }
+    }
+    result
+}
+
+struct Piece<'p> {
+    text: &'p str,
+    is_word: bool,
+    is_target: bool,
+}
+
+/// The words and targets of a page and what is between them. It knows no more of HTML than these pages need.
+fn pieces(page: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = page;
+    while let Some(first) = rest.chars().next() {
+        let (length, is_word, is_target) = match first {
+            '<' => (tag(rest), false, false),
+            '&' => (rest.find(';').map_or(rest.len(), |end| end + 1), false, false),
+            _ if rest.len() < page.len() && page[..page.len() - rest.len()].ends_with("href=\"") => {
+                (rest.find('"').unwrap_or(rest.len()), false, true)
+            }
+            _ if first == '"' => (rest.find('>').map_or(rest.len(), |end| end + 1), false, false),
+            _ if first.is_alphanumeric() => {
+                (rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len()), true, false)
+            }
+            _ => (first.len_utf8(), false, false),
+        };
+        pieces.push(Piece { text: &rest[..length], is_word, is_target });
+        rest = &rest[length..];
+    }
+    pieces
+}
+
+/// The length of a tag, or of what comes before its target.
+fn tag(rest: &str) -> usize {
+    let end = rest.find('>').map_or(rest.len(), |end| end + 1);
+    rest[..end].find("href=\"").map_or(end, |target| target + "href=\"".len())
+}
