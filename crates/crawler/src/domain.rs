@@ -42,6 +42,11 @@ impl Domain {
         Domain(psl::domain_str(name).unwrap_or(name).into())
     }
 
+    /// The domain of a URL given as text; what is no URL is a domain of its own.
+    pub fn of_text(url: &str) -> Domain {
+        Url::parse(url).map_or_else(|_| Domain(url.into()), |url| Domain::of(&url))
+    }
+
     fn of_machine(origin: Origin) -> Domain {
         Domain(origin.paced_host().into())
     }

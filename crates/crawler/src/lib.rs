@@ -34,6 +34,7 @@ pub mod origin;
 pub mod outcome;
 pub mod page;
 pub mod prioritizer;
+pub mod resources;
 pub mod scope;
 pub mod stats;
 pub mod stop;

@@ -1,0 +1,228 @@
+//! The contract: the moves of a URL between the queues and storages of a crawl.
+//!
+//! Each move is atomic, batched, and harmless when repeated, so that the same loops run on queues in this process
+//! and on queues far away. An outstanding URL is in exactly one place:
+//!
+//! ```text
+//! admit ─▶ URL queue ─ incoming ─▶ prioritizer ─ file ─▶ priority queues ─ route ─▶ worker's queue ─ lease ─▶ worker
+//!   ▲      (overflow)                                                    (waiting per domain)              │
+//!   └───────────────────────────────────── children ◀──────────────────────────────────── complete ◀───────┘
+//! ```
+
+pub mod embedded;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::domain::Domain;
+use crate::outcome::Outcome;
+use crate::prioritizer::Priority;
+use crate::task::Depth;
+
+/// One of the workers of a crawl, numbered from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(pub u16);
+
+/// Stands for one outstanding URL, from its admission to its completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// A URL that was met: normalised, in scope, no trap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The URL.
+    pub url: String,
+    /// Hops from the nearest seed, by the way it was met.
+    pub depth: Depth,
+    /// How many redirects in a row led here.
+    pub redirects: u8,
+}
+
+/// How many of the URLs of an [`admit`](Resources::admit) were new.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Admitted {
+    /// New: queued now.
+    pub new: u64,
+    /// Known: not queued, but not forgotten for another lifetime.
+    pub known: u64,
+}
+
+/// A URL that waits for its priority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming {
+    /// Which.
+    pub ticket: Ticket,
+    /// Its domain.
+    pub domain: Domain,
+    /// Its smallest depth so far.
+    pub depth: Depth,
+    /// Distinct pages seen so far that link to its domain.
+    pub linking_pages: u32,
+}
+
+/// A URL on loan to a worker. The loan ends when it is completed, or when the worker is found dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// Which.
+    pub ticket: Ticket,
+    /// Numbers the loans of this URL: after a death there is a second one, and the first counts for nothing.
+    pub loan: u64,
+    /// The URL.
+    pub url: String,
+    /// Its smallest depth so far.
+    pub depth: Depth,
+    /// How many redirects in a row led here.
+    pub redirects: u8,
+    /// It was completed before, and is only visited for its links: it has been met nearer to a seed since.
+    pub again: bool,
+}
+
+/// Whether a request may be made within the budgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// It may, and may read so many bytes.
+    Bytes(u64),
+    /// Not now: what is left is reserved by requests in flight, and may come back.
+    NotNow,
+    /// Not to this worker: the loan has ended.
+    Lost,
+    /// Not any more for this host.
+    HostSpent,
+    /// Not any more at all.
+    Spent(Budget),
+}
+
+/// What a crawl may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Budget {
+    /// Pages kept.
+    Pages,
+    /// Body bytes read.
+    Bytes,
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Budget::Pages => "pages",
+            Budget::Bytes => "bytes",
+        })
+    }
+}
+
+/// The end of a loan.
+#[derive(Debug, Clone)]
+pub struct Completion {
+    /// The loan.
+    pub lease: Lease,
+    /// How it ended. `Kept` counts against the page budget.
+    pub outcome: Outcome,
+    /// Body bytes read, decoded.
+    pub bytes: u64,
+    /// The links to be admitted.
+    pub children: Vec<Found>,
+    /// The domains the page links to, each once.
+    pub linked: Vec<Domain>,
+}
+
+/// What a completion led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completed {
+    /// It counts. A kept page is document `id`: 1, 2, 3 … without holes.
+    Done {
+        /// The number of a page that was kept.
+        id: Option<u64>,
+        /// How many of its children were new.
+        new: u64,
+    },
+    /// The loan had ended already: nothing was changed.
+    Refused,
+}
+
+/// Counts and lengths of a crawl, at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// URLs admitted; only grows.
+    pub admitted: u64,
+    /// URLs completed; only grows.
+    pub completed: u64,
+    /// Of both, URLs that were visited again for their links only, because they were met nearer to a seed.
+    pub revisits: u64,
+    /// Completed URLs by how they ended.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// Pages kept.
+    pub pages: u64,
+    /// Body bytes read.
+    pub bytes: u64,
+    /// URLs in the URL queue, and in its overflow.
+    pub url_queue: (usize, usize),
+    /// URLs in each priority queue.
+    pub priority_queues: Vec<usize>,
+    /// URLs in each worker's queue, and on loan to it.
+    pub workers: Vec<(usize, usize)>,
+    /// URLs that wait for the share of their domain.
+    pub waiting: usize,
+    /// Domains that have an owner.
+    pub owned_domains: usize,
+    /// URLs in link storage.
+    pub known: usize,
+}
+
+impl Snapshot {
+    /// URLs admitted and not completed.
+    pub fn outstanding(&self) -> u64 {
+        self.admitted - self.completed
+    }
+}
+
+/// A storage that cannot do what it is asked; the crawl cannot go on without it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble(pub String);
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// A move's answer, as it becomes known.
+pub trait Move<T>: Future<Output = Result<T, Trouble>> + Send {}
+
+impl<T, F: Future<Output = Result<T, Trouble>> + Send> Move<T> for F {}
+
+/// The queues and storages of a crawl.
+pub trait Resources: Send + Sync + 'static {
+    /// The one way in: each URL that is new to link storage is remembered and queued in one step. One that is
+    /// known has its depth lowered if it was met nearer.
+    fn admit(&self, found: Vec<Found>) -> impl Move<Admitted>;
+
+    /// Lends the prioritizer up to `max` URLs, in the order of admission; waits up to `wait` for the first.
+    fn incoming(&self, max: usize, wait: Duration) -> impl Move<Vec<Incoming>>;
+
+    /// Files lent URLs under their priorities.
+    fn file(&self, filed: Vec<(Ticket, Priority)>) -> impl Move<()>;
+
+    /// For each priority drawn, moves one URL from the queue responsible, or the next one that is not empty and
+    /// not held back, to the worker that owns its domain: the one that did, or the one with the shortest queue.
+    /// Returns how many were moved: fewer than drawn when all is empty or full.
+    fn route(&self, draws: Vec<Priority>) -> impl Move<usize>;
+
+    /// Lends a worker up to `max` URLs from its own queue; waits up to `wait` for the first.
+    fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl Move<Vec<Lease>>;
+
+    /// Reserves one page and as many body bytes as a page may have, or as are left, for a request.
+    fn reserve(&self, lease: &Lease) -> impl Move<Grant>;
+
+    /// Ends loans: admits the children, then counts, and gives back what was reserved and not used. Once.
+    fn complete(&self, completions: Vec<Completion>) -> impl Move<Vec<Completed>>;
+
+    /// A worker that is no more: its loans return, its queue is routed anew, its domains are free.
+    fn leave(&self, worker: WorkerId) -> impl Move<()>;
+
+    /// How things stand.
+    fn snapshot(&self) -> impl Move<Snapshot>;
+}

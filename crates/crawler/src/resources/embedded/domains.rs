@@ -1,0 +1,172 @@
+//! The domain table: who owns which domain, and what waits for its share of the owner's queue.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::WorkerId;
+use super::Item;
+use crate::domain::Domain;
+
+/// How many URLs of one domain a worker's queue and hands hold: a handful, so that one slow host never fills them.
+pub(super) const DOMAIN_SHARE: usize = 64;
+
+/// So many lapsed domains are forgotten at a time.
+const SWEEP_AT: usize = 10_000;
+
+/// Where a URL goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Into this worker's queue.
+    Queue(WorkerId),
+    /// Behind its domain's others, outside of the queues.
+    Wait,
+    /// Nowhere: the worker's queue is full.
+    NoRoom,
+}
+
+pub(super) struct Domains {
+    ttl: Duration,
+    domains: HashMap<Domain, State>,
+    /// Domains with something waiting and some of their share free, by owner.
+    hungry: HashMap<WorkerId, VecDeque<Domain>>,
+    waiting: usize,
+    sweep_at: usize,
+}
+
+struct State {
+    owner: WorkerId,
+    last_used: Instant,
+    /// In the owner's queue or on loan to it.
+    held: usize,
+    waiting: VecDeque<Item>,
+    /// Stands in its owner's list of hungry domains.
+    is_hungry: bool,
+}
+
+impl Domains {
+    pub(super) fn new(ttl: Duration) -> Domains {
+        Domains { ttl, domains: HashMap::new(), hungry: HashMap::new(), waiting: 0, sweep_at: SWEEP_AT }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    pub(super) fn owned(&self) -> usize {
+        self.domains.values().filter(|state| self.is_owned(state)).count()
+    }
+
+    /// Ownership lapses a while after the last use, and not while the owner holds anything of the domain.
+    fn is_owned(&self, state: &State) -> bool {
+        state.held > 0 || !state.waiting.is_empty() || state.last_used.elapsed() < self.ttl
+    }
+
+    /// Decides where the next URL of a domain goes, given the lengths of the queues of the workers that are there.
+    pub(super) fn place(&self, domain: &Domain, lengths: &[Option<usize>], queue_size: usize) -> Place {
+        let owned = self.domains.get(domain).filter(|state| self.is_owned(state));
+        let worker = match owned {
+            // While anything waits, what comes joins its end.
+            Some(state) if state.held >= DOMAIN_SHARE || !state.waiting.is_empty() => return Place::Wait,
+            Some(state) => Some(state.owner),
+            None => shortest(lengths),
+        };
+        match worker {
+            Some(worker) if lengths[usize::from(worker.0)].is_some_and(|length| length < queue_size) => {
+                Place::Queue(worker)
+            }
+            _ => Place::NoRoom,
+        }
+    }
+
+    /// A URL of the domain went into the worker's queue.
+    pub(super) fn hold(&mut self, domain: &Domain, worker: WorkerId) {
+        let now = Instant::now();
+        if let Some(state) = self.domains.get_mut(domain) {
+            (state.owner, state.last_used) = (worker, now);
+            state.held += 1;
+            return;
+        }
+        if self.domains.len() >= self.sweep_at {
+            self.sweep();
+        }
+        let state =
+            State { owner: worker, last_used: now, held: 1, waiting: VecDeque::new(), is_hungry: false };
+        self.domains.insert(domain.clone(), state);
+    }
+
+    /// Lets a URL wait for its domain's share.
+    pub(super) fn wait(&mut self, domain: &Domain, item: Item) {
+        if let Some(state) = self.domains.get_mut(domain) {
+            state.waiting.push_back(item);
+            self.waiting += 1;
+            self.note_hunger(domain);
+        }
+    }
+
+    /// A URL of the domain was completed.
+    pub(super) fn release(&mut self, domain: &Domain) {
+        if let Some(state) = self.domains.get_mut(domain) {
+            state.held = state.held.saturating_sub(1);
+            state.last_used = Instant::now();
+            self.note_hunger(domain);
+        }
+    }
+
+    fn note_hunger(&mut self, domain: &Domain) {
+        if let Some(state) = self.domains.get_mut(domain)
+            && !state.is_hungry
+            && !state.waiting.is_empty()
+            && state.held < DOMAIN_SHARE
+        {
+            state.is_hungry = true;
+            self.hungry.entry(state.owner).or_default().push_back(domain.clone());
+        }
+    }
+
+    /// Takes up to `room` waiting URLs for a worker's queue, from its domains in turn.
+    pub(super) fn feed(&mut self, worker: WorkerId, room: usize) -> Vec<Item> {
+        let mut fed = Vec::new();
+        while fed.len() < room {
+            let Some(domain) = self.hungry.get_mut(&worker).and_then(VecDeque::pop_front) else { break };
+            let Some(state) = self.domains.get_mut(&domain) else { continue };
+            state.is_hungry = false;
+            if let Some(item) = state.waiting.pop_front() {
+                state.held += 1;
+                self.waiting -= 1;
+                fed.push(item);
+            }
+            self.note_hunger(&domain);
+        }
+        fed
+    }
+
+    /// Frees the domains of a worker that is no more; what waited for them is given back.
+    pub(super) fn free(&mut self, worker: WorkerId) -> Vec<Item> {
+        self.hungry.remove(&worker);
+        let mut waiting = Vec::new();
+        self.domains.retain(|_, state| {
+            if state.owner == worker {
+                waiting.extend(state.waiting.drain(..));
+            }
+            state.owner != worker
+        });
+        self.waiting -= waiting.len();
+        waiting
+    }
+
+    fn sweep(&mut self) {
+        let ttl = self.ttl;
+        self.domains.retain(|_, state| {
+            state.held > 0 || !state.waiting.is_empty() || state.last_used.elapsed() < ttl
+        });
+        self.sweep_at = SWEEP_AT.max(2 * self.domains.len());
+    }
+}
+
+/// The worker with the fewest messages.
+fn shortest(lengths: &[Option<usize>]) -> Option<WorkerId> {
+    let there = lengths.iter().enumerate().filter_map(|(index, length)| Some(((*length)?, index)));
+    there.min().and_then(|(_, index)| u16::try_from(index).ok()).map(WorkerId)
+}
