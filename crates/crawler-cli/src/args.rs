@@ -237,6 +237,7 @@ impl TypedClassic {
             obey_robots: !self.ignore_robots,
             delay: self.delay,
             concurrency: self.concurrency,
+            per_host: self.concurrency,
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
             max_page_bytes: self.max_page_bytes,

@@ -20,9 +20,9 @@ use crate::scope::{Refusal, Scope};
 use crate::stats::Stats;
 use crate::stop::Stop;
 use crate::task::{Depth, Task};
-use crate::worker::download::Download;
+use crate::worker::download::{Download, Want};
 use crate::worker::links::{self, each_link};
-use crate::worker::{Visit, Worker};
+use crate::worker::visit::{Visit, Visitor};
 
 /// A crawl to be: where it starts, where it stays, how deep it goes.
 #[derive(Debug, Clone)]
@@ -68,7 +68,8 @@ impl Classic {
     /// of a page is always the fewest hops, however many requests are in flight.
     pub async fn run(self, pages: PageFiles, observer: &dyn Observer, stop: &Stop) -> Result<Report, Error> {
         let concurrency = self.config.concurrency.max(1);
-        let worker = Arc::new(Worker::new(self.config, &[self.credentials], stop.clone())?);
+        let page = Want::Page(self.config.max_page_bytes);
+        let visitor = Arc::new(Visitor::new(self.config, &[self.credentials], stop.clone())?);
         let mut crawl = Crawl {
             scope: self.scope,
             max_depth: self.max_depth,
@@ -88,9 +89,9 @@ impl Classic {
                 && !stop.is_asked()
                 && let Some(task) = crawl.levels.next()
             {
-                let worker = Arc::clone(&worker);
+                let visitor = Arc::clone(&visitor);
                 visits.spawn(async move {
-                    let visit = worker.visit(&task).await;
+                    let visit = visitor.visit(&task.url, &page).await;
                     (task, visit)
                 });
             }

@@ -30,9 +30,11 @@ pub struct Config {
     pub obey_robots: bool,
     /// The least time between two requests to a host.
     pub delay: Duration,
+    /// Requests in flight.
+    pub concurrency: usize,
     /// Requests in flight to one host. With one, the delay runs from the end of a response to the next
     /// request; with more, from start to start.
-    pub concurrency: usize,
+    pub per_host: usize,
     /// The longest time for finding, reaching and securing a host.
     pub connect_timeout: Duration,
     /// The longest time for a whole request.
@@ -54,6 +56,7 @@ impl Default for Config {
             obey_robots: true,
             delay: Duration::from_secs(1),
             concurrency: 1,
+            per_host: 1,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
             max_page_bytes: 500_000,

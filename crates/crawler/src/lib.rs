@@ -18,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! What happens to one URL is [`worker::Worker::visit`]: pace, robots.txt, download; then its page is saved, and
+//! What happens to one URL is [`worker::visit::Visitor::visit`]: pace, robots.txt, download; then its page is saved, and
 //! [`worker::links`] finds where it points. ARCHITECTURE.md has the whole picture.
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,7 @@ pub mod crawl;
 pub mod domain;
 pub mod error;
 pub mod event;
+pub mod frontier;
 pub mod media;
 pub mod modules;
 pub mod origin;

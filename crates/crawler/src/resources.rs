@@ -20,6 +20,7 @@ use crate::domain::Domain;
 use crate::outcome::Outcome;
 use crate::prioritizer::Priority;
 use crate::task::Depth;
+use crate::worker::similarity::{Fingerprint, Key};
 
 /// One of the workers of a crawl, numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +120,7 @@ pub struct Completion {
     pub lease: Lease,
     /// How it ended. `Kept` counts against the page budget.
     pub outcome: Outcome,
-    /// Body bytes read, decoded.
+    /// Body bytes read, decoded, since the last reservation.
     pub bytes: u64,
     /// The links to be admitted.
     pub children: Vec<Found>,
@@ -139,6 +140,17 @@ pub enum Completed {
     },
     /// The loan had ended already: nothing was changed.
     Refused,
+}
+
+/// What content storage said of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remembered {
+    /// It is new, and stored now.
+    New,
+    /// It is exactly what this URL gave.
+    Same(String),
+    /// It is much like what this URL gave.
+    Similar(String),
 }
 
 /// Counts and lengths of a crawl, at one moment.
@@ -168,6 +180,8 @@ pub struct Snapshot {
     pub owned_domains: usize,
     /// URLs in link storage.
     pub known: usize,
+    /// Pages in content storage, and the bytes they take compressed.
+    pub stored: (usize, u64),
 }
 
 impl Snapshot {
@@ -208,17 +222,31 @@ pub trait Resources: Send + Sync + 'static {
 
     /// For each priority drawn, moves one URL from the queue responsible, or the next one that is not empty and
     /// not held back, to the worker that owns its domain: the one that did, or the one with the shortest queue.
-    /// Returns how many were moved: fewer than drawn when all is empty or full.
-    fn route(&self, draws: Vec<Priority>) -> impl Move<usize>;
+    /// Returns how many were moved: fewer than drawn when all is empty or full; waits up to `wait` for the first.
+    fn route(&self, draws: Vec<Priority>, wait: Duration) -> impl Move<usize>;
 
     /// Lends a worker up to `max` URLs from its own queue; waits up to `wait` for the first.
     fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl Move<Vec<Lease>>;
 
-    /// Reserves one page and as many body bytes as a page may have, or as are left, for a request.
-    fn reserve(&self, lease: &Lease) -> impl Move<Grant>;
+    /// Reserves one page and as many body bytes as a page may have, or as are left, for a request. What earlier
+    /// requests of the same loan `read` is counted, and their reservation is given back.
+    fn reserve(&self, lease: &Lease, read: u64) -> impl Move<Grant>;
 
     /// Ends loans: admits the children, then counts, and gives back what was reserved and not used. Once.
     fn complete(&self, completions: Vec<Completion>) -> impl Move<Vec<Completed>>;
+
+    /// What fingerprints are made with: the same for everybody who works on this crawl.
+    fn key(&self) -> Key;
+
+    /// Stores a page's content, unless a page from another URL is the same or similar. A page delivered again is
+    /// not its own duplicate.
+    fn remember(&self, url: &str, fingerprint: &Fingerprint, body: &[u8]) -> impl Move<Remembered>;
+
+    /// A stored page, while it is stored.
+    fn content(&self, url: &str) -> impl Move<Option<Vec<u8>>>;
+
+    /// URLs admitted and not completed: the crawl is over when there is none.
+    fn outstanding(&self) -> impl Move<u64>;
 
     /// A worker that is no more: its loans return, its queue is routed anew, its domains are free.
     fn leave(&self, worker: WorkerId) -> impl Move<()>;

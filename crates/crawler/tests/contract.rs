@@ -7,7 +7,10 @@ use crawler::domain::Domain;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{Priority, Queues};
 use crawler::resources::embedded::{Embedded, Settings};
-use crawler::resources::{Budget, Completed, Completion, Found, Grant, Lease, Resources, WorkerId};
+use crawler::resources::{
+    Budget, Completed, Completion, Found, Grant, Lease, Remembered, Resources, WorkerId,
+};
+use crawler::worker::similarity::{Fingerprint, Threshold};
 
 const NO_WAIT: Duration = Duration::ZERO;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -22,6 +25,8 @@ fn settings() -> Settings {
         ttl: 60 * MINUTE,
         domain_ttl: 5 * MINUTE,
         keep_depths: true,
+        similarity: Threshold::new(0.9),
+        keep_content: true,
         max_pages: 1000,
         max_bytes: 1_000_000,
         max_page_bytes: 1000,
@@ -47,7 +52,7 @@ async fn run_frontier(resources: &impl Resources) {
         let incoming = resources.incoming(1000, NO_WAIT).await.unwrap();
         let filed = incoming.iter().map(|incoming| (incoming.ticket, Priority::MIDDLE)).collect::<Vec<_>>();
         resources.file(filed).await.unwrap();
-        let moved = resources.route(vec![Priority::MIDDLE; 1000]).await.unwrap();
+        let moved = resources.route(vec![Priority::MIDDLE; 1000], NO_WAIT).await.unwrap();
         if moved == 0 && incoming.is_empty() {
             return;
         }
@@ -99,7 +104,7 @@ async fn what_a_dead_worker_had_returns_and_its_late_word_is_refused(resources: 
     let lost = resources.lease(FIRST, 3, NO_WAIT).await.unwrap();
     assert_eq!(lost.len(), 3, "the first of equals gets the domain");
     resources.leave(FIRST).await.unwrap();
-    assert_eq!(resources.reserve(&lost[0]).await.unwrap(), Grant::Lost);
+    assert_eq!(resources.reserve(&lost[0], 0).await.unwrap(), Grant::Lost);
     assert_eq!(resources.complete(vec![kept(&lost[0], Vec::new())]).await.unwrap(), [Completed::Refused]);
     run_frontier(&resources).await;
     let mut seen = HashSet::new();
@@ -222,20 +227,20 @@ async fn budgets_are_reserved_before_and_settled_after(resources: impl Resources
     run_frontier(&resources).await;
     let leases = lease_all(&resources, FIRST).await;
     // Three pages and 2,500 bytes are left to this crawl.
-    assert_eq!(resources.reserve(&leases[0]).await.unwrap(), Grant::Bytes(1000));
-    assert_eq!(resources.reserve(&leases[1]).await.unwrap(), Grant::Bytes(1000));
-    assert_eq!(resources.reserve(&leases[2]).await.unwrap(), Grant::Bytes(500), "what is left");
-    assert_eq!(resources.reserve(&leases[3]).await.unwrap(), Grant::NotNow);
+    assert_eq!(resources.reserve(&leases[0], 0).await.unwrap(), Grant::Bytes(1000));
+    assert_eq!(resources.reserve(&leases[1], 0).await.unwrap(), Grant::Bytes(1000));
+    assert_eq!(resources.reserve(&leases[2], 0).await.unwrap(), Grant::Bytes(500), "what is left");
+    assert_eq!(resources.reserve(&leases[3], 0).await.unwrap(), Grant::NotNow);
     resources.complete(vec![kept(&leases[0], Vec::new())]).await.unwrap();
     let failed = Completion { outcome: Outcome::Disallowed, bytes: 0, ..kept(&leases[1], Vec::new()) };
     resources.complete(vec![failed]).await.unwrap();
     assert_eq!(
-        resources.reserve(&leases[3]).await.unwrap(),
+        resources.reserve(&leases[3], 0).await.unwrap(),
         Grant::Bytes(1000),
         "what was not used came back"
     );
     resources.complete(vec![kept(&leases[2], Vec::new()), kept(&leases[3], Vec::new())]).await.unwrap();
-    assert_eq!(resources.reserve(&leases[4]).await.unwrap(), Grant::Spent(Budget::Pages));
+    assert_eq!(resources.reserve(&leases[4], 0).await.unwrap(), Grant::Spent(Budget::Pages));
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.pages, snapshot.bytes), (3, 30));
 }
@@ -247,7 +252,7 @@ async fn a_host_has_a_budget_of_its_own(resources: impl Resources) {
     let leases = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
     let mut grants = Vec::new();
     for lease in &leases {
-        grants.push((lease.url.contains("a.test"), resources.reserve(lease).await.unwrap()));
+        grants.push((lease.url.contains("a.test"), resources.reserve(lease, 0).await.unwrap()));
     }
     assert_eq!(grants.iter().filter(|grant| **grant == (true, Grant::HostSpent)).count(), 1);
     assert!(grants.contains(&(false, Grant::Bytes(1000))));
@@ -272,12 +277,31 @@ async fn moves_made_twice_are_made_once(resources: impl Resources) {
     let filed = vec![(incoming[0].ticket, Priority::BEST)];
     resources.file(filed.clone()).await.unwrap();
     resources.file(filed).await.unwrap();
-    assert_eq!(resources.route(vec![Priority::BEST; 5]).await.unwrap(), 1);
+    assert_eq!(resources.route(vec![Priority::BEST; 5], NO_WAIT).await.unwrap(), 1);
     assert_eq!(lease_all(&resources, FIRST).await.len(), 1);
     resources.leave(FIRST).await.unwrap();
     resources.leave(FIRST).await.unwrap();
     run_frontier(&resources).await;
     assert_eq!(lease_all(&resources, SECOND).await.len(), 1);
+}
+
+async fn a_page_like_another_is_not_stored_and_never_its_own_duplicate(resources: impl Resources) {
+    let words = |from: usize, to: usize| (from..to).map(|n| format!("word{n} ")).collect::<String>();
+    let print = |body: &str| Fingerprint::of_text(resources.key(), None, body.as_bytes());
+    let remember =
+        async |url: &str, body: &str| resources.remember(url, &print(body), body.as_bytes()).await.unwrap();
+    let first = words(0, 400);
+    assert_eq!(remember("http://a/", &first).await, Remembered::New);
+    assert_eq!(remember("http://a/", &first).await, Remembered::New, "delivered again");
+    assert_eq!(remember("http://b/", &first).await, Remembered::Same("http://a/".into()));
+    assert_eq!(remember("http://c/", &words(4, 404)).await, Remembered::Similar("http://a/".into()));
+    assert_eq!(remember("http://d/", &words(200, 600)).await, Remembered::New);
+    assert_eq!(resources.content("http://a/").await.unwrap().as_deref(), Some(first.as_bytes()));
+    assert_eq!(resources.content("http://b/").await.unwrap(), None);
+    assert_eq!(resources.snapshot().await.unwrap().stored.0, 2);
+    tokio::time::advance(61 * MINUTE).await;
+    assert_eq!(resources.content("http://a/").await.unwrap(), None, "after its hour");
+    assert_eq!(remember("http://b/", &first).await, Remembered::New);
 }
 
 /// Each promise as a test on each implementation, with the settings it needs.
@@ -313,4 +337,5 @@ contract! {
     a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };
     the_prioritizer_learns_how_many_pages_link_to_a_domain;
     moves_made_twice_are_made_once;
+    a_page_like_another_is_not_stored_and_never_its_own_duplicate;
 }

@@ -1,10 +1,12 @@
 //! The queues and storages of a crawl in this process: everything in memory, behind one lock.
 
 mod budgets;
+mod contents;
 mod domains;
 mod link_storage;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,16 +14,18 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use self::budgets::Budgets;
+use self::contents::{Contents, compress, decompress};
 use self::domains::{Domains, Place};
 use self::link_storage::{LinkStorage, Met};
 use super::{
-    Admitted, Completed, Completion, Found, Grant, Incoming, Lease, Resources, Snapshot, Ticket, Trouble,
-    WorkerId,
+    Admitted, Completed, Completion, Found, Grant, Incoming, Lease, Remembered, Resources, Snapshot, Ticket,
+    Trouble, WorkerId,
 };
 use crate::domain::Domain;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority, Queues};
 use crate::task::Depth;
+use crate::worker::similarity::{Fingerprint, Key, Threshold};
 
 /// What a crawl's resources are told.
 #[derive(Debug, Clone)]
@@ -38,6 +42,10 @@ pub struct Settings {
     pub domain_ttl: Duration,
     /// Whether depths must be exact, because there is a limit to them.
     pub keep_depths: bool,
+    /// How alike pages must be to count as one; `None` lets every page count.
+    pub similarity: Option<Threshold>,
+    /// Whether pages are stored, or only what recognises them.
+    pub keep_content: bool,
     /// The most pages kept.
     pub max_pages: u64,
     /// The most body bytes read.
@@ -51,8 +59,12 @@ pub struct Settings {
 /// A crawl's resources in memory.
 pub struct Embedded {
     state: Mutex<State>,
-    /// Something may be ready for the frontier: a URL admitted, or room in a queue.
-    frontier: Notify,
+    key: Key,
+    keep_content: bool,
+    /// Something may be ready for the prioritizer: a URL admitted, or room in the priority queues.
+    prioritizer: Notify,
+    /// Something may be ready for the router: a URL filed, or room in a worker's queue; or all is done.
+    router: Notify,
     /// Something is ready for each worker.
     workers: Vec<Notify>,
 }
@@ -101,6 +113,7 @@ struct State {
     /// What dead workers had, to be routed anew.
     returned: VecDeque<Item>,
     loans: HashMap<Ticket, Loan>,
+    contents: Contents,
     budgets: Budgets,
     admitted: u64,
     completed: u64,
@@ -114,6 +127,7 @@ impl Embedded {
     /// Empty resources.
     pub fn new(settings: Settings) -> Embedded {
         let workers = usize::from(settings.workers);
+        let keep_content = settings.keep_content;
         let state = State {
             links: LinkStorage::new(settings.ttl, settings.keep_depths),
             outstanding: HashSet::new(),
@@ -128,6 +142,7 @@ impl Embedded {
             worker_queues: (0..workers).map(|_| Some(VecDeque::new())).collect(),
             returned: VecDeque::new(),
             loans: HashMap::new(),
+            contents: Contents::new(settings.similarity.clone(), settings.keep_content, settings.ttl),
             budgets: Budgets::new(&settings),
             admitted: 0,
             completed: 0,
@@ -138,7 +153,10 @@ impl Embedded {
         };
         Embedded {
             state: Mutex::new(state),
-            frontier: Notify::new(),
+            key: Key::new(secret()),
+            keep_content,
+            prioritizer: Notify::new(),
+            router: Notify::new(),
             workers: (0..workers).map(|_| Notify::new()).collect(),
         }
     }
@@ -157,7 +175,7 @@ impl Embedded {
 impl Resources for Embedded {
     async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
         let admitted = self.state().admit(found);
-        self.frontier.notify_one();
+        self.prioritizer.notify_one();
         Ok(admitted)
     }
 
@@ -167,17 +185,25 @@ impl Resources for Embedded {
             return Ok(incoming);
         }
         // Whoever was called and found nothing is called again by the next change.
-        let _ = timeout(wait, self.frontier.notified()).await;
+        let _ = timeout(wait, self.prioritizer.notified()).await;
         Ok(self.state().incoming(max))
     }
 
     async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
         self.state().file(filed);
+        self.router.notify_one();
         Ok(())
     }
 
-    async fn route(&self, draws: Vec<Priority>) -> Result<usize, Trouble> {
-        let routed = self.state().route(&draws);
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+        let mut routed = self.state().route(&draws);
+        if routed.moved == 0 && !wait.is_zero() {
+            let _ = timeout(wait, self.router.notified()).await;
+            routed = self.state().route(&draws);
+        }
+        if routed.moved > 0 {
+            self.prioritizer.notify_one();
+        }
         self.call(routed.to);
         Ok(routed.moved)
     }
@@ -189,13 +215,13 @@ impl Resources for Embedded {
             leases = self.state().lease(worker, max);
         }
         if !leases.is_empty() {
-            self.frontier.notify_one();
+            self.router.notify_one();
         }
         Ok(leases)
     }
 
-    async fn reserve(&self, lease: &Lease) -> Result<Grant, Trouble> {
-        Ok(self.state().reserve(lease))
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+        Ok(self.state().reserve(lease, read))
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
@@ -204,14 +230,44 @@ impl Resources for Embedded {
             let completed = completions.into_iter().map(|completion| state.complete(completion)).collect();
             (completed, std::mem::take(&mut state.called))
         };
-        self.frontier.notify_one();
+        self.prioritizer.notify_one();
+        self.router.notify_one();
         self.call(called);
         Ok(completed)
     }
 
+    fn key(&self) -> Key {
+        self.key
+    }
+
+    async fn remember(
+        &self,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: &[u8],
+    ) -> Result<Remembered, Trouble> {
+        let stored = if self.keep_content { compress(body)? } else { Box::default() };
+        let mut state = self.state();
+        let id = state.links.id(url);
+        Ok(state.contents.remember(id, url, fingerprint, stored))
+    }
+
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        let stored = {
+            let state = self.state();
+            state.contents.body(state.links.id(url))
+        };
+        stored.map(|body| decompress(&body)).transpose()
+    }
+
+    async fn outstanding(&self) -> Result<u64, Trouble> {
+        let state = self.state();
+        Ok(state.admitted - state.completed)
+    }
+
     async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
         self.state().leave(worker);
-        self.frontier.notify_one();
+        self.router.notify_one();
         Ok(())
     }
 
@@ -382,10 +438,11 @@ impl State {
         self.worker_queue(worker).extend(fed);
     }
 
-    fn reserve(&mut self, lease: &Lease) -> Grant {
+    fn reserve(&mut self, lease: &Lease, read: u64) -> Grant {
         let Some(loan) = self.loans.get_mut(&lease.ticket).filter(|loan| loan.number == lease.loan) else {
             return Grant::Lost;
         };
+        self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
         let grant = self.budgets.reserve(&lease.url);
         if let Grant::Bytes(bytes) = grant {
             loan.reserved = Some(bytes);
@@ -453,6 +510,7 @@ impl State {
             waiting: self.domains.waiting() + self.returned.len(),
             owned_domains: self.domains.owned(),
             known: self.links.len(),
+            stored: self.contents.stored(),
         }
     }
 }
@@ -461,4 +519,10 @@ impl State {
 struct Routed {
     moved: usize,
     to: HashSet<WorkerId>,
+}
+
+/// A secret nobody can guess, from the system's own source of them.
+fn secret() -> u128 {
+    let half = || u128::from(RandomState::new().hash_one(0u8));
+    half() << 64 | half()
 }

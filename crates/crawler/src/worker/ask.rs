@@ -1,39 +1,68 @@
 //! One polite request: waits for the host's turn, asks, gives the turn back.
 
+use std::future::Future;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use url::Url;
 
-use super::download::{Download, Downloader, Want};
+use super::download::{Download, Downloader, Meter, Want};
 use super::pace::Pace;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::stop::Stop;
 
+/// Says how much a request may read, at the moment it can be made, and learns how much it did.
+pub trait Allowance: Sync {
+    /// What may be read; an outcome if nothing.
+    fn want(&self) -> impl Future<Output = Result<Want, Outcome>> + Send;
+
+    /// So many body bytes were read.
+    fn used(&self, bytes: u64);
+}
+
+/// The same for everybody.
+impl Allowance for Want {
+    async fn want(&self) -> Result<Want, Outcome> {
+        Ok(*self)
+    }
+
+    fn used(&self, _: u64) {}
+}
+
 /// The one way to a server, for pages and robots.txt alike.
 pub struct Ask {
     /// When each host may be asked.
     pub pace: Pace,
+    /// Requests in flight: taken in the host's turn, so that one who waits for a host keeps nobody else waiting.
+    slots: Semaphore,
     downloader: Downloader,
     stop: Stop,
 }
 
 impl Ask {
-    /// Asks at this pace until told to stop.
-    pub fn new(pace: Pace, downloader: Downloader, stop: Stop) -> Ask {
-        Ask { pace, downloader, stop }
+    /// Asks at this pace, with so many requests in flight, until told to stop.
+    pub fn new(pace: Pace, in_flight: usize, downloader: Downloader, stop: Stop) -> Ask {
+        Ask { pace, slots: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)), downloader, stop }
     }
 
     /// Asks once, in the host's turn.
-    pub async fn once(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
+    pub async fn once(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
-        let turn = tokio::select! {
+        let ready = async {
+            let turn = self.pace.turn(&host).await;
+            let slot = self.slots.acquire().await.expect("the semaphore is never closed");
+            (turn, slot, allowance.want().await)
+        };
+        let (turn, _slot, want) = tokio::select! {
             biased;
             () = self.stop.asked() => return Err(Outcome::NotReached),
-            turn = self.pace.turn(&host) => turn,
+            ready = ready => ready,
         };
-        let answer = self.downloader.get(url, want).await;
+        let meter = Meter::default();
+        let answer = self.downloader.get(url, want?, &meter).await;
+        allowance.used(meter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {
             turn.rest(time.min(MAX_RETRY_AFTER));
         }

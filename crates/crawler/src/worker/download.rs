@@ -8,6 +8,7 @@ mod decode;
 use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -41,6 +42,21 @@ pub enum Want {
     Page(usize),
     /// Anything, cut off after this many decoded bytes.
     Start(usize),
+}
+
+/// Counts the decoded body bytes of one request.
+#[derive(Debug, Default)]
+pub struct Meter(AtomicU64);
+
+impl Meter {
+    /// How many there were.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, bytes: usize) {
+        self.0.store(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 /// One answer.
@@ -108,13 +124,14 @@ impl Downloader {
     }
 
     /// Asks for a URL, once. Any status is an answer; an `Err` is why there is none.
-    pub async fn get(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
+    /// The meter counts what was read, whatever comes of it.
+    pub async fn get(&self, url: &Url, want: Want, meter: &Meter) -> Result<Download, Outcome> {
         let limit = self.config.timeout;
-        let answer = timeout(limit, self.exchange(url, want)).await;
+        let answer = timeout(limit, self.exchange(url, want, meter)).await;
         answer.unwrap_or(Err(Outcome::TimedOut { doing: "the request", limit }))
     }
 
-    async fn exchange(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
+    async fn exchange(&self, url: &Url, want: Want, meter: &Meter) -> Result<Download, Outcome> {
         let origin = Origin::of(url);
         let mut connection = self.connections.take(&origin).await?;
         let request = self.request(url, &origin, &connection)?;
@@ -128,7 +145,7 @@ impl Downloader {
                 return Err(failure);
             }
         };
-        let (download, whole) = read(response, want).await?;
+        let (download, whole) = read(response, want, meter).await?;
         if whole {
             self.connections.keep(&origin, connection);
         }
@@ -176,7 +193,7 @@ fn authorization(seed: &Url) -> Option<HeaderValue> {
 }
 
 /// Reads as much of a response as is wanted; tells also whether the connection is free for the next request.
-async fn read(response: Response<Incoming>, want: Want) -> Result<(Download, bool), Outcome> {
+async fn read(response: Response<Incoming>, want: Want, meter: &Meter) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
     let text = |name: HeaderName| {
         head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -197,7 +214,7 @@ async fn read(response: Response<Incoming>, want: Want) -> Result<(Download, boo
     }
     let encoding = text(header::CONTENT_ENCODING);
     download.headers = head.headers;
-    let whole = read_body(&mut download, body, encoding.as_deref(), want).await?;
+    let whole = read_body(&mut download, body, encoding.as_deref(), want, meter).await?;
     Ok((download, whole))
 }
 
@@ -206,6 +223,7 @@ async fn read_body(
     mut body: Incoming,
     encoding: Option<&str>,
     want: Want,
+    meter: &Meter,
 ) -> Result<bool, Outcome> {
     let content_type = download.content_type.clone();
     let declared = match want {
@@ -231,7 +249,9 @@ async fn read_body(
     let mut sniffed = false;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|error| failure(&error, false))?.into_data() else { continue };
-        match decoder.feed(data) {
+        let fed = decoder.feed(data);
+        meter.set(decoder.so_far().len());
+        match fed {
             Ok(()) => {}
             Err(Broken::TooLarge) if matches!(want, Want::Start(_)) => {
                 download.body = decoder.cut();
@@ -245,6 +265,7 @@ async fn read_body(
         }
     }
     download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?;
+    meter.set(download.body.len());
     download.media = is_page(&download.body).ok_or_else(not_a_page)?;
     Ok(true)
 }

@@ -91,7 +91,7 @@ async fn fetch(origin: &Origin, ask: &Ask) -> Result<Rules, Outcome> {
         Url::parse(&origin.to_string()).map_err(|error| Outcome::Malformed { cause: error.to_string() })?;
     let mut url = links::resolve(&root, "/robots.txt").unwrap_or(root);
     for _ in 0..=MAX_REDIRECTS {
-        let answer = ask.once(&url, Want::Start(MAX_BYTES)).await?;
+        let answer = ask.once(&url, &Want::Start(MAX_BYTES)).await?;
         match (answer.status, answer.redirect) {
             (_, Some(location)) => match links::resolve(&url, &location) {
                 Ok(target) => url = target,

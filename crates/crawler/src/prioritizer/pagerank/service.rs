@@ -12,7 +12,7 @@ use crate::domain::Domain;
 use crate::error::Error;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
-use crate::worker::download::{Download, Downloader, Want};
+use crate::worker::download::{Download, Downloader, Meter, Want};
 
 /// Where the API is below the service's URL.
 const PATH: [&str; 3] = ["api", "v1.0", "getPageRank"];
@@ -86,9 +86,9 @@ impl Service {
         let mut url = self.endpoint.clone();
         url.query_pairs_mut().extend_pairs(batch.iter().map(|domain| (PARAMETER, domain.as_str())));
         let want = Want::Start(MAX_ANSWER_BYTES);
-        let download = match self.downloader.get(&url, want).await {
+        let download = match self.downloader.get(&url, want, &Meter::default()).await {
             // The connection had been closed meanwhile; that says nothing about the service.
-            Err(Outcome::StaleConnection) => self.downloader.get(&url, want).await,
+            Err(Outcome::StaleConnection) => self.downloader.get(&url, want, &Meter::default()).await,
             answer => answer,
         };
         let Download { status, retry_after, body, .. } = download.map_err(Failure::of)?;

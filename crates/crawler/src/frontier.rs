@@ -1,0 +1,61 @@
+//! The frontier: gives every URL its priority and its worker. Two loops side by side, so that a slow priority
+//! service never holds up the routing of what is filed already.
+
+use std::time::Duration;
+
+use crate::prioritizer::{Candidate, Prioritize, Random, draw};
+use crate::resources::{Resources, Trouble};
+use crate::stop::Stop;
+
+/// How many URLs a move takes at a time: enough to make it cheap, few enough to keep the order of priorities.
+const BATCH: usize = 256;
+
+/// How long a loop waits for news before it looks again by itself.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// Runs the frontier until nothing is outstanding, or until it is told to stop. Returns whether the crawl is over.
+pub async fn run(
+    resources: &impl Resources,
+    prioritize: &dyn Prioritize,
+    random: Random,
+    stop: &Stop,
+) -> Result<bool, Trouble> {
+    tokio::select! {
+        biased;
+        () = stop.asked() => Ok(false),
+        failed = prioritizer(resources, prioritize) => failed.map(|()| false),
+        over = router(resources, random) => over.map(|()| true),
+    }
+}
+
+/// Files what comes in, for ever.
+async fn prioritizer(resources: &impl Resources, prioritize: &dyn Prioritize) -> Result<(), Trouble> {
+    loop {
+        let incoming = resources.incoming(BATCH, WAIT).await?;
+        if incoming.is_empty() {
+            continue;
+        }
+        let tickets: Vec<_> = incoming.iter().map(|incoming| incoming.ticket).collect();
+        let candidates: Vec<Candidate> = incoming
+            .into_iter()
+            .map(|incoming| Candidate {
+                domain: incoming.domain,
+                depth: incoming.depth,
+                linking_pages: incoming.linking_pages,
+            })
+            .collect();
+        let priorities = prioritize.prioritize(&candidates).await;
+        resources.file(tickets.into_iter().zip(priorities).collect()).await?;
+    }
+}
+
+/// Sends what is filed to the workers, until nothing is outstanding.
+async fn router(resources: &impl Resources, mut random: Random) -> Result<(), Trouble> {
+    loop {
+        let draws = (0..BATCH).map(|_| draw(&mut random)).collect();
+        let moved = resources.route(draws, WAIT).await?;
+        if moved == 0 && resources.outstanding().await? == 0 {
+            return Ok(());
+        }
+    }
+}
