@@ -57,7 +57,7 @@ impl Classic {
         let (seed, credentials) = (without_credentials(&seed), seed);
         let scope = internal.map_or_else(|| Scope::origin(&seed), Scope::prefix);
         if !scope.holds(seed.as_str()) {
-            return Err(Error::SeedOutside { seed: seed.into(), internal: scope.as_str().to_owned() });
+            return Err(Error::SeedOutside { seed: seed.into(), internal: scope.describe() });
         }
         Ok(Classic { seed, credentials, scope, max_depth, config })
     }

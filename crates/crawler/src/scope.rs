@@ -1,10 +1,14 @@
 //! Which URLs a crawl may visit: inside the designated prefix, and no trap.
 
+use std::collections::HashSet;
 use std::fmt;
 
+use regex::RegexSet;
 use url::Url;
 
-use crate::origin::without_credentials;
+use crate::domain::Domain;
+use crate::error::Error;
+use crate::origin::{Origin, without_credentials};
 use crate::worker::links::BadLink;
 
 /// More path segments than any page worth having; endless relative links grow them without end.
@@ -20,6 +24,8 @@ pub enum Refusal {
     External,
     /// Not a URL that could be asked for.
     Bad(BadLink),
+    /// Left out by the user's patterns.
+    Excluded,
     /// A path of more segments than pages have.
     TooManySegments,
     /// A path that repeats a segment over and over.
@@ -35,6 +41,7 @@ impl Refusal {
             Refusal::Bad(BadLink::Scheme) => "neither http nor https",
             Refusal::Bad(BadLink::Credentials) => "with credentials",
             Refusal::Bad(BadLink::TooLong) => "too long",
+            Refusal::Excluded => "excluded by a pattern",
             Refusal::TooManySegments => "too many path segments",
             Refusal::RepeatedSegments => "repeating path segments",
         }
@@ -47,45 +54,114 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The part of the web a crawl stays in: a URL prefix that ends at a boundary.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The part of the web a crawl stays in.
+#[derive(Debug, Clone)]
 pub struct Scope {
-    prefix: String,
+    bounds: Bounds,
+    /// If there are any, one of these must match.
+    include: Option<RegexSet>,
+    /// None of these may match.
+    exclude: RegexSet,
+}
+
+#[derive(Debug, Clone)]
+enum Bounds {
+    Anywhere,
+    Domains(HashSet<Domain>),
+    Hosts(HashSet<String>),
+    /// Each ends at a boundary.
+    Prefixes(Vec<String>),
 }
 
 impl Scope {
+    fn within(bounds: Bounds) -> Scope {
+        Scope { bounds, include: None, exclude: RegexSet::empty() }
+    }
+
+    /// The whole web.
+    pub fn anywhere() -> Scope {
+        Scope::within(Bounds::Anywhere)
+    }
+
+    /// The registrable domains of these URLs, with all their hosts.
+    pub fn domains(urls: &[Url]) -> Scope {
+        Scope::within(Bounds::Domains(urls.iter().map(Domain::of).collect()))
+    }
+
+    /// The hosts of these URLs, over http and https alike.
+    pub fn hosts(urls: &[Url]) -> Scope {
+        Scope::within(Bounds::Hosts(urls.iter().map(|url| Origin::of(url).paced_host()).collect()))
+    }
+
     /// The whole server of a URL: its scheme, host and port.
     pub fn origin(url: &Url) -> Scope {
         let mut root = without_credentials(url);
         root.set_path("/");
         root.set_query(None);
         root.set_fragment(None);
-        Scope { prefix: root.into() }
+        Scope::prefixes(&[root])
     }
 
     /// Everything at and below a normalised URL: `http://host/tse` holds `/tse`, `/tse/x` and `/tse?x`, not `/tsetse`.
     pub fn prefix(url: &Url) -> Scope {
-        Scope { prefix: url.as_str().to_owned() }
+        Scope::prefixes(std::slice::from_ref(url))
     }
 
-    /// The prefix, for messages.
-    pub fn as_str(&self) -> &str {
-        &self.prefix
+    /// Everything at and below each of these.
+    pub fn prefixes(urls: &[Url]) -> Scope {
+        Scope::within(Bounds::Prefixes(urls.iter().map(|url| url.as_str().to_owned()).collect()))
     }
 
-    /// Whether a normalised URL without credentials lies inside.
+    /// Narrows the scope to URLs that match one of the first patterns, if there are any, and none of the second.
+    pub fn filtered(self, include: &[String], exclude: &[String]) -> Result<Scope, Error> {
+        let compile = |patterns: &[String]| {
+            RegexSet::new(patterns)
+                .map_err(|error| Error::Setting(format!("not a regular expression: {error}")))
+        };
+        let include = if include.is_empty() { None } else { Some(compile(include)?) };
+        Ok(Scope { include, exclude: compile(exclude)?, ..self })
+    }
+
+    /// Where it is bounded, for messages.
+    pub fn describe(&self) -> String {
+        match &self.bounds {
+            Bounds::Anywhere => "the web".into(),
+            Bounds::Domains(domains) => domains.iter().map(Domain::as_str).collect::<Vec<_>>().join(", "),
+            Bounds::Hosts(hosts) => hosts.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+            Bounds::Prefixes(prefixes) => prefixes.join(", "),
+        }
+    }
+
+    /// Whether a normalised URL without credentials lies inside the bounds.
     pub fn holds(&self, url: &str) -> bool {
-        match url.strip_prefix(self.prefix.as_str()) {
-            None => false,
-            Some("") => true,
-            Some(rest) if self.prefix.contains('?') => rest.starts_with('&'),
-            Some(rest) => self.prefix.ends_with('/') || rest.starts_with(['/', '?']),
+        match &self.bounds {
+            Bounds::Anywhere => true,
+            Bounds::Domains(domains) => domains.contains(&Domain::of_text(url)),
+            Bounds::Hosts(hosts) => {
+                Url::parse(url).is_ok_and(|url| hosts.contains(&Origin::of(&url).paced_host()))
+            }
+            Bounds::Prefixes(prefixes) => prefixes.iter().any(|prefix| is_below(prefix, url)),
         }
     }
 
     /// Whether a normalised URL without credentials may be visited, and if not, why.
     pub fn check(&self, url: &str) -> Result<(), Refusal> {
-        if !self.holds(url) { Err(Refusal::External) } else { check_path(url) }
+        if !self.holds(url) {
+            return Err(Refusal::External);
+        }
+        if self.include.as_ref().is_some_and(|include| !include.is_match(url)) || self.exclude.is_match(url) {
+            return Err(Refusal::Excluded);
+        }
+        check_path(url)
+    }
+}
+
+fn is_below(prefix: &str, url: &str) -> bool {
+    match url.strip_prefix(prefix) {
+        None => false,
+        Some("") => true,
+        Some(rest) if prefix.contains('?') => rest.starts_with('&'),
+        Some(rest) => prefix.ends_with('/') || rest.starts_with(['/', '?']),
     }
 }
 
@@ -117,7 +193,7 @@ mod tests {
     #[test]
     fn an_origin_holds_its_own_scheme_host_and_port_only() {
         let scope = Scope::origin(&Url::parse("http://me:secret@host/a/b?c#d").unwrap());
-        assert_eq!(scope.as_str(), "http://host/");
+        assert_eq!(scope.describe(), "http://host/");
         assert!(scope.holds("http://host/"));
         assert!(scope.holds("http://host/x?y"));
         for outside in
@@ -140,6 +216,28 @@ mod tests {
         assert!(!prefix("http://host/tse/").holds("http://host/tse"));
         assert!(prefix("http://host/p?id=1").holds("http://host/p?id=1&page=2"));
         assert!(!prefix("http://host/p?id=1").holds("http://host/p?id=12"));
+    }
+
+    #[test]
+    fn domains_and_hosts_hold_what_belongs_to_them() {
+        let seeds = [Url::parse("http://www.a.co.uk/x").unwrap()];
+        let (domain, host) = (Scope::domains(&seeds), Scope::hosts(&seeds));
+        assert!(domain.holds("https://mail.a.co.uk/") && !domain.holds("http://b.co.uk/"));
+        assert!(host.holds("https://www.a.co.uk/") && !host.holds("http://mail.a.co.uk/"));
+        assert!(!host.holds("http://www.a.co.uk:81/"));
+    }
+
+    #[test]
+    fn patterns_narrow_the_scope() {
+        let scope = |include: &[&str], exclude: &[&str]| {
+            let owned = |patterns: &[&str]| patterns.iter().map(|p| p.to_string()).collect::<Vec<_>>();
+            Scope::anywhere().filtered(&owned(include), &owned(exclude))
+        };
+        let docs = scope(&["/docs/"], &[r"\.pdf$"]).unwrap();
+        assert_eq!(docs.check("http://a/docs/x"), Ok(()));
+        assert_eq!(docs.check("http://a/x"), Err(Refusal::Excluded));
+        assert_eq!(docs.check("http://a/docs/x.pdf"), Err(Refusal::Excluded));
+        assert!(scope(&["("], &[]).is_err());
     }
 
     #[test]
