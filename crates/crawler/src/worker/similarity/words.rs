@@ -57,10 +57,11 @@ impl<S: Sequences> Words<S> {
                 }
             };
             self.word = word;
-            let here = &run[run.len() - rest.len() - usize::from(meaning.is_some())..];
+            let after = rest.len();
+            let from_here = || &run[run.len() - after - 1..];
             match meaning {
-                Some(REFERENCE) if REFERENCES => rest = self.reference(here).iter(),
-                Some(BEYOND_ASCII) => rest = self.beyond_ascii(here).iter(),
+                Some(REFERENCE) if REFERENCES => rest = self.reference(from_here()).iter(),
+                Some(BEYOND_ASCII) => rest = self.beyond_ascii(from_here()).iter(),
                 Some(_) => self.end_word(),
                 None => return self.end_word(),
             }
