@@ -63,11 +63,11 @@ impl Fingerprint {
 
     /// The fingerprint of a page that is only compared exactly.
     pub fn exact(key: Key, body: &[u8]) -> Fingerprint {
-        Fingerprint { exact: key.wide_hash(body), sketch: None }
+        Fingerprint { exact: key.hash(body), sketch: None }
     }
 
     fn new(key: Key, body: &[u8], words: &Words<Draws>) -> Fingerprint {
-        Fingerprint { exact: key.wide_hash(body), sketch: words.sequences.sketch().map(Box::new) }
+        Fingerprint { exact: key.hash(body), sketch: words.sequences.sketch().map(Box::new) }
     }
 
     /// The fingerprint as bytes, the same on every machine: 16 without a sketch, 272 with one.

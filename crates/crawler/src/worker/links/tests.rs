@@ -155,3 +155,40 @@ fn joining_many_unusual_links_takes_linear_time() {
         assert!(start.elapsed() < Duration::from_secs(10), "{target} took {:?}", start.elapsed());
     }
 }
+
+/// Writes down what it is told.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Reader for Notes {
+    fn text(&mut self, run: &[u8]) {
+        self.0.push(format!("text {}", run.escape_ascii()));
+    }
+
+    fn title(&mut self, content: &[u8]) {
+        self.0.push(format!("title {}", content.escape_ascii()));
+    }
+
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        self.0.push(format!("{kind:?} {target:?}"));
+    }
+}
+
+#[test]
+fn a_reader_is_told_the_text_as_utf8_and_then_the_links() {
+    let page = Url::parse(PAGE).expect("a page URL");
+    let mut notes = Notes::default();
+    let body = b"caf\xE9<title>a &amp; b</title><a href='?\xE9'>x</a><a href=mailto:y>";
+    read(&page, Some("text/html; charset=iso-8859-1"), body, &mut notes);
+    notes.0.retain(|note| note != "text ");
+    assert_eq!(
+        notes.0,
+        [
+            r"text caf\xc3\xa9",
+            "title a &amp; b",
+            "text x",
+            "Anchor Ok(\"http://example.org/dir/page.html?%E9\")",
+            "Anchor Err(Scheme)",
+        ]
+    );
+}

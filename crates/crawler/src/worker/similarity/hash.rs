@@ -31,7 +31,7 @@ impl Key {
     }
 
     /// A hash of any bytes, wide enough that two different bodies never share it.
-    pub(super) fn wide_hash(&self, bytes: &[u8]) -> u128 {
+    pub(super) fn hash(&self, bytes: &[u8]) -> u128 {
         let mut left = self.start ^ bytes.len() as u64;
         let mut right = self.end ^ bytes.len() as u64;
         let (blocks, rest) = bytes.as_chunks::<16>();
@@ -43,19 +43,6 @@ impl Key {
             right = fold(right ^ high, self.second ^ low.rotate_left(32));
         }
         u128::from(fold(left, self.end)) << 64 | u128::from(fold(right, self.word))
-    }
-
-    /// A shorter hash of shorter bytes.
-    pub(super) fn hash(&self, bytes: &[u8]) -> u64 {
-        let mut hash = self.second ^ bytes.len() as u64;
-        let (blocks, rest) = bytes.as_chunks::<16>();
-        let mut last = [0; 16];
-        last[..rest.len()].copy_from_slice(rest);
-        for block in blocks.iter().chain([&last]) {
-            let [low, high] = halves(block);
-            hash = fold(hash ^ low, self.first ^ high);
-        }
-        fold(hash, self.end)
     }
 }
 

@@ -56,7 +56,8 @@ struct Stored {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     key: u32,
-    /// The number of the page before it under the same key, or one that no page has any more.
+    /// The number of the page before it under the same key; its own, or that of a page now forgotten, where
+    /// there is none.
     before: u32,
 }
 
@@ -90,7 +91,7 @@ impl Index {
                 Entry::Occupied(mut newest) => std::mem::replace(newest.get_mut(), number),
                 Entry::Vacant(place) => {
                     place.insert(number);
-                    // As no page has: it would have to be this one.
+                    // There is none before it: the chain ends where numbers do not go down.
                     number
                 }
             };
@@ -161,7 +162,7 @@ impl Index {
     }
 }
 
-/// The tables want 64 bits that look random; the key has them.
+/// The tables want 64 bits, as random as the key's.
 fn spread(key: u32) -> u64 {
     fold(u64::from(key) ^ 0x5851_F42D_4C95_7F2D, 0xC6BC_2796_92B5_CC83)
 }

@@ -41,9 +41,10 @@ impl<S: Sequences> Words<S> {
     /// Adds where the page points to. A target is a sequence by itself: a URL is a name, and to share half of
     /// it with another means nothing.
     pub(super) fn target(&mut self, url: &str) {
-        self.sequences.add(self.key.hash(url.as_bytes()));
+        self.sequences.add(self.key.hash(url.as_bytes()) as u64);
     }
 
+    #[inline(never)]
     fn run<const REFERENCES: bool>(&mut self, run: &[u8]) {
         let mut rest = run.iter();
         loop {
@@ -56,9 +57,11 @@ impl<S: Sequences> Words<S> {
                 }
             };
             self.word = word;
+            let after = rest.len();
+            let from_here = || &run[run.len() - after - 1..];
             match meaning {
-                Some(REFERENCE) if REFERENCES => rest = self.reference(rest.as_slice()).iter(),
-                Some(BEYOND_ASCII) => rest = self.beyond_ascii(&run[run.len() - rest.len() - 1..]).iter(),
+                Some(REFERENCE) if REFERENCES => rest = self.reference(from_here()).iter(),
+                Some(BEYOND_ASCII) => rest = self.beyond_ascii(from_here()).iter(),
                 Some(_) => self.end_word(),
                 None => return self.end_word(),
             }
@@ -101,19 +104,19 @@ impl<S: Sequences> Words<S> {
         rest
     }
 
-    /// Reads the rest of a reference, from behind its `&`; returns what comes after.
+    /// Reads the `&` at the start and what belongs to it; returns the bytes after.
     #[inline(never)]
     fn reference<'r>(&mut self, run: &'r [u8]) -> &'r [u8] {
-        let start = usize::from(run.first() == Some(&b'#'));
+        let start = if run.get(1) == Some(&b'#') { 2 } else { 1 };
         let length = run[start..].iter().position(|byte| !byte.is_ascii_alphanumeric());
         let mut end = length.map_or(run.len(), |length| start + length);
         end += usize::from(run.get(end) == Some(&b';'));
-        let (name, rest) = run.split_at(end);
-        match name {
+        let (reference, rest) = run.split_at(end);
+        match reference {
             // By far the most of all references, and none is part of a word.
-            b"lt;" | b"gt;" | b"amp;" | b"quot;" | b"nbsp;" => self.end_word(),
+            b"&lt;" | b"&gt;" | b"&amp;" | b"&quot;" | b"&nbsp;" => self.end_word(),
             _ => {
-                let reference = format!("&{}", str::from_utf8(name).unwrap_or_default());
+                let reference = str::from_utf8(reference).unwrap_or_default();
                 htmlize::unescape(reference).chars().for_each(|character| self.character(character));
             }
         }
@@ -124,6 +127,7 @@ impl<S: Sequences> Words<S> {
 const SEPARATOR: u8 = 0;
 const REFERENCE: u8 = 1;
 const BEYOND_ASCII: u8 = 2;
+/// The first byte that means itself.
 const LETTERS: u8 = b'0';
 
 /// What each byte means in text: for letters and digits, themselves in lower case.
