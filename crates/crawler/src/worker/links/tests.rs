@@ -152,7 +152,7 @@ fn joining_many_unusual_links_takes_linear_time() {
         let body = format!("<a href='{target}'>").repeat(20_000);
         let start = Instant::now();
         assert_eq!(links_of(PAGE, None, body.as_bytes()).len(), 20_000);
-        assert!(start.elapsed() < Duration::from_secs(10), "{target} took {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{target} took {:?}", start.elapsed());
     }
 }
 

@@ -367,7 +367,7 @@ fn is_answered_in_time(line: impl FnMut(usize) -> String, path: &str) {
     let start = Instant::now();
     let rules = rules(&text);
     rules.allows(&url(path));
-    assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
 }
 
 #[test]
