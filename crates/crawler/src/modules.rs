@@ -2,9 +2,23 @@
 //!
 //! There are two kinds. A [`Module`] performs a side effect, at least once for each page. An [`Output`] says what a
 //! page adds to files; the files are written by the crawl itself, from what the commit that completed the page
-//! recorded, so that each page is in them exactly once, whatever died when.
+//! recorded, so that each page is in them exactly once, whatever died when ([`files::OutputFiles`]).
+//!
+//! The delivered ones are known by name to [`registry::parse`].
 
+pub mod edges;
+pub mod exec;
+pub mod files;
+pub mod jsonl;
+pub mod noop;
+mod numbered;
 pub mod pages;
+pub mod registry;
+pub mod stdout;
+mod timestamp;
+pub mod words;
+
+use std::path::PathBuf;
 
 use crate::page::Page;
 
@@ -13,10 +27,16 @@ pub trait Module: Send + Sync {
     /// What it is called in messages.
     fn name(&self) -> &str;
 
-    /// Sees a page. An error is reported and counted, and does not stop the crawl.
+    /// Sees a page, possibly from several threads at once, and returns when the side effect no longer needs the
+    /// crawl to live. It may block, but not for ever. An error is reported and counted, and does not stop the crawl.
     fn page(&self, page: &Page) -> Result<(), String>;
 
-    /// What it has to say at the end of the crawl.
+    /// Brings what it has under way to an end. Called once, after the last page.
+    fn finish(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What it has to say at the end of the crawl, after [`finish`](Module::finish).
     fn summary(&self) -> Option<String> {
         None
     }
@@ -34,13 +54,20 @@ impl<F: Fn(&Page) + Send + Sync> Module for F {
     }
 }
 
-/// Says what each kept page adds to files. Pure: the same page and number always add the same.
+/// Says what each kept page adds to files. Pure: the same page always adds the same. It need not know the page's
+/// number, which is given only by the commit that records what it adds.
 pub trait Output: Send + Sync {
     /// What it is called in messages.
     fn name(&self) -> &str;
 
-    /// What the page adds, as document `id` (1, 2, 3 … without holes).
-    fn render(&self, page: &Page, id: u64) -> Addition;
+    /// What its file begins with, before any page.
+    fn head(&self) -> &[u8] {
+        b""
+    }
+
+    /// What the page adds: always [`Addition::Append`] where the target is a file, always [`Addition::File`] where
+    /// it is a directory.
+    fn render(&self, page: &Page) -> Addition;
 }
 
 /// What one page adds to the output of a crawl.
@@ -48,11 +75,52 @@ pub trait Output: Send + Sync {
 pub enum Addition {
     /// Bytes at the end of the output's one file.
     Append(Vec<u8>),
-    /// A file of its own in the output's directory.
-    File {
-        /// Its name.
-        name: String,
-        /// All of it.
-        bytes: Vec<u8>,
-    },
+    /// A file of its own in the output's directory, named by the page's number: so that what a crash left behind
+    /// can be told, and no page can choose where it is written.
+    File(Vec<u8>),
+}
+
+/// An output, and where it goes.
+pub struct OutputSpec {
+    /// What a page adds.
+    pub output: Box<dyn Output>,
+    /// To which file or files.
+    pub target: Target,
+}
+
+/// Where an output goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// One file that grows.
+    File(PathBuf),
+    /// A directory with a file for each page, named 1, 2, 3 …
+    Directory(PathBuf),
+}
+
+#[cfg(test)]
+pub(crate) mod example {
+    //! Pages for the tests of modules.
+
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use crate::media::Media;
+    use crate::page::Page;
+
+    /// An HTML page of 2026-11-05T06:07:08.009Z with these links.
+    pub(crate) fn page(url: &str, body: &[u8], links: &[&str]) -> Page {
+        Page {
+            url: url.parse().unwrap(),
+            depth: 2,
+            status: 200,
+            headers: vec![
+                ("content-type".into(), "text/html; charset=utf-8".into()),
+                ("x-note".into(), "one".into()),
+            ],
+            media: Media::Html,
+            body: body.to_vec().into(),
+            title: String::new(),
+            links: links.iter().map(|link| link.to_string()).collect(),
+            fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),
+        }
+    }
 }

@@ -32,6 +32,18 @@ pub enum Outcome {
         /// What went wrong with it.
         cause: String,
     },
+    /// Exactly what another URL gave.
+    Duplicate {
+        /// Which.
+        of: String,
+    },
+    /// Much like what another URL gave.
+    NearDuplicate {
+        /// Which.
+        of: String,
+    },
+    /// Its host has given as many pages as a host may.
+    HostSpent,
     /// Neither HTML nor text.
     NotAPage {
         /// What it is instead.
@@ -104,6 +116,9 @@ impl Outcome {
             Outcome::TooManyRedirects => "too many redirects",
             Outcome::Disallowed => "disallowed by robots.txt",
             Outcome::RobotsUnavailable { .. } => "robots.txt unavailable",
+            Outcome::Duplicate { .. } => "duplicate",
+            Outcome::NearDuplicate { .. } => "near duplicate",
+            Outcome::HostSpent => "beyond its host's pages",
             Outcome::NotAPage { .. } => "neither HTML nor text",
             Outcome::TooLarge { .. } => "too large",
             Outcome::Status { .. } => "HTTP error status",
@@ -143,6 +158,7 @@ impl fmt::Display for Outcome {
             | Outcome::TlsFailed { cause }
             | Outcome::Malformed { cause }
             | Outcome::NotWritten { cause } => write!(f, "{label}: {cause}"),
+            Outcome::Duplicate { of } | Outcome::NearDuplicate { of } => write!(f, "{label} of {of}"),
             Outcome::NotAPage { what } => write!(f, "{label}: {what}"),
             Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
             Outcome::Status { code, .. } => write!(f, "HTTP status {code}"),

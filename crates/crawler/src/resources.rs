@@ -128,6 +128,14 @@ pub struct Completion {
     pub linked: Vec<Domain>,
 }
 
+impl Completion {
+    /// The end of a loan of which nothing is known yet.
+    pub fn of(lease: &Lease) -> Completion {
+        let outcome = Outcome::NotReached;
+        Completion { lease: lease.clone(), outcome, bytes: 0, children: Vec::new(), linked: Vec::new() }
+    }
+}
+
 /// What a completion led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completed {
@@ -247,6 +255,9 @@ pub trait Resources: Send + Sync + 'static {
 
     /// URLs admitted and not completed: the crawl is over when there is none.
     fn outstanding(&self) -> impl Move<u64>;
+
+    /// Which budget is spent, if one is.
+    fn spent(&self) -> impl Move<Option<Budget>>;
 
     /// A worker that is no more: its loans return, its queue is routed anew, its domains are free.
     fn leave(&self, worker: WorkerId) -> impl Move<()>;

@@ -1,169 +1,70 @@
 //! The classic page files: page N is the file N of a directory, its URL, its depth, then its bytes unchanged.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, IoSlice, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
+use super::numbered::NumberedFiles;
+use super::{Addition, Output};
 use crate::error::Error;
+use crate::page::Page;
 use crate::task::Depth;
-
-/// The name a page has while it is being written, where files cannot be written without one. A crash leaves at
-/// most this one behind.
-const UNFINISHED: &str = ".page.unfinished";
 
 /// A directory that pages are written to, by one crawl at a time.
 #[derive(Debug)]
 pub struct PageFiles {
-    path: PathBuf,
-    /// Open, and locked to keep other crawls out.
-    directory: File,
-    way: Way,
+    files: NumberedFiles,
     next: u64,
-}
-
-/// How a file comes to appear whole or not at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// It gets its name when it is complete: a quarter less work for the system than renaming.
-    NamedAtTheEnd,
-    /// It is renamed when it is complete: possible everywhere.
-    Renamed,
 }
 
 impl PageFiles {
     /// Opens an existing, writable directory without numbered files, or clears it of them if told to.
     pub fn open(path: &Path, overwrite: bool) -> Result<PageFiles, Error> {
-        let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
-        if !fs::metadata(path).map_err(unusable)?.is_dir() {
-            return Err(unusable(io::ErrorKind::NotADirectory.into()));
+        let files = NumberedFiles::open(path)?;
+        if !overwrite {
+            files.refuse_unless_empty()?;
         }
-        let directory = File::open(path).map_err(unusable)?;
-        // Filesystems that cannot lock are used all the same.
-        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
-            return Err(Error::InUse { path: path.to_owned() });
-        }
-        let numbered = numbered_files(path).map_err(unusable)?;
-        if let Some(example) = numbered.iter().min()
-            && !overwrite
-        {
-            return Err(Error::NotEmpty { path: path.to_owned(), example: example.to_string() });
-        }
-        // Whether we may write is best known by writing; this also clears what a crash has left behind.
-        let unfinished = path.join(UNFINISHED);
-        File::create(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
-        for number in numbered {
-            fs::remove_file(path.join(number.to_string())).map_err(unusable)?;
-        }
-        let way = if nameless::can(&directory) { Way::NamedAtTheEnd } else { Way::Renamed };
-        Ok(PageFiles { path: path.to_owned(), directory, way, next: 1 })
+        files.remove_after(0)?;
+        Ok(PageFiles { files, next: 1 })
     }
 
     /// Writes the next page and returns its number. The file appears whole or not at all, and a page that
     /// could not be written uses up no number.
     pub fn save(&mut self, url: &str, depth: Depth, body: &[u8]) -> io::Result<u64> {
         let number = self.next;
-        let (name, head) = (number.to_string(), format!("{url}\n{depth}\n"));
-        match self.way {
-            Way::NamedAtTheEnd => {
-                let mut file = nameless::create(&self.directory)?;
-                write(&mut file, &head, body)?;
-                nameless::name(&file, &self.directory, &name)?;
-            }
-            Way::Renamed => {
-                let unfinished = self.path.join(UNFINISHED);
-                let written = File::create(&unfinished)
-                    .and_then(|mut file| write(&mut file, &head, body))
-                    .and_then(|()| fs::rename(&unfinished, self.path.join(&name)));
-                if let Err(error) = written {
-                    // What cannot be removed now is cleared by the next run.
-                    let _ = fs::remove_file(&unfinished);
-                    return Err(error);
-                }
-            }
-        }
+        self.files.save(number, head(url, depth).as_bytes(), body)?;
         self.next += 1;
         Ok(number)
     }
 }
 
-fn write(file: &mut File, head: &str, body: &[u8]) -> io::Result<()> {
-    // Both at once as a rule; whatever a single write leaves over is written after it.
-    let written = file.write_vectored(&[IoSlice::new(head.as_bytes()), IoSlice::new(body)])?;
-    file.write_all(&head.as_bytes()[written.min(head.len())..])?;
-    file.write_all(&body[written.saturating_sub(head.len())..])
-}
+/// The same files as the output of a crawl that may be killed and resumed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pages;
 
-/// Files that have no name until they are given one; a crash leaves nothing of them.
-#[cfg(target_os = "linux")]
-mod nameless {
-    use std::fs::File;
-    use std::io;
-    use std::os::fd::AsRawFd;
-
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
-
-    /// Whether this directory can have such files, and their names can be given through /proc.
-    pub(super) fn can(directory: &File) -> bool {
-        create(directory).is_ok_and(|file| std::fs::metadata(handle(&file)).is_ok())
+impl Output for Pages {
+    fn name(&self) -> &str {
+        "pages"
     }
 
-    pub(super) fn create(directory: &File) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-        Ok(openat(directory, ".", flags, Mode::from_raw_mode(0o666))?.into())
-    }
-
-    pub(super) fn name(file: &File, directory: &File, name: &str) -> io::Result<()> {
-        Ok(linkat(CWD, handle(file), directory, name, AtFlags::SYMLINK_FOLLOW)?)
-    }
-
-    fn handle(file: &File) -> String {
-        format!("/proc/self/fd/{}", file.as_raw_fd())
+    fn render(&self, page: &Page) -> Addition {
+        let head = head(page.url.as_str(), page.depth);
+        Addition::File([head.as_bytes(), &page.body].concat())
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-mod nameless {
-    use std::fs::File;
-    use std::io;
-
-    pub(super) fn can(_: &File) -> bool {
-        false
-    }
-
-    pub(super) fn create(_: &File) -> io::Result<File> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    pub(super) fn name(_: &File, _: &File, _: &str) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-/// The numbers that stand as names in a directory, as `save` writes them.
-fn numbered_files(directory: &Path) -> io::Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.parse().ok().filter(|number: &u64| number.to_string() == name));
-        numbers.extend(number.filter(|number| *number > 0));
-    }
-    Ok(numbers)
+/// What stands before the bytes of the page.
+fn head(url: &str, depth: Depth) -> String {
+    format!("{url}\n{depth}\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::modules::example;
+    use std::fs;
 
     fn each_way(test: impl Fn(&Path, PageFiles)) {
-        for way in [Way::NamedAtTheEnd, Way::Renamed] {
-            let directory = tempfile::tempdir().unwrap();
-            let pages = PageFiles::open(directory.path(), false).unwrap();
-            if way == Way::Renamed || pages.way == way {
-                test(directory.path(), PageFiles { way, ..pages });
-            }
-        }
+        NumberedFiles::each_way(|path, files| test(path, PageFiles { files, next: 1 }));
     }
 
     #[test]
@@ -175,6 +76,15 @@ mod tests {
             assert_eq!(fs::read(path.join("2")).unwrap(), b"http://a/b\n12\n");
             assert_eq!(fs::read_dir(path).unwrap().count(), 2, "nothing else is left");
         });
+    }
+
+    #[test]
+    fn as_an_output_a_page_is_the_same_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let body = b"<p>\xFF no newline";
+        PageFiles::open(directory.path(), false).unwrap().save("http://a.test/x", 2, body).unwrap();
+        let classic = fs::read(directory.path().join("1")).unwrap();
+        assert_eq!(Pages.render(&example::page("http://a.test/x", body, &[])), Addition::File(classic));
     }
 
     #[test]
@@ -191,7 +101,7 @@ mod tests {
     #[test]
     fn earlier_pages_are_refused_or_removed_and_other_files_left_alone() {
         let directory = tempfile::tempdir().unwrap();
-        for name in ["1", "27", "notes.txt", "007", "0", UNFINISHED] {
+        for name in ["1", "27", "notes.txt", "007", "0"] {
             fs::write(directory.path().join(name), name).unwrap();
         }
         let refused = PageFiles::open(directory.path(), false).unwrap_err();

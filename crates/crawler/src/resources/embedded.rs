@@ -18,8 +18,8 @@ use self::contents::{Contents, compress, decompress};
 use self::domains::{Domains, Place};
 use self::link_storage::{LinkStorage, Met};
 use super::{
-    Admitted, Completed, Completion, Found, Grant, Incoming, Lease, Remembered, Resources, Snapshot, Ticket,
-    Trouble, WorkerId,
+    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Remembered, Resources, Snapshot,
+    Ticket, Trouble, WorkerId,
 };
 use crate::domain::Domain;
 use crate::outcome::Outcome;
@@ -263,6 +263,10 @@ impl Resources for Embedded {
     async fn outstanding(&self) -> Result<u64, Trouble> {
         let state = self.state();
         Ok(state.admitted - state.completed)
+    }
+
+    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+        Ok(self.state().budgets.spent())
     }
 
     async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {

@@ -45,13 +45,19 @@ impl Budgets {
         self.bytes
     }
 
+    /// The budget of which nothing is left.
+    pub(super) fn spent(&self) -> Option<Budget> {
+        match () {
+            () if self.pages >= self.max_pages => Some(Budget::Pages),
+            () if self.bytes >= self.max_bytes => Some(Budget::Bytes),
+            () => None,
+        }
+    }
+
     /// Reserves one page, and as many bytes as a page may have or as are left. Decides first, takes second.
     pub(super) fn reserve(&mut self, url: &str) -> Grant {
-        if self.pages >= self.max_pages {
-            return Grant::Spent(Budget::Pages);
-        }
-        if self.bytes >= self.max_bytes {
-            return Grant::Spent(Budget::Bytes);
+        if let Some(budget) = self.spent() {
+            return Grant::Spent(budget);
         }
         if self.pages + self.pages_reserved >= self.max_pages
             || self.bytes + self.bytes_reserved >= self.max_bytes

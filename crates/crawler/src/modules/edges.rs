@@ -1,0 +1,77 @@
+//! The link graph as CSV: a line `from,to` for each link of each page, repeats included.
+//!
+//! Fields are quoted where RFC 4180 asks for it. Lines end with a line feed alone, which every reader of CSV
+//! takes, and `cut` and `sort` too.
+
+use super::{Addition, Output};
+use crate::page::Page;
+
+/// Every link of every page, as CSV with one header line.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Edges;
+
+impl Output for Edges {
+    fn name(&self) -> &str {
+        "edges"
+    }
+
+    fn head(&self) -> &[u8] {
+        b"from,to\n"
+    }
+
+    fn render(&self, page: &Page) -> Addition {
+        let mut from = Vec::new();
+        push_field(&mut from, page.url.as_str());
+        let size = page.links.iter().map(|to| from.len() + to.len() + 2).sum();
+        let mut lines = Vec::with_capacity(size);
+        for to in &page.links {
+            lines.extend_from_slice(&from);
+            lines.push(b',');
+            push_field(&mut lines, to);
+            lines.push(b'\n');
+        }
+        Addition::Append(lines)
+    }
+}
+
+fn push_field(line: &mut Vec<u8>, field: &str) {
+    if !field.bytes().any(|byte| matches!(byte, b',' | b'"' | b'\r' | b'\n')) {
+        return line.extend_from_slice(field.as_bytes());
+    }
+    line.push(b'"');
+    line.extend_from_slice(field.replace('"', "\"\"").as_bytes());
+    line.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::example;
+
+    fn written(url: &str, links: &[&str]) -> String {
+        let Addition::Append(lines) = Edges.render(&example::page(url, b"", links)) else {
+            panic!("edges appends")
+        };
+        String::from_utf8(lines).unwrap()
+    }
+
+    #[test]
+    fn every_link_is_a_line_repeats_included() {
+        assert_eq!(
+            written("http://a.test/", &["http://b.test/", "http://b.test/", "http://a.test/"]),
+            "http://a.test/,http://b.test/\nhttp://a.test/,http://b.test/\nhttp://a.test/,http://a.test/\n"
+        );
+        assert_eq!(written("http://a.test/", &[]), "");
+    }
+
+    #[test]
+    fn fields_are_quoted_only_where_they_must_be() {
+        assert_eq!(
+            written("http://a.test/?x=1,2", &["http://b.test/'é", "a\"b", "a\r\nb", ""]),
+            "\"http://a.test/?x=1,2\",http://b.test/'é\n\
+             \"http://a.test/?x=1,2\",\"a\"\"b\"\n\
+             \"http://a.test/?x=1,2\",\"a\r\nb\"\n\
+             \"http://a.test/?x=1,2\",\n"
+        );
+    }
+}

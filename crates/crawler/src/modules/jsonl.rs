@@ -1,0 +1,143 @@
+//! Pages as JSON lines: one object a page, its keys in a fixed order. Only this file knows the keys.
+
+use serde::Serialize;
+
+use super::{Addition, Output, timestamp};
+use crate::page::Page;
+
+/// One JSON object a page: url, depth, status, title, content_type (null if the server named none), bytes, fetched
+/// (RFC 3339, UTC), links.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Jsonl;
+
+impl Output for Jsonl {
+    fn name(&self) -> &str {
+        "jsonl"
+    }
+
+    fn render(&self, page: &Page) -> Addition {
+        Addition::Append(line(&Record::of(page)))
+    }
+}
+
+/// The line that a program is sent: what [`Jsonl`] writes, then headers (pairs of name and value), text (what the
+/// page says), and the bytes of the page: `body` where they are UTF-8, else `body_base64`. Always exactly one of
+/// the two, so that nearly every program can take `body` as it is, and none gets bytes changed without knowing.
+pub(super) fn line_with_content(page: &Page) -> Vec<u8> {
+    let text = page.text();
+    let body = std::str::from_utf8(&page.body);
+    line(&WholeRecord {
+        record: Record::of(page),
+        headers: &page.headers,
+        text: &text,
+        body: body.ok(),
+        body_base64: body.is_err().then(|| base64(&page.body)),
+    })
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[derive(Serialize)]
+struct Record<'p> {
+    url: &'p str,
+    depth: u32,
+    status: u16,
+    title: &'p str,
+    content_type: Option<&'p str>,
+    bytes: usize,
+    fetched: String,
+    links: &'p [String],
+}
+
+impl<'p> Record<'p> {
+    fn of(page: &'p Page) -> Record<'p> {
+        Record {
+            url: page.url.as_str(),
+            depth: page.depth,
+            status: page.status,
+            title: &page.title,
+            content_type: page.content_type(),
+            bytes: page.body.len(),
+            fetched: timestamp::rfc3339(page.fetched),
+            links: &page.links,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct WholeRecord<'p> {
+    #[serde(flatten)]
+    record: Record<'p>,
+    headers: &'p [(String, String)],
+    text: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'p str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+}
+
+fn line(record: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(record).expect("strings and numbers are always JSON");
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modules::example;
+
+    fn written(page: &Page) -> String {
+        let Addition::Append(line) = Jsonl.render(page) else { panic!("jsonl appends") };
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn the_keys_stand_in_their_order() {
+        let mut page =
+            example::page("http://a.test/x?y=1", b"<p>12345", &["http://a.test/", "http://b.test/"]);
+        page.title = "A title".into();
+        assert_eq!(
+            written(&page),
+            "{\"url\":\"http://a.test/x?y=1\",\"depth\":2,\"status\":200,\"title\":\"A title\",\
+             \"content_type\":\"text/html; charset=utf-8\",\"bytes\":8,\"fetched\":\"2026-11-05T06:07:08.009Z\",\
+             \"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
+        );
+    }
+
+    #[test]
+    fn a_page_is_one_line_whatever_is_in_it() {
+        let mut page = example::page("http://a.test/", b"", &["http://a.test/\"\n\r,"]);
+        page.title = "\"quoted\" \\ \u{0}\u{1f}\u{7f}\n\u{2028} é 😀".into();
+        page.headers.clear();
+        let line = written(&page);
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        assert!(line.contains(r#""title":"\"quoted\" \\ \u0000\u001f"#), "{line}");
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["title"], page.title);
+        assert_eq!(read["links"][0], "http://a.test/\"\n\r,");
+        assert_eq!(read["content_type"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_program_gets_the_body_as_text_where_it_is_utf8_and_otherwise_as_base64() {
+        let whole = |body: &[u8]| {
+            let line = line_with_content(&example::page("http://a.test/", body, &[]));
+            String::from_utf8(line).unwrap()
+        };
+        assert!(
+            whole("<p>Zoë &amp; co".as_bytes()).ends_with(
+                "\"links\":[],\"headers\":[[\"content-type\",\"text/html; charset=utf-8\"],[\"x-note\",\"one\"]],\
+                 \"text\":\"Zoë & co\",\"body\":\"<p>Zoë &amp; co\"}\n"
+            ),
+            "{}",
+            whole("<p>Zoë &amp; co".as_bytes())
+        );
+        let latin = whole(b"<p>Zo\xEB");
+        assert!(latin.ends_with(",\"body_base64\":\"PHA+Wm/r\"}\n"), "{latin}");
+        assert!(!latin.contains("\"body\":"));
+    }
+}

@@ -1,0 +1,18 @@
+//! The default module, which does nothing: the crawl itself is the purpose.
+
+use super::Module;
+use crate::page::Page;
+
+/// Does nothing with any page.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Noop;
+
+impl Module for Noop {
+    fn name(&self) -> &str {
+        "noop"
+    }
+
+    fn page(&self, _: &Page) -> Result<(), String> {
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! A directory of files named 1, 2, 3 …, each of which appears whole or not at all. One crawl at a time writes to it.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, IoSlice, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// The name a file has while it is being written, where files cannot be written without one. A crash leaves at
+/// most this one behind.
+const UNFINISHED: &str = ".page.unfinished";
+
+/// The directory, held open.
+#[derive(Debug)]
+pub(super) struct NumberedFiles {
+    path: PathBuf,
+    /// Open, and locked to keep other crawls out.
+    directory: File,
+    way: Way,
+}
+
+/// How a file comes to appear whole or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It gets its name when it is complete: a quarter less work for the system than renaming.
+    NamedAtTheEnd,
+    /// It is renamed when it is complete: possible everywhere.
+    Renamed,
+}
+
+impl NumberedFiles {
+    /// Opens an existing directory and keeps other crawls out of it, and changes nothing in it.
+    pub(super) fn open(path: &Path) -> Result<NumberedFiles, Error> {
+        let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
+        if !fs::metadata(path).map_err(unusable)?.is_dir() {
+            return Err(unusable(io::ErrorKind::NotADirectory.into()));
+        }
+        let directory = File::open(path).map_err(unusable)?;
+        // Filesystems that cannot lock are used all the same.
+        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
+            return Err(Error::InUse { path: path.to_owned() });
+        }
+        let way = if nameless::can(&directory) { Way::NamedAtTheEnd } else { Way::Renamed };
+        Ok(NumberedFiles { path: path.to_owned(), directory, way })
+    }
+
+    /// Refuses a directory that has numbered files.
+    pub(super) fn refuse_unless_empty(&self) -> Result<(), Error> {
+        match self.numbers()?.iter().min() {
+            None => Ok(()),
+            Some(example) => Err(Error::NotEmpty { path: self.path.clone(), example: example.to_string() }),
+        }
+    }
+
+    /// Removes the files with larger numbers, and what a crash has left unfinished.
+    pub(super) fn remove_after(&self, last: u64) -> Result<(), Error> {
+        let unusable = |cause| Error::Directory { path: self.path.clone(), cause };
+        // Whether we may write is best known by writing; this also clears what a crash has left behind.
+        let unfinished = self.path.join(UNFINISHED);
+        File::create(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
+        for number in self.numbers()?.into_iter().filter(|number| *number > last) {
+            fs::remove_file(self.name(number)).map_err(unusable)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file that does not exist yet, in two parts.
+    pub(super) fn save(&self, number: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        match self.way {
+            Way::NamedAtTheEnd => {
+                let mut file = nameless::create(&self.directory)?;
+                write(&mut file, head, body)?;
+                nameless::name(&file, &self.directory, &number.to_string())
+            }
+            Way::Renamed => self.save_by_renaming(number, head, body),
+        }
+    }
+
+    /// Writes a file, in place of another if there is one.
+    pub(super) fn replace(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
+        match self.save(number, b"", bytes) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.save_by_renaming(number, b"", bytes)
+            }
+            saved => saved,
+        }
+    }
+
+    /// Asks the system to put all files where a loss of power does not reach them.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        nameless::sync(&self.directory)
+    }
+
+    /// The path of a file.
+    pub(super) fn name(&self, number: u64) -> PathBuf {
+        self.path.join(number.to_string())
+    }
+
+    fn save_by_renaming(&self, number: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let unfinished = self.path.join(UNFINISHED);
+        let written = File::create(&unfinished)
+            .and_then(|mut file| write(&mut file, head, body))
+            .and_then(|()| fs::rename(&unfinished, self.name(number)));
+        if written.is_err() {
+            // What cannot be removed now is cleared by the next run.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
+    }
+
+    /// The numbers that stand as names in the directory, as they are written here.
+    fn numbers(&self) -> Result<Vec<u64>, Error> {
+        let unusable = |cause| Error::Directory { path: self.path.clone(), cause };
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(unusable)? {
+            let name = entry.map_err(unusable)?.file_name();
+            let number = name
+                .to_str()
+                .and_then(|name| name.parse().ok().filter(|number: &u64| number.to_string() == name));
+            numbers.extend(number.filter(|number| *number > 0));
+        }
+        Ok(numbers)
+    }
+
+    /// The same directory, written to in each way it can be.
+    #[cfg(test)]
+    pub(super) fn each_way(test: impl Fn(&Path, NumberedFiles)) {
+        for way in [Way::NamedAtTheEnd, Way::Renamed] {
+            let directory = tempfile::tempdir().unwrap();
+            let files = NumberedFiles::open(directory.path()).unwrap();
+            if way == Way::Renamed || files.way == way {
+                test(directory.path(), NumberedFiles { way, ..files });
+            }
+        }
+    }
+}
+
+fn write(file: &mut File, head: &[u8], body: &[u8]) -> io::Result<()> {
+    // Both at once as a rule; whatever a single write leaves over is written after it.
+    let written = file.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
+    file.write_all(&head[written.min(head.len())..])?;
+    file.write_all(&body[written.saturating_sub(head.len())..])
+}
+
+/// Files that have no name until they are given one; a crash leaves nothing of them.
+#[cfg(target_os = "linux")]
+mod nameless {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd;
+
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
+
+    /// Whether this directory can have such files, and their names can be given through /proc.
+    pub(super) fn can(directory: &File) -> bool {
+        create(directory).is_ok_and(|file| std::fs::metadata(handle(&file)).is_ok())
+    }
+
+    pub(super) fn create(directory: &File) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        Ok(openat(directory, ".", flags, Mode::from_raw_mode(0o666))?.into())
+    }
+
+    pub(super) fn name(file: &File, directory: &File, name: &str) -> io::Result<()> {
+        Ok(linkat(CWD, handle(file), directory, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    pub(super) fn sync(directory: &File) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(directory)?)
+    }
+
+    fn handle(file: &File) -> String {
+        format!("/proc/self/fd/{}", file.as_raw_fd())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod nameless {
+    use std::fs::File;
+    use std::io;
+
+    pub(super) fn can(_: &File) -> bool {
+        false
+    }
+
+    pub(super) fn create(_: &File) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn name(_: &File, _: &File, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn sync(_: &File) -> io::Result<()> {
+        rustix::fs::sync();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(path: &Path) -> Vec<String> {
+        let entries = fs::read_dir(path).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn larger_numbers_and_unfinished_files_are_removed_and_others_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["1", "2", "3", "27", "notes.txt", "007", "0", UNFINISHED] {
+            fs::write(directory.path().join(name), name).unwrap();
+        }
+        let files = NumberedFiles::open(directory.path()).unwrap();
+        assert!(matches!(files.refuse_unless_empty(), Err(Error::NotEmpty { .. })));
+        assert_eq!(names(directory.path()).len(), 8, "nothing is changed before it is asked for");
+        files.remove_after(2).unwrap();
+        assert_eq!(names(directory.path()), ["0", "007", "1", "2", "notes.txt"]);
+        files.remove_after(0).unwrap();
+        assert_eq!(names(directory.path()), ["0", "007", "notes.txt"]);
+        files.refuse_unless_empty().unwrap();
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        NumberedFiles::each_way(|path, files| {
+            files.replace(1, b"a longer first").unwrap();
+            files.replace(1, b"second").unwrap();
+            assert_eq!(fs::read(path.join("1")).unwrap(), b"second");
+            assert_eq!(names(path), ["1"]);
+            files.sync().unwrap();
+        });
+    }
+}
