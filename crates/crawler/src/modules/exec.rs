@@ -12,9 +12,12 @@
 //! - A program that has died is started again after a pause that doubles, until it has died [`MOST_RESTARTS`] times in
 //!   a row without finishing a page. Then it is given up, and each further page is an error.
 //!
+//! (A program that reads on while pages wait inside it answers for those itself.)
+//!
 //! A slow program slows the crawl down. One that reads nothing at all for [`STALL`] does not stop it: its pages are
 //! errors, at once, until it reads again.
 
+mod desk;
 mod feeder;
 mod program;
 
@@ -22,7 +25,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use self::feeder::{Desk, Feeder};
+use self::desk::Desk;
+use self::feeder::Feeder;
 use super::{Module, jsonl};
 use crate::page::Page;
 

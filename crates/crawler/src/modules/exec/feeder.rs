@@ -1,165 +1,12 @@
-//! The thread that feeds a program, and the desk where pages are handed in to it.
+//! The thread that feeds a program, and starts another when it dies.
 
 use std::collections::VecDeque;
-use std::process::ExitStatus;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
+use super::desk::Desk;
 use super::program::{Failure, Program};
 use super::{MOST_RESTARTS, Times};
-
-/// Where pages are handed in. It holds at most one page of each thread, since each waits for its own.
-#[derive(Debug, Default)]
-pub(super) struct Desk {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Lines not yet taken up, by their number.
-    waiting: VecDeque<(u64, Vec<u8>)>,
-    /// The feeder has taken a line up and not yet written it.
-    busy: bool,
-    /// The number given out last.
-    handed_in: u64,
-    /// The number of the last line that is in the pipe.
-    written: u64,
-    /// When the program last took something, or the first line came after an idle time.
-    moved: Option<Instant>,
-    /// The program has taken nothing for too long.
-    stalled: bool,
-    /// No more lines, and when the program must have ended.
-    deadline: Option<Instant>,
-    /// Why no program takes lines any more.
-    given_up: Option<String>,
-    account: Account,
-}
-
-#[derive(Debug, Default)]
-struct Account {
-    pages: u64,
-    refused: u64,
-    restarts: u64,
-    status: Option<ExitStatus>,
-}
-
-impl Desk {
-    /// Hands in a line and waits until the program has it in its pipe.
-    pub(super) fn hand_in(&self, line: Vec<u8>, stall: Duration) -> Result<(), String> {
-        let mut state = self.lock();
-        if state.stalled || state.deadline.is_some() || state.given_up.is_some() {
-            return Err(state.refuse(stall));
-        }
-        if !state.busy && state.waiting.is_empty() {
-            state.moved = Some(Instant::now());
-        }
-        state.handed_in += 1;
-        let number = state.handed_in;
-        state.waiting.push_back((number, line));
-        self.changed.notify_all();
-        while state.written < number {
-            let idle = state.moved.map_or(Duration::ZERO, |moved| moved.elapsed());
-            state.stalled |= idle >= stall;
-            if state.stalled || state.given_up.is_some() {
-                state.waiting.retain(|(waiting, _)| *waiting != number);
-                return Err(state.refuse(stall));
-            }
-            let wait = self.changed.wait_timeout(state, stall - idle);
-            state = wait.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        Ok(())
-    }
-
-    /// No more lines will come; the program must have ended by the deadline.
-    pub(super) fn close(&self, deadline: Instant) {
-        self.lock().deadline.get_or_insert(deadline);
-        self.changed.notify_all();
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.lock().deadline.is_some()
-    }
-
-    /// How it ended.
-    pub(super) fn end(&self) -> Result<(), String> {
-        let state = self.lock();
-        match (&state.given_up, state.account.status) {
-            (Some(why), _) => Err(why.clone()),
-            (None, Some(status)) if !status.success() => Err(format!("ended with {status}")),
-            _ => Ok(()),
-        }
-    }
-
-    /// What became of it, in a line.
-    pub(super) fn account(&self) -> String {
-        let Account { pages, refused, restarts, status } = &self.lock().account;
-        let mut account = format!("was sent {pages} pages");
-        if *refused > 0 {
-            account += &format!(", {refused} could not be sent");
-        }
-        if *restarts > 0 {
-            account += &format!(", restarted {restarts} times");
-        }
-        if let Some(status) = status {
-            account += &format!("; {status}");
-        }
-        account
-    }
-
-    /// The next line, or the deadline if there will be none.
-    fn next(&self) -> Result<(u64, Vec<u8>), Instant> {
-        let mut state = self.lock();
-        loop {
-            match (state.waiting.pop_front(), state.deadline) {
-                (Some(line), _) => {
-                    state.busy = true;
-                    return Ok(line);
-                }
-                (None, Some(deadline)) => return Err(deadline),
-                (None, None) => {}
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Notes whether the program has taken something; says whether there is time to wait for it.
-    fn watch(&self, moved: bool) -> bool {
-        let mut state = self.lock();
-        if moved {
-            state.moved = Some(Instant::now());
-            state.stalled = false;
-        }
-        state.deadline.is_none_or(|deadline| Instant::now() < deadline)
-    }
-
-    fn written(&self, number: u64) {
-        let mut state = self.lock();
-        (state.written, state.busy) = (number, false);
-        state.account.pages += 1;
-        self.changed.notify_all();
-    }
-
-    fn give_up(&self, why: String) {
-        self.lock().given_up = Some(why);
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn refuse(&mut self, stall: Duration) -> String {
-        self.account.refused += 1;
-        match &self.given_up {
-            Some(why) => why.clone(),
-            None if self.stalled => format!("has read nothing for {stall:?}; the page was not sent to it"),
-            None => "has been ended; the page was not sent to it".into(),
-        }
-    }
-}
 
 /// Feeds one program after another.
 pub(super) struct Feeder {
@@ -247,7 +94,7 @@ impl Feeder {
         if let Some(program) = self.program.take() {
             let read_all = program.has_read_all();
             let status = program.bury().map_err(|error| format!("could not be waited for: {error}"))?;
-            self.desk.lock().account.status = Some(status);
+            self.desk.note_end(Some(status));
             self.last_end = status.to_string();
             self.keep_in_hands(match (read_all, status.success()) {
                 (true, true) => 0,
@@ -266,7 +113,7 @@ impl Feeder {
             ));
         }
         if !self.to_write.is_empty() {
-            self.desk.lock().account.restarts += 1;
+            self.desk.note_restart();
         }
         Ok(())
     }
@@ -293,7 +140,7 @@ impl Feeder {
         }
         let Some(program) = self.program.take() else { return Ok(()) };
         let ended = program.end(deadline).map_err(|error| format!("could not be waited for: {error}"))?;
-        self.desk.lock().account.status = ended;
+        self.desk.note_end(ended);
         if ended.is_none() { Err(self.killed("did not end")) } else { Ok(()) }
     }
 
@@ -301,6 +148,7 @@ impl Feeder {
         self.program = None;
         format!("{why} within {:?} of the end of the crawl and was killed", self.times.last_work)
     }
+
     /// Starts a program, the later the more have died before it.
     fn start(&mut self) -> Result<Program, Failure> {
         if self.deaths > 0 {
