@@ -241,6 +241,7 @@ impl Crawler {
             installed: Arc::clone(&installed),
             scope: self.scope,
             max_depth: self.max_depth.unwrap_or(Depth::MAX),
+            max_page_bytes: self.config.max_page_bytes,
             compare: self.settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
             in_hand: self.settings.queue_size,
             stop: self.stop.clone(),
@@ -263,7 +264,11 @@ impl Crawler {
             seeds: seeds.collect(),
         };
         let end = thread::scope(|scope| {
-            let crew: Vec<_> = crew.into_iter().map(|worker| scope.spawn(move || work(worker))).collect();
+            let crew = crew.into_iter().map(|worker| {
+                let stop = self.stop.clone();
+                scope.spawn(move || work(worker, stop))
+            });
+            let crew: Vec<_> = crew.collect();
             let end = supervision.run(&watch);
             // Whatever ended the crawl, the workers finish what is in flight.
             self.stop.stop();
@@ -288,9 +293,19 @@ impl Crawler {
     }
 }
 
-/// A worker on a thread of its own, with a runtime of its own: its connections stay where they are used.
-fn work<R: Resources>(worker: Arc<Worker<R>>) -> Result<(), Trouble> {
+/// A worker on a thread of its own, with a runtime of its own: its connections stay where they are used. However it
+/// ends, the others are told: a crawl that lost a worker would wait for ever for what that one held.
+fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
+    let _stop = StopWhenDropped(stop);
     block_on(worker.run()).map_err(|error| Trouble(error.to_string()))?
+}
+
+struct StopWhenDropped(Stop);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {

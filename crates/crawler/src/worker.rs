@@ -47,6 +47,8 @@ pub struct Orders<R> {
     pub scope: Scope,
     /// How deep it goes.
     pub max_depth: Depth,
+    /// The largest page where the budget does not matter.
+    pub max_page_bytes: usize,
     /// Whether pages that are like others are dropped.
     pub compare: bool,
     /// The most leases a worker has in hand: as many as its queue holds.
@@ -112,6 +114,12 @@ impl<R: Resources> Worker<R> {
             Ok(Visit::Page(download)) => return self.keep(url, &lease, download, allowance.read()).await,
         };
         done.bytes = allowance.read();
+        if let Outcome::TooLarge { limit } = done.outcome
+            && limit < self.orders.max_page_bytes
+        {
+            // It would have fit, had more been left: that is the end of the budget.
+            done.bytes = limit as u64;
+        }
         self.complete(done).await?;
         Ok(())
     }

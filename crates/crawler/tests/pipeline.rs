@@ -1,0 +1,209 @@
+//! Whole crawls of the pipeline on a web of many hosts, held against the truth about it and the server's own log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crawler::Crawler;
+use crawler::config::Resolve;
+use crawler::page::Page;
+use crawler::resources::Budget;
+use crawler::run::{End, Report};
+use crawler::scope::Scope;
+use testweb::{Answer, Hostile, Site, Web};
+
+/// A crawl of hosts that are all on loopback, without delay and without robots.txt.
+fn crawl(web: &Web, host: &str) -> Crawler {
+    Crawler::new(&web.url_of(host, "/")).unwrap().configure(|config| {
+        config.resolve = vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }];
+        config.allow_private = true;
+        config.obey_robots = false;
+        config.delay = Duration::ZERO;
+    })
+}
+
+/// What the crawl kept: URL to depth and body.
+type Kept = Arc<Mutex<BTreeMap<String, (usize, Vec<u8>)>>>;
+
+fn keep_in(kept: &Kept) -> impl Fn(&Page) + Send + Sync + 'static {
+    let kept = Arc::clone(kept);
+    move |page: &Page| {
+        let before =
+            kept.lock().unwrap().insert(page.url.to_string(), (page.depth as usize, page.body.to_vec()));
+        assert!(before.is_none(), "{} was seen twice", page.url);
+    }
+}
+
+fn assert_adds_up(report: &Report) {
+    let Report { snapshot, .. } = report;
+    assert_eq!(snapshot.outcomes.values().sum::<u64>() + snapshot.revisits, snapshot.completed);
+    assert_eq!(snapshot.outcomes.get("kept").copied().unwrap_or(0), snapshot.pages);
+}
+
+#[test]
+fn every_page_of_many_hosts_is_reached_with_any_number_of_workers() {
+    for workers in [1, 4, 16] {
+        let web = Web::builder().seeded_hosts(7, 20, 12).start();
+        let kept = Kept::default();
+        let report = crawl(&web, "h0.test")
+            .workers(workers)
+            .scope(Scope::domains(
+                &(0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect::<Vec<_>>(),
+            ))
+            .settings(|settings| settings.similarity = None)
+            .module(keep_in(&kept))
+            .run()
+            .unwrap();
+        let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
+        let urls =
+            |pages: &BTreeMap<String, (usize, Vec<u8>)>| pages.keys().cloned().collect::<BTreeSet<_>>();
+        let kept = kept.lock().unwrap();
+        assert_eq!(urls(&kept), urls(&truth), "{workers} workers");
+        assert!(kept.iter().all(|(url, (_, body))| *body == truth[url].1));
+        assert_eq!(report.end, End::Done);
+        assert_eq!(report.snapshot.outstanding(), 0);
+        assert_adds_up(&report);
+        let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
+        assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), asked.len(), "each URL is asked for once");
+    }
+}
+
+#[test]
+fn no_host_is_asked_by_two_or_faster_than_allowed() {
+    for workers in [1, 4, 16] {
+        let web = Web::builder().seeded_hosts(3, 12, 6).start();
+        let delay = Duration::from_millis(40);
+        crawl(&web, "h0.test").workers(workers).configure(|config| config.delay = delay).run().unwrap();
+        let log = web.log();
+        assert!(log.len() > 40);
+        assert!(log.smallest_gap().unwrap() >= delay, "{:?} with {workers} workers", log.smallest_gap());
+        for host in (0..12).map(|n| format!("h{n}.test")) {
+            assert!(log.of_host(&host).most_at_once() <= 1, "{host}");
+        }
+    }
+}
+
+#[test]
+fn a_page_within_the_depth_is_reached_also_when_first_met_by_a_longer_way() {
+    // The long way to /far is quick, the short one slow: it is met at depth 4 first, and belongs to depth 2.
+    let slow = Answer::page("<a href=/far>far</a>").after(Duration::from_millis(600));
+    let site = Site::new()
+        .page("/", "<a href=/1>1</a> <a href=/slow>slow</a>")
+        .page("/1", "<a href=/2>2</a>")
+        .page("/2", "<a href=/3>3</a>")
+        .page("/3", "<a href=/far>far</a>")
+        .answer("/slow", slow)
+        .page("/far", "<a href=/beyond>beyond</a>")
+        .page("/beyond", "<a href=/never>never</a>")
+        .page("/never", "too deep");
+    let web = Web::builder().site(site).start();
+    let kept = Kept::default();
+    let report = Crawler::new(&web.url("/"))
+        .unwrap()
+        .configure(|config| {
+            config.obey_robots = false;
+            config.delay = Duration::ZERO;
+            config.per_host = 4;
+        })
+        .max_depth(3)
+        .settings(|settings| settings.similarity = None)
+        .module(keep_in(&kept))
+        .run()
+        .unwrap();
+    let paths: BTreeSet<String> =
+        kept.lock().unwrap().keys().map(|url| url.replace(&web.url(""), "")).collect();
+    let expected = ["/", "/1", "/2", "/3", "/slow", "/far", "/beyond"].map(String::from);
+    assert_eq!(paths, expected.into_iter().collect());
+    assert_adds_up(&report);
+}
+
+#[test]
+fn budgets_are_hit_exactly_and_end_the_crawl_cleanly() {
+    for workers in [1, 4] {
+        let web = Web::builder().seeded_hosts(11, 10, 20).start();
+        let report = crawl(&web, "h0.test").workers(workers).max_pages(17).run().unwrap();
+        assert_eq!((report.end, report.snapshot.pages), (End::Spent(Budget::Pages), 17));
+        let report = crawl(&web, "h0.test").workers(workers).max_bytes(30_000).run().unwrap();
+        assert_eq!(report.end, End::Spent(Budget::Bytes));
+        assert_eq!(report.snapshot.bytes, 30_000, "the last page was cut by what was left");
+        assert_adds_up(&report);
+    }
+}
+
+#[test]
+fn a_slow_host_and_a_dead_one_do_not_hold_up_the_others() {
+    let links: String = (0..300).map(|n| format!("<a href=http://slow.test:{{}}/{n}>s</a>")).collect();
+    let slow = Site::new().otherwise(|_| Answer::page("slow").after(Duration::from_millis(200)));
+    let dead = Site::new().otherwise(|_| Answer::hostile(Hostile::Silence));
+    let quick = Site::seeded(5, 60);
+    // Ports are the same for all hosts of a web; a first page that knows it leads to the three.
+    let web = Web::builder()
+        .host("slow.test", slow)
+        .host("dead.test", dead)
+        .host("quick.test", quick)
+        .site(Site::new().otherwise(move |request| {
+            let port = request.authority.rsplit(':').next().unwrap_or("80").to_owned();
+            let dead: String =
+                (0..50).map(|n| format!("<a href=http://dead.test:{port}/{n}>d</a>")).collect();
+            let quick = format!("<a href=http://quick.test:{port}/>q</a>");
+            Answer::page(links.replace("{}", &port) + &dead + &quick)
+        }))
+        .start();
+    let begun = Instant::now();
+    let truth = web.truth_from(&web.url_of("quick.test", "/"), 1_000).len();
+    let seen: Arc<Mutex<Vec<Duration>>> = Arc::default();
+    let times = Arc::clone(&seen);
+    crawl(&web, "start.test")
+        .workers(1)
+        .configure(|config| config.timeout = Duration::from_millis(500))
+        .settings(|settings| settings.similarity = None)
+        .max_time(Duration::from_secs(8))
+        .module(move |page: &Page| {
+            if page.url.host_str() == Some("quick.test") {
+                times.lock().unwrap().push(begun.elapsed());
+            }
+        })
+        .run()
+        .unwrap();
+    let times = seen.lock().unwrap();
+    assert_eq!(times.len(), truth);
+    assert!(times.iter().max().unwrap() < &Duration::from_secs(5), "{:?}", times.iter().max());
+}
+
+#[test]
+fn tiny_queues_lose_nothing() {
+    let many: String =
+        (0..2_000).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 100)).collect();
+    let site = Site::new().otherwise(move |request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        match request.path.as_str() {
+            "/" => Answer::page(many.replace("PORT", port)),
+            path => Answer::page(format!("page {path}")),
+        }
+    });
+    let web = Web::builder().site(site).start();
+    let report = crawl(&web, "start.test")
+        .workers(3)
+        .settings(|settings| {
+            settings.queue_size = 1;
+            settings.similarity = None;
+        })
+        .run()
+        .unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (End::Done, 2_001));
+}
+
+#[test]
+fn a_page_like_another_is_dropped_and_named() {
+    let web = Web::builder().site(Site::seeded(9, 30).with_print_views()).start();
+    let outcomes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&outcomes);
+    let report = crawl(&web, "one.test")
+        .tell(move |url, outcome| told.lock().unwrap().push(format!("{url}: {outcome}")))
+        .run()
+        .unwrap();
+    let dropped = report.snapshot.outcomes.get("near duplicate").copied().unwrap_or(0);
+    assert!(dropped > 10, "{:?}", report.snapshot.outcomes);
+    let outcomes = outcomes.lock().unwrap();
+    assert!(outcomes.iter().any(|line| line.contains("near duplicate of http://one.test")), "{outcomes:?}");
+}
