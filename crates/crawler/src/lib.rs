@@ -22,27 +22,53 @@
 //! [`worker::links`] finds where it points. ARCHITECTURE.md has the whole picture.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "net")]
 pub mod classic;
+#[cfg(feature = "net")]
 pub mod config;
 pub mod crawl;
+#[cfg(feature = "net")]
 pub mod error;
+#[cfg(feature = "net")]
 pub mod event;
 pub mod media;
+#[cfg(feature = "net")]
 pub mod modules;
+#[cfg(feature = "net")]
 pub mod origin;
+#[cfg(feature = "net")]
 pub mod outcome;
+#[cfg(feature = "net")]
 pub mod page;
+#[cfg(feature = "net")]
 pub mod scope;
+#[cfg(feature = "net")]
 pub mod stats;
+#[cfg(feature = "net")]
 pub mod stop;
+#[cfg(feature = "net")]
 pub mod task;
+#[cfg(feature = "net")]
 pub mod worker;
+/// Of the worker, the stage that finds links: all there is of it without the network.
+#[cfg(not(feature = "net"))]
+pub mod worker {
+    pub mod links;
+}
 
+#[cfg(feature = "net")]
 pub use classic::{Classic, Report};
+#[cfg(feature = "net")]
 pub use config::Config;
+#[cfg(feature = "net")]
 pub use error::Error;
+#[cfg(feature = "net")]
 pub use event::{Event, Observer, Silent};
+#[cfg(feature = "net")]
 pub use modules::pages::PageFiles;
+#[cfg(feature = "net")]
 pub use outcome::Outcome;
+#[cfg(feature = "net")]
 pub use stats::Stats;
+#[cfg(feature = "net")]
 pub use stop::Stop;
