@@ -46,6 +46,9 @@ fuzz: ## fuzz the link scanner and the URL joiner for FUZZ_SECONDS each
 	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run join -- -max_total_time=$(FUZZ_SECONDS) -max_len=256
 
 install: ## install the command, libcrawl, its headers and pkg-config file below PREFIX
-	$(CARGO) build --release -p crawler-cli -p crawler-capi
+	@case '$(PREFIX)' in /*) ;; *) echo 'PREFIX must be an absolute path, not $(PREFIX)' >&2; exit 1 ;; esac
+	$(CARGO) build --release -p crawler-cli
+	@# By itself: built together with the command, the library would carry the network code that the command asks for.
+	$(CARGO) build --release -p crawler-capi
 	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/crawler" '$(DESTDIR)$(PREFIX)/bin/crawler'
 	crates/crawler-capi/install.sh "$${CARGO_TARGET_DIR:-target}/release" '$(PREFIX)'
