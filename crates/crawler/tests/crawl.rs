@@ -2,10 +2,11 @@
 
 use crawler::crawl::{Crawl, Error, Links};
 use std::collections::{BTreeMap, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
-use std::{cell, env, process, thread, time};
+use std::thread;
+use std::time::Duration;
 
 fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> Crawl {
     Crawl::new()
@@ -69,40 +70,6 @@ fn a_size_of_zero_is_refused_by_name_without_a_callback() {
         assert_eq!(error.to_string(), format!("{name} is 0; it must be at least 1"));
         assert!(!called.into_inner());
     }
-}
-
-#[test]
-fn a_refused_thread_is_reported_with_a_remedy() {
-    let error = Error::Threads { wanted: 64, started: 40, source: std::io::ErrorKind::WouldBlock.into() };
-    assert_eq!(error.to_string(), "cannot start thread 41 of 64: operation would block; use fewer workers");
-}
-
-/// Says to the process that it is the one to run out of memory.
-const LACKS_MEMORY: &str = "CRAWL_LACKS_MEMORY";
-
-#[test]
-fn a_thread_that_the_system_refuses_ends_the_crawl_before_it_begins() {
-    const NAME: &str = "a_thread_that_the_system_refuses_ends_the_crawl_before_it_begins";
-    if env::var_os(LACKS_MEMORY).is_none() {
-        // This test again, in a process that may have a gibibyte: room for the stacks of a hundred threads.
-        let mut limited = process::Command::new("sh");
-        limited.args(["-c", "ulimit -v 1048576 && exec \"$0\" --exact \"$1\""]);
-        let output =
-            limited.arg(env::current_exe().unwrap()).arg(NAME).env(LACKS_MEMORY, "1").output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
-        return;
-    }
-    let calls = AtomicUsize::new(0);
-    let fetch = |_: &str| {
-        calls.fetch_add(1, SeqCst);
-        None::<String>
-    };
-    let error = pools(5_000, 5_000, 1).run_str("start", fetch, |_, _| ()).unwrap_err();
-    let Error::Threads { wanted, started, source } = &error else { panic!("{error:?}") };
-    assert_eq!((*wanted, source.kind()), (10_000, std::io::ErrorKind::WouldBlock));
-    assert!((1..200).contains(started), "{error}");
-    assert_eq!(calls.load(SeqCst), 0);
 }
 
 #[test]
@@ -199,7 +166,7 @@ fn the_queue_holds_what_it_may_and_no_more() {
         full.wait();
         if link == "0" {
             // Long enough for a parser that is about to queue one too many to announce the next.
-            thread::sleep(time::Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(100));
             let ahead = edges.load(SeqCst);
             counted.happen();
             assert_eq!(ahead, AHEAD);
@@ -261,102 +228,6 @@ fn a_crawl_inside_a_callback_is_a_crawl_of_its_own() {
     assert_eq!((report.pages, report.edges, inner.into_inner()), (5, 25, 30));
 }
 
-/// A page that knows how many of its kind there are.
-struct CountedPage(String, Arc<AtomicUsize>);
-
-impl AsRef<[u8]> for CountedPage {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl Drop for CountedPage {
-    fn drop(&mut self) {
-        self.1.fetch_sub(1, SeqCst);
-    }
-}
-
-/// Crawls a clique whose callbacks panic now and then, and checks what is left: the panic, no page, no
-/// thread.
-fn survives_a_panic(fetch_panics_at: &str, edge_panics_at: &str) {
-    let (alive, inside) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
-    let crawl = || {
-        let fetch = |link: &[u8]| {
-            assert_ne!(link, fetch_panics_at.as_bytes(), "the fetch function gave up");
-            alive.fetch_add(1, SeqCst);
-            Some(CountedPage(page_of_links("", 0..200), alive.clone()))
-        };
-        let edge = |_: &[u8], to: &[u8]| {
-            inside.fetch_add(1, SeqCst);
-            if to == edge_panics_at.as_bytes() {
-                inside.fetch_sub(1, SeqCst);
-                panic!("the edge function gave up");
-            }
-            inside.fetch_sub(1, SeqCst);
-        };
-        pools(4, 4, 2).run(b"0", fetch, edge)
-    };
-    let panic = catch_unwind(AssertUnwindSafe(crawl)).expect_err("the panic reaches the caller");
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or(panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap();
-    assert!(text.contains("gave up"), "{text}");
-    assert_eq!((alive.load(SeqCst), inside.load(SeqCst)), (0, 0));
-}
-
-#[test]
-fn a_panic_in_fetch_ends_the_crawl_and_reaches_the_caller() {
-    survives_a_panic("0", "");
-    survives_a_panic("100", "");
-}
-
-#[test]
-fn a_panic_in_edge_ends_the_crawl_and_reaches_the_caller() {
-    survives_a_panic("", "0");
-    survives_a_panic("", "150");
-}
-
-/// Happens when the thread that keeps it has ended.
-struct ThreadEnd(Arc<Event>);
-
-impl Drop for ThreadEnd {
-    fn drop(&mut self) {
-        self.0.happen();
-    }
-}
-
-thread_local! {
-    static THREAD_END: cell::OnceCell<ThreadEnd> = const { cell::OnceCell::new() };
-}
-
-#[test]
-fn no_callback_begins_after_a_panic_though_the_page_has_more_links() {
-    let (inside, panicked, edges) = (Event::default(), Arc::new(Event::default()), AtomicUsize::new(0));
-    let fetch = |link: &str| {
-        Some(match link {
-            "start" => "link:panics link:goes-on".to_owned(),
-            "panics" => "link:start".to_owned(),
-            _ => "link:start ".repeat(1_000),
-        })
-    };
-    let edge = |from: &str, _: &str| match from {
-        "start" => (),
-        "panics" => {
-            inside.wait();
-            THREAD_END.with(|end| end.set(ThreadEnd(panicked.clone())).ok());
-            panic!("the edge function gave up");
-        }
-        _ => {
-            edges.fetch_add(1, SeqCst);
-            inside.happen();
-            panicked.wait();
-        }
-    };
-    let crawl = AssertUnwindSafe(|| pools(2, 2, 10).run_str("start", fetch, edge));
-    assert!(catch_unwind(crawl).is_err());
-    // Only the one that was running.
-    assert_eq!(edges.load(SeqCst), 1);
-}
-
 #[test]
 fn links_of_other_cases_and_bytes_are_other_links() {
     let edges = Mutex::new(BTreeMap::new());
@@ -366,88 +237,6 @@ fn links_of_other_cases_and_bytes_are_other_links() {
     let report = pools(2, 2, 2).links(Links::Words).run(b"start", fetch, edge).unwrap();
     assert_eq!((report.broken, report.edges), (4, 5));
     assert_eq!(edges.into_inner().unwrap()[b"a".as_slice()], 2);
-}
-
-/// The edges of one HTML page, and what was fetched, when all other pages are broken.
-fn html_crawl(start: &str, page: &str) -> (Vec<String>, Vec<String>) {
-    let (edges, fetches) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let fetch = |link: &str| {
-        fetches.lock().unwrap().push(link.to_owned());
-        (fetches.lock().unwrap().len() == 1).then(|| page.to_owned())
-    };
-    let edge = |_: &str, to: &str| edges.lock().unwrap().push(to.to_owned());
-    Crawl::new().links(Links::Html).run_str(start, fetch, edge).unwrap();
-    (edges.into_inner().unwrap(), fetches.into_inner().unwrap())
-}
-
-#[test]
-fn html_links_are_the_anchors_resolved_against_their_page() {
-    let page = r##"link:x <a href=b>B</a> <A HREF="/c?d&amp;e#f">C</A> <a href='//other.test'>O</a> <a href="#top">T</a>
-        <!-- <a href=no> --> <area href=no> <iframe src=no></iframe> <a name=no> <a href="mailto:no@example.test">M</a>
-        <a href="http://user:password@example.test/">U</a> <a href=b>again</a>"##;
-    let (edges, fetches) = html_crawl("http://Example.test/a/", page);
-    let expected = [
-        "http://example.test/a/b",
-        "http://example.test/c?d&e",
-        "http://other.test/",
-        "http://example.test/a/",
-        "http://example.test/a/b",
-    ];
-    assert_eq!(edges, expected);
-    // The start is written as the link to it is, and not fetched again.
-    assert_eq!(
-        fetches,
-        [
-            "http://example.test/a/",
-            "http://example.test/a/b",
-            "http://example.test/c?d&e",
-            "http://other.test/"
-        ]
-    );
-}
-
-#[test]
-fn an_html_page_without_a_url_has_only_absolute_links() {
-    let page = "<a href=b>B</a> <a href=#c>C</a> <a href=http://example.test>E</a>";
-    for start in ["index.html", "file:///index.html", "", "http://"] {
-        assert_eq!(html_crawl(start, page).0, ["http://example.test/"], "{start}");
-    }
-}
-
-#[test]
-fn text_is_not_decoded_again_whatever_its_meta_element_says() {
-    let page = "<meta charset=windows-1252><a href='/caf\u{e9}?q=\u{e9}'>C</a>";
-    assert_eq!(html_crawl("http://example.test/", page).0, ["http://example.test/caf%C3%A9?q=%C3%A9"]);
-}
-
-#[test]
-fn bytes_are_decoded_as_their_meta_element_says() {
-    let page = b"<meta charset=windows-1252><a href='/caf\xe9?q=\xe9'>C</a>".as_slice();
-    let edges = Mutex::new(Vec::new());
-    let fetch = |link: &[u8]| (link == b"http://example.test/").then_some(page);
-    let edge = |_: &[u8], to: &[u8]| edges.lock().unwrap().push(String::from_utf8(to.to_vec()).unwrap());
-    Crawl::new().links(Links::Html).run(b"http://example.test/", fetch, edge).unwrap();
-    assert_eq!(edges.into_inner().unwrap(), ["http://example.test/caf%C3%A9?q=%E9"]);
-}
-
-#[test]
-fn html_links_have_the_limits_that_the_docs_name() {
-    let link =
-        |length: usize| format!("http://example.test/{}", "x".repeat(length - "http://example.test/".len()));
-    let page = format!(
-        "<a href={}>longest</a> <a href={}>too long</a> <a href='{}{}'>padded</a> <a href='{}{}'>padded too much</a>
-         <a href=http://user@example.test/>user name</a>",
-        link(2_048),
-        link(2_049),
-        " ".repeat(16 * 1024 - 2_047),
-        link(2_047),
-        " ".repeat(16 * 1024 - 2_046),
-        link(2_047),
-    );
-    assert_eq!(html_crawl("start", &page).0, [link(2_048), link(2_047)]);
-    // Links of every kind count, and only anchors are edges.
-    let page = "<area href=/><a href=/>".repeat(60_000);
-    assert_eq!(html_crawl("http://example.test/", &page).0.len(), 50_000);
 }
 
 #[test]
