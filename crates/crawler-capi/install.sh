@@ -27,7 +27,7 @@ install -m 644 "$libraries/libcrawl.a" "$root/lib/"
 install -m 644 "$here/include/crawl.h" "$here/include/crawler.h" "$root/include/"
 
 # The prefix as pkg-config has to read it, and that as sed has to.
-in_pkg_config=$(printf '%s\n' "$prefix" | sed -e 's/[][\\ "'\''#&|;()<>*?`~]/\\&/g' -e 's/\$/$$/g')
+in_pkg_config=$(printf '%s\n' "$prefix" | sed -e 's/[\\ "'\''#&|;]/\\&/g')
 in_sed=$(printf '%s\n' "$in_pkg_config" | sed -e 's/[\\&|]/\\&/g')
 sed -e "s|@PREFIX@|$in_sed|" -e "s|@VERSION@|$version|" "$here/crawl.pc.in" >"$root/lib/pkgconfig/crawl.pc"
 
