@@ -2,7 +2,8 @@
 //!
 //! - [`classic`]: a site as files. [`classic::Classic`] visits every internal page within so many hops of a seed
 //!   and saves each; the command `crawler` is a thin layer over it.
-//! - [`crawl`]: your own fetch function, every edge of the link graph, on pools of plain threads.
+//! - [`crawl`]: your own fetch function, every edge of the link graph, on pools of plain threads. It needs no network:
+//!   all that does stands behind the feature `net`, which is on by default.
 //!
 //! The classic face, as a program:
 //!
