@@ -13,7 +13,7 @@ use self::ask::Ask;
 use self::download::{Download, Downloader, Want};
 use self::pace::Pace;
 use self::robots::Robots;
-use crate::config::{Config, MAX_RETRY_AFTER};
+use crate::config::Config;
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::stop::Stop;
@@ -66,11 +66,9 @@ impl Worker {
             Err(failure) if failure.is_transient() => failure,
             answer => return answer,
         };
-        let asked_too_much =
-            matches!(failure, Outcome::Status { retry_after: Some(time), .. } if time > MAX_RETRY_AFTER);
         // A connection that the server had closed meanwhile says nothing about the server: no need to wait for it.
         let stale = failure == Outcome::StaleConnection;
-        if asked_too_much || !(stale || self.ask.pause(RETRY_PAUSE).await) {
+        if failure.asks_for_too_long() || !(stale || self.ask.pause(RETRY_PAUSE).await) {
             return Err(failure);
         }
         match self.try_download(url).await {

@@ -11,6 +11,9 @@ use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::stop::Stop;
 
+/// How often a server may decline to look at a request before that counts as its answer.
+const MAX_NOT_TAKEN: usize = 5;
+
 /// The one way to a server, for pages and robots.txt alike.
 pub struct Ask {
     /// When each host may be asked.
@@ -25,8 +28,19 @@ impl Ask {
         Ask { pace, downloader, stop }
     }
 
-    /// Asks once, in the host's turn.
+    /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
+    /// its own.
     pub async fn once(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
+        for _ in 1..MAX_NOT_TAKEN {
+            match self.in_turn(url, want).await {
+                Err(Outcome::NotTaken) => {}
+                answer => return answer,
+            }
+        }
+        self.in_turn(url, want).await
+    }
+
+    async fn in_turn(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
         let turn = tokio::select! {
             biased;

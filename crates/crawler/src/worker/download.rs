@@ -99,7 +99,11 @@ impl Downloader {
     pub async fn get(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
         let limit = self.config.timeout;
         let answer = timeout(limit, self.exchange(url, want)).await;
-        answer.unwrap_or(Err(Outcome::TimedOut { doing: "the request", limit }))
+        answer.unwrap_or_else(|_| {
+            // A shared connection that answers nobody would otherwise be shared for ever.
+            self.connections.forget_shared(&Origin::of(url));
+            Err(Outcome::TimedOut { doing: "the request", limit })
+        })
     }
 
     async fn exchange(&self, url: &Url, want: Want) -> Result<Download, Outcome> {
@@ -110,8 +114,10 @@ impl Downloader {
             Ok(response) => response,
             Err(error) => {
                 let failure = failure(&error, connection.reused);
-                if failure == Outcome::StaleConnection {
-                    self.connections.forget(&origin);
+                match failure {
+                    Outcome::StaleConnection => self.connections.forget(&origin),
+                    Outcome::NotTaken => self.connections.stop_sharing(&origin, &connection),
+                    _ => {}
                 }
                 return Err(failure);
             }
@@ -276,14 +282,11 @@ fn delay_of(value: &str) -> Option<Duration> {
 fn failure(error: &hyper::Error, reused: bool) -> Outcome {
     let mut cause = error.source();
     while let Some(inner) = cause {
+        if let Some(http2) = inner.downcast_ref::<h2::Error>() {
+            return http2_failure(http2, reused);
+        }
         if let Some(system) = inner.downcast_ref::<io::Error>() {
-            return match system.kind() {
-                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                    Outcome::Malformed { cause: system.to_string() }
-                }
-                _ if reused => Outcome::StaleConnection,
-                _ => Outcome::ConnectionFailed { cause: plain(system) },
-            };
+            return system_failure(system, reused);
         }
         cause = inner.source();
     }
@@ -295,5 +298,33 @@ fn failure(error: &hyper::Error, reused: bool) -> Outcome {
             let detail = error.source().map(|source| format!(": {source}")).unwrap_or_default();
             Outcome::Malformed { cause: format!("{error}{detail}") }
         }
+    }
+}
+
+fn system_failure(system: &io::Error, reused: bool) -> Outcome {
+    match system.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+            Outcome::Malformed { cause: system.to_string() }
+        }
+        _ if reused => Outcome::StaleConnection,
+        _ => Outcome::ConnectionFailed { cause: plain(system) },
+    }
+}
+
+/// HTTP/2 tells whether a request was looked at: one that a server refused, or that came after its farewell, was
+/// not. Servers say farewell in the ordinary course of things, some after every thousand requests.
+fn http2_failure(error: &h2::Error, reused: bool) -> Outcome {
+    let reason = error.reason();
+    if reason == Some(h2::Reason::REFUSED_STREAM)
+        || (error.is_go_away() && error.is_remote() && reason == Some(h2::Reason::NO_ERROR))
+    {
+        return Outcome::NotTaken;
+    }
+    match error.get_io() {
+        Some(system) => system_failure(system, reused),
+        None if error.is_remote() => {
+            Outcome::ConnectionFailed { cause: format!("the server ended it: {error}") }
+        }
+        None => Outcome::Malformed { cause: error.to_string() },
     }
 }
