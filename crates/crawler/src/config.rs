@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use url::Url;
@@ -76,13 +77,16 @@ pub fn user_agent(contact: Option<&Url>) -> String {
 /// Reads the certificates of a PEM file.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match certificates {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(Error::Certificates("no certificate in it".into()))
-        }
-        Ok(certificates) => Ok(certificates),
-        Err(cause) => Err(Error::Certificates(cause.to_string())),
+    let certificates = certificates.map_err(|cause| Error::Certificates(cause.to_string()))?;
+    if certificates.is_empty() {
+        return Err(Error::Certificates("no certificate in it".into()));
     }
+    for (index, certificate) in certificates.iter().enumerate() {
+        RootCertStore::empty().add(certificate.clone()).map_err(|cause| {
+            Error::Certificates(format!("number {} in it is no certificate ({cause})", index + 1))
+        })?;
+    }
+    Ok(certificates)
 }
 
 /// One answer that takes the place of DNS.
@@ -132,6 +136,9 @@ mod tests {
     #[test]
     fn a_certificate_file_without_a_certificate_is_an_error() {
         assert!(certificates(b"").is_err());
-        assert!(certificates(b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n").is_err());
+        for content in ["!!", "AAAA"] {
+            let pem = format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
+            assert!(certificates(pem.as_bytes()).is_err(), "{content}");
+        }
     }
 }

@@ -101,8 +101,10 @@ fn a_bad_option_is_named_and_what_would_be_good() {
 fn a_certificate_file_must_hold_a_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("not.pem");
-    fs::write(&path, "hello").unwrap();
-    is_refused(&["SEED", "DIR", "1", "--ca-file", path.to_str().unwrap()], &["--ca-file", "PEM"]);
+    for content in ["hello", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        fs::write(&path, content).unwrap();
+        is_refused(&["SEED", "DIR", "1", "--ca-file", path.to_str().unwrap()], &["--ca-file", "PEM"]);
+    }
 }
 
 #[test]

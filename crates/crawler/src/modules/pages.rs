@@ -48,11 +48,21 @@ impl PageFiles {
         {
             return Err(Error::NotEmpty { path: path.to_owned(), example: example.to_string() });
         }
+        let earlier: Vec<PathBuf> = numbered.iter().map(|number| path.join(number.to_string())).collect();
+        // All are looked at before any is removed: a refusal leaves the directory as it was.
+        for entry in &earlier {
+            if !fs::symlink_metadata(entry).map_err(unusable)?.is_file() {
+                return Err(Error::InTheWay { path: entry.clone() });
+            }
+        }
         // Whether we may write is best known by writing; this also clears what a crash has left behind.
         let unfinished = path.join(UNFINISHED);
-        File::create(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
-        for number in numbered {
-            fs::remove_file(path.join(number.to_string())).map_err(unusable)?;
+        if fs::symlink_metadata(&unfinished).is_ok_and(|found| found.is_dir()) {
+            return Err(Error::InTheWay { path: unfinished });
+        }
+        create_anew(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
+        for entry in earlier {
+            fs::remove_file(entry).map_err(unusable)?;
         }
         let way = if nameless::can(&directory) { Way::NamedAtTheEnd } else { Way::Renamed };
         Ok(PageFiles { path: path.to_owned(), directory, way, next: 1 })
@@ -71,7 +81,7 @@ impl PageFiles {
             }
             Way::Renamed => {
                 let unfinished = self.path.join(UNFINISHED);
-                let written = File::create(&unfinished)
+                let written = create_anew(&unfinished)
                     .and_then(|mut file| write(&mut file, &head, body))
                     .and_then(|()| fs::rename(&unfinished, self.path.join(&name)));
                 if let Err(error) = written {
@@ -83,6 +93,15 @@ impl PageFiles {
         }
         self.next += 1;
         Ok(number)
+    }
+}
+
+/// A new file in the place of whatever has this name. What is there is removed, never opened: it may be a link
+/// to a file of somebody else, or a pipe that nobody reads.
+fn create_anew(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::create_new(path),
     }
 }
 
@@ -201,6 +220,41 @@ mod tests {
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["0", "007", "notes.txt"]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_named_and_nothing_is_removed() {
+        for name in ["3", UNFINISHED] {
+            let directory = tempfile::tempdir().unwrap();
+            fs::write(directory.path().join("1"), "").unwrap();
+            fs::create_dir(directory.path().join(name)).unwrap();
+            let refused = PageFiles::open(directory.path(), true).unwrap_err().to_string();
+            assert!(refused.contains(&format!("/{name}' is in the way")), "{refused}");
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_unfinished_page_is_replaced_and_never_opened() {
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&elsewhere, "of somebody else").unwrap();
+        each_way(|path, mut pages| {
+            let unfinished = path.join(UNFINISHED);
+            let link = || std::os::unix::fs::symlink(&elsewhere, &unfinished).unwrap();
+            link();
+            pages.save("http://a/", 0, b"x").unwrap();
+            drop(pages);
+            let _ = fs::remove_file(&unfinished);
+            link();
+            drop(PageFiles::open(path, true).unwrap());
+            assert!(fs::symlink_metadata(&unfinished).is_err(), "the link is gone");
+            // Opening a pipe would wait for a reader.
+            rustix::fs::mknodat(rustix::fs::CWD, &unfinished, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+                .unwrap();
+            drop(PageFiles::open(path, true).unwrap());
+        });
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"of somebody else");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod address;
 mod connect;
 mod connections;
 mod decode;
+mod headers;
 
 use std::error::Error as _;
 use std::io;
@@ -14,7 +15,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response, Uri};
 use tokio::time::timeout;
 use url::Url;
@@ -171,15 +172,13 @@ fn authorization(seed: &Url) -> Option<HeaderValue> {
 /// Reads as much of a response as is wanted; tells also whether the connection is free for the next request.
 async fn read(response: Response<Incoming>, want: Want) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
-    let text = |name: HeaderName| {
-        head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
+    let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
     let status = head.status.as_u16();
     let mut download = Download {
         status,
-        content_type: text(header::CONTENT_TYPE),
-        redirect: text(header::LOCATION).filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
-        retry_after: text(header::RETRY_AFTER).and_then(|value| delay_of(&value)),
+        content_type: headers::text(&head.headers, header::CONTENT_TYPE),
+        redirect: location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
+        retry_after: headers::text(&head.headers, header::RETRY_AFTER).and_then(|value| delay_of(&value)),
         headers: HeaderMap::new(),
         media: Media::Text,
         body: Bytes::new(),
@@ -188,7 +187,7 @@ async fn read(response: Response<Incoming>, want: Want) -> Result<(Download, boo
         let whole = timeout(MAX_DRAIN_TIME, drain(body)).await.unwrap_or(false);
         return Ok((download, whole));
     }
-    let encoding = text(header::CONTENT_ENCODING);
+    let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
     let whole = read_body(&mut download, body, encoding.as_deref(), want).await?;
     Ok((download, whole))
@@ -205,18 +204,22 @@ async fn read_body(
         Want::Page(_) => media::declared(content_type.as_deref()),
         Want::Start(_) => Declared::Page(Media::Text),
     };
-    let not_a_page = || Outcome::NotAPage { what: content_type.clone().unwrap_or_else(|| "binary".into()) };
+    let says = headers::echo(content_type.as_deref().unwrap_or(""));
     if declared == Declared::Other {
-        return Err(not_a_page());
+        return Err(Outcome::NotAPage { what: says });
     }
+    let binary = || Outcome::NotAPage {
+        what: if says.is_empty() { "binary".into() } else { format!("binary, although it says {says}") },
+    };
     let (Want::Page(limit) | Want::Start(limit)) = want;
     let expected = body.size_hint().exact().unwrap_or(0);
     if encoding.is_none() && expected > limit as u64 && matches!(want, Want::Page(_)) {
         return Err(Outcome::TooLarge { limit });
     }
-    let mut decoder = Decoder::new(encoding, limit, expected as usize).map_err(|unknown| {
-        Outcome::Malformed { cause: format!("content encoding {unknown:?} was not offered") }
-    })?;
+    let mut decoder =
+        Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::Malformed {
+            cause: format!("content encoding {:?} was not offered", headers::echo(&unknown)),
+        })?;
     let is_page = |start: &[u8]| match want {
         Want::Page(_) => media::sniff(declared, content_type.as_deref(), start),
         Want::Start(_) => Some(Media::Text),
@@ -234,11 +237,11 @@ async fn read_body(
         }
         if !sniffed && decoder.so_far().len() >= SNIFF_BYTES {
             sniffed = true;
-            is_page(decoder.so_far()).ok_or_else(not_a_page)?;
+            is_page(decoder.so_far()).ok_or_else(binary)?;
         }
     }
     download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?;
-    download.media = is_page(&download.body).ok_or_else(not_a_page)?;
+    download.media = is_page(&download.body).ok_or_else(binary)?;
     Ok(true)
 }
 
