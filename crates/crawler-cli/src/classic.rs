@@ -41,8 +41,11 @@ pub async fn crawl(crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8
     let ended_by = Rc::new(Cell::new(None));
     let signals = tokio::task::LocalSet::new();
     let watch = signals.spawn_local(watch_signals(stop.clone(), Rc::clone(&progress), Rc::clone(&ended_by)));
+    let shown = Rc::clone(&progress);
+    let show = signals.spawn_local(async move { shown.keep_showing().await });
     let report = signals.run_until(crawl.run(pages, &*progress, &stop)).await;
     watch.abort();
+    show.abort();
     progress.finish();
     let report = match report {
         Ok(report) => report,
