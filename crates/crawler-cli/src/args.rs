@@ -24,7 +24,7 @@ Files: page N is pageDirectory/N (1, 2, 3 …): its URL, its depth, then the pag
 
 Exit status:
   0    the crawl ran to its end (some pages may have failed)
-  1    the seed yielded no saved page, or the crawl could not be carried out
+  1    the seed yielded no saved page, or the crawl could not be carried out or its summary printed
   2    bad arguments; nothing was fetched or written
   3    ended, but some page could not be written
   130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
