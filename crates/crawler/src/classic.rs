@@ -88,6 +88,7 @@ impl Classic {
                 && !stop.is_asked()
                 && let Some(task) = crawl.levels.next()
             {
+                crawl.observer.visiting(task.url.as_str(), task.depth);
                 let worker = Arc::clone(&worker);
                 visits.spawn(async move {
                     let visit = worker.visit(&task).await;
