@@ -101,6 +101,8 @@ pub struct Resolve {
 impl Resolve {
     /// Whether this answer is for the host.
     pub fn is_for(&self, host: &str) -> bool {
+        // A dot at the end makes a name absolute, and no other name.
+        let host = host.trim_end_matches('.');
         match self.host.strip_prefix('*') {
             Some("") => true,
             Some(suffix) => {
@@ -123,7 +125,7 @@ mod tests {
         assert!(starred.is_for("a.name") && starred.is_for("B.A.NAME"));
         assert!(!starred.is_for("name") && !starred.is_for("aname") && !starred.is_for(".name.org"));
         assert!(Resolve { host: "*".into(), ..starred.clone() }.is_for("anything"));
-        assert!(Resolve { host: "Name".into(), ..starred }.is_for("name"));
+        assert!(Resolve { host: "Name".into(), ..starred }.is_for("name."));
     }
 
     #[test]
