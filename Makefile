@@ -33,6 +33,7 @@ test: ## run every test, installing through apt what they need and is missing
 lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p crawler --no-default-features -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
 
 bench: ## measure side by side with wget2, wget and a simple C library; installs them through apt
@@ -46,6 +47,9 @@ fuzz: ## fuzz the link scanner and the URL joiner for FUZZ_SECONDS each
 	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run join -- -max_total_time=$(FUZZ_SECONDS) -max_len=256
 
 install: ## install the command, libcrawl, its headers and pkg-config file below PREFIX
-	$(CARGO) build --release -p crawler-cli -p crawler-capi
+	@case '$(PREFIX)' in /*) ;; *) echo 'PREFIX must be an absolute path, not $(PREFIX)' >&2; exit 1 ;; esac
+	$(CARGO) build --release -p crawler-cli
+	@# By itself: built together with the command, the library would carry the network code that the command asks for.
+	$(CARGO) build --release -p crawler-capi
 	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/crawler" '$(DESTDIR)$(PREFIX)/bin/crawler'
 	crates/crawler-capi/install.sh "$${CARGO_TARGET_DIR:-target}/release" '$(PREFIX)'

@@ -17,7 +17,7 @@ trap 'rm -rf "$programs"' EXIT
 include=crates/crawler-capi/include
 here=bench/callbacks
 cc -O2 -I $include $here/crawl_speed.c $here/simple.c -lpthread -o "$programs/simple"
-cc -O2 -I $include $here/crawl_speed.c "$target/release/libcrawl.a" -lgcc_s -lpthread -lm -ldl -o "$programs/libcrawl"
+cc -O2 -I $include $here/crawl_speed.c "$target/release/libcrawl.a" -lpthread -lm -ldl -o "$programs/libcrawl"
 
 for workers in "1 1" "4 4" "16 16"; do
     round=0

@@ -28,7 +28,9 @@ extern "C" {
  * threads have ended when crawl returns, and no callback comes afterwards.
  *
  * Returns 0 when the crawl is complete, whether or not links were broken. Returns -1, without having called
- * anything, if a pointer is NULL, a number is not positive, or the threads cannot be had.
+ * anything, if a pointer is NULL, a number is not positive, or the system refuses a thread; those it granted
+ * have ended by then. Running out of memory is another matter: it aborts the process, whether malloc fails
+ * inside the library, or a thread that the system has granted finds no memory to set itself up with.
  */
 int crawl(const char *start_url, int download_workers, int parse_workers, int work_queue_size,
           char *(*fetch_fn)(const char *link),
@@ -36,10 +38,17 @@ int crawl(const char *start_url, int download_workers, int parse_workers, int wo
 
 /*
  * The same for HTML pages: a link is the href of an a element, resolved against the page's own link (and the
- * page's base element, if it has one) and written in normal form without fragment. What cannot be asked for
- * over HTTP, mailto: say, is no link; nor is a relative link on a page whose own link is not an absolute http
- * or https URL, nor what comes after 100,000 links on one page. start_url is brought into the same form
- * before it is fetched.
+ * page's base element, if it has one) and written in normal form without fragment. start_url is brought into
+ * the same form before it is fetched.
+ *
+ * No link, and so no edge, is what could not be asked for over HTTP: another scheme, mailto: say; a user name
+ * or password in the URL; more than 2,048 bytes in normal form, or 16 KiB as it stands on the page. Nor is a
+ * relative link on a page whose own link is not an absolute http or https URL; nor what comes after 100,000
+ * links on one page, where area, frame, iframe and refreshes count as well.
+ *
+ * A page is read in the encoding that its byte order mark says, or else its meta element, or else a guess
+ * from its bytes. (Not UTF-16: it has zeros in it, and a C string ends there.) That matters to links that are
+ * not ASCII: the path becomes UTF-8, the query stays in the page's encoding, both percent-encoded.
  */
 int crawl_html(const char *start_url, int download_workers, int parse_workers, int work_queue_size,
                char *(*fetch_fn)(const char *link),

@@ -3,72 +3,160 @@
 
 mod toolchain;
 
-use std::env;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use toolchain::{crate_directory, library_directory, succeed};
+use toolchain::{SYSTEM_LIBRARIES, cargo, crate_directory, library_directory, succeed};
 
-/// A site of page files: home links to news twice, to a page that is missing, and out of the directory.
+/// A site of page files: home links to news twice, to a page that is missing, and out of the directory; news
+/// to a page whose name is not UTF-8, and is not itself.
 fn site() -> TempDir {
     let site = TempDir::new().unwrap();
     fs::write(site.path().join("home"), "link:news and link: news\nlink:gone link:../home").unwrap();
-    fs::write(site.path().join("news"), "link:home").unwrap();
+    fs::write(site.path().join("news"), b"link:home \xff\xfe link:caf\xe9").unwrap();
+    fs::write(site.path().join(OsStr::from_bytes(b"caf\xe9")), "").unwrap();
     site
 }
 
-const EDGES: [&str; 5] = ["home -> ../home", "home -> gone", "home -> news", "home -> news", "news -> home"];
+const EDGES: [&[u8]; 6] = [
+    b"home -> ../home",
+    b"home -> gone",
+    b"home -> news",
+    b"home -> news",
+    b"news -> caf\xe9",
+    b"news -> home",
+];
 
 fn assert_crawls_the_site(example: &mut Command) {
     let site = site();
     let output = succeed(example.arg(site.path()).arg("home"));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let mut edges: Vec<_> = text.lines().collect();
+    let text = output.stdout.strip_suffix(b"\n").expect("lines");
+    let mut edges: Vec<_> = text.split(|&byte| byte == b'\n').collect();
     edges.sort();
     assert_eq!(edges, EDGES);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "2 pages, 2 broken links, 5 edges\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "3 pages, 2 broken links, 6 edges\n");
+}
+
+/// A prefix with the library in it.
+fn installed() -> TempDir {
+    let prefix = TempDir::new().unwrap();
+    install(prefix.path());
+    prefix
 }
 
 fn install(prefix: &Path) {
     succeed(Command::new(crate_directory().join("install.sh")).arg(library_directory()).arg(prefix));
 }
 
-/// What pkg-config says about the installed library; nothing if there is no pkg-config.
-fn pkg_config(prefix: &Path, options: &[&str]) -> Option<Vec<String>> {
-    Command::new("pkg-config").arg("--version").output().ok()?;
-    let mut command = Command::new("pkg-config");
-    let output =
-        succeed(command.args(options).arg("crawl").env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
-    Some(String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect())
+/// The documented example, built with these flags.
+fn build_example(prefix: &TempDir, flags: &[impl AsRef<OsStr>]) -> PathBuf {
+    let program = prefix.path().join("example");
+    let example = crate_directory().join("examples/crawl_directory.c");
+    succeed(Command::new("cc").arg(example).args(flags).arg("-o").arg(&program));
+    program
+}
+
+fn flag(name: &str, path: PathBuf) -> String {
+    format!("{name}{}", path.display())
+}
+
+/// What pkg-config says about the installed library, after a shell has read it.
+fn pkg_config(prefix: &Path, options: &str) -> Vec<String> {
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", "eval \"set -- $(pkg-config $0 crawl)\"; printf '%s\\n' \"$@\"", options]);
+    let output = succeed(shell.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn the_example_builds_against_the_installed_library_and_crawls_a_directory() {
-    let prefix = TempDir::new().unwrap();
-    install(prefix.path());
-    let (include, lib) = (prefix.path().join("include"), prefix.path().join("lib"));
-    let by_hand = |path: &Path, flag: &str| format!("{flag}{}", path.display());
-    let shared = pkg_config(prefix.path(), &["--cflags", "--libs"])
-        .unwrap_or_else(|| vec![by_hand(&include, "-I"), by_hand(&lib, "-L"), "-lcrawl".to_owned()]);
-    let program = prefix.path().join("example");
-    let example = crate_directory().join("examples/crawl_directory.c");
-    succeed(Command::new("cc").arg(&example).args(&shared).args(["-lpthread", "-o"]).arg(&program));
-    assert_crawls_the_site(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
+    let prefix = installed();
+    let lib = prefix.path().join("lib");
+    let flags = [flag("-I", prefix.path().join("include")), flag("-L", lib.clone()), "-lcrawl".to_owned()];
+    let program = build_example(&prefix, &flags);
+    assert_crawls_the_site(Command::new(program).env("LD_LIBRARY_PATH", lib));
 }
 
 #[test]
-fn the_example_builds_against_the_static_library_alone() {
-    let prefix = TempDir::new().unwrap();
-    install(prefix.path());
+fn the_example_builds_against_the_archive_with_or_without_the_rest_static() {
+    let prefix = installed();
     fs::remove_file(prefix.path().join("lib/libcrawl.so")).unwrap();
-    let Some(flags) = pkg_config(prefix.path(), &["--cflags", "--libs", "--static"]) else {
-        return;
-    };
-    let program = prefix.path().join("example");
-    let example = crate_directory().join("examples/crawl_directory.c");
-    succeed(Command::new("cc").arg(&example).args(&flags).arg("-o").arg(&program));
-    assert_crawls_the_site(&mut Command::new(&program));
+    let mut flags =
+        vec![flag("-I", prefix.path().join("include")), flag("", prefix.path().join("lib/libcrawl.a"))];
+    flags.extend(SYSTEM_LIBRARIES.map(str::to_owned));
+    assert_crawls_the_site(&mut Command::new(build_example(&prefix, &flags)));
+    flags.push("-static".to_owned());
+    assert_crawls_the_site(&mut Command::new(build_example(&prefix, &flags)));
+}
+
+#[test]
+#[ignore = "needs pkg-config: run by make test"]
+fn the_example_builds_with_what_pkg_config_says() {
+    let prefix = installed();
+    let lib = prefix.path().join("lib");
+    let program = build_example(&prefix, &pkg_config(prefix.path(), "--cflags --libs"));
+    assert_crawls_the_site(Command::new(program).env("LD_LIBRARY_PATH", &lib));
+    fs::remove_file(lib.join("libcrawl.so")).unwrap();
+    let flags = pkg_config(prefix.path(), "--cflags --libs --static");
+    assert_crawls_the_site(&mut Command::new(build_example(&prefix, &flags)));
+}
+
+#[test]
+#[ignore = "needs pkg-config: run by make test"]
+fn a_prefix_may_have_spaces_and_characters_that_tools_take_for_their_own() {
+    let directory = TempDir::new().unwrap();
+    for name in ["two words", "a&b", "a|b", "back\\slash", "it's", "#1"] {
+        let prefix = directory.path().join(name);
+        install(&prefix);
+        let flags = pkg_config(&prefix, "--cflags --libs");
+        assert_eq!(flags[..2], [flag("-I", prefix.join("include")), flag("-L", prefix.join("lib"))]);
+    }
+}
+
+#[test]
+fn a_relative_prefix_is_refused_before_anything_is_installed() {
+    let directory = TempDir::new().unwrap();
+    let script = crate_directory().join("install.sh");
+    let mut command = Command::new(script);
+    let output = command.arg(library_directory()).arg("opt").current_dir(directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("PREFIX must be an absolute path, not opt"));
+    assert!(fs::read_dir(directory.path()).unwrap().next().is_none());
+    // By make before the command is built and installed.
+    let mut make = Command::new("make");
+    let output = make
+        .args(["install", "PREFIX=opt", "CARGO=false"])
+        .current_dir(crate_directory().join("../.."))
+        .output();
+    if let Ok(output) = output {
+        assert!(String::from_utf8_lossy(&output.stderr).contains("PREFIX must be an absolute path, not opt"));
+    }
+}
+
+/// Whether the script renews the loader's cache, as seen by an `ldconfig` of the test's own.
+fn renews_the_cache(prefix: &Path, destdir: &str) -> bool {
+    let programs = TempDir::new().unwrap();
+    let (ldconfig, renewed) = (programs.path().join("ldconfig"), programs.path().join("renewed"));
+    // It fails, as it does for who may not write the cache: that is no reason for the script to fail.
+    fs::write(&ldconfig, format!("#!/bin/sh\n: >'{}'\necho no >&2\nexit 1\n", renewed.display())).unwrap();
+    fs::set_permissions(&ldconfig, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut script = Command::new(crate_directory().join("install.sh"));
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+    let output =
+        succeed(script.arg(library_directory()).arg(prefix).env("DESTDIR", destdir).env("PATH", path));
+    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
+    renewed.exists()
+}
+
+#[test]
+fn installing_renews_the_cache_of_the_loader_unless_the_files_go_elsewhere() {
+    let directory = TempDir::new().unwrap();
+    assert!(renews_the_cache(directory.path(), ""));
+    assert!(!renews_the_cache(Path::new("/opt/crawl"), directory.path().to_str().unwrap()));
 }
 
 #[test]
@@ -87,8 +175,7 @@ fn destdir_moves_the_files_and_not_what_they_say() {
 
 #[test]
 fn the_rust_example_does_the_same() {
-    // The name of the file is the name of the example; cargo builds it with the crate's own tests.
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo();
     cargo.args(["run", "--quiet", "-p", "crawler", "--example", "crawl_directory", "--"]);
-    assert_crawls_the_site(cargo.current_dir(crate_directory()));
+    assert_crawls_the_site(&mut cargo);
 }

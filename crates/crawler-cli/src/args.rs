@@ -1,5 +1,6 @@
 //! The command line: what was typed (clap's `Typed`), checked once, becomes what is meant (`Invocation`).
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,14 +12,19 @@ use crawler::config::{self, Config, Resolve};
 use crawler::task::Depth;
 use url::Url;
 
+use crate::EXIT_FAILED;
+use crate::printable::could_be_printed;
 use crate::values;
+
+/// Stands for `--internal`.
+const INTERNAL_VARIABLE: &str = "CRAWLER_INTERNAL";
 
 const AFTER_HELP: &str = "\
 Files: page N is pageDirectory/N (1, 2, 3 …): its URL, its depth, then the page as served.
 
 Exit status:
   0    the crawl ran to its end (some pages may have failed)
-  1    the seed yielded no saved page, or the crawl could not be carried out
+  1    the seed yielded no saved page, or the crawl could not be carried out or its summary printed
   2    bad arguments; nothing was fetched or written
   3    ended, but some page could not be written
   130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
@@ -53,22 +59,22 @@ enum TypedCommand {
 #[derive(clap::Args)]
 struct TypedClassic {
     /// Where to start: an absolute http or https URL
-    #[arg(value_name = "seedURL", required = true, allow_hyphen_values = true)]
+    #[arg(value_name = "seedURL", required = true)]
     seed: Option<String>,
     /// Where the pages go: an existing directory
-    #[arg(value_name = "pageDirectory", required = true, allow_hyphen_values = true)]
+    #[arg(value_name = "pageDirectory", required = true)]
     directory: Option<PathBuf>,
     /// How many hops from the seed to go: 0 is the seed alone
-    #[arg(value_name = "maxDepth", required = true, allow_hyphen_values = true, value_parser = values::depth)]
+    #[arg(value_name = "maxDepth", required = true, allow_negative_numbers = true, value_parser = values::depth)]
     max_depth: Option<Depth>,
 
     /// Remove the numbered files of an earlier crawl from pageDirectory first
     #[arg(long)]
     overwrite: bool,
-    /// Stay below this URL prefix instead of the seed's own server
-    #[arg(long, value_name = "PREFIX", env = "CRAWLER_INTERNAL", help_heading = "Scope")]
+    /// Stay below this URL prefix instead of the seed's own server [env: CRAWLER_INTERNAL]
+    #[arg(long, value_name = "PREFIX", help_heading = "Scope")]
     internal: Option<String>,
-    /// Let redirects lead to private, loopback and other special addresses
+    /// Let redirects, also of robots.txt, lead to private, loopback and other special addresses
     #[arg(long, help_heading = "Scope")]
     allow_private: bool,
 
@@ -98,7 +104,7 @@ struct TypedClassic {
     #[arg(long, value_name = "SIZE", default_value = "500KB", value_parser = values::size, allow_negative_numbers = true, help_heading = "Limits")]
     max_page_bytes: usize,
 
-    /// Use this address for a host (or *.name) instead of asking DNS; repeatable
+    /// Use this address for a host, *.name or * (every host, addresses too) instead of asking DNS; repeatable
     #[arg(long, value_name = "HOST=ADDR", value_parser = values::resolve, help_heading = "Network")]
     resolve: Vec<Resolve>,
     /// Trust the certificates in this PEM file too
@@ -142,6 +148,8 @@ pub enum Command {
 pub struct ClassicJob {
     /// The crawl.
     pub crawl: Classic,
+    /// Where it begins.
+    pub seed: Url,
     /// Where the pages go.
     pub directory: PathBuf,
     /// How many requests are in flight at most.
@@ -161,14 +169,15 @@ impl Invocation {
         match matches {
             Ok(typed) => typed.meant(),
             Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-                error.exit()
+                let printed = could_be_printed(error.print());
+                std::process::exit(if printed { 0 } else { EXIT_FAILED.into() })
             }
             Err(error) => Err(in_words(&error)),
         }
     }
 }
 
-/// Clap's own message, without its decorations.
+/// Clap's own message as one sentence, without its decorations.
 fn in_words(error: &clap::Error) -> String {
     // A fourth argument is taken for a sub-command by clap, and is none.
     if let (ErrorKind::ArgumentConflict, Some(ContextValue::String(extra))) =
@@ -177,6 +186,17 @@ fn in_words(error: &clap::Error) -> String {
         return format!(
             "unexpected argument '{extra}'; give seedURL, pageDirectory and maxDepth, and options"
         );
+    }
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    {
+        return match error.get(ContextKind::SuggestedArg) {
+            Some(ContextValue::String(similar)) => {
+                format!("there is no option '{unknown}'; a similar one is '{similar}'")
+            }
+            _ if unknown.starts_with('-') => format!("there is no option '{unknown}'"),
+            _ => format!("unexpected argument '{unknown}'"),
+        };
     }
     let text = error.render().to_string();
     let message = text.split("\n\nUsage:").next().unwrap_or(&text);
@@ -203,11 +223,14 @@ impl TypedClassic {
         let seed = values::seed(seed).map_err(|error| format!("seedURL is not usable: {error}"))?;
         let directory = self.directory.clone().ok_or_else(|| missing("pageDirectory"))?;
         let max_depth = self.max_depth.ok_or_else(|| missing("maxDepth"))?;
-        let internal = self.internal.as_deref().map(values::prefix).transpose();
-        let internal = internal.map_err(|error| format!("--internal is not usable: {error}"))?;
+        let (designated_by, internal) = self.internal()?;
         let config = self.config()?;
-        let crawl =
-            Classic::new(seed, internal.as_ref(), max_depth, config).map_err(|error| error.to_string())?;
+        let crawl = Classic::new(seed.clone(), internal.as_ref(), max_depth, config).map_err(|error| {
+            match designated_by {
+                INTERNAL_VARIABLE => format!("{error} (this one is from {INTERNAL_VARIABLE})"),
+                _ => error.to_string(),
+            }
+        })?;
         let verbosity = match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Quiet,
             (_, true) => Verbosity::Verbose,
@@ -215,11 +238,26 @@ impl TypedClassic {
         };
         Ok(ClassicJob {
             crawl,
+            seed,
             directory,
             concurrency: self.concurrency,
             overwrite: self.overwrite,
             verbosity,
         })
+    }
+
+    /// The prefix that was designated, and by what. An empty variable is one that is not set.
+    fn internal(&self) -> Result<(&'static str, Option<Url>), String> {
+        let variable = std::env::var_os(INTERNAL_VARIABLE).filter(|value| !value.is_empty());
+        let (name, text) = match (&self.internal, &variable) {
+            (Some(text), _) => ("--internal", Cow::Borrowed(text.as_str())),
+            (None, Some(text)) => (INTERNAL_VARIABLE, text.to_string_lossy()),
+            (None, None) => return Ok(("--internal", None)),
+        };
+        match values::prefix(&text) {
+            Ok(prefix) => Ok((name, Some(prefix))),
+            Err(error) => Err(format!("{name} is not usable: {error}")),
+        }
     }
 
     fn config(&self) -> Result<Config, String> {

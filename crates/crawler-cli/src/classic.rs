@@ -5,9 +5,12 @@ use std::rc::Rc;
 
 use crawler::classic::{Classic, Report};
 use crawler::modules::pages::PageFiles;
+use crawler::origin::Origin;
 use crawler::outcome::Outcome;
+use crawler::scope::Refusal;
 use crawler::stop::Stop;
 use tokio::signal::unix::{SignalKind, signal};
+use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
 use crate::open_files::make_room;
@@ -24,7 +27,7 @@ pub async fn run(job: ClassicJob) -> u8 {
     let pages = make_room(job.concurrency)
         .and_then(|()| PageFiles::open(&job.directory, job.overwrite).map_err(|error| error.to_string()));
     match pages {
-        Ok(pages) => crawl(job.crawl, pages, job.verbosity).await,
+        Ok(pages) => crawl(&job.seed, job.crawl, pages, job.verbosity).await,
         Err(error) => {
             complain(&error);
             EXIT_USAGE
@@ -33,7 +36,7 @@ pub async fn run(job: ClassicJob) -> u8 {
 }
 
 /// Crawls, shows it, prints the summary, and returns the exit status.
-pub async fn crawl(crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8 {
+pub async fn crawl(seed: &Url, crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8 {
     // While somebody listens for this signal, a file that grows too large is a write error and not the end of us.
     let _size_limit = signal(SignalKind::from_raw(SIGXFSZ));
     let progress = Rc::new(Progress::new(verbosity));
@@ -41,8 +44,11 @@ pub async fn crawl(crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8
     let ended_by = Rc::new(Cell::new(None));
     let signals = tokio::task::LocalSet::new();
     let watch = signals.spawn_local(watch_signals(stop.clone(), Rc::clone(&progress), Rc::clone(&ended_by)));
+    let shown = Rc::clone(&progress);
+    let show = signals.spawn_local(async move { shown.keep_showing().await });
     let report = signals.run_until(crawl.run(pages, &*progress, &stop)).await;
     watch.abort();
+    show.abort();
     progress.finish();
     let report = match report {
         Ok(report) => report,
@@ -51,10 +57,11 @@ pub async fn crawl(crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8
             return EXIT_FAILED;
         }
     };
-    if verbosity != Verbosity::Quiet {
-        say(&summary(&report.stats));
+    let printed = verbosity == Verbosity::Quiet || say(&summary(&report.stats));
+    match ended_by.get().unwrap_or_else(|| exit_status(seed, &report)) {
+        0 if !printed => EXIT_FAILED,
+        status => status,
     }
-    ended_by.get().unwrap_or_else(|| exit_status(&report))
 }
 
 /// The first signal lets what is in flight finish, the second ends at once.
@@ -79,7 +86,7 @@ async fn watch_signals(stop: Stop, progress: Rc<Progress>, ended_by: Rc<Cell<Opt
     }
 }
 
-fn exit_status(report: &Report) -> u8 {
+fn exit_status(seed: &Url, report: &Report) -> u8 {
     let unwritten = report.stats.count(&Outcome::NotWritten { cause: String::new() });
     if unwritten > 0 {
         return EXIT_NOT_WRITTEN;
@@ -88,16 +95,26 @@ fn exit_status(report: &Report) -> u8 {
         return 0;
     }
     let remedy = match &report.seed {
-        Outcome::RedirectRefused { .. } => {
-            "; start there, or designate a prefix that holds both with --internal"
-        }
-        Outcome::Redirected { .. } => ", in a circle",
+        Outcome::RedirectRefused { to, why: Refusal::External } => elsewhere(seed, to),
+        Outcome::Redirected { .. } => ", in a circle".into(),
         Outcome::RobotsUnavailable { .. } => {
-            "; try again later, or give --ignore-robots if the site is yours"
+            "; try again later, or give --ignore-robots if the site is yours".into()
         }
-        Outcome::Disallowed => "; give --ignore-robots if the site is yours",
-        _ => "",
+        Outcome::Disallowed => "; give --ignore-robots if the site is yours".into(),
+        _ => String::new(),
     };
     complain(&format!("the seed yielded no page: {}{remedy}", report.seed));
     EXIT_FAILED
+}
+
+/// What to do about a seed that redirects out of what is internal. No prefix holds two origins, http and https of one
+/// host included.
+fn elsewhere(seed: &Url, to: &str) -> String {
+    match Url::parse(to) {
+        Ok(target) if Origin::of(&target) == Origin::of(seed) => {
+            "; start there, or designate a prefix that holds both with --internal".into()
+        }
+        // Quoted, because it is from the web and will be pasted into a shell.
+        _ => format!("; start there: crawler '{}' …", to.replace('\'', "%27")),
+    }
 }

@@ -21,14 +21,16 @@ const DELAY: Duration = Duration::from_millis(200);
 /// Runs the demonstration and returns its exit status.
 pub async fn run(verbosity: Verbosity) -> u8 {
     match prepare() {
-        Ok((web, crawl, pages, directory)) => {
+        Ok((web, seed, crawl, pages, directory)) => {
             let (url, place) = (web.url("/"), directory.display());
-            say(&format!("A small site is being served at {url}\n"));
-            say(&format!("  crawler {url} {place} {MAX_DEPTH} --delay 200ms\n\n"));
-            let status = classic::crawl(crawl, pages, verbosity).await;
-            say(&format!("\nThe pages are in {place}; the first begins:\n"));
+            let command = format!("crawler {url} {place} {MAX_DEPTH} --delay 200ms");
+            if !say(&format!("A small site is being served at {url}\n  {command}\n\n")) {
+                return EXIT_FAILED;
+            }
+            let status = classic::crawl(&seed, crawl, pages, verbosity).await;
             let first = std::fs::read_to_string(directory.join("1")).unwrap_or_default();
-            first.lines().take(6).for_each(|line| say(&format!("  {line}\n")));
+            let beginning: String = first.lines().take(6).map(|line| format!("  {line}\n")).collect();
+            say(&format!("\nThe pages are in {place}; the first begins:\n{beginning}"));
             status
         }
         Err(error) => {
@@ -38,14 +40,14 @@ pub async fn run(verbosity: Verbosity) -> u8 {
     }
 }
 
-type Prepared = (Web, Classic, PageFiles, std::path::PathBuf);
+type Prepared = (Web, Url, Classic, PageFiles, std::path::PathBuf);
 
 fn prepare() -> Result<Prepared, Box<dyn std::error::Error>> {
     let web = Web::builder().site(demo_site()).try_start()?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir()?.keep();
     let seed = Url::parse(&web.url("/"))?;
     let config = Config { delay: DELAY, ..Config::default() };
-    let crawl = Classic::new(seed, None, MAX_DEPTH, config)?;
+    let crawl = Classic::new(seed.clone(), None, MAX_DEPTH, config)?;
     let pages = PageFiles::open(&directory, false)?;
-    Ok((web, crawl, pages, directory))
+    Ok((web, seed, crawl, pages, directory))
 }

@@ -8,9 +8,21 @@ pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "crawler: {}", printable(message));
 }
 
-/// Prints a text as it is. A reader who has gone away (`| head`) has seen enough.
-pub fn say(text: &str) {
-    let _ = io::stdout().write_all(text.as_bytes());
+/// Prints a text as it is; false, and told, if it is lost.
+pub fn say(text: &str) -> bool {
+    let mut out = io::stdout();
+    could_be_printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Whether printing went well; a failure is told. A reader who has gone away (`| head`) has seen enough.
+pub fn could_be_printed(printed: io::Result<()>) -> bool {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("cannot write to standard output: {error}"));
+            false
+        }
+        _ => true,
+    }
 }
 
 /// The text with every control character, and every character that reorders or hides others, written as an

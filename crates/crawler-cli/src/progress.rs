@@ -1,6 +1,6 @@
 //! What the user sees while a crawl runs: a live line on a terminal, plain lines otherwise.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use crawler::outcome::Outcome;
 use crawler::stats::Stats;
 use crawler::task::Depth;
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::time::MissedTickBehavior;
 
 use crate::args::Verbosity;
 use crate::printable::printable;
@@ -24,16 +25,59 @@ pub struct Progress {
     verbosity: Verbosity,
     begun: Instant,
     live: Option<ProgressBar>,
-    last_plain: Cell<Instant>,
+    now: RefCell<Now>,
     out: RefCell<io::Stdout>,
+}
+
+/// How far the crawl is.
+struct Now {
+    saved: u64,
+    queued: u64,
+    failed: u64,
+    /// What was begun last: of several requests in flight, the newest.
+    url: String,
 }
 
 impl Progress {
     /// Begins to show a crawl.
     pub fn new(verbosity: Verbosity) -> Progress {
         let live = (verbosity == Verbosity::Normal && io::stderr().is_terminal()).then(live_line);
-        let begun = Instant::now();
-        Progress { verbosity, begun, live, last_plain: Cell::new(begun), out: RefCell::new(io::stdout()) }
+        // A crawl begins with one URL, its seed.
+        let now = RefCell::new(Now { saved: 0, queued: 1, failed: 0, url: String::new() });
+        Progress { verbosity, begun: Instant::now(), live, now, out: RefCell::new(io::stdout()) }
+    }
+
+    /// Shows how far the crawl is, over and over, also while nothing happens. Ends only where nothing is to be shown.
+    pub async fn keep_showing(&self) {
+        let (first, interval) = match &self.live {
+            _ if self.verbosity != Verbosity::Normal => return,
+            Some(_) => (Duration::ZERO, LIVE_INTERVAL),
+            None => (PLAIN_INTERVAL, PLAIN_INTERVAL),
+        };
+        let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + first, interval);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            timer.tick().await;
+            self.show();
+        }
+    }
+
+    fn show(&self) {
+        let (numbers, now) = (self.numbers(), self.now.borrow());
+        match &self.live {
+            Some(live) => {
+                live.set_message(format!("{numbers} · {}", printable(&now.url)));
+                live.tick();
+                to_line_start();
+            }
+            None => self.error(&format!("{numbers}, {}", now.url)),
+        }
+    }
+
+    fn numbers(&self) -> String {
+        let Now { saved, queued, failed, .. } = *self.now.borrow();
+        let rate = saved as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
+        format!("{saved} saved, {queued} queued, {failed} failed, {rate:.1} pages/s")
     }
 
     /// A message about the crawl as a whole.
@@ -56,7 +100,10 @@ impl Progress {
             let _ = writeln!(io::stderr(), "{}", printable(message));
         };
         match &self.live {
-            Some(live) => live.suspend(print),
+            Some(live) => {
+                live.suspend(print);
+                to_line_start();
+            }
             None => print(),
         }
     }
@@ -79,16 +126,13 @@ impl Observer for Progress {
         }
     }
 
-    fn progress(&self, stats: &Stats, url: &str) {
-        if self.verbosity != Verbosity::Normal {
-            return;
-        }
-        if let Some(live) = &self.live {
-            live.set_message(format!("{} · {url}", self.numbers(stats)));
-        } else if self.last_plain.get().elapsed() >= PLAIN_INTERVAL {
-            self.last_plain.set(Instant::now());
-            self.error(&format!("{}, {url}", self.numbers(stats)));
-        }
+    fn visiting(&self, url: &str, _depth: Depth) {
+        url.clone_into(&mut self.now.borrow_mut().url);
+    }
+
+    fn progress(&self, stats: &Stats, _url: &str) {
+        let mut now = self.now.borrow_mut();
+        (now.saved, now.queued, now.failed) = (stats.kept(), stats.outstanding(), stats.failed());
     }
 
     fn wants_links(&self) -> bool {
@@ -96,20 +140,17 @@ impl Observer for Progress {
     }
 }
 
-impl Progress {
-    fn numbers(&self, stats: &Stats) -> String {
-        let rate = stats.kept() as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
-        let (saved, queued, failed) = (stats.kept(), stats.outstanding(), stats.failed());
-        format!("{saved} saved, {queued} queued, {failed} failed, {rate:.1} pages/s")
-    }
+/// Takes the cursor back from the end of the live line, which is as wide as the terminal: the `^C` that a terminal echoes
+/// would begin a new line there, and leave the old one behind for good.
+fn to_line_start() {
+    let _ = io::stderr().write_all(b"\r");
 }
 
 fn live_line() -> ProgressBar {
-    let live = ProgressBar::new_spinner().with_message("starting");
+    let live = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
         live.set_style(style);
     }
-    live.enable_steady_tick(LIVE_INTERVAL);
     live
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crawler::config::Resolve;
 use crawler::task::Depth;
 use crawler::worker::links::{self, BadLink};
-use url::Url;
+use url::{Host, Url};
 
 /// No delay or timeout is longer than a day.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -77,17 +77,25 @@ pub fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `HOST=ADDR`, the host perhaps `*.name`.
+/// `HOST=ADDR`, the host perhaps `*.name` or `*`. It is written as it stands in normalised URLs, where it is looked for.
 pub fn resolve(text: &str) -> Result<Resolve, String> {
     let wanted = || "must be HOST=ADDRESS, like example.org=127.0.0.1 or *.example.org=::1".to_owned();
     let (host, address) = text.split_once('=').ok_or_else(wanted)?;
     let address = address.trim_start_matches('[').trim_end_matches(']');
     let address: IpAddr = address.parse().map_err(|_| wanted())?;
-    let name = host.strip_prefix("*.").unwrap_or(host);
-    if name.is_empty() || (name.contains('*') && host != "*") || name.contains(['/', ':', '@', ' ']) {
-        return Err(wanted());
+    if host == "*" {
+        return Ok(Resolve { host: host.into(), address });
     }
-    Ok(Resolve { host: host.to_owned(), address })
+    let (star, name) = host.strip_prefix("*.").map_or(("", host), |name| ("*.", name));
+    match Host::parse(name.strip_suffix('.').unwrap_or(name)) {
+        Ok(Host::Domain(name)) if !name.contains('*') => {
+            Ok(Resolve { host: format!("{star}{name}"), address })
+        }
+        Ok(literal @ (Host::Ipv4(_) | Host::Ipv6(_))) if star.is_empty() => {
+            Ok(Resolve { host: literal.to_string(), address })
+        }
+        _ => Err(wanted()),
+    }
 }
 
 /// A seed: an absolute http or https URL, normalised, perhaps with credentials. Messages never repeat it, since
@@ -159,10 +167,36 @@ mod tests {
         assert_eq!(resolve("a.test=127.0.0.1").unwrap().host, "a.test");
         assert_eq!(resolve("*.test=[::1]").unwrap().address, IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
         assert!(resolve("*=127.0.0.1").is_ok());
-        for bad in
-            ["", "a", "a=", "=127.0.0.1", "a=b", "a*b=127.0.0.1", "http://a=127.0.0.1", "a:80=127.0.0.1"]
-        {
+        for bad in [
+            "",
+            "a",
+            "a=",
+            "=127.0.0.1",
+            ".=127.0.0.1",
+            "*.=127.0.0.1",
+            "a=b",
+            "a*b=127.0.0.1",
+            "*.*=127.0.0.1",
+            "*.10.0.0.1=127.0.0.1",
+            "http://a=127.0.0.1",
+            "a:80=127.0.0.1",
+            "me@a=127.0.0.1",
+            "a b=127.0.0.1",
+        ] {
             assert!(resolve(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_host_of_a_resolve_is_written_as_urls_write_it() {
+        for (host, written) in [
+            ("B\u{fc}cher.Example", "xn--bcher-kva.example"),
+            ("*.B\u{fc}cher.example.", "*.xn--bcher-kva.example"),
+            ("A.test.", "a.test"),
+            ("10.1", "10.0.0.1"),
+            ("[0::1]", "[::1]"),
+        ] {
+            assert_eq!(resolve(&format!("{host}=127.0.0.1")).unwrap().host, written);
         }
     }
 

@@ -89,6 +89,7 @@ impl Classic {
                 && !stop.is_asked()
                 && let Some(task) = crawl.levels.next()
             {
+                crawl.observer.visiting(task.url.as_str(), task.depth);
                 let visitor = Arc::clone(&visitor);
                 visits.spawn(async move {
                     let visit = visitor.visit(&task.url, &page).await;

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use url::Url;
@@ -79,13 +80,16 @@ pub fn user_agent(contact: Option<&Url>) -> String {
 /// Reads the certificates of a PEM file.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match certificates {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(Error::Certificates("no certificate in it".into()))
-        }
-        Ok(certificates) => Ok(certificates),
-        Err(cause) => Err(Error::Certificates(cause.to_string())),
+    let certificates = certificates.map_err(|cause| Error::Certificates(cause.to_string()))?;
+    if certificates.is_empty() {
+        return Err(Error::Certificates("no certificate in it".into()));
     }
+    for (index, certificate) in certificates.iter().enumerate() {
+        RootCertStore::empty().add(certificate.clone()).map_err(|cause| {
+            Error::Certificates(format!("number {} in it is no certificate ({cause})", index + 1))
+        })?;
+    }
+    Ok(certificates)
 }
 
 /// One answer that takes the place of DNS.
@@ -100,6 +104,8 @@ pub struct Resolve {
 impl Resolve {
     /// Whether this answer is for the host.
     pub fn is_for(&self, host: &str) -> bool {
+        // A dot at the end makes a name absolute, and no other name.
+        let host = host.trim_end_matches('.');
         match self.host.strip_prefix('*') {
             Some("") => true,
             Some(suffix) => {
@@ -122,7 +128,7 @@ mod tests {
         assert!(starred.is_for("a.name") && starred.is_for("B.A.NAME"));
         assert!(!starred.is_for("name") && !starred.is_for("aname") && !starred.is_for(".name.org"));
         assert!(Resolve { host: "*".into(), ..starred.clone() }.is_for("anything"));
-        assert!(Resolve { host: "Name".into(), ..starred }.is_for("name"));
+        assert!(Resolve { host: "Name".into(), ..starred }.is_for("name."));
     }
 
     #[test]
@@ -135,6 +141,9 @@ mod tests {
     #[test]
     fn a_certificate_file_without_a_certificate_is_an_error() {
         assert!(certificates(b"").is_err());
-        assert!(certificates(b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n").is_err());
+        for content in ["!!", "AAAA"] {
+            let pem = format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
+            assert!(certificates(pem.as_bytes()).is_err(), "{content}");
+        }
     }
 }

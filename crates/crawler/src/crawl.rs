@@ -27,6 +27,7 @@ mod workers;
 /// What the pools are built on. The model checker's test builds the same files on its own.
 mod sync {
     pub(super) use std::hash::RandomState;
+    pub(super) use std::sync::atomic::AtomicBool;
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
@@ -37,6 +38,7 @@ use pools::Pools;
 use seen::Seen;
 use std::{fmt, io};
 use threads::Job;
+use workers::Scanner;
 
 /// How to crawl: how large the pools and the queue are, and what counts as a link.
 ///
@@ -51,7 +53,13 @@ use threads::Job;
 ///   that wait to be parsed are not bounded: if downloaders waited for room too, both pools could wait
 ///   for each other for ever.
 /// - It returns when nothing is left to do, all its threads joined. No callback comes afterwards.
-/// - If a callback panics, the crawl stops, all threads are joined, and the panic goes on in the caller.
+/// - If a callback panics, no other begins once it has unwound, those that are running finish, all threads
+///   are joined, and the panic goes on in the caller. So a callback that waits for something that only the
+///   one that panicked would have done waits for ever, and the crawl with it.
+/// - If the system refuses a thread, the answer is [`Error::Threads`]. Running out of memory is another
+///   matter: it aborts the process, as elsewhere in Rust, also where a thread that the system has granted
+///   finds no memory to set itself up with.
+#[must_use = "a crawl does nothing until it is run"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crawl {
     download_workers: usize,
@@ -120,7 +128,7 @@ impl Crawl {
         P: AsRef<[u8]> + Send,
     {
         let edge = |_: &P, from: &[u8], to: &[u8]| edge(from, to);
-        self.job(fetch, edge)?.run_borrowed(self, &self.links.start(start))
+        self.job(self.links.in_bytes(), fetch, edge)?.run_borrowed(self, &self.links.start(start))
     }
 
     /// As [`run`](Self::run), for callbacks that borrow nothing; and `edge` gets the page as well.
@@ -137,10 +145,11 @@ impl Crawl {
     where
         P: AsRef<[u8]> + Send + 'static,
     {
-        self.job(fetch, edge)?.run_shared(self, &self.links.start(start))
+        self.job(self.links.in_bytes(), fetch, edge)?.run_shared(self, &self.links.start(start))
     }
 
-    /// As [`run`](Self::run), for pages and links that are text.
+    /// As [`run`](Self::run), for pages and links that are text. It is text already, so what an HTML page
+    /// says about its encoding means nothing.
     pub fn run_str<P>(
         &self,
         start: &str,
@@ -153,10 +162,13 @@ impl Crawl {
         fn text(link: &[u8]) -> &str {
             str::from_utf8(link).expect("links are URLs, or cut out of text at white space, which is ASCII")
         }
-        self.run(start.as_bytes(), |link| fetch(text(link)).map(Text), |from, to| edge(text(from), text(to)))
+        let fetch = |link: &[u8]| fetch(text(link)).map(Text);
+        let edge = |_: &Text<P>, from: &[u8], to: &[u8]| edge(text(from), text(to));
+        let start = self.links.start(start.as_bytes());
+        self.job(self.links.in_text(), fetch, edge)?.run_borrowed(self, &start)
     }
 
-    fn job<P, F, E>(&self, fetch: F, edge: E) -> Result<Job<P, F, E>, Error> {
+    fn job<P, F, E>(&self, scan: Scanner, fetch: F, edge: E) -> Result<Job<P, F, E>, Error> {
         let sizes = [
             ("download_workers", self.download_workers),
             ("parse_workers", self.parse_workers),
@@ -165,8 +177,7 @@ impl Crawl {
         if let Some((what, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
             return Err(Error::Zero { what });
         }
-        let (pools, seen, scan) = (Pools::new(self.work_queue_size), Seen::new(), self.links.scanner());
-        Ok(Job { pools, seen, scan, fetch, edge })
+        Ok(Job { pools: Pools::new(self.work_queue_size), seen: Seen::new(), scan, fetch, edge })
     }
 }
 

@@ -21,6 +21,11 @@ pub enum Error {
         /// One of the files.
         example: String,
     },
+    /// Something in the page directory that a crawl did not write has the name of what it writes.
+    InTheWay {
+        /// Which.
+        path: PathBuf,
+    },
     /// Another crawl is writing to the page directory.
     InUse {
         /// Which.
@@ -52,6 +57,11 @@ impl fmt::Display for Error {
             Error::NotEmpty { path, example } => write!(
                 f,
                 "page directory '{}' holds pages of an earlier crawl (file {example}); name another, or give --overwrite to remove them",
+                path.display()
+            ),
+            Error::InTheWay { path } => write!(
+                f,
+                "'{}' is in the way and no file; move it, or name another page directory",
                 path.display()
             ),
             Error::InUse { path } => write!(

@@ -49,6 +49,9 @@ pub trait Observer {
     /// Something happened. Called from the crawl's own loop: what takes long here holds up the crawl.
     fn event(&self, event: Event<'_>, depth: Depth, url: &str);
 
+    /// A URL is about to be visited.
+    fn visiting(&self, _url: &str, _depth: Depth) {}
+
     /// A URL has ended; these are the counts now.
     fn progress(&self, _stats: &Stats, _url: &str) {}
 

@@ -2,7 +2,8 @@
 //!
 //! - [`classic`]: a site as files. [`classic::Classic`] visits every internal page within so many hops of a seed
 //!   and saves each; the command `crawler` is a thin layer over it.
-//! - [`crawl`]: your own fetch function, every edge of the link graph, on pools of plain threads.
+//! - [`crawl`]: your own fetch function, every edge of the link graph, on pools of plain threads. It needs no network:
+//!   all that does stands behind the feature `net`, which is on by default.
 //!
 //! The classic face, as a program:
 //!
@@ -22,34 +23,67 @@
 //! [`worker::links`] finds where it points. ARCHITECTURE.md has the whole picture.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "net")]
 pub mod classic;
+#[cfg(feature = "net")]
 pub mod config;
 pub mod crawl;
+#[cfg(feature = "net")]
 pub mod domain;
+#[cfg(feature = "net")]
 pub mod error;
+#[cfg(feature = "net")]
 pub mod event;
+#[cfg(feature = "net")]
 pub mod frontier;
+#[cfg(feature = "net")]
 pub mod installed;
 pub mod media;
+#[cfg(feature = "net")]
 pub mod modules;
+#[cfg(feature = "net")]
 pub mod origin;
+#[cfg(feature = "net")]
 pub mod outcome;
+#[cfg(feature = "net")]
 pub mod page;
+#[cfg(feature = "net")]
 pub mod prioritizer;
+#[cfg(feature = "net")]
 pub mod resources;
+#[cfg(feature = "net")]
 pub mod run;
+#[cfg(feature = "net")]
 pub mod scope;
+#[cfg(feature = "net")]
 pub mod stats;
+#[cfg(feature = "net")]
 pub mod stop;
+#[cfg(feature = "net")]
 pub mod task;
+#[cfg(feature = "net")]
 pub mod worker;
+/// Of the worker, the stage that finds links: all there is of it without the network.
+#[cfg(not(feature = "net"))]
+pub mod worker {
+    pub mod links;
+}
 
+#[cfg(feature = "net")]
 pub use classic::{Classic, Report};
+#[cfg(feature = "net")]
 pub use config::Config;
+#[cfg(feature = "net")]
 pub use error::Error;
+#[cfg(feature = "net")]
 pub use event::{Event, Observer, Silent};
+#[cfg(feature = "net")]
 pub use modules::pages::PageFiles;
+#[cfg(feature = "net")]
 pub use outcome::Outcome;
+#[cfg(feature = "net")]
 pub use run::Crawler;
+#[cfg(feature = "net")]
 pub use stats::Stats;
+#[cfg(feature = "net")]
 pub use stop::Stop;

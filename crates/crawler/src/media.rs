@@ -1,5 +1,9 @@
 //! Tells pages from everything else, by Content-Type and by the first bytes of the body.
 
+use encoding_rs::{UTF_16BE, UTF_16LE};
+
+use crate::worker::links::charset;
+
 /// The two kinds of content a crawl keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
@@ -27,7 +31,7 @@ pub const SNIFF_BYTES: usize = 1024;
 pub fn declared(content_type: Option<&str>) -> Declared {
     let essence = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
     let (kind, subtype) = essence.split_once('/').unwrap_or(("", ""));
-    if kind.is_empty() || subtype.is_empty() || essence == "*/*" {
+    if !is_token(kind) || !is_token(subtype) || essence == "*/*" {
         return Declared::Unknown;
     }
     let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
@@ -38,6 +42,12 @@ pub fn declared(content_type: Option<&str>) -> Declared {
     } else {
         Declared::Other
     }
+}
+
+/// Whether HTTP lets this be a name. What is none is a header gone wrong, and no word to rely on.
+fn is_token(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_part)
 }
 
 /// Judges a body by its first bytes, given what the header declared; `None` means it is not a page.
@@ -60,35 +70,47 @@ fn has_text_bom(start: &[u8]) -> bool {
 
 /// UTF-16 text is half NULs, so the header's word has to do.
 fn is_utf16(content_type: Option<&str>) -> bool {
-    content_type.is_some_and(|header| header.to_ascii_lowercase().contains("charset=utf-16"))
+    let encoding = content_type.and_then(charset::by_header);
+    encoding.is_some_and(|encoding| encoding == UTF_16LE || encoding == UTF_16BE)
 }
 
-/// The first bytes of the formats that servers most often mislabel as pages.
-const SIGNATURES: [&[u8]; 18] = [
+/// The first bytes of the formats that servers most often mislabel as pages, where no text begins so.
+const SIGNATURES: [&[u8]; 14] = [
     b"%PDF-",
     b"\x89PNG\r\n\x1a\n",
     b"GIF87a",
     b"GIF89a",
     b"\xFF\xD8\xFF",
-    b"RIFF",
     b"PK\x03\x04",
     b"\x1F\x8B",
-    b"BZh",
     b"\xFD7zXZ\x00",
     b"\x28\xB5\x2F\xFD",
     b"7z\xBC\xAF\x27\x1C",
     b"\x7FELF",
     b"\x00asm",
-    b"OggS",
-    b"ID3",
     b"wOFF",
     b"wOF2",
 ];
 
+/// The same for formats that begin like a word: what follows it tells them from a text about them.
+fn has_wordy_signature(start: &[u8]) -> bool {
+    match start {
+        [b'R', b'I', b'F', b'F', _, _, _, _, kind @ ..] => {
+            [b"WAVE", b"WEBP", b"AVI "].iter().any(|known| kind.starts_with(*known))
+        }
+        // The major version.
+        [b'I', b'D', b'3', version, ..] => (2..=4).contains(version),
+        // The size of the blocks, and the number with which each begins.
+        [b'B', b'Z', b'h', b'1'..=b'9', block @ ..] => block.starts_with(b"1AY&SY"),
+        [b'O', b'g', b'g', b'S', version, ..] => *version == 0,
+        _ => false,
+    }
+}
+
 /// Binary by signature, or by control bytes that text does not have. Where a header vouches for text a few
 /// stray ones are forgiven (bad HTML is still HTML); where nothing does, a single one is enough.
 fn is_binary(start: &[u8], strict: bool) -> bool {
-    if SIGNATURES.iter().any(|signature| start.starts_with(signature)) {
+    if SIGNATURES.iter().any(|signature| start.starts_with(signature)) || has_wordy_signature(start) {
         return true;
     }
     let control = start.iter().filter(|&&byte| is_binary_byte(byte)).count();
@@ -144,8 +166,27 @@ mod tests {
         assert_eq!(declared(Some("application/xhtml+xml")), Declared::Page(Media::Html));
         assert_eq!(declared(Some("text/markdown")), Declared::Page(Media::Text));
         assert_eq!(declared(Some("image/png")), Declared::Other);
-        for missing in [None, Some(""), Some("html"), Some("*/*")] {
+        for missing in [None, Some(""), Some("html"), Some("*/*"), Some("text/"), Some("/html")] {
             assert_eq!(declared(missing), Declared::Unknown, "{missing:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_gone_wrong_lets_the_bytes_decide() {
+        for wrong in ["text/html charset=utf-8", "text/html, text/html", "\"text/html\"", "text/html/x"] {
+            assert_eq!(declared(Some(wrong)), Declared::Unknown, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_text_about_a_format_is_not_of_that_format() {
+        let judge = |bytes: &[u8]| sniff(Declared::Page(Media::Text), Some("text/plain"), bytes);
+        for text in ["ID3 tags are", "ID3\n", "RIFF raff and WAVE", "RIFF", "BZh", "BZh9 is how", "OggS is"] {
+            assert_eq!(judge(text.as_bytes()), Some(Media::Text), "{text:?}");
+        }
+        let rest = "of a file that is long enough for a few control bytes to be forgiven";
+        for format in ["ID3\x04", "RIFFsizeWAVE", "RIFFsizeWEBP", "RIFFsizeAVI ", "BZh91AY&SY", "OggS\0"] {
+            assert_eq!(judge(format!("{format}{rest}").as_bytes()), None, "{format:?}");
         }
     }
 
@@ -173,7 +214,10 @@ mod tests {
     fn utf16_is_text_in_spite_of_its_nuls() {
         let body: Vec<u8> = "<p>hello".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let html = Declared::Page(Media::Html);
-        assert_eq!(sniff(html, Some("text/html; charset=UTF-16LE"), &body), Some(Media::Html));
+        for charset in ["UTF-16LE", "utf-16", "\"utf-16le\"", "unicode"] {
+            let header = format!("text/html; charset={charset}");
+            assert_eq!(sniff(html, Some(&header), &body), Some(Media::Html), "{header}");
+        }
         assert_eq!(sniff(html, Some("text/html"), &[b"\xFF\xFE", &body[..]].concat()), Some(Media::Html));
     }
 }

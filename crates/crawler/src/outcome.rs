@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::config::MAX_RETRY_AFTER;
 use crate::scope::Refusal;
 
 /// The end of one admitted URL. [`Outcome::label`] is the kind it is counted under, `Display` the whole reason.
@@ -80,6 +81,8 @@ pub enum Outcome {
     },
     /// A kept-alive connection that the server had closed meanwhile: says nothing about the URL.
     StaleConnection,
+    /// The server said that it did not look at the request: says nothing about the URL.
+    NotTaken,
     /// No secure connection: the certificate or the handshake is at fault.
     TlsFailed {
         /// What is wrong.
@@ -124,7 +127,9 @@ impl Outcome {
             Outcome::Status { .. } => "HTTP error status",
             Outcome::NameNotFound { .. } => "name not found",
             Outcome::AddressRefused { .. } => "address refused",
-            Outcome::ConnectionFailed { .. } | Outcome::StaleConnection => "connection failed",
+            Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::NotTaken => {
+                "connection failed"
+            }
             Outcome::TlsFailed { .. } => "TLS failed",
             Outcome::TimedOut { .. } => "timed out",
             Outcome::Malformed { .. } => "malformed response",
@@ -133,11 +138,17 @@ impl Outcome {
         }
     }
 
+    /// Whether the server wants to be left alone for longer than we wait for one URL.
+    pub fn asks_for_too_long(&self) -> bool {
+        matches!(self, Outcome::Status { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)
+    }
+
     /// Whether asking again may well end otherwise.
     pub fn is_transient(&self) -> bool {
         match self {
             Outcome::ConnectionFailed { .. }
             | Outcome::StaleConnection
+            | Outcome::NotTaken
             | Outcome::NameNotFound { .. }
             | Outcome::TimedOut { .. } => true,
             Outcome::Status { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
@@ -164,6 +175,7 @@ impl fmt::Display for Outcome {
             Outcome::Status { code, .. } => write!(f, "HTTP status {code}"),
             Outcome::AddressRefused { address, kind } => write!(f, "{label}: {address} is {kind}"),
             Outcome::StaleConnection => write!(f, "{label}: the server closed it before answering"),
+            Outcome::NotTaken => write!(f, "{label}: the server took no more requests on it"),
             Outcome::TimedOut { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
             _ => f.write_str(label),
         }

@@ -2,9 +2,11 @@
 
 use crawler::crawl::{Crawl, Error, Links};
 use std::collections::{BTreeMap, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
 
 fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> Crawl {
     Crawl::new()
@@ -68,12 +70,6 @@ fn a_size_of_zero_is_refused_by_name_without_a_callback() {
         assert_eq!(error.to_string(), format!("{name} is 0; it must be at least 1"));
         assert!(!called.into_inner());
     }
-}
-
-#[test]
-fn a_refused_thread_is_reported_with_a_remedy() {
-    let error = Error::Threads { wanted: 64, started: 40, source: std::io::ErrorKind::WouldBlock.into() };
-    assert_eq!(error.to_string(), "cannot start thread 41 of 64: operation would block; use fewer workers");
 }
 
 #[test]
@@ -157,6 +153,37 @@ fn all_workers_can_be_inside_their_callbacks_at_once() {
 }
 
 #[test]
+fn the_queue_holds_what_it_may_and_no_more() {
+    const DOWNLOADERS: usize = 2;
+    const QUEUE: usize = 5;
+    // Those being fetched, those in the queue, and the one that the parser waits with.
+    const AHEAD: usize = DOWNLOADERS + QUEUE + 1;
+    let (full, counted, edges) = (Event::default(), Event::default(), AtomicUsize::new(0));
+    let fetch = |link: &str| {
+        if link == "start" {
+            return Some(page_of_links("", 0..1_000));
+        }
+        full.wait();
+        if link == "0" {
+            // Long enough for a parser that is about to queue one too many to announce the next.
+            thread::sleep(Duration::from_millis(100));
+            let ahead = edges.load(SeqCst);
+            counted.happen();
+            assert_eq!(ahead, AHEAD);
+        }
+        counted.wait();
+        None
+    };
+    let edge = |_: &str, _: &str| {
+        if edges.fetch_add(1, SeqCst) + 1 == AHEAD {
+            full.happen();
+        }
+    };
+    let report = pools(DOWNLOADERS, 1, QUEUE).run_str("start", fetch, edge).unwrap();
+    assert_eq!((report.broken, report.edges), (1_000, 1_000));
+}
+
+#[test]
 fn a_queue_of_one_takes_twenty_thousand_links_of_one_page() {
     let fetch = |link: &str| Some(if link == "start" { page_of_links("", 0..20_000) } else { String::new() });
     for workers in [1, 4] {
@@ -201,60 +228,6 @@ fn a_crawl_inside_a_callback_is_a_crawl_of_its_own() {
     assert_eq!((report.pages, report.edges, inner.into_inner()), (5, 25, 30));
 }
 
-/// A page that knows how many of its kind there are.
-struct CountedPage(String, Arc<AtomicUsize>);
-
-impl AsRef<[u8]> for CountedPage {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl Drop for CountedPage {
-    fn drop(&mut self) {
-        self.1.fetch_sub(1, SeqCst);
-    }
-}
-
-/// Crawls a clique whose callbacks panic now and then, and checks what is left: the panic, no page, no
-/// thread.
-fn survives_a_panic(fetch_panics_at: &str, edge_panics_at: &str) {
-    let (alive, inside) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
-    let crawl = || {
-        let fetch = |link: &[u8]| {
-            assert_ne!(link, fetch_panics_at.as_bytes(), "the fetch function gave up");
-            alive.fetch_add(1, SeqCst);
-            Some(CountedPage(page_of_links("", 0..200), alive.clone()))
-        };
-        let edge = |_: &[u8], to: &[u8]| {
-            inside.fetch_add(1, SeqCst);
-            if to == edge_panics_at.as_bytes() {
-                inside.fetch_sub(1, SeqCst);
-                panic!("the edge function gave up");
-            }
-            inside.fetch_sub(1, SeqCst);
-        };
-        pools(4, 4, 2).run(b"0", fetch, edge)
-    };
-    let panic = catch_unwind(AssertUnwindSafe(crawl)).expect_err("the panic reaches the caller");
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or(panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap();
-    assert!(text.contains("gave up"), "{text}");
-    assert_eq!((alive.load(SeqCst), inside.load(SeqCst)), (0, 0));
-}
-
-#[test]
-fn a_panic_in_fetch_ends_the_crawl_and_reaches_the_caller() {
-    survives_a_panic("0", "");
-    survives_a_panic("100", "");
-}
-
-#[test]
-fn a_panic_in_edge_ends_the_crawl_and_reaches_the_caller() {
-    survives_a_panic("", "0");
-    survives_a_panic("", "150");
-}
-
 #[test]
 fn links_of_other_cases_and_bytes_are_other_links() {
     let edges = Mutex::new(BTreeMap::new());
@@ -264,52 +237,6 @@ fn links_of_other_cases_and_bytes_are_other_links() {
     let report = pools(2, 2, 2).links(Links::Words).run(b"start", fetch, edge).unwrap();
     assert_eq!((report.broken, report.edges), (4, 5));
     assert_eq!(edges.into_inner().unwrap()[b"a".as_slice()], 2);
-}
-
-/// The edges of one HTML page, and what was fetched, when all other pages are broken.
-fn html_crawl(start: &str, page: &str) -> (Vec<String>, Vec<String>) {
-    let (edges, fetches) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let fetch = |link: &str| {
-        fetches.lock().unwrap().push(link.to_owned());
-        (fetches.lock().unwrap().len() == 1).then(|| page.to_owned())
-    };
-    let edge = |_: &str, to: &str| edges.lock().unwrap().push(to.to_owned());
-    Crawl::new().links(Links::Html).run_str(start, fetch, edge).unwrap();
-    (edges.into_inner().unwrap(), fetches.into_inner().unwrap())
-}
-
-#[test]
-fn html_links_are_the_anchors_resolved_against_their_page() {
-    let page = r##"link:x <a href=b>B</a> <A HREF="/c?d&amp;e#f">C</A> <a href='//other.test'>O</a> <a href="#top">T</a>
-        <!-- <a href=no> --> <area href=no> <iframe src=no></iframe> <a name=no> <a href="mailto:no@example.test">M</a>
-        <a href="http://user:password@example.test/">U</a> <a href=b>again</a>"##;
-    let (edges, fetches) = html_crawl("http://Example.test/a/", page);
-    let expected = [
-        "http://example.test/a/b",
-        "http://example.test/c?d&e",
-        "http://other.test/",
-        "http://example.test/a/",
-        "http://example.test/a/b",
-    ];
-    assert_eq!(edges, expected);
-    // The start is written as the link to it is, and not fetched again.
-    assert_eq!(
-        fetches,
-        [
-            "http://example.test/a/",
-            "http://example.test/a/b",
-            "http://example.test/c?d&e",
-            "http://other.test/"
-        ]
-    );
-}
-
-#[test]
-fn an_html_page_without_a_url_has_only_absolute_links() {
-    let page = "<a href=b>B</a> <a href=#c>C</a> <a href=http://example.test>E</a>";
-    for start in ["index.html", "file:///index.html", "", "http://"] {
-        assert_eq!(html_crawl(start, page).0, ["http://example.test/"], "{start}");
-    }
 }
 
 #[test]

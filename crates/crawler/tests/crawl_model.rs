@@ -13,6 +13,7 @@ mod workers;
 /// In place of the library's own: shuttle's locks, and hashes that are the same in every run, so that a
 /// schedule that fails can be replayed.
 mod sync {
+    pub(crate) use shuttle::sync::atomic::AtomicBool;
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
     use std::hash::{BuildHasher, DefaultHasher};
 
@@ -35,7 +36,7 @@ mod sync {
 
 use pools::Pools;
 use seen::Seen;
-use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler};
+use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::{Config, Runner, thread};
 use std::sync::Arc;
@@ -95,26 +96,48 @@ fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
 /// there is to do.
 const POOLS: [(usize, usize, usize); 5] = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (2, 3, 2)];
 
-fn in_every_pool(case: &'static Case) -> impl Fn() + Send + Sync + 'static {
-    let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    move || {
-        let (downloaders, parsers, queue) = POOLS[next.fetch_add(1, SeqCst) % POOLS.len()];
-        crawl(case, downloaders, parsers, queue);
+/// A run of its own for each pool, so that the schedule that a failing one prints replays it.
+fn in_every_pool<S: Scheduler + 'static>(scheduler: impl Fn() -> S) {
+    for case in [&WEB, &CHAIN, &BROKEN, &PAIR] {
+        for (downloaders, parsers, queue) in POOLS {
+            Runner::new(scheduler(), config()).run(move || crawl(case, downloaders, parsers, queue));
+        }
     }
 }
 
 #[test]
 fn random_schedules_end_with_everything_done() {
-    for case in [&WEB, &CHAIN, &BROKEN, &PAIR] {
-        Runner::new(RandomScheduler::new(2_000), config()).run(in_every_pool(case));
-    }
+    in_every_pool(|| RandomScheduler::new(400));
 }
 
 #[test]
 fn schedules_with_few_but_awkward_preemptions_end_with_everything_done() {
-    for case in [&WEB, &CHAIN, &BROKEN, &PAIR] {
-        Runner::new(PctScheduler::new(3, 1_000), config()).run(in_every_pool(case));
-    }
+    in_every_pool(|| PctScheduler::new(3, 200));
+}
+
+#[test]
+fn a_link_enters_the_queue_only_when_there_is_room() {
+    const SIZE: usize = 2;
+    let full_queue = || {
+        let (pools, queued) = (Arc::new(Pools::<Page>::new(SIZE)), Arc::new(AtomicUsize::new(0)));
+        let parser = thread::spawn({
+            let (pools, queued) = (pools.clone(), queued.clone());
+            move || {
+                for name in *b"abcd" {
+                    pools.queue([name].into());
+                    queued.fetch_add(1, SeqCst);
+                }
+            }
+        });
+        for taken in 0..4 {
+            // As many turns as the parser needs to queue one too many, in some schedule.
+            (0..8).for_each(|_| thread::yield_now());
+            assert!(queued.load(SeqCst) <= taken + SIZE);
+            assert!(pools.next_link().is_some());
+        }
+        parser.join().expect("the parser does not panic");
+    };
+    Runner::new(RandomScheduler::new(500), config()).run(full_queue);
 }
 
 #[test]

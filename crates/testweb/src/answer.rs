@@ -21,6 +21,7 @@ pub struct Answer {
     pub(crate) close: bool,
     pub(crate) delay: Duration,
     pub(crate) hostile: Option<Hostile>,
+    pub(crate) refused: bool,
 }
 
 /// How the client learns where the body ends (HTTP/1.1; h2 has its own way).
@@ -54,6 +55,7 @@ impl Answer {
             close: false,
             delay: Duration::ZERO,
             hostile: None,
+            refused: false,
         }
     }
 
@@ -65,6 +67,12 @@ impl Answer {
     /// A server that misbehaves.
     pub fn hostile(hostile: Hostile) -> Self {
         Self { hostile: Some(hostile), ..Self::status(200) }
+    }
+
+    /// Over HTTP/2, a stream refused without a look at it, as a server does that is about to close the connection;
+    /// over HTTP/1.1, which cannot say so, the end of the connection.
+    pub fn refused() -> Self {
+        Self { refused: true, ..Self::hostile(Hostile::CloseAtOnce) }
     }
 
     /// The n-th request gets the n-th answer; the last one repeats.

@@ -1,7 +1,7 @@
 //! HTTP/2 through hyper: the same answers, and a reset stream for what only HTTP/1.1 can get wrong.
 
 use std::convert::Infallible;
-use std::io;
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,17 +33,21 @@ async fn respond(
     incoming: hyper::Request<Incoming>,
     number: u64,
     listener: Arc<Listener>,
-) -> io::Result<hyper::Response<Answering>> {
+) -> Result<hyper::Response<Answering>, Box<dyn Error + Send + Sync>> {
     let request = understood(&incoming, listener.scheme);
     let mut entry = listener.recorder.begin(number, listener.port, &request);
     let mut answer = listener.hosts.answer_to(&request);
     tokio::time::sleep(answer.delay).await;
+    if answer.refused {
+        // hyper resets the stream with the reason it finds in the error.
+        return Err(h2::Error::from(h2::Reason::REFUSED_STREAM).into());
+    }
     if let Some(hostile) = answer.hostile {
         // hyper resets the stream of a service that fails.
-        answer = hostile.content(&request).ok_or_else(|| io::Error::other("hostile"))?;
+        answer = hostile.content(&request).ok_or("hostile")?;
     }
     entry.status = Some(answer.status);
-    response(answer, request.method == "HEAD", entry).map_err(io::Error::other)
+    Ok(response(answer, request.method == "HEAD", entry)?)
 }
 
 fn understood(incoming: &hyper::Request<Incoming>, scheme: &'static str) -> Request {

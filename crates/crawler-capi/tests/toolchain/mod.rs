@@ -12,7 +12,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What the static library needs of the system, as the pkg-config file says too.
-pub(crate) const SYSTEM_LIBRARIES: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
+pub(crate) const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-lm", "-ldl"];
 
 /// How a program is bound to the library.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,13 @@ pub(crate) fn library_directory() -> PathBuf {
         assert!(directory.join(name).exists(), "no {name} in {}", directory.display());
     }
     directory
+}
+
+/// Cargo as this test run was started with.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(crate_directory());
+    cargo
 }
 
 /// The system's C compiler, strict, with the header in sight.

@@ -93,16 +93,42 @@ fn a_bad_option_is_named_and_what_would_be_good() {
         is_refused(&["SEED", "DIR", "1", option, value], &[option, words]);
     }
     is_refused(&["SEED", "DIR", "1", "--delay"], &["--delay"]);
+    is_refused(&["demo", "now"], &["unexpected argument 'now'"]);
     is_refused(&["SEED", "DIR", "1", "-q", "-v"], &["--quiet", "--verbose"]);
     is_refused(&["SEED", "DIR", "1", "--delay", "1", "--delay", "2"], &["--delay", "multiple times"]);
+}
+
+#[test]
+fn a_mistyped_option_is_named_wherever_it_stands() {
+    for place in 0..4 {
+        let mut arguments = vec!["SEED", "DIR", "1"];
+        arguments.splice(place..place, ["--dleay", "0"]);
+        let words =
+            "crawler: there is no option '--dleay'; a similar one is '--delay'; try 'crawler --help'\n";
+        is_refused(&arguments, &[words]);
+    }
+    is_refused(&["-x", "SEED", "DIR", "1"], &["crawler: there is no option '-x'; try"]);
+}
+
+#[test]
+fn help_that_cannot_be_printed_is_an_error() {
+    for option in ["--help", "--version"] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = binary().arg(option).stdout(full).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.starts_with("crawler: cannot write to standard output: "), "{told}");
+    }
 }
 
 #[test]
 fn a_certificate_file_must_hold_a_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("not.pem");
-    fs::write(&path, "hello").unwrap();
-    is_refused(&["SEED", "DIR", "1", "--ca-file", path.to_str().unwrap()], &["--ca-file", "PEM"]);
+    for content in ["hello", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        fs::write(&path, content).unwrap();
+        is_refused(&["SEED", "DIR", "1", "--ca-file", path.to_str().unwrap()], &["--ca-file", "PEM"]);
+    }
 }
 
 #[test]
@@ -182,6 +208,11 @@ fn the_environment_may_designate_the_prefix_and_the_option_goes_before_it() {
     assert_eq!(within("/a/").run().expect(0).sorted_paths(), ["/a/", "/a/b"]);
     let refused = within("/b/").run().expect(2);
     assert!(refused.stderr.contains("is outside of"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("from CRAWLER_INTERNAL"), "{}", refused.stderr);
+    let unset = Crawl::of(web.url("/a/")).environment("CRAWLER_INTERNAL", "").run().expect(0);
+    assert_eq!(unset.sorted_paths(), ["/a/", "/a/b", "/c"]);
+    let bad = Crawl::of(web.url("/a/")).environment("CRAWLER_INTERNAL", "docs").run().expect(2);
+    assert!(bad.stderr.contains("CRAWLER_INTERNAL is not usable: "), "{}", bad.stderr);
     let both = within("/b/").with_one("--internal").with_one(web.url("/")).run().expect(0);
     assert_eq!(both.sorted_paths(), ["/a/", "/a/b", "/c"]);
 }
@@ -231,7 +262,8 @@ fn the_page_directory_may_have_any_name() {
     let odd = parent.path().join(std::ffi::OsStr::from_bytes(b"-a name with spaces,\nlines and \xFF"));
     fs::create_dir(&odd).unwrap();
     let mut command = binary();
-    command.current_dir(&parent).arg(web.url("/")).arg(odd.file_name().unwrap()).args(["1", "--delay", "0"]);
+    let odd_name = odd.file_name().unwrap();
+    command.current_dir(&parent).args(["--delay", "0", "--", &web.url("/")]).arg(odd_name).arg("1");
     assert!(command.output().unwrap().status.success());
     assert_eq!(names(&odd).len(), 2);
     // In a message it is shown, not sent to the terminal as it is.

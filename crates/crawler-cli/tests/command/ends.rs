@@ -132,3 +132,16 @@ fn the_exit_status_is_right_also_when_nobody_listens() {
         assert_eq!(child.wait().unwrap().code(), Some(code));
     }
 }
+
+#[test]
+fn a_summary_that_cannot_be_printed_is_an_error_and_the_pages_are_kept() {
+    let web = serve(Site::new().page("/", "x"));
+    let directory = tempfile::tempdir().unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output =
+        Crawl::of(web.url("/")).into_directory(directory.path()).command().stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.starts_with("crawler: cannot write to standard output: "), "{told}");
+    assert_eq!(names(directory.path()).len(), 1);
+}

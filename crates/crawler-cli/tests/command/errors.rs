@@ -59,6 +59,20 @@ fn each_kind_of_failure_is_named_and_counted_and_only_passing_ones_are_tried_aga
             "not encoded as it says",
             1,
         ),
+        (
+            Answer::text("ID3\x04 and a tune"),
+            "",
+            "neither HTML nor text",
+            "binary, although it says text/plain",
+            1,
+        ),
+        (
+            Answer::page("x").content_type(&format!("image/{}", "x".repeat(1000))),
+            "",
+            "neither HTML nor text",
+            "text: image/xxxx",
+            1,
+        ),
         (Answer::page(vec![b'x'; 500_001]), "", "too large", "more than 500000 bytes", 1),
     ];
     for (answer, options, kind, reason, tries) in cases {
@@ -66,6 +80,7 @@ fn each_kind_of_failure_is_named_and_counted_and_only_passing_ones_are_tried_aga
         let (ended, asked) = crawl_past(answer, options);
         assert_eq!(ended.outcomes(), counts(&[("saved", 2), (kind, 1)]), "{about}\n{}", ended.stderr);
         assert!(ended.complaint("/bad").contains(reason), "{about}: {}", ended.stderr);
+        assert!(ended.complaint("/bad").len() < 250, "{about}: {}", ended.stderr);
         assert_eq!(asked, tries, "{about}");
     }
 }

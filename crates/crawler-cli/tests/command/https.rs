@@ -47,6 +47,26 @@ fn many_requests_are_in_flight_on_one_http2_connection() {
 }
 
 #[test]
+fn a_request_that_an_http2_server_did_not_look_at_is_made_again_and_does_not_count_as_a_try() {
+    let refused = vec![Answer::refused(), Answer::refused(), Answer::status(503), Answer::page("at last")];
+    let site = Site::new().page("/", linking_to(&["/busy"])).answer("/busy", Answer::in_turn(refused));
+    let web = Web::builder().site(site).https(Certificate::Good).start();
+    let ended = crawl_trusting(&web, web.https_url("/"), "").expect(0);
+    assert_eq!(ended.pages().len(), 2, "{}", ended.stderr);
+    assert_eq!(web.log().of_path("/busy").len(), 4);
+}
+
+#[test]
+fn a_silent_http2_connection_is_given_up() {
+    let silent = vec![Answer::page("x").after(std::time::Duration::from_secs(30)), Answer::page("at last")];
+    let site = Site::new().page("/", linking_to(&["/slow"])).answer("/slow", Answer::in_turn(silent));
+    let web = Web::builder().site(site).https(Certificate::Good).start();
+    let ended = crawl_trusting(&web, web.https_url("/"), "--timeout 1s").expect(0);
+    assert_eq!(ended.pages().len(), 2);
+    assert_eq!(connections(&web).len(), 2, "the one that did not answer is not used again");
+}
+
+#[test]
 fn a_server_without_http2_is_asked_over_http1_on_a_kept_connection() {
     let web = Web::builder().site(Site::seeded(10, 60)).https(Certificate::Good).http1_only().start();
     let ended = crawl_trusting(&web, web.https_url("/"), "").expect(0);

@@ -118,10 +118,20 @@ fn a_redirect_out_of_the_site_is_counted_and_not_followed() {
 #[test]
 fn a_seed_that_redirects_out_of_the_site_says_what_to_do() {
     let elsewhere = serve(Site::new().page("/", "x"));
-    let ended = crawl(Site::new().redirect("/", &elsewhere.url("/")), 1).expect(1);
+    let ended = crawl(Site::new().redirect("/", &elsewhere.url("/';x")), 1).expect(1);
     assert!(elsewhere.log().is_empty());
     assert!(ended.pages().is_empty());
+    let remedy = format!("; start there: crawler '{}' …\n", elsewhere.url("/%27;x"));
+    assert!(ended.stderr.ends_with(&remedy), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("--internal"), "no prefix holds two servers: {}", ended.stderr);
+
+    let web = serve(Site::new().redirect("/docs/", "/manual/"));
+    let within = Crawl::of(web.url("/docs/")).with_one("--internal").with_one(web.url("/docs/"));
+    let ended = within.run().expect(1);
     assert!(ended.stderr.contains("start there, or designate a prefix"), "{}", ended.stderr);
+
+    let ended = crawl(Site::new().redirect("/", "ftp://127.0.0.1/"), 1).expect(1);
+    assert!(!ended.stderr.contains("start there"), "{}", ended.stderr);
 }
 
 #[test]

@@ -153,3 +153,12 @@ fn every_request_says_who_asks() {
         "My Bot/2 (+mailto:me@example.org)"
     );
 }
+
+#[test]
+fn a_robots_txt_that_asks_for_an_hour_is_not_waited_for() {
+    let busy = Answer::status(503).header("Retry-After", "3600");
+    let web = serve(Site::new().page("/", "x").answer("/robots.txt", busy));
+    let ended = Crawl::of(web.url("/")).run().expect(1);
+    assert!(ended.stderr.contains("robots.txt unavailable: HTTP status 503"), "{}", ended.stderr);
+    assert_eq!(web.log().paths(), ["/robots.txt"]);
+}

@@ -5,8 +5,9 @@
 //! worker can wait for. The links queue is bounded. The pages are not: if both were, parsers waiting for room
 //! among the links and downloaders waiting for room among the pages would wait for each other for ever.
 
-use super::sync::{Condvar, Mutex, MutexGuard};
+use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 /// A link on its way from the page where it was found to the end of its own page.
@@ -16,6 +17,8 @@ pub(crate) type Link = Box<[u8]>;
 pub(crate) struct Pools<P> {
     state: Mutex<State<P>>,
     conditions: [Condvar; Until::ALL.len()],
+    /// Beside the lock, because a parser asks before each edge.
+    stopped: AtomicBool,
 }
 
 struct State<P> {
@@ -64,6 +67,7 @@ impl<P> Pools<P> {
                 sleepers: Default::default(),
             }),
             conditions: Default::default(),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -72,16 +76,14 @@ impl<P> Pools<P> {
         self.queue(start);
     }
 
-    /// Queues a new link as soon as there is room for it. Returns whether the crawl goes on.
-    pub(crate) fn queue(&self, link: Link) -> bool {
+    /// Queues a new link as soon as there is room for it, unless the crawl is over by then.
+    pub(crate) fn queue(&self, link: Link) {
         let mut state = self.when(Until::Room);
-        let goes_on = !state.over;
-        if goes_on {
+        if !state.over {
             state.outstanding += 1;
             state.links.push_back(link);
         }
         self.leave(state);
-        goes_on
     }
 
     /// The next link to fetch, as soon as there is one; none when the crawl is over.
@@ -118,9 +120,15 @@ impl<P> Pools<P> {
 
     /// Ends the crawl before its time. Links and pages still waiting are dropped with the pools.
     pub(crate) fn stop(&self) {
+        self.stopped.store(true, SeqCst);
         let mut state = self.lock();
         state.over = true;
         self.leave(state);
+    }
+
+    /// Whether the crawl was ended before its time: then no callback may begin.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(SeqCst)
     }
 
     /// While a worker holds this, its panic ends the crawl, so that nobody waits for it for ever.

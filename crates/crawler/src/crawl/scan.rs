@@ -16,20 +16,37 @@ pub enum Links {
     #[default]
     Words,
     /// The `href` of an HTML `a` element, resolved against the page's own link (and the page's `base`, if it
-    /// has one) and written in normal form without fragment, up to 100,000 of them on a page. What cannot be
-    /// asked for over HTTP, `mailto:` say, is no link. On a page whose own link is not an absolute `http` or
-    /// `https` URL, only absolute ones are links. The start link is brought into the same form, so that it is
-    /// recognised when it is met again.
+    /// has one) and written in normal form without fragment.
+    ///
+    /// No link, and so no edge, is what could not be asked for over HTTP: another scheme, `mailto:` say; a
+    /// user name or password in the URL; more than 2,048 bytes in normal form, or 16 KiB as it stands on the
+    /// page. Nor is what comes after 100,000 links on one page, `area`, `frame`, `iframe` and refreshes
+    /// counted. On a page whose own link is not an absolute `http` or `https` URL, only absolute ones are
+    /// links.
+    ///
+    /// The start link is brought into the same form, so that it is recognised when it is met again. Bytes are
+    /// read in the encoding that the page's byte order mark says, or else its `meta` element, or else a
+    /// guess. That matters to a link that is not ASCII: its path becomes UTF-8 and its query stays in the
+    /// page's encoding, as in browsers, both percent-encoded.
     Html,
 }
 
 const LINK_WORD: &[u8] = b"link:";
 
 impl Links {
-    pub(super) fn scanner(self) -> Scanner {
+    /// The scanner for pages that are bytes.
+    pub(super) fn in_bytes(self) -> Scanner {
         match self {
             Links::Words => words,
-            Links::Html => anchors,
+            Links::Html => |page, text, found| anchors(page, None, text, found),
+        }
+    }
+
+    /// The scanner for pages that are text: whatever they say, they are UTF-8.
+    pub(super) fn in_text(self) -> Scanner {
+        match self {
+            Links::Words => words,
+            Links::Html => |page, text, found| anchors(page, Some("text/html; charset=utf-8"), text, found),
         }
     }
 
@@ -65,10 +82,10 @@ fn words(_page: &[u8], text: &[u8], found: &mut dyn FnMut(&[u8])) {
 }
 
 /// The HTML rule.
-fn anchors(page: &[u8], text: &[u8], found: &mut dyn FnMut(&[u8])) {
+fn anchors(page: &[u8], content_type: Option<&str>, text: &[u8], found: &mut dyn FnMut(&[u8])) {
     let base = str::from_utf8(page).ok().and_then(|page| Url::parse(page).ok());
     let base = base.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(no_base);
-    each_link(&base, None, text, |kind, target| {
+    each_link(&base, content_type, text, |kind, target| {
         if let (LinkKind::Anchor, Ok(target)) = (kind, target) {
             found(target.as_bytes());
         }

@@ -58,15 +58,14 @@ pub(crate) fn parse<P: AsRef<[u8]>>(
     let _guard = pools.stop_on_panic();
     let mut done = Report::default();
     while let Some((from, page)) = pools.next_page() {
-        let mut stopped = false;
         scan(&from, page.as_ref(), &mut |to| {
-            if stopped {
+            if pools.is_stopped() {
                 return;
             }
             edge(&page, &from, to);
             done.edges += 1;
             if seen.insert(to) {
-                stopped = !pools.queue(Link::from(to));
+                pools.queue(Link::from(to));
             }
         });
         drop(page);

@@ -1,6 +1,6 @@
 //! Pages as JSON lines to the standard input of a program, for modules in any language.
 //!
-//! The program is run by `sh -c`, and gets one line a page (what is in it, [`jsonl`](super::jsonl) knows). What it
+//! The program is run by `sh -c`, and gets one line a page (what is in it, [`jsonl`](super::jsonl::Jsonl) knows). What it
 //! prints is passed through. At the end its input is closed.
 //!
 //! No page is lost when the program dies, nor when the crawl does:

@@ -55,11 +55,22 @@ impl NumberedFiles {
     /// Removes the files with larger numbers, and what a crash has left unfinished.
     pub(super) fn remove_after(&self, last: u64) -> Result<(), Error> {
         let unusable = |cause| Error::Directory { path: self.path.clone(), cause };
+        let later = self.numbers()?.into_iter().filter(|number| *number > last);
+        let later: Vec<PathBuf> = later.map(|number| self.name(number)).collect();
+        // All are looked at before any is removed: a refusal leaves the directory as it was.
+        for entry in &later {
+            if !fs::symlink_metadata(entry).map_err(unusable)?.is_file() {
+                return Err(Error::InTheWay { path: entry.clone() });
+            }
+        }
         // Whether we may write is best known by writing; this also clears what a crash has left behind.
         let unfinished = self.path.join(UNFINISHED);
-        File::create(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
-        for number in self.numbers()?.into_iter().filter(|number| *number > last) {
-            fs::remove_file(self.name(number)).map_err(unusable)?;
+        if fs::symlink_metadata(&unfinished).is_ok_and(|found| found.is_dir()) {
+            return Err(Error::InTheWay { path: unfinished });
+        }
+        create_anew(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
+        for entry in later {
+            fs::remove_file(entry).map_err(unusable)?;
         }
         Ok(())
     }
@@ -98,7 +109,7 @@ impl NumberedFiles {
 
     fn save_by_renaming(&self, number: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
         let unfinished = self.path.join(UNFINISHED);
-        let written = File::create(&unfinished)
+        let written = create_anew(&unfinished)
             .and_then(|mut file| write(&mut file, head, body))
             .and_then(|()| fs::rename(&unfinished, self.name(number)));
         if written.is_err() {
@@ -132,6 +143,15 @@ impl NumberedFiles {
                 test(directory.path(), NumberedFiles { way, ..files });
             }
         }
+    }
+}
+
+/// A new file in the place of whatever has this name. What is there is removed, never opened: it may be a link
+/// to a file of somebody else, or a pipe that nobody reads.
+fn create_anew(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::create_new(path),
     }
 }
 

@@ -114,6 +114,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_file_is_named_and_nothing_is_removed() {
+        for name in ["3", ".page.unfinished"] {
+            let directory = tempfile::tempdir().unwrap();
+            fs::write(directory.path().join("1"), "").unwrap();
+            fs::create_dir(directory.path().join(name)).unwrap();
+            let refused = PageFiles::open(directory.path(), true).unwrap_err().to_string();
+            assert!(refused.contains(&format!("/{name}' is in the way")), "{refused}");
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_unfinished_page_is_replaced_and_never_opened() {
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&elsewhere, "of somebody else").unwrap();
+        each_way(|path, mut pages| {
+            let unfinished = path.join(".page.unfinished");
+            let link = || std::os::unix::fs::symlink(&elsewhere, &unfinished).unwrap();
+            link();
+            pages.save("http://a/", 0, b"x").unwrap();
+            drop(pages);
+            let _ = fs::remove_file(&unfinished);
+            link();
+            drop(PageFiles::open(path, true).unwrap());
+            assert!(fs::symlink_metadata(&unfinished).is_err(), "the link is gone");
+            // Opening a pipe would wait for a reader.
+            rustix::fs::mknodat(rustix::fs::CWD, &unfinished, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+                .unwrap();
+            drop(PageFiles::open(path, true).unwrap());
+        });
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"of somebody else");
+    }
+
+    #[test]
     fn two_crawls_do_not_share_a_directory() {
         let directory = tempfile::tempdir().unwrap();
         let first = PageFiles::open(directory.path(), false).unwrap();

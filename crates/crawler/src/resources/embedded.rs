@@ -142,7 +142,7 @@ impl Embedded {
             worker_queues: (0..workers).map(|_| Some(VecDeque::new())).collect(),
             returned: VecDeque::new(),
             loans: HashMap::new(),
-            contents: Contents::new(settings.similarity.clone(), settings.keep_content, settings.ttl),
+            contents: Contents::new(settings.similarity, settings.keep_content, settings.ttl),
             budgets: Budgets::new(&settings),
             admitted: 0,
             completed: 0,

@@ -13,6 +13,8 @@ use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::stop::Stop;
 
+/// How often a server may decline to look at a request before that counts as its answer.
+const MAX_NOT_TAKEN: usize = 5;
 /// Says how much a request may read, at the moment it can be made, and learns how much it did.
 pub trait Allowance: Sync {
     /// What may be read; an outcome if nothing.
@@ -47,8 +49,19 @@ impl Ask {
         Ask { pace, slots: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)), downloader, stop }
     }
 
-    /// Asks once, in the host's turn.
+    /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
+    /// its own.
     pub async fn once(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+        for _ in 1..MAX_NOT_TAKEN {
+            match self.in_turn(url, allowance).await {
+                Err(Outcome::NotTaken) => {}
+                answer => return answer,
+            }
+        }
+        self.in_turn(url, allowance).await
+    }
+
+    async fn in_turn(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
         let ready = async {
             let turn = self.pace.turn(&host).await;

@@ -4,6 +4,7 @@ mod address;
 mod connect;
 mod connections;
 mod decode;
+mod headers;
 
 use std::error::Error as _;
 use std::io;
@@ -128,7 +129,11 @@ impl Downloader {
     pub async fn get(&self, url: &Url, want: Want, meter: &Meter) -> Result<Download, Outcome> {
         let limit = self.config.timeout;
         let answer = timeout(limit, self.exchange(url, want, meter)).await;
-        answer.unwrap_or(Err(Outcome::TimedOut { doing: "the request", limit }))
+        answer.unwrap_or_else(|_| {
+            // A shared connection that answers nobody would otherwise be shared for ever.
+            self.connections.forget_shared(&Origin::of(url));
+            Err(Outcome::TimedOut { doing: "the request", limit })
+        })
     }
 
     async fn exchange(&self, url: &Url, want: Want, meter: &Meter) -> Result<Download, Outcome> {
@@ -139,8 +144,10 @@ impl Downloader {
             Ok(response) => response,
             Err(error) => {
                 let failure = failure(&error, connection.reused);
-                if failure == Outcome::StaleConnection {
-                    self.connections.forget(&origin);
+                match failure {
+                    Outcome::StaleConnection => self.connections.forget(&origin),
+                    Outcome::NotTaken => self.connections.stop_sharing(&origin, &connection),
+                    _ => {}
                 }
                 return Err(failure);
             }
@@ -195,15 +202,13 @@ fn authorization(seed: &Url) -> Option<HeaderValue> {
 /// Reads as much of a response as is wanted; tells also whether the connection is free for the next request.
 async fn read(response: Response<Incoming>, want: Want, meter: &Meter) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
-    let text = |name: HeaderName| {
-        head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
+    let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
     let status = head.status.as_u16();
     let mut download = Download {
         status,
-        content_type: text(header::CONTENT_TYPE),
-        redirect: text(header::LOCATION).filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
-        retry_after: text(header::RETRY_AFTER).and_then(|value| delay_of(&value)),
+        content_type: headers::text(&head.headers, header::CONTENT_TYPE),
+        redirect: location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
+        retry_after: headers::text(&head.headers, header::RETRY_AFTER).and_then(|value| delay_of(&value)),
         headers: HeaderMap::new(),
         media: Media::Text,
         body: Bytes::new(),
@@ -212,7 +217,7 @@ async fn read(response: Response<Incoming>, want: Want, meter: &Meter) -> Result
         let whole = timeout(MAX_DRAIN_TIME, drain(body)).await.unwrap_or(false);
         return Ok((download, whole));
     }
-    let encoding = text(header::CONTENT_ENCODING);
+    let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
     let whole = read_body(&mut download, body, encoding.as_deref(), want, meter).await?;
     Ok((download, whole))
@@ -230,18 +235,22 @@ async fn read_body(
         Want::Page(_) => media::declared(content_type.as_deref()),
         Want::Start(_) => Declared::Page(Media::Text),
     };
-    let not_a_page = || Outcome::NotAPage { what: content_type.clone().unwrap_or_else(|| "binary".into()) };
+    let says = headers::echo(content_type.as_deref().unwrap_or(""));
     if declared == Declared::Other {
-        return Err(not_a_page());
+        return Err(Outcome::NotAPage { what: says });
     }
+    let binary = || Outcome::NotAPage {
+        what: if says.is_empty() { "binary".into() } else { format!("binary, although it says {says}") },
+    };
     let (Want::Page(limit) | Want::Start(limit)) = want;
     let expected = body.size_hint().exact().unwrap_or(0);
     if encoding.is_none() && expected > limit as u64 && matches!(want, Want::Page(_)) {
         return Err(Outcome::TooLarge { limit });
     }
-    let mut decoder = Decoder::new(encoding, limit, expected as usize).map_err(|unknown| {
-        Outcome::Malformed { cause: format!("content encoding {unknown:?} was not offered") }
-    })?;
+    let mut decoder =
+        Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::Malformed {
+            cause: format!("content encoding {:?} was not offered", headers::echo(&unknown)),
+        })?;
     let is_page = |start: &[u8]| match want {
         Want::Page(_) => media::sniff(declared, content_type.as_deref(), start),
         Want::Start(_) => Some(Media::Text),
@@ -261,12 +270,12 @@ async fn read_body(
         }
         if !sniffed && decoder.so_far().len() >= SNIFF_BYTES {
             sniffed = true;
-            is_page(decoder.so_far()).ok_or_else(not_a_page)?;
+            is_page(decoder.so_far()).ok_or_else(binary)?;
         }
     }
     download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?;
     meter.set(download.body.len());
-    download.media = is_page(&download.body).ok_or_else(not_a_page)?;
+    download.media = is_page(&download.body).ok_or_else(binary)?;
     Ok(true)
 }
 
@@ -310,14 +319,11 @@ fn delay_of(value: &str) -> Option<Duration> {
 fn failure(error: &hyper::Error, reused: bool) -> Outcome {
     let mut cause = error.source();
     while let Some(inner) = cause {
+        if let Some(http2) = inner.downcast_ref::<h2::Error>() {
+            return http2_failure(http2, reused);
+        }
         if let Some(system) = inner.downcast_ref::<io::Error>() {
-            return match system.kind() {
-                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                    Outcome::Malformed { cause: system.to_string() }
-                }
-                _ if reused => Outcome::StaleConnection,
-                _ => Outcome::ConnectionFailed { cause: plain(system) },
-            };
+            return system_failure(system, reused);
         }
         cause = inner.source();
     }
@@ -329,5 +335,33 @@ fn failure(error: &hyper::Error, reused: bool) -> Outcome {
             let detail = error.source().map(|source| format!(": {source}")).unwrap_or_default();
             Outcome::Malformed { cause: format!("{error}{detail}") }
         }
+    }
+}
+
+fn system_failure(system: &io::Error, reused: bool) -> Outcome {
+    match system.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+            Outcome::Malformed { cause: system.to_string() }
+        }
+        _ if reused => Outcome::StaleConnection,
+        _ => Outcome::ConnectionFailed { cause: plain(system) },
+    }
+}
+
+/// HTTP/2 tells whether a request was looked at: one that a server refused, or that came after its farewell, was
+/// not. Servers say farewell in the ordinary course of things, some after every thousand requests.
+fn http2_failure(error: &h2::Error, reused: bool) -> Outcome {
+    let reason = error.reason();
+    if reason == Some(h2::Reason::REFUSED_STREAM)
+        || (error.is_go_away() && error.is_remote() && reason == Some(h2::Reason::NO_ERROR))
+    {
+        return Outcome::NotTaken;
+    }
+    match error.get_io() {
+        Some(system) => system_failure(system, reused),
+        None if error.is_remote() => {
+            Outcome::ConnectionFailed { cause: format!("the server ended it: {error}") }
+        }
+        None => Outcome::Malformed { cause: error.to_string() },
     }
 }

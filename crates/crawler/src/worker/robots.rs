@@ -79,7 +79,12 @@ async fn rules_of(origin: &Origin, ask: &Ask) -> Result<Result<Rules, String>, O
                 return Ok(Ok(rules));
             }
             Err(Outcome::NotReached) => return Err(Outcome::NotReached),
-            Err(failure) => cause = failure.to_string(),
+            Err(failure) => {
+                cause = failure.to_string();
+                if failure.asks_for_too_long() {
+                    break;
+                }
+            }
         }
     }
     Ok(Err(cause))

@@ -7,7 +7,7 @@ use super::ask::{Allowance, Ask};
 use super::download::{Download, Downloader};
 use super::pace::Pace;
 use super::robots::Robots;
-use crate::config::{Config, MAX_RETRY_AFTER};
+use crate::config::Config;
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::stop::Stop;
@@ -60,11 +60,9 @@ impl Visitor {
             Err(failure) if failure.is_transient() => failure,
             answer => return answer,
         };
-        let asked_too_much =
-            matches!(failure, Outcome::Status { retry_after: Some(time), .. } if time > MAX_RETRY_AFTER);
         // A connection that the server had closed meanwhile says nothing about the server: no need to wait for it.
         let stale = failure == Outcome::StaleConnection;
-        if asked_too_much || !(stale || self.ask.pause(RETRY_PAUSE).await) {
+        if failure.asks_for_too_long() || !(stale || self.ask.pause(RETRY_PAUSE).await) {
             return Err(failure);
         }
         match self.try_download(url, allowance).await {

@@ -34,7 +34,7 @@ pub struct Connection {
     sender: Sender,
     /// Whether it has carried a request before: if so, the server may have closed it without our knowing.
     pub reused: bool,
-    _driver: Arc<Driver>,
+    driver: Arc<Driver>,
 }
 
 enum Sender {
@@ -126,6 +126,19 @@ impl Connections {
         idle.http2.remove(origin);
     }
 
+    /// Shares the HTTP/2 connection of an origin no longer; those who have it keep it.
+    pub fn forget_shared(&self, origin: &Origin) {
+        self.idle().http2.remove(origin);
+    }
+
+    /// Shares this one connection no longer, whatever others there are by now.
+    pub fn stop_sharing(&self, origin: &Origin, connection: &Connection) {
+        let mut idle = self.idle();
+        if idle.http2.get(origin).is_some_and(|(_, driver)| Arc::ptr_eq(driver, &connection.driver)) {
+            idle.http2.remove(origin);
+        }
+    }
+
     async fn kept(&self, origin: &Origin) -> Option<Connection> {
         loop {
             let mut connection = {
@@ -152,7 +165,7 @@ impl Connections {
                 let (sender, driver) = http2_over(*stream).await?;
                 let driver = Arc::new(driver);
                 self.idle().http2.insert(origin.clone(), (sender.clone(), Arc::clone(&driver)));
-                Ok(Connection { sender: Sender::Http2(sender), reused: false, _driver: driver })
+                Ok(Connection { sender: Sender::Http2(sender), reused: false, driver })
             }
             Stream::Secure(stream) => {
                 self.idle().only_http1.insert(origin.clone());
@@ -175,7 +188,7 @@ impl Idle {
             return None;
         }
         let (sender, driver) = (Sender::Http2(sender.clone()), Arc::clone(driver));
-        Some(Connection { sender, reused: true, _driver: driver })
+        Some(Connection { sender, reused: true, driver })
     }
 }
 
@@ -220,7 +233,7 @@ async fn http1_over(
         .await;
     let (sender, connection) = handshake.map_err(|error| super::failure(&error, false))?;
     let driver = Driver(tokio::spawn(connection).abort_handle());
-    Ok(Connection { sender: Sender::Http1(sender), reused: false, _driver: Arc::new(driver) })
+    Ok(Connection { sender: Sender::Http1(sender), reused: false, driver: Arc::new(driver) })
 }
 
 async fn http2_over(

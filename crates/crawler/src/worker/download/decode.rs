@@ -19,6 +19,12 @@ const MAX_WINDOW_BITS: u8 = 15;
 /// The largest window a zstd stream may ask for: 8 MB, the most that HTTP permits.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
+/// How a member of a gzip stream begins; deflate is the only method there is.
+const GZIP_MAGIC: [u8; 3] = [0x1F, 0x8B, 8];
+
+/// How a frame of a zstd stream begins.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
 /// Why no more can be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Broken {
@@ -32,8 +38,20 @@ pub enum Broken {
 pub struct Decoder {
     method: Method,
     out: Capped,
-    /// The encoded stream said that it is complete; browsers ignore what follows, and so do we.
-    ended: bool,
+    stage: Stage,
+}
+
+/// Where in the encoded stream the bytes are. gzip and zstd streams may have several parts, each complete in
+/// itself, whose contents are one after the other.
+enum Stage {
+    /// Nothing has come yet. An empty body is an empty page, whatever its encoding.
+    Empty,
+    Inside,
+    /// A part is complete; here are the bytes after it, as long as they are too few to tell whether they
+    /// begin another.
+    Between(Vec<u8>),
+    /// The stream is complete; browsers ignore what follows, and so do we.
+    Ended,
 }
 
 enum Method {
@@ -41,6 +59,7 @@ enum Method {
     Identity {
         only_piece: Bytes,
     },
+    Gzip(Decompress),
     Inflate(Decompress),
     /// "deflate" means zlib, and often enough raw deflate: the first two bytes tell.
     SomeDeflate {
@@ -85,53 +104,92 @@ impl Decoder {
     /// set aside at once. `Err` names the encoding that is not understood.
     pub fn new(encoding: Option<&str>, limit: usize, expected: usize) -> Result<Decoder, String> {
         let out = Capped { bytes: Vec::new(), limit, expected: expected.min(limit), overflowed: false };
-        let name = encoding.unwrap_or("").trim().to_ascii_lowercase();
-        let method = match name.as_str() {
-            "" | "identity" | "none" => Method::Identity { only_piece: Bytes::new() },
-            "gzip" | "x-gzip" => Method::Inflate(Decompress::new_gzip(MAX_WINDOW_BITS)),
+        let names = encoding.unwrap_or("").to_ascii_lowercase();
+        let mut codings =
+            names.split(',').map(str::trim).filter(|name| !["", "identity", "none"].contains(name));
+        let coding = codings.next();
+        if codings.next().is_some() {
+            return Err(names);
+        }
+        let method = match coding.unwrap_or("identity") {
+            "identity" => Method::Identity { only_piece: Bytes::new() },
+            "gzip" | "x-gzip" => Method::Gzip(Decompress::new_gzip(MAX_WINDOW_BITS)),
             "deflate" => Method::SomeDeflate { head: Vec::new() },
             "br" => {
                 let out = Capped { bytes: Vec::new(), ..out };
                 Method::Brotli(Box::new(DecompressorWriter::new(out, SCRATCH_BYTES)))
             }
             "zstd" => Method::Zstd(zstd_decoder().map_err(|error| error.to_string())?),
-            _ => return Err(name),
+            unknown => return Err(unknown.to_owned()),
         };
-        Ok(Decoder { method, out, ended: false })
+        Ok(Decoder { method, out, stage: Stage::Empty })
     }
 
     /// Takes in the next bytes as they came.
-    pub fn feed(&mut self, bytes: Bytes) -> Result<(), Broken> {
-        if let Method::SomeDeflate { head } = &mut self.method {
-            head.extend_from_slice(&bytes);
-            if head.len() < 2 {
-                return Ok(());
-            }
-            let head = std::mem::take(head);
-            let is_zlib = head[0] & 0x0f == 8 && u16::from_be_bytes([head[0], head[1]]).is_multiple_of(31);
-            self.method = Method::Inflate(Decompress::new(is_zlib));
-            return self.feed(head.into());
-        }
-        if self.ended {
+    pub fn feed(&mut self, mut bytes: Bytes) -> Result<(), Broken> {
+        if bytes.is_empty() {
             return Ok(());
         }
-        let fed = match &mut self.method {
+        loop {
+            match &mut self.stage {
+                Stage::Empty => self.stage = Stage::Inside,
+                Stage::Inside => {}
+                Stage::Between(start) => {
+                    if !start.is_empty() {
+                        bytes = [&start[..], &bytes].concat().into();
+                    }
+                    match self.method.goes_on(&bytes) {
+                        None => {
+                            *start = bytes.to_vec();
+                            return Ok(());
+                        }
+                        Some(false) => self.stage = Stage::Ended,
+                        Some(true) => {
+                            self.method.restart().map_err(|error| self.broken(error))?;
+                            self.stage = Stage::Inside;
+                        }
+                    }
+                }
+                Stage::Ended => return Ok(()),
+            }
+            if matches!(self.stage, Stage::Inside) {
+                let Some(left) = self.feed_part(&bytes).map_err(|error| self.broken(error))? else {
+                    return Ok(());
+                };
+                bytes = bytes.split_off(bytes.len() - left);
+                self.stage = Stage::Between(Vec::new());
+            }
+        }
+    }
+
+    /// Decodes up to the end of the part; if that is among the bytes, tells how many are left after it.
+    fn feed_part(&mut self, bytes: &Bytes) -> io::Result<Option<usize>> {
+        match &mut self.method {
             Method::Identity { only_piece }
                 if only_piece.is_empty() && self.out.bytes.is_empty() && bytes.len() <= self.out.limit =>
             {
-                *only_piece = bytes;
-                Ok(())
+                *only_piece = bytes.clone();
+                Ok(None)
             }
             Method::Identity { only_piece } => {
                 let first = std::mem::take(only_piece);
-                self.out.write_all(&first).and_then(|()| self.out.write_all(&bytes))
+                self.out.write_all(&first).and_then(|()| self.out.write_all(bytes)).map(|()| None)
             }
-            Method::Inflate(inflate) => feed_inflate(inflate, &bytes, &mut self.out, &mut self.ended),
-            Method::Zstd(raw) => feed_zstd(raw, &bytes, &mut self.out, &mut self.ended),
-            Method::Brotli(decoder) => feed_brotli(decoder, &bytes, &mut self.ended),
-            Method::SomeDeflate { .. } => unreachable!("decided above"),
-        };
-        fed.map_err(|error| self.broken(error))
+            Method::SomeDeflate { head } => {
+                head.extend_from_slice(bytes);
+                if head.len() < 2 {
+                    return Ok(None);
+                }
+                let head = Bytes::from(std::mem::take(head));
+                let is_zlib =
+                    head[0] & 0x0f == 8 && u16::from_be_bytes([head[0], head[1]]).is_multiple_of(31);
+                self.method = Method::Inflate(Decompress::new(is_zlib));
+                self.feed_part(&head)
+            }
+            Method::Gzip(inflate) | Method::Inflate(inflate) => feed_inflate(inflate, bytes, &mut self.out),
+            Method::Zstd(raw) => feed_zstd(raw, bytes, &mut self.out),
+            Method::Brotli(decoder) => feed_brotli(decoder, bytes),
+        }
     }
 
     /// What is decoded so far; some bytes fed may still be on their way through.
@@ -144,11 +202,12 @@ impl Decoder {
 
     /// The decoded body, if it is complete.
     pub fn finish(mut self) -> Result<Bytes, Broken> {
-        let complete = match &mut self.method {
-            Method::Identity { .. } => true,
-            Method::SomeDeflate { head } => head.is_empty(),
-            Method::Brotli(decoder) => decoder.close().map_err(|error| self.broken(error)).map(|()| true)?,
-            Method::Inflate(_) | Method::Zstd(_) => self.ended,
+        let complete = match (&self.stage, &mut self.method) {
+            (Stage::Empty, _) | (_, Method::Identity { .. }) => true,
+            (_, Method::Brotli(decoder)) => {
+                decoder.close().map_err(|error| self.broken(error)).map(|()| true)?
+            }
+            (stage, _) => !matches!(stage, Stage::Inside),
         };
         if complete { Ok(self.cut()) } else { Err(Broken::Corrupt("it ends too early".into())) }
     }
@@ -174,12 +233,38 @@ impl Decoder {
     }
 }
 
-fn feed_inflate(
-    inflate: &mut Decompress,
-    bytes: &[u8],
-    out: &mut Capped,
-    ended: &mut bool,
-) -> io::Result<()> {
+impl Method {
+    /// Whether the bytes after a complete part begin another; `None` if they are too few to tell.
+    fn goes_on(&self, bytes: &[u8]) -> Option<bool> {
+        match (self, bytes) {
+            (Method::Gzip(_), _) => begins(bytes, GZIP_MAGIC),
+            // A frame to be skipped, of which there are sixteen kinds.
+            (Method::Zstd(_), [kind @ 0x50..=0x5F, ..]) => begins(bytes, [*kind, 0x2A, 0x4D, 0x18]),
+            (Method::Zstd(_), _) => begins(bytes, ZSTD_MAGIC),
+            _ => Some(false),
+        }
+    }
+
+    /// Makes ready for another part.
+    fn restart(&mut self) -> io::Result<()> {
+        match self {
+            Method::Gzip(inflate) => *inflate = Decompress::new_gzip(MAX_WINDOW_BITS),
+            Method::Zstd(raw) => raw.reinit()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn begins<const LENGTH: usize>(bytes: &[u8], magic: [u8; LENGTH]) -> Option<bool> {
+    match bytes.get(..LENGTH) {
+        Some(start) => Some(start == magic),
+        None if magic.starts_with(bytes) => None,
+        None => Some(false),
+    }
+}
+
+fn feed_inflate(inflate: &mut Decompress, bytes: &[u8], out: &mut Capped) -> io::Result<Option<usize>> {
     let mut scratch = [0; SCRATCH_BYTES];
     let mut rest = bytes;
     loop {
@@ -188,37 +273,42 @@ fn feed_inflate(
         rest = &rest[(inflate.total_in() - taken_before) as usize..];
         let made = (inflate.total_out() - made_before) as usize;
         out.write_all(&scratch[..made])?;
-        *ended = status == Status::StreamEnd;
+        if status == Status::StreamEnd {
+            return Ok(Some(rest.len()));
+        }
         // A full scratch means that there may be more to come from the bytes already taken.
-        if *ended || (rest.is_empty() && made < SCRATCH_BYTES) {
-            return Ok(());
+        if rest.is_empty() && made < SCRATCH_BYTES {
+            return Ok(None);
         }
     }
 }
 
-fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut Capped, ended: &mut bool) -> io::Result<()> {
+fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut Capped) -> io::Result<Option<usize>> {
     let mut scratch = [0; SCRATCH_BYTES];
     let mut input = InBuffer::around(bytes);
     loop {
         let mut output = OutBuffer::around(&mut scratch[..]);
-        *ended = raw.run(&mut input, &mut output)? == 0;
+        let ended = raw.run(&mut input, &mut output)? == 0;
         let made = output.pos();
         out.write_all(&scratch[..made])?;
-        if *ended || (input.pos() == bytes.len() && made < SCRATCH_BYTES) {
-            return Ok(());
+        if ended {
+            return Ok(Some(bytes.len() - input.pos()));
+        }
+        if input.pos() == bytes.len() && made < SCRATCH_BYTES {
+            return Ok(None);
         }
     }
 }
 
-fn feed_brotli(decoder: &mut DecompressorWriter<Capped>, bytes: &[u8], ended: &mut bool) -> io::Result<()> {
+fn feed_brotli(decoder: &mut DecompressorWriter<Capped>, bytes: &[u8]) -> io::Result<Option<usize>> {
     let mut rest = bytes;
-    while !rest.is_empty() && !*ended {
+    while !rest.is_empty() {
         match decoder.write(rest)? {
-            0 => *ended = true,
+            0 => return Ok(Some(rest.len())),
             taken => rest = &rest[taken..],
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn zstd_decoder() -> io::Result<RawZstd<'static>> {
@@ -228,103 +318,4 @@ fn zstd_decoder() -> io::Result<RawZstd<'static>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMIT: usize = 100_000;
-
-    fn decode(encoding: &str, bytes: &[u8], chunk: usize) -> Result<Bytes, Broken> {
-        let mut decoder = Decoder::new(Some(encoding), LIMIT, 0).unwrap();
-        for piece in bytes.chunks(chunk) {
-            decoder.feed(Bytes::copy_from_slice(piece))?;
-        }
-        decoder.finish()
-    }
-
-    fn encodings_of(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
-        use flate2::{Compression, write};
-        let mut gzip = write::GzEncoder::new(Vec::new(), Compression::default());
-        gzip.write_all(text).unwrap();
-        let mut zlib = write::ZlibEncoder::new(Vec::new(), Compression::default());
-        zlib.write_all(text).unwrap();
-        let mut raw = write::DeflateEncoder::new(Vec::new(), Compression::default());
-        raw.write_all(text).unwrap();
-        vec![
-            ("gzip", gzip.finish().unwrap()),
-            ("deflate", zlib.finish().unwrap()),
-            ("deflate", raw.finish().unwrap()),
-            ("br", brotli_uncompressed(text)),
-            ("zstd", zstd::encode_all(text, 3).unwrap()),
-        ]
-    }
-
-    /// A brotli stream of uncompressed meta-blocks: enough to test with, without a compressor.
-    fn brotli_uncompressed(text: &[u8]) -> Vec<u8> {
-        // WBITS = 16 is a single 0 bit; then per block ISLAST = 0, MNIBBLES = 4 (00), MLEN - 1, ISUNCOMPRESSED = 1.
-        let mut out = Vec::new();
-        for (index, block) in text.chunks(1 << 16).enumerate() {
-            let skip = u32::from(index == 0);
-            let header = ((block.len() as u32 - 1) << 3 | 1 << 19) << skip;
-            out.extend_from_slice(&header.to_le_bytes()[..3]);
-            out.extend_from_slice(block);
-        }
-        // ISLAST and ISEMPTY.
-        out.push(3);
-        out
-    }
-
-    #[test]
-    fn every_offered_encoding_is_undone_however_the_bytes_are_split() {
-        let text: Vec<u8> = (0..60_000u32).flat_map(|n| n.to_string().into_bytes()).take(LIMIT).collect();
-        for (name, encoded) in encodings_of(&text) {
-            for chunk in [1, 7, 4096, usize::MAX] {
-                assert!(
-                    decode(name, &encoded, chunk).as_deref() == Ok(&text[..]),
-                    "{name} in pieces of {chunk}"
-                );
-            }
-        }
-        for chunk in [1, 2, 5] {
-            assert_eq!(decode("identity", b"as is", chunk).unwrap(), &b"as is"[..]);
-        }
-    }
-
-    #[test]
-    fn one_byte_over_the_limit_is_too_large_and_the_rest_is_never_made() {
-        for size in [LIMIT + 1, 5_000_000] {
-            let mut encodings = encodings_of(&vec![b'x'; size]);
-            encodings.push(("identity", vec![b'x'; size]));
-            for (name, encoded) in encodings {
-                assert_eq!(decode(name, &encoded, usize::MAX), Err(Broken::TooLarge), "{name}");
-                let mut decoder = Decoder::new(Some(name), LIMIT, usize::MAX).unwrap();
-                let _ = decoder.feed(encoded.into());
-                assert!(decoder.cut().len() <= LIMIT, "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_stream_that_stops_early_or_holds_garbage_is_corrupt() {
-        for (name, encoded) in encodings_of(b"a page that is long enough to be cut somewhere in its middle") {
-            let cut = decode(name, &encoded[..encoded.len() - 3], usize::MAX);
-            assert!(matches!(cut, Err(Broken::Corrupt(_))), "{name}: {cut:?}");
-        }
-        for name in ["gzip", "br", "zstd"] {
-            assert!(matches!(decode(name, &[0xF7; 64], 64), Err(Broken::Corrupt(_))), "{name}");
-        }
-    }
-
-    #[test]
-    fn bytes_after_the_end_are_ignored() {
-        for (name, mut encoded) in encodings_of(b"a page") {
-            encoded.extend_from_slice(b"trailing");
-            assert_eq!(decode(name, &encoded, 5).as_deref(), Ok(&b"a page"[..]), "{name}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_encoding_is_named() {
-        assert_eq!(Decoder::new(Some("Compress"), 1, 0).err().as_deref(), Some("compress"));
-        assert!(Decoder::new(Some("gzip, br"), 1, 0).is_err());
-    }
-}
+mod tests;

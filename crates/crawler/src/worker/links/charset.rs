@@ -73,7 +73,8 @@ fn by_mark(body: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_bom(body).map(|(encoding, _)| encoding)
 }
 
-fn by_header(content_type: &str) -> Option<&'static Encoding> {
+/// The encoding that a Content-Type header declares.
+pub(crate) fn by_header(content_type: &str) -> Option<&'static Encoding> {
     let mut parameters = content_type.split(';').skip(1);
     let label = parameters.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

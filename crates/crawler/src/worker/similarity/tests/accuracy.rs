@@ -97,19 +97,3 @@ fn the_likeness_of_sketches_is_about_that_of_the_sets() {
     println!("bias {bias:.4}, deviation {deviation:.4}");
     assert!(count > 400.0 && bias < 0.005 && deviation < 0.025, "bias {bias:.4}, deviation {deviation:.4}");
 }
-
-/// Pages of Debian's documentation packages.
-#[test]
-#[ignore = "needs the PostgreSQL manual of Debian, postgresql-doc-15"]
-fn nearly_all_similar_pages_of_a_real_site_are_found_and_nearly_no_others() {
-    let directory = "/usr/share/doc/postgresql-doc-15/html";
-    let mut paths: Vec<_> = std::fs::read_dir(directory)
-        .expect("the manual")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "html"))
-        .collect();
-    paths.sort();
-    let pages: Vec<String> = paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-    assert!(pages.len() > 1000);
-    check(&pages, 0.9, 0.93, 0.85, 20_000);
-}

@@ -1,4 +1,5 @@
-//! Real pages to edit: this project's own prose and code, made into the pages of a site.
+//! Real pages to edit: prose and code of this project as they once were, made into the pages of a site. They stay as they
+//! are, so that the figures mean the same in every run.
 
 use std::fmt::Write;
 
@@ -28,20 +29,20 @@ impl Random {
 }
 
 const TEXTS: [(&str, &str); 14] = [
-    ("callbacks", include_str!("../../../../../../docs/callbacks.md")),
-    ("classic", include_str!("../../../classic.rs")),
-    ("media", include_str!("../../../media.rs")),
-    ("scope", include_str!("../../../scope.rs")),
-    ("outcome", include_str!("../../../outcome.rs")),
-    ("worker", include_str!("../../../worker.rs")),
-    ("pace", include_str!("../../pace.rs")),
-    ("robots", include_str!("../../robots.rs")),
-    ("rules", include_str!("../../robots/rules.rs")),
-    ("links", include_str!("../../links.rs")),
-    ("charset", include_str!("../../links/charset.rs")),
-    ("join", include_str!("../../links/join.rs")),
-    ("download", include_str!("../../download.rs")),
-    ("decode", include_str!("../../download/decode.rs")),
+    ("callbacks", include_str!("texts/callbacks.txt")),
+    ("classic", include_str!("texts/classic.txt")),
+    ("media", include_str!("texts/media.txt")),
+    ("scope", include_str!("texts/scope.txt")),
+    ("outcome", include_str!("texts/outcome.txt")),
+    ("worker", include_str!("texts/worker.txt")),
+    ("pace", include_str!("texts/pace.txt")),
+    ("robots", include_str!("texts/robots.txt")),
+    ("rules", include_str!("texts/rules.txt")),
+    ("links", include_str!("texts/links.txt")),
+    ("charset", include_str!("texts/charset.txt")),
+    ("join", include_str!("texts/join.txt")),
+    ("download", include_str!("texts/download.txt")),
+    ("decode", include_str!("texts/decode.txt")),
 ];
 
 /// The pages of the site: one for each text, and many small ones, down to a few sentences.

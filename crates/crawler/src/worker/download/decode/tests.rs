@@ -1,0 +1,157 @@
+//! The promises of decoding.
+
+use super::*;
+
+const LIMIT: usize = 100_000;
+
+fn decode(encoding: &str, bytes: &[u8], chunk: usize) -> Result<Bytes, Broken> {
+    let mut decoder = Decoder::new(Some(encoding), LIMIT, 0).unwrap();
+    for piece in bytes.chunks(chunk) {
+        decoder.feed(Bytes::copy_from_slice(piece))?;
+    }
+    decoder.finish()
+}
+
+fn encodings_of(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    use flate2::{Compression, write};
+    let mut gzip = write::GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(text).unwrap();
+    let mut zlib = write::ZlibEncoder::new(Vec::new(), Compression::default());
+    zlib.write_all(text).unwrap();
+    let mut raw = write::DeflateEncoder::new(Vec::new(), Compression::default());
+    raw.write_all(text).unwrap();
+    vec![
+        ("gzip", gzip.finish().unwrap()),
+        ("deflate", zlib.finish().unwrap()),
+        ("deflate", raw.finish().unwrap()),
+        ("br", brotli_uncompressed(text)),
+        ("zstd", zstd::encode_all(text, 3).unwrap()),
+    ]
+}
+
+/// A brotli stream of uncompressed meta-blocks: enough to test with, without a compressor.
+fn brotli_uncompressed(text: &[u8]) -> Vec<u8> {
+    // WBITS = 16 is a single 0 bit; then per block ISLAST = 0, MNIBBLES = 4 (00), MLEN - 1, ISUNCOMPRESSED = 1.
+    let mut out = Vec::new();
+    for (index, block) in text.chunks(1 << 16).enumerate() {
+        let skip = u32::from(index == 0);
+        let header = ((block.len() as u32 - 1) << 3 | 1 << 19) << skip;
+        out.extend_from_slice(&header.to_le_bytes()[..3]);
+        out.extend_from_slice(block);
+    }
+    // ISLAST and ISEMPTY.
+    out.push(3);
+    out
+}
+
+#[test]
+fn every_offered_encoding_is_undone_however_the_bytes_are_split() {
+    let text: Vec<u8> = (0..60_000u32).flat_map(|n| n.to_string().into_bytes()).take(LIMIT).collect();
+    for (name, encoded) in encodings_of(&text) {
+        for chunk in [1, 7, 4096, usize::MAX] {
+            assert!(decode(name, &encoded, chunk).as_deref() == Ok(&text[..]), "{name} in pieces of {chunk}");
+        }
+    }
+    for chunk in [1, 2, 5] {
+        assert_eq!(decode("identity", b"as is", chunk).unwrap(), &b"as is"[..]);
+    }
+}
+
+#[test]
+fn one_byte_over_the_limit_is_too_large_and_the_rest_is_never_made() {
+    for size in [LIMIT + 1, 5_000_000] {
+        let mut encodings = encodings_of(&vec![b'x'; size]);
+        encodings.push(("identity", vec![b'x'; size]));
+        for (name, encoded) in encodings {
+            assert_eq!(decode(name, &encoded, usize::MAX), Err(Broken::TooLarge), "{name}");
+            let mut decoder = Decoder::new(Some(name), LIMIT, usize::MAX).unwrap();
+            let _ = decoder.feed(encoded.into());
+            assert!(decoder.cut().len() <= LIMIT, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_stops_early_or_holds_garbage_is_corrupt() {
+    for (name, encoded) in encodings_of(b"a page that is long enough to be cut somewhere in its middle") {
+        let cut = decode(name, &encoded[..encoded.len() - 3], usize::MAX);
+        assert!(matches!(cut, Err(Broken::Corrupt(_))), "{name}: {cut:?}");
+    }
+    for name in ["gzip", "br", "zstd"] {
+        assert!(matches!(decode(name, &[0xF7; 64], 64), Err(Broken::Corrupt(_))), "{name}");
+    }
+}
+
+#[test]
+fn bytes_after_the_end_are_ignored() {
+    for (name, mut encoded) in encodings_of(b"a page") {
+        encoded.extend_from_slice(b"trailing");
+        assert_eq!(decode(name, &encoded, 5).as_deref(), Ok(&b"a page"[..]), "{name}");
+    }
+}
+
+#[test]
+fn the_parts_of_a_stream_are_joined_however_the_bytes_are_split() {
+    let (one, two) = (encodings_of(b"one, "), encodings_of(b"two"));
+    for ((name, first), (_, second)) in one.into_iter().zip(two) {
+        if !["gzip", "zstd"].contains(&name) {
+            continue;
+        }
+        let mut parts = vec![first, second];
+        if name == "zstd" {
+            for kind in [0x50, 0x5F] {
+                parts.insert(
+                    usize::from(kind == 0x5F),
+                    vec![kind, 0x2A, 0x4D, 0x18, 3, 0, 0, 0, b'a', b'b', b'c'],
+                );
+            }
+        }
+        let mut whole = parts.concat();
+        for trailing in [&b""[..], b"\x1F", b"\x28\xB5\x2F", b"\0\0\0\0\0", b"trailing"] {
+            let complete = [&whole[..], trailing].concat();
+            for chunk in [1, 2, 3, 7, usize::MAX] {
+                let decoded = decode(name, &complete, chunk);
+                assert_eq!(decoded.as_deref(), Ok(&b"one, two"[..]), "{name} in pieces of {chunk}");
+            }
+        }
+        whole.pop();
+        assert!(matches!(decode(name, &whole, 5), Err(Broken::Corrupt(_))), "{name}: the last part is cut");
+    }
+}
+
+#[test]
+fn the_parts_of_a_stream_share_one_limit() {
+    for (name, encoded) in encodings_of(&vec![b'x'; LIMIT - 1]) {
+        if ["gzip", "zstd"].contains(&name) {
+            assert_eq!(decode(name, &encoded.repeat(2), usize::MAX), Err(Broken::TooLarge), "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_body_is_an_empty_page_in_every_encoding() {
+    for name in ["identity", "gzip", "deflate", "br", "zstd"] {
+        assert_eq!(decode(name, b"", 1).as_deref(), Ok(&b""[..]), "{name}");
+        let mut decoder = Decoder::new(Some(name), LIMIT, 0).unwrap();
+        decoder.feed(Bytes::new()).unwrap();
+        assert_eq!(decoder.finish().as_deref(), Ok(&b""[..]), "{name} in an empty piece");
+        let short = decode(name, b"\x1F", 1);
+        assert!(name == "identity" || matches!(short, Err(Broken::Corrupt(_))), "{name}: {short:?}");
+    }
+}
+
+#[test]
+fn identity_in_a_list_changes_nothing() {
+    for (name, encoded) in encodings_of(b"a page") {
+        for list in [format!("identity, {name}"), format!("{name},identity"), format!(", {name} ,")] {
+            assert_eq!(decode(&list, &encoded, 5).as_deref(), Ok(&b"a page"[..]), "{list}");
+        }
+    }
+    assert_eq!(decode("identity, identity", b"a page", 5).as_deref(), Ok(&b"a page"[..]));
+}
+
+#[test]
+fn an_unknown_encoding_is_named() {
+    assert_eq!(Decoder::new(Some("Compress"), 1, 0).err().as_deref(), Some("compress"));
+    assert!(Decoder::new(Some("gzip, br"), 1, 0).is_err());
+}
