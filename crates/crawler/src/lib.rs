@@ -4,6 +4,7 @@
 //!   and saves each; the command `crawler` is a thin layer over it.
 //! - [`crawl`]: your own fetch function, every edge of the link graph, on pools of plain threads. It needs no network:
 //!   all that does stands behind the feature `net`, which is on by default.
+//! - [`run`]: the pipeline, for crawls of many hosts, with modules that do something with each page.
 //!
 //! The classic face, as a program:
 //!

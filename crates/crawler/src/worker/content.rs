@@ -24,7 +24,8 @@ pub struct Content {
 impl Content {
     /// Reads a download, in one pass where it is HTML. Where pages are not compared, they need no sketch.
     pub fn of(key: Key, url: Url, depth: Depth, download: Download, compare: bool) -> Content {
-        let Download { status, content_type, headers, media, body, .. } = download;
+        let headers = download.header_list();
+        let Download { status, content_type, media, body, .. } = download;
         let (mut links, mut bad_links) = (Vec::new(), Vec::new());
         let mut found = |target: Result<&str, BadLink>| match target {
             Ok(url) => links.push(url.to_owned()),
@@ -43,10 +44,6 @@ impl Content {
             (Media::Text, false) => Fingerprint::exact(key, &body),
         };
         let title = if media == Media::Html { text::title(content_type, &body) } else { String::new() };
-        let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
-            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-        };
-        let headers = headers.iter().map(header).collect();
         let page =
             Page { url, depth, status, headers, media, body, title, links, fetched: SystemTime::now() };
         Content { page, fingerprint, bad_links }
