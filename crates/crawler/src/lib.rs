@@ -28,6 +28,8 @@
 pub mod classic;
 #[cfg(feature = "net")]
 pub mod config;
+#[cfg(test)]
+mod cpu_time;
 pub mod crawl;
 #[cfg(feature = "net")]
 pub mod domain;
