@@ -33,7 +33,7 @@ test: ## run every test, installing through apt what they need and is missing
 lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy -p crawler --no-default-features -- -D warnings
+	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
 
 bench: ## measure side by side with wget2, wget and a simple C library; installs them through apt
