@@ -9,7 +9,6 @@ use crate::modules::{Addition, Module, OutputSpec};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::resources::Lease;
-use crate::scope::Refusal;
 
 /// Somebody who wants to hear how each URL ended.
 pub type Teller = Box<dyn Fn(&str, &Outcome) + Send + Sync>;
@@ -30,11 +29,9 @@ struct Files {
     failure: Option<String>,
 }
 
-/// What modules and links led to.
+/// What modules led to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Links refused before admission, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
     /// Failures of modules, by name.
     pub failures: BTreeMap<String, u64>,
     /// The last failure of a module, or the first of an output.
@@ -62,10 +59,13 @@ impl Installed {
         }
     }
 
-    /// Writes page `id` to every output, when those before it have been written.
-    pub fn write(&self, id: u64, page: &Page) {
-        let additions =
-            self.outputs.iter().enumerate().map(|(index, spec)| (index, spec.output.render(page))).collect();
+    /// What a page adds to every output.
+    pub fn render(&self, page: &Page) -> Vec<(usize, Addition)> {
+        self.outputs.iter().enumerate().map(|(index, spec)| (index, spec.output.render(page))).collect()
+    }
+
+    /// Writes what page `id` adds, when the pages before it have been written.
+    pub fn write(&self, id: u64, additions: Vec<(usize, Addition)>) {
         let mut files = lock(&self.files);
         files.early.insert(id, additions);
         if let Err(error) = files.write_in_order() {
@@ -78,11 +78,6 @@ impl Installed {
     /// Tells how a URL ended.
     pub fn count(&self, outcome: &Outcome, lease: &Lease) {
         (self.teller)(&lease.url, outcome);
-    }
-
-    /// Counts a link that is not followed.
-    pub fn refused(&self, why: Refusal) {
-        *lock(&self.counts).refused.entry(why.label()).or_default() += 1;
     }
 
     fn failed(&self, name: &str, why: String) {

@@ -17,6 +17,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::domain::Domain;
+use crate::modules::Addition;
 use crate::outcome::Outcome;
 use crate::prioritizer::Priority;
 use crate::task::Depth;
@@ -78,6 +79,17 @@ pub struct Lease {
     pub redirects: u8,
     /// It was completed before, and is only visited for its links: it has been met nearer to a seed since.
     pub again: bool,
+    /// How long its host must still be left alone, whoever asked it last.
+    pub rest: Duration,
+}
+
+/// When a host may be asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    /// The pause the host gets after every request.
+    pub delay: Duration,
+    /// How long it is to be left alone from now.
+    pub rest: Duration,
 }
 
 /// Whether a request may be made within the budgets.
@@ -126,13 +138,27 @@ pub struct Completion {
     pub children: Vec<Found>,
     /// The domains the page links to, each once.
     pub linked: Vec<Domain>,
+    /// How many of its links were refused before admission, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// What a kept page adds to each output, by the output's number: recorded until it is [written](Resources::wrote).
+    pub output: Vec<(usize, Addition)>,
+    /// When its host may be asked again, if it was asked.
+    pub pacing: Option<Pacing>,
 }
 
 impl Completion {
     /// The end of a loan of which nothing is known yet.
     pub fn of(lease: &Lease) -> Completion {
-        let outcome = Outcome::NotReached;
-        Completion { lease: lease.clone(), outcome, bytes: 0, children: Vec::new(), linked: Vec::new() }
+        Completion {
+            lease: lease.clone(),
+            outcome: Outcome::NotReached,
+            bytes: 0,
+            children: Vec::new(),
+            linked: Vec::new(),
+            refused: BTreeMap::new(),
+            output: Vec::new(),
+            pacing: None,
+        }
     }
 }
 
@@ -172,6 +198,12 @@ pub struct Snapshot {
     pub revisits: u64,
     /// Completed URLs by how they ended.
     pub outcomes: BTreeMap<&'static str, u64>,
+    /// Links of kept pages that were new.
+    pub links_new: u64,
+    /// Links of kept pages that were known already.
+    pub links_known: u64,
+    /// Links of kept pages that were refused before admission, by reason.
+    pub links_refused: BTreeMap<&'static str, u64>,
     /// Pages kept.
     pub pages: u64,
     /// Body bytes read.
@@ -186,6 +218,8 @@ pub struct Snapshot {
     pub waiting: usize,
     /// Domains that have an owner.
     pub owned_domains: usize,
+    /// Hosts of which a worker has a URL on loan.
+    pub active_hosts: usize,
     /// URLs in link storage.
     pub known: usize,
     /// Pages in content storage, and the bytes they take compressed.
@@ -242,6 +276,13 @@ pub trait Resources: Send + Sync + 'static {
 
     /// Ends loans: admits the children, then counts, and gives back what was reserved and not used. Once.
     fn complete(&self, completions: Vec<Completion>) -> impl Move<Vec<Completed>>;
+
+    /// Notes when a host may be asked again, whoever asks it and whatever dies meanwhile: for what cannot wait for a
+    /// completion.
+    fn pace(&self, host: &str, pacing: Pacing) -> impl Move<()>;
+
+    /// The outputs are written up to page `last_id`, to these lengths: what was recorded for them can be forgotten.
+    fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> impl Move<()>;
 
     /// What fingerprints are made with: the same for everybody who works on this crawl.
     fn key(&self) -> Key;

@@ -58,7 +58,7 @@ pub struct Crawler {
 pub struct Report {
     /// Counts and lengths at the end.
     pub snapshot: Snapshot,
-    /// What modules and links led to.
+    /// What modules led to.
     pub counts: Counts,
     /// What the modules have to say.
     pub summaries: Vec<String>,

@@ -11,6 +11,7 @@ pub mod robots;
 pub mod similarity;
 pub mod visit;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,14 +141,16 @@ impl<R: Resources> Worker<R> {
         };
         let kept = done.outcome == Outcome::Kept;
         if kept && lease.depth < orders.max_depth {
-            done.children = self.children(&content, lease.depth + 1);
+            (done.children, done.refused) = self.children(&content, lease.depth + 1);
             done.linked = linked_domains(&content.page.links);
         }
         if kept && !lease.again {
             orders.installed.see(&content.page);
+            done.output = orders.installed.render(&content.page);
         }
+        let output = done.output.clone();
         if let Completed::Done { id: Some(id), .. } = self.complete(done).await? {
-            orders.installed.write(id, &content.page);
+            orders.installed.write(id, output);
         }
         Ok(())
     }
@@ -158,18 +161,21 @@ impl<R: Resources> Worker<R> {
         Ok(completed.into_iter().next().unwrap_or(Completed::Refused))
     }
 
-    fn children(&self, content: &Content, depth: Depth) -> Vec<Found> {
+    /// The links to be admitted, and how many are not, by reason.
+    fn children(&self, content: &Content, depth: Depth) -> (Vec<Found>, BTreeMap<&'static str, u64>) {
+        let mut refused = BTreeMap::new();
+        let mut refuse = |why: Refusal| *refused.entry(why.label()).or_default() += 1;
         let mut children = Vec::with_capacity(content.page.links.len());
         for url in &content.page.links {
             match self.orders.scope.check(url) {
                 Ok(()) => children.push(Found { url: url.clone(), depth, redirects: 0 }),
-                Err(why) => self.orders.installed.refused(why),
+                Err(why) => refuse(why),
             }
         }
         for bad in &content.bad_links {
-            self.orders.installed.refused(Refusal::Bad(*bad));
+            refuse(Refusal::Bad(*bad));
         }
-        children
+        (children, refused)
     }
 
     /// A redirect's target is checked like a link, and has the depth of the link that led to it.

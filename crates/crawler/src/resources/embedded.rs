@@ -4,6 +4,7 @@ mod budgets;
 mod contents;
 mod domains;
 mod link_storage;
+mod rests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -12,16 +13,19 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use url::Url;
 
 use self::budgets::Budgets;
 use self::contents::{Contents, compress, decompress};
 use self::domains::{Domains, Place};
 use self::link_storage::{LinkStorage, Met};
+use self::rests::Rests;
 use super::{
-    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Remembered, Resources, Snapshot,
-    Ticket, Trouble, WorkerId,
+    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
+    Snapshot, Ticket, Trouble, WorkerId,
 };
 use crate::domain::Domain;
+use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority, Queues};
 use crate::task::Depth;
@@ -115,10 +119,14 @@ struct State {
     loans: HashMap<Ticket, Loan>,
     contents: Contents,
     budgets: Budgets,
+    rests: Rests,
     admitted: u64,
     completed: u64,
     revisits: u64,
     outcomes: BTreeMap<&'static str, u64>,
+    links_new: u64,
+    links_known: u64,
+    links_refused: BTreeMap<&'static str, u64>,
     /// Workers whose queues got something since they were last called.
     called: HashSet<WorkerId>,
 }
@@ -144,10 +152,14 @@ impl Embedded {
             loans: HashMap::new(),
             contents: Contents::new(settings.similarity, settings.keep_content, settings.ttl),
             budgets: Budgets::new(&settings),
+            rests: Rests::default(),
             admitted: 0,
             completed: 0,
             revisits: 0,
             outcomes: BTreeMap::new(),
+            links_new: 0,
+            links_known: 0,
+            links_refused: BTreeMap::new(),
             called: HashSet::new(),
             settings,
         };
@@ -234,6 +246,15 @@ impl Resources for Embedded {
         self.router.notify_one();
         self.call(called);
         Ok(completed)
+    }
+
+    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+        self.state().rests.note(host.to_owned(), pacing);
+        Ok(())
+    }
+
+    async fn wrote(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
+        Ok(())
     }
 
     fn key(&self) -> Key {
@@ -428,6 +449,7 @@ impl State {
                 depth: self.depth_of(&item),
                 redirects: item.redirects,
                 again: item.again,
+                rest: self.rests.of(&item.url),
             });
             self.loans.insert(item.ticket, Loan { item, worker, number: loan, reserved: None });
         }
@@ -455,12 +477,12 @@ impl State {
     }
 
     fn complete(&mut self, completion: Completion) -> Completed {
-        let Completion { lease, outcome, bytes, children, linked } = completion;
+        let Completion { lease, outcome, bytes, children, linked, refused, output: _, pacing } = completion;
         if self.loans.get(&lease.ticket).is_none_or(|loan| loan.number != lease.loan) {
             return Completed::Refused;
         }
         // Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-        let new = self.admit(children).new;
+        let Admitted { new, known } = self.admit(children);
         self.popularity.count_page(&linked);
         let Some(Loan { item, worker, reserved, .. }) = self.loans.remove(&lease.ticket) else {
             return Completed::Refused;
@@ -471,6 +493,14 @@ impl State {
         let kept = outcome == Outcome::Kept && !item.again;
         if !item.again {
             *self.outcomes.entry(outcome.label()).or_default() += 1;
+            self.links_new += new;
+            self.links_known += known;
+            for (reason, count) in refused {
+                *self.links_refused.entry(reason).or_default() += count;
+            }
+        }
+        if let Some(pacing) = pacing {
+            self.rests.note(paced_host(&item.url), pacing);
         }
         let id = self.budgets.settle(&item.url, reserved, kept, bytes);
         self.domains.release(&item.domain());
@@ -504,6 +534,9 @@ impl State {
             completed: self.completed,
             revisits: self.revisits,
             outcomes: self.outcomes.clone(),
+            links_new: self.links_new,
+            links_known: self.links_known,
+            links_refused: self.links_refused.clone(),
             pages: self.budgets.pages(),
             bytes: self.budgets.bytes(),
             url_queue: (self.url_queue.len(), self.overflow.len()),
@@ -513,6 +546,12 @@ impl State {
                 .collect(),
             waiting: self.domains.waiting() + self.returned.len(),
             owned_domains: self.domains.owned(),
+            active_hosts: self
+                .loans
+                .values()
+                .map(|loan| host_of(&loan.item.url))
+                .collect::<HashSet<_>>()
+                .len(),
             known: self.links.len(),
             stored: self.contents.stored(),
         }
@@ -523,6 +562,16 @@ impl State {
 struct Routed {
     moved: usize,
     to: HashSet<WorkerId>,
+}
+
+/// Host and port of a normalised URL, as it writes them.
+fn host_of(url: &str) -> &str {
+    url.split('/').nth(2).unwrap_or("")
+}
+
+/// The host of a URL as the unit of pacing.
+fn paced_host(url: &str) -> String {
+    Url::parse(url).map(|url| Origin::of(&url).paced_host()).unwrap_or_default()
 }
 
 /// A secret nobody can guess, from the system's own source of them.

@@ -59,9 +59,18 @@ impl Hosts {
 mod tests {
     use super::*;
     use crate::resources::Ticket;
+    use std::time::Duration;
 
     fn lease(url: &str) -> Lease {
-        Lease { ticket: Ticket(1), loan: 1, url: url.into(), depth: 0, redirects: 0, again: false }
+        Lease {
+            ticket: Ticket(1),
+            loan: 1,
+            url: url.into(),
+            depth: 0,
+            redirects: 0,
+            again: false,
+            rest: Duration::ZERO,
+        }
     }
 
     #[test]
