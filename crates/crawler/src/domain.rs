@@ -51,6 +51,11 @@ impl Domain {
         Domain(origin.paced_host().into())
     }
 
+    /// The domain that has this text.
+    pub(crate) fn named(text: &str) -> Domain {
+        Domain(text.into())
+    }
+
     /// The domain as text.
     pub fn as_str(&self) -> &str {
         &self.0

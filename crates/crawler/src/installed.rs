@@ -86,15 +86,29 @@ impl Installed {
         counts.last_failure = Some(format!("{name}: {why}"));
     }
 
-    /// Ends the modules, closes the files, and returns the counts and what the modules have to say.
+    /// Hands everything to the system, and to the disk itself if it is to be synced; tells how far the outputs are,
+    /// where that is certain.
+    pub fn write_out(&self, sync: bool) -> Option<(u64, Vec<u64>)> {
+        let mut files = lock(&self.files);
+        let written = if sync { files.open.sync() } else { files.open.flush() };
+        match written {
+            Ok(()) => Some((files.open.last_id(), files.open.lengths())),
+            Err(error) => {
+                let why = error.to_string();
+                files.failure.get_or_insert_with(|| why.clone());
+                drop(files);
+                self.failed("output", why);
+                None
+            }
+        }
+    }
+
+    /// Ends the modules, and returns the counts and what the modules have to say.
     pub fn finish(&self) -> (Counts, Vec<String>) {
         for module in &self.modules {
             if let Err(why) = module.finish() {
                 self.failed(module.name(), why);
             }
-        }
-        if let Err(error) = lock(&self.files).open.flush() {
-            self.failed("output", error.to_string());
         }
         (lock(&self.counts).clone(), self.modules.iter().filter_map(|module| module.summary()).collect())
     }

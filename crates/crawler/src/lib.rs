@@ -85,6 +85,8 @@ pub use modules::pages::PageFiles;
 #[cfg(feature = "net")]
 pub use outcome::Outcome;
 #[cfg(feature = "net")]
+pub use resources::durable::Stored;
+#[cfg(feature = "net")]
 pub use run::Crawler;
 #[cfg(feature = "net")]
 pub use stats::Stats;

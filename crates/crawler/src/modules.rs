@@ -18,6 +18,7 @@ pub mod stdout;
 mod timestamp;
 pub mod words;
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::page::Page;
@@ -95,6 +96,13 @@ pub enum Target {
     File(PathBuf),
     /// A directory with a file for each page, named 1, 2, 3 …
     Directory(PathBuf),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Target::File(path) | Target::Directory(path)) = self;
+        path.display().fmt(f)
+    }
 }
 
 #[cfg(test)]

@@ -80,6 +80,11 @@ pub type Priorities<'a> = Pin<Box<dyn Future<Output = Vec<Priority>> + Send + 'a
 pub trait Prioritize: Send + Sync {
     /// One priority for each candidate, in their order.
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a>;
+
+    /// What it is called where crawls are compared: one that is resumed goes by the same priorities.
+    fn name(&self) -> String {
+        "of its own".to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //!   └───────────────────────────────────── children ◀──────────────────────────────────── complete ◀───────┘
 //! ```
 
+pub mod durable;
 pub mod embedded;
 
 use std::collections::BTreeMap;
@@ -197,13 +198,13 @@ pub struct Snapshot {
     /// Of both, URLs that were visited again for their links only, because they were met nearer to a seed.
     pub revisits: u64,
     /// Completed URLs by how they ended.
-    pub outcomes: BTreeMap<&'static str, u64>,
+    pub outcomes: BTreeMap<String, u64>,
     /// Links of kept pages that were new.
     pub links_new: u64,
     /// Links of kept pages that were known already.
     pub links_known: u64,
     /// Links of kept pages that were refused before admission, by reason.
-    pub links_refused: BTreeMap<&'static str, u64>,
+    pub links_refused: BTreeMap<String, u64>,
     /// Pages kept.
     pub pages: u64,
     /// Body bytes read.

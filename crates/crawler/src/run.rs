@@ -1,29 +1,32 @@
-//! Assembles a crawl of the pipeline in one process: the resources, the frontier, the workers.
+//! Assembles a crawl of the pipeline in one process: what it is told, its resources, its outputs, its crew.
 
+mod crew;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::runtime;
 use url::Url;
+
+use self::crew::Crew;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::frontier;
 use crate::installed::{Counts, Installed, Teller};
 use crate::modules::files::{OutputFiles, Start};
 use crate::modules::{Module, OutputSpec, registry};
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
-use crate::prioritizer::{FromCrawl, Prioritize, Queues, Random};
+use crate::prioritizer::{FromCrawl, Prioritize, Queues};
+use crate::resources::durable::{self, Before, Begin, Opened, Terms};
 use crate::resources::embedded::{Embedded, Settings};
-use crate::resources::{Budget, Found, Resources, Snapshot, Trouble, WorkerId};
+use crate::resources::{Budget, Snapshot};
 use crate::scope::Scope;
 use crate::stop::Stop;
 use crate::task::Depth;
 use crate::worker::similarity::Threshold;
-use crate::worker::visit::Visitor;
-use crate::worker::{Orders, Worker};
 
 /// A crawl to be. It reads like speech:
 ///
@@ -49,6 +52,8 @@ pub struct Crawler {
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
     overwrite: bool,
+    state: Option<PathBuf>,
+    note: Vec<u8>,
     teller: Teller,
     stop: Stop,
 }
@@ -66,8 +71,21 @@ pub struct Report {
     pub end: End,
     /// Why the outputs are not whole, if they are not.
     pub output_failure: Option<String>,
-    /// How long it took.
+    /// How long it took, all its processes together.
     pub elapsed: Duration,
+    /// Whether an earlier process had begun it.
+    pub resumed: Resumed,
+}
+
+/// Whether a crawl had been begun by an earlier process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumed {
+    /// It had not.
+    No,
+    /// It had, and went on.
+    Yes,
+    /// It had, and was finished: nothing was left to do.
+    Finished,
 }
 
 /// Why a crawl ended.
@@ -81,6 +99,20 @@ pub enum End {
     TimeUp,
     /// Somebody asked.
     Stopped,
+    /// An output could not be written; what is missing in it is not lost where the crawl's state is durable.
+    OutputFailed,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Done => f.write_str("nothing was left to do"),
+            End::Spent(budget) => write!(f, "the budget of {budget} is spent"),
+            End::TimeUp => f.write_str("the time was up"),
+            End::Stopped => f.write_str("it was stopped"),
+            End::OutputFailed => f.write_str("an output could not be written"),
+        }
+    }
 }
 
 impl Crawler {
@@ -126,6 +158,8 @@ impl Crawler {
             modules: Vec::new(),
             outputs: Vec::new(),
             overwrite: false,
+            state: None,
+            note: Vec::new(),
             teller: Box::new(|_, _| {}),
             stop: Stop::new(),
         })
@@ -209,6 +243,20 @@ impl Crawler {
         self
     }
 
+    /// Keeps the crawl's state in this directory: after any end of the process, the same crawl with the same directory
+    /// goes on where it was. Without it, everything is in memory.
+    pub fn state(mut self, directory: impl Into<PathBuf>) -> Crawler {
+        self.state = Some(directory.into());
+        self
+    }
+
+    /// Notes something in the state for whoever resumes: see
+    /// [`Stored::note`](crate::resources::durable::Stored::note).
+    pub fn note(mut self, note: impl Into<Vec<u8>>) -> Crawler {
+        self.note = note.into();
+        self
+    }
+
     /// Hears how each URL ended.
     pub fn tell(mut self, teller: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> Crawler {
         self.teller = Box::new(teller);
@@ -228,137 +276,108 @@ impl Crawler {
 
     /// Crawls to the end, and shows how things stand once a second.
     pub fn run_watched(mut self, watch: impl Fn(&Snapshot)) -> Result<Report, Error> {
-        let begun = Instant::now();
         self.settings.keep_depths = self.max_depth.is_some();
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
-        let start = if self.overwrite { Start::Overwrite } else { Start::Fresh };
-        let files = OutputFiles::open(&self.outputs, start)?;
-        let installed = Arc::new(Installed::new(self.modules, self.outputs, files, self.teller));
+        match self.state.take() {
+            None => self.run_in_memory(&watch),
+            Some(directory) => self.run_durably(&directory, &watch),
+        }
+    }
+
+    fn run_in_memory(mut self, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
+        let installed = self.install(self.fresh_start())?;
         let resources = Arc::new(Embedded::new(self.settings.clone()));
-        let workers = self.settings.workers;
-        let orders = Arc::new(Orders {
-            resources: Arc::clone(&resources),
-            installed: Arc::clone(&installed),
-            scope: self.scope,
-            max_depth: self.max_depth.unwrap_or(Depth::MAX),
-            max_page_bytes: self.config.max_page_bytes,
-            compare: self.settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
-            in_hand: self.settings.queue_size,
-            stop: self.stop.clone(),
-        });
-        let mut crew = Vec::new();
-        for id in 0..workers {
-            let visitor = Visitor::new(self.config.clone(), &self.seeds, self.stop.clone())?;
-            crew.push(Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(&orders))));
-        }
-        let seeds = self.seeds.iter().map(|seed| {
-            let mut url = without_credentials(seed);
-            url.set_fragment(None);
-            Found { url: url.into(), depth: 0, redirects: 0 }
-        });
-        let supervision = Supervision {
-            resources: &resources,
-            prioritize: &*self.prioritize,
-            stop: &self.stop,
-            max_time: self.max_time,
-            seeds: seeds.collect(),
+        let crew = Crew { resources, installed, elapsed: Duration::ZERO, syncs: false };
+        crew.crawl(self, watch)
+    }
+
+    /// Opens the state, puts the outputs where its last commit has them, and goes on.
+    fn run_durably(mut self, directory: &Path, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
+        let begin = Begin {
+            settings: self.settings.clone(),
+            delay: self.config.delay,
+            terms: self.terms(),
+            note: std::mem::take(&mut self.note),
         };
-        let end = thread::scope(|scope| {
-            let crew = crew.into_iter().map(|worker| {
-                let stop = self.stop.clone();
-                scope.spawn(move || work(worker, stop))
-            });
-            let crew: Vec<_> = crew.collect();
-            let end = supervision.run(&watch);
-            // Whatever ended the crawl, the workers finish what is in flight.
-            self.stop.stop();
-            let mut trouble = None;
-            for worker in crew {
-                match worker.join() {
-                    Ok(worked) => trouble = trouble.or(worked.err()),
-                    Err(panic) => std::panic::resume_unwind(panic),
+        let Opened { resources, keeper, before } = durable::open(directory, begin)?;
+        let elapsed = match before {
+            Before::Nothing => Duration::ZERO,
+            Before::Begun { elapsed } => elapsed,
+        };
+        let written = keeper.written()?;
+        let installed = match &written {
+            Some((last_id, committed)) => self.install(Start::Resumed { committed, last_id: *last_id })?,
+            None => match self.install(self.fresh_start()) {
+                Ok(installed) => installed,
+                Err(error) => {
+                    // Nothing was begun: whoever mends what is in the way begins afresh.
+                    if before == Before::Nothing {
+                        keeper.abandon();
+                    }
+                    return Err(error);
                 }
-            }
-            match trouble {
-                Some(trouble) => Err(trouble),
-                None => end,
-            }
-        });
-        let end = end.map_err(|trouble| Error::Setting(trouble.to_string()))?;
-        let (counts, summaries) = installed.finish();
-        let snapshot =
-            block_on(resources.snapshot())?.map_err(|trouble| Error::Setting(trouble.to_string()))?;
-        let output_failure = installed.output_failure();
-        Ok(Report { end, snapshot, counts, summaries, output_failure, elapsed: begun.elapsed() })
-    }
-}
-
-/// A worker on a thread of its own, with a runtime of its own: its connections stay where they are used. However it
-/// ends, the others are told: a crawl that lost a worker would wait for ever for what that one held.
-fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
-    let _stop = StopWhenDropped(stop);
-    block_on(worker.run()).map_err(|error| Trouble(error.to_string()))?
-}
-
-struct StopWhenDropped(Stop);
-
-impl Drop for StopWhenDropped {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Setting(format!("cannot start a runtime: {error}")))?;
-    let output = runtime.block_on(future);
-    // A name look-up may still be running on a thread of its own; nobody waits for it.
-    runtime.shutdown_background();
-    Ok(output)
-}
-
-/// What the calling thread does while the workers work.
-struct Supervision<'a> {
-    resources: &'a Arc<Embedded>,
-    prioritize: &'a dyn Prioritize,
-    stop: &'a Stop,
-    max_time: Option<Duration>,
-    seeds: Vec<Found>,
-}
-
-impl Supervision<'_> {
-    fn run(self, watch: &impl Fn(&Snapshot)) -> Result<End, Trouble> {
-        block_on(self.supervise(watch)).map_err(|error| Trouble(error.to_string()))?
-    }
-
-    async fn supervise(self, watch: &impl Fn(&Snapshot)) -> Result<End, Trouble> {
-        let resources = &**self.resources;
-        resources.admit(self.seeds).await?;
-        let time_up = async {
-            match self.max_time {
-                Some(time) => tokio::time::sleep(time).await,
-                None => std::future::pending().await,
-            }
+            },
         };
-        let watching = async {
-            loop {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                match resources.snapshot().await {
-                    Ok(snapshot) => watch(&snapshot),
-                    Err(trouble) => return trouble,
-                }
-            }
-        };
-        let over = tokio::select! {
-            biased;
-            over = frontier::run(resources, self.prioritize, Random::from_system(), self.stop) => over?,
-            () = time_up => return Ok(End::TimeUp),
-            trouble = watching => return Err(trouble),
-        };
-        match resources.spent().await? {
-            _ if over => Ok(End::Done),
-            Some(budget) => Ok(End::Spent(budget)),
-            None => Ok(End::Stopped),
+        keeper.replay(written.map_or(0, |(last_id, _)| last_id), |id, additions| {
+            installed.write(id, additions);
+            installed.output_failure().map_or(Ok(()), |failure| Err(Error::Setting(failure)))
+        })?;
+        let crew = Crew { resources: Arc::new(resources), installed, elapsed, syncs: true };
+        let report = crew.crawl(self, watch);
+        match (report, keeper.close()) {
+            (Ok(_), Err(error)) => Err(error),
+            (report, _) => report,
         }
+    }
+
+    fn fresh_start(&self) -> Start<'static> {
+        if self.overwrite { Start::Overwrite } else { Start::Fresh }
+    }
+
+    /// Opens the files of the outputs.
+    fn install(&mut self, start: Start) -> Result<Arc<Installed>, Error> {
+        let files = OutputFiles::open(&self.outputs, start)?;
+        let (modules, outputs) = (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs));
+        let teller = std::mem::replace(&mut self.teller, Box::new(|_, _| {}));
+        Ok(Arc::new(Installed::new(modules, outputs, files, teller)))
+    }
+
+    /// What a durable crawl is begun with, by the names of the command's options.
+    fn terms(&self) -> Terms {
+        let Crawler { config, settings, .. } = self;
+        let mut terms = Terms::default();
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(" ");
+        terms.fix("seed", list(&mut self.seeds.iter().map(|seed| without_credentials(seed).to_string())));
+        for (name, value) in self.scope.terms() {
+            terms.fix(name, value);
+        }
+        terms.fix("--max-depth", self.max_depth.map_or("none".into(), |depth| depth.to_string()));
+        let modules = self.modules.iter().map(|module| module.name().to_owned());
+        let outputs = self.outputs.iter().map(|spec| format!("{}={}", spec.output.name(), spec.target));
+        terms.fix("--module", list(&mut modules.chain(outputs)));
+        terms.fix("--similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
+        terms.fix("--no-content", !settings.keep_content);
+        terms.fix("--ttl", format!("{:?}", settings.ttl));
+        terms.fix("--domain-ttl", format!("{:?}", settings.domain_ttl));
+        terms.fix("--queue-size", settings.queue_size);
+        terms.fix("--priority-queues", settings.priority_queues.count());
+        terms.fix("--pagerank-url", self.prioritize.name());
+        terms.fix("--delay", format!("{:?}", config.delay));
+        terms.fix("--per-host", config.per_host);
+        terms.fix("--ignore-robots", !config.obey_robots);
+        terms.fix("--user-agent", &config.user_agent);
+        terms.fix("--connect-timeout", format!("{:?}", config.connect_timeout));
+        terms.fix("--timeout", format!("{:?}", config.timeout));
+        terms.fix("--max-page-bytes", config.max_page_bytes);
+        terms.fix("--allow-private", config.allow_private);
+        let resolve = config.resolve.iter().map(|resolve| format!("{}={}", resolve.host, resolve.address));
+        terms.fix("--resolve", list(&mut resolve.into_iter()));
+        terms.fix("--ca-file", format!("{} certificates", config.extra_roots.len()));
+        terms.budget("--max-pages", settings.max_pages);
+        terms.budget("--max-bytes", settings.max_bytes);
+        terms.budget("--max-pages-per-host", settings.max_pages_per_host);
+        let seconds = self.max_time.map_or(u64::MAX, |time| time.as_secs());
+        terms.budget("--max-time", seconds);
+        terms
     }
 }

@@ -122,6 +122,22 @@ impl Scope {
         Ok(Scope { include, exclude: compile(exclude)?, ..self })
     }
 
+    /// What it is, by the names of the command's options.
+    pub fn terms(&self) -> [(&'static str, String); 3] {
+        let name = match &self.bounds {
+            Bounds::Anywhere => "any",
+            Bounds::Domains(_) => "domain",
+            Bounds::Hosts(_) => "host",
+            Bounds::Prefixes(_) => "prefix",
+        };
+        let include = self.include.as_ref().map_or(String::new(), |include| include.patterns().join(" "));
+        [
+            ("--scope", name.to_owned()),
+            ("--include", include),
+            ("--exclude", self.exclude.patterns().join(" ")),
+        ]
+    }
+
     /// Where it is bounded, for messages.
     pub fn describe(&self) -> String {
         match &self.bounds {

@@ -1,11 +1,13 @@
 //! The contract of a crawl's resources, as promises. Written once, run on every implementation.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 use crawler::domain::Domain;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{Priority, Queues};
+use crawler::resources::durable::{self, Before, Begin, Opened, Terms};
 use crawler::resources::embedded::{Embedded, Settings};
 use crawler::resources::{
     Budget, Completed, Completion, Found, Grant, Lease, Remembered, Resources, WorkerId,
@@ -32,6 +34,11 @@ fn settings() -> Settings {
         max_page_bytes: 1000,
         max_pages_per_host: u64::MAX,
     }
+}
+
+fn durable_state(directory: &Path, settings: Settings) -> Opened {
+    let begin = Begin { settings, delay: Duration::ZERO, terms: Terms::default(), note: Vec::new() };
+    durable::open(directory, begin).unwrap()
 }
 
 fn found(url: &str, depth: u32) -> Found {
@@ -254,8 +261,19 @@ async fn a_host_has_a_budget_of_its_own(resources: impl Resources) {
     for lease in &leases {
         grants.push((lease.url.contains("a.test"), resources.reserve(lease, 0).await.unwrap()));
     }
-    assert_eq!(grants.iter().filter(|grant| **grant == (true, Grant::HostSpent)).count(), 1);
+    assert_eq!(grants.iter().filter(|grant| **grant == (true, Grant::NotNow)).count(), 1);
     assert!(grants.contains(&(false, Grant::Bytes(1000))));
+    let (of_a, mut rest): (Vec<_>, Vec<_>) = leases
+        .iter()
+        .zip(&grants)
+        .filter(|(_, (is_a, _))| *is_a)
+        .map(|(lease, (_, grant))| (lease, *grant))
+        .partition(|(_, grant)| *grant == Grant::Bytes(1000));
+    for (lease, _) in of_a {
+        resources.complete(vec![kept(lease, Vec::new())]).await.unwrap();
+    }
+    let (last, _) = rest.remove(0);
+    assert_eq!(resources.reserve(last, 0).await.unwrap(), Grant::HostSpent);
 }
 
 async fn the_prioritizer_learns_how_many_pages_link_to_a_domain(resources: impl Resources) {
@@ -316,6 +334,22 @@ macro_rules! contract {
                 let mut chosen = settings();
                 $(chosen = $settings;)?
                 super::$promise(Embedded::new(chosen)).await;
+            })*
+        }
+
+        mod on_disk {
+            use super::*;
+
+            $(#[tokio::test(start_paused = true)]
+            async fn $promise() {
+                #[allow(unused_mut, unused_assignments)]
+                let mut chosen = settings();
+                $(chosen = $settings;)?
+                let directory = tempfile::tempdir().unwrap();
+                let Opened { resources, keeper, before } = durable_state(directory.path(), chosen);
+                assert_eq!(before, Before::Nothing);
+                super::$promise(resources).await;
+                keeper.close().unwrap();
             })*
         }
     };

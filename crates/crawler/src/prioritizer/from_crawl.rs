@@ -41,6 +41,10 @@ impl Prioritize for FromCrawl {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         Box::pin(async { candidates.iter().map(FromCrawl::priority).collect() })
     }
+
+    fn name(&self) -> String {
+        "none".to_owned()
+    }
 }
 
 #[cfg(test)]

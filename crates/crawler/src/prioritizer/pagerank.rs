@@ -250,6 +250,10 @@ impl Prioritize for PageRank {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         Box::pin(self.priorities(candidates))
     }
+
+    fn name(&self) -> String {
+        crate::origin::without_credentials(&self.settings.url).to_string()
+    }
 }
 
 /// The pause after so many tries: it doubles, and between half and all of it is waited, so that the processes of a

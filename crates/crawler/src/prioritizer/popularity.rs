@@ -50,6 +50,15 @@ impl Popularity {
         }
     }
 
+    /// Goes on from what an earlier process counted.
+    pub(crate) fn resume(&self, domain: &Domain, pages: u32) {
+        let hash = self.hasher.hash_one(domain);
+        let mut counted = self.pages();
+        if counted.len() < self.max_domains && counted.find(hash, |(other, _)| *other == hash).is_none() {
+            counted.insert_unique(hash, (hash, pages), |(domain, _)| *domain);
+        }
+    }
+
     /// How many pages counted so far link to the domain.
     pub fn linking_pages(&self, domain: &Domain) -> u32 {
         let hash = self.hasher.hash_one(domain);

@@ -9,7 +9,7 @@ use super::Settings;
 use crate::origin::Origin;
 
 /// What has been used, and what is reserved by requests in flight.
-pub(super) struct Budgets {
+pub(crate) struct Budgets {
     max_pages: u64,
     max_bytes: u64,
     max_page_bytes: u64,
@@ -18,12 +18,18 @@ pub(super) struct Budgets {
     pages_reserved: u64,
     bytes: u64,
     bytes_reserved: u64,
-    /// Pages kept and reserved by host, where there is a limit to them.
-    hosts: HashMap<String, u64>,
+    /// By host, where there is a limit to its pages.
+    hosts: HashMap<String, OfHost>,
+}
+
+#[derive(Default)]
+struct OfHost {
+    kept: u64,
+    reserved: u64,
 }
 
 impl Budgets {
-    pub(super) fn new(settings: &Settings) -> Budgets {
+    pub(crate) fn new(settings: &Settings) -> Budgets {
         Budgets {
             max_pages: settings.max_pages,
             max_bytes: settings.max_bytes,
@@ -37,16 +43,16 @@ impl Budgets {
         }
     }
 
-    pub(super) fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The budget of which nothing is left.
-    pub(super) fn spent(&self) -> Option<Budget> {
+    pub(crate) fn spent(&self) -> Option<Budget> {
         match () {
             () if self.pages >= self.max_pages => Some(Budget::Pages),
             () if self.bytes >= self.max_bytes => Some(Budget::Bytes),
@@ -55,7 +61,7 @@ impl Budgets {
     }
 
     /// Reserves one page, and as many bytes as a page may have or as are left. Decides first, takes second.
-    pub(super) fn reserve(&mut self, url: &str) -> Grant {
+    pub(crate) fn reserve(&mut self, url: &str) -> Grant {
         if let Some(budget) = self.spent() {
             return Grant::Spent(budget);
         }
@@ -65,11 +71,14 @@ impl Budgets {
             return Grant::NotNow;
         }
         if let Some(host) = self.limited_host(url) {
-            let kept = self.hosts.entry(host).or_default();
-            if *kept >= self.max_pages_per_host {
+            let pages = self.hosts.entry(host).or_default();
+            if pages.kept >= self.max_pages_per_host {
                 return Grant::HostSpent;
             }
-            *kept += 1;
+            if pages.kept + pages.reserved >= self.max_pages_per_host {
+                return Grant::NotNow;
+            }
+            pages.reserved += 1;
         }
         let bytes = self.max_page_bytes.min(self.max_bytes - self.bytes - self.bytes_reserved);
         self.pages_reserved += 1;
@@ -78,30 +87,46 @@ impl Budgets {
     }
 
     /// Counts what a request used and returns the rest; a kept page gets its number.
-    pub(super) fn settle(&mut self, url: &str, reserved: Option<u64>, kept: bool, bytes: u64) -> Option<u64> {
+    pub(crate) fn settle(&mut self, url: &str, reserved: Option<u64>, kept: bool, bytes: u64) -> Option<u64> {
         self.bytes += bytes;
+        self.give_back(url, reserved);
         if !kept {
-            self.give_back(url, reserved);
             return None;
         }
-        if let Some(bytes_reserved) = reserved {
-            self.pages_reserved -= 1;
-            self.bytes_reserved -= bytes_reserved;
+        if let Some(host) = self.limited_host(url) {
+            self.hosts.entry(host).or_default().kept += 1;
         }
         self.pages += 1;
         Some(self.pages)
     }
 
-    /// Returns a reservation of which nothing was kept.
-    pub(super) fn give_back(&mut self, url: &str, reserved: Option<u64>) {
+    /// Returns a reservation.
+    pub(crate) fn give_back(&mut self, url: &str, reserved: Option<u64>) {
         let Some(bytes) = reserved else { return };
         self.pages_reserved -= 1;
         self.bytes_reserved -= bytes;
         if let Some(host) = self.limited_host(url)
-            && let Some(kept) = self.hosts.get_mut(&host)
+            && let Some(pages) = self.hosts.get_mut(&host)
         {
-            *kept -= 1;
+            pages.reserved -= 1;
         }
+    }
+
+    /// Goes on from what an earlier process used.
+    pub(crate) fn resume(&mut self, pages: u64, bytes: u64) {
+        (self.pages, self.bytes) = (pages, bytes);
+    }
+
+    /// Goes on from what an earlier process kept of a host.
+    pub(crate) fn resume_host(&mut self, host: String, pages: u64) {
+        self.hosts.entry(host).or_default().kept = pages;
+    }
+
+    /// The host of a URL and how many of its pages were kept, where there is a limit to them.
+    pub(crate) fn pages_of_host(&self, url: &str) -> Option<(String, u64)> {
+        let host = self.limited_host(url)?;
+        let pages = self.hosts.get(&host)?.kept;
+        Some((host, pages))
     }
 
     /// The host whose pages are counted; nobody counts where there is no limit.

@@ -1,114 +1,141 @@
-//! Content storage in memory: the pages kept lately, compressed, and the index that tells whether one is like them.
+//! Which pages content storage has, for how long, and which are like each other. The pages themselves are in storage.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::super::{Remembered, Trouble};
+use super::storage::Body;
 use crate::worker::similarity::{Fingerprint, Index, Match, Threshold};
 
 /// The fastest level that still halves a page: storing must not cost more than fetching.
 const COMPRESSION_LEVEL: i32 = -5;
 
-pub(super) struct Contents {
+pub(crate) struct Contents {
     /// `None` where likeness does not matter.
     index: Option<Index>,
-    /// Keep the pages, not only what recognises them.
-    keep_bodies: bool,
     ttl: Duration,
-    began: Instant,
     pages: HashMap<u64, Stored>,
     /// In the order of storing, which is the order of expiry.
-    order: VecDeque<(Instant, u64)>,
+    order: VecDeque<(Duration, u64)>,
     bytes: u64,
+    /// What an earlier process stored, until all of it is here.
+    restoring: Vec<(Duration, u64, Fingerprint)>,
 }
 
 struct Stored {
     url: Box<str>,
-    stored: Instant,
-    body: Box<[u8]>,
+    stored: Duration,
+    bytes: u64,
 }
 
 impl Contents {
-    pub(super) fn new(similarity: Option<Threshold>, keep_bodies: bool, ttl: Duration) -> Contents {
+    pub(crate) fn new(similarity: Option<Threshold>, ttl: Duration) -> Contents {
         Contents {
             index: similarity.map(|threshold| Index::new(threshold, ttl)),
-            keep_bodies,
             ttl,
-            began: Instant::now(),
             pages: HashMap::new(),
             order: VecDeque::new(),
             bytes: 0,
+            restoring: Vec::new(),
         }
     }
 
-    pub(super) fn stored(&self) -> (usize, u64) {
-        (self.pages.len(), self.bytes)
-    }
-
-    /// Stores a page unless it is like another. The body comes compressed, so that nobody waits for that.
-    pub(super) fn remember(
+    /// Takes back a page that an earlier process stored, in any order.
+    pub(crate) fn restore(
         &mut self,
         id: u64,
         url: &str,
-        fingerprint: &Fingerprint,
-        body: Box<[u8]>,
-    ) -> Remembered {
-        let now = Instant::now();
-        self.forget(now);
-        let age = now - self.began;
-        if let Some(index) = &mut self.index {
-            let like = index.find(fingerprint, id, age);
-            let named = |id: u64| self.pages.get(&id).map_or(String::new(), |page| page.url.to_string());
-            match like {
-                Some(Match::Same(other)) => return Remembered::Same(named(other)),
-                Some(Match::Similar(other)) => return Remembered::Similar(named(other)),
-                None => {}
-            }
-            // Delivered again after a death: it is in the index already.
-            if !self.pages.contains_key(&id) {
-                index.insert(fingerprint, id, age);
+        fingerprint: Fingerprint,
+        bytes: u64,
+        stored: Duration,
+    ) {
+        self.bytes += bytes;
+        self.pages.insert(id, Stored { url: url.into(), stored, bytes });
+        self.restoring.push((stored, id, fingerprint));
+    }
+
+    /// All is taken back: what was stored first expires first.
+    pub(crate) fn restored(&mut self) {
+        let mut restored = std::mem::take(&mut self.restoring);
+        restored.sort_by_key(|(stored, id, _)| (*stored, *id));
+        for (stored, id, fingerprint) in restored {
+            self.order.push_back((stored, id));
+            if let Some(index) = &mut self.index {
+                index.insert(&fingerprint, id, stored);
             }
         }
-        self.bytes += body.len() as u64;
+    }
+
+    /// How many pages there are, and the bytes they take.
+    pub(crate) fn stored(&self) -> (usize, u64) {
+        (self.pages.len(), self.bytes)
+    }
+
+    /// The page from another URL that this one is like, if there is one.
+    pub(crate) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<Remembered> {
+        let named = |id: u64| self.pages.get(&id).map_or(String::new(), |page| page.url.to_string());
+        match self.index.as_ref()?.find(fingerprint, id, now)? {
+            Match::Same(other) => Some(Remembered::Same(named(other))),
+            Match::Similar(other) => Some(Remembered::Similar(named(other))),
+        }
+    }
+
+    /// Adds a page that takes so many bytes.
+    pub(crate) fn add(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, bytes: u64, now: Duration) {
+        // Delivered again after a death: it is in the index already.
+        if let Some(index) = &mut self.index
+            && !self.pages.contains_key(&id)
+        {
+            index.insert(fingerprint, id, now);
+        }
+        self.bytes += bytes;
         self.order.push_back((now, id));
-        if let Some(before) = self.pages.insert(id, Stored { url: url.into(), stored: now, body }) {
-            self.bytes -= before.body.len() as u64;
+        if let Some(before) = self.pages.insert(id, Stored { url: url.into(), stored: now, bytes }) {
+            self.bytes -= before.bytes;
         }
-        Remembered::New
     }
 
-    pub(super) fn body(&self, id: u64) -> Option<Box<[u8]>> {
-        let page = self.pages.get(&id).filter(|page| self.keep_bodies && page.stored.elapsed() < self.ttl)?;
-        Some(page.body.clone())
+    /// Whether a page is there.
+    pub(crate) fn holds(&self, id: u64, now: Duration) -> bool {
+        self.pages.get(&id).is_some_and(|page| now < page.stored + self.ttl)
     }
 
-    fn forget(&mut self, now: Instant) {
+    /// Forgets the pages whose time has come, and tells which.
+    pub(crate) fn expire(&mut self, now: Duration) -> Vec<u64> {
+        let mut expired = Vec::new();
         while let Some((stored, id)) = self.order.front().copied()
-            && now - stored >= self.ttl
+            && now >= stored + self.ttl
         {
             self.order.pop_front();
             // Stored again since: then a later entry of the order is its own.
             if self.pages.get(&id).is_some_and(|page| page.stored == stored)
                 && let Some(page) = self.pages.remove(&id)
             {
-                self.bytes -= page.body.len() as u64;
+                self.bytes -= page.bytes;
+                expired.push(id);
             }
         }
         if let Some(index) = &mut self.index {
-            index.remove_expired(now - self.began);
+            index.remove_expired(now);
         }
+        expired
     }
 }
 
 /// A page as it is stored.
-pub(super) fn compress(body: &[u8]) -> Result<Box<[u8]>, Trouble> {
+pub(super) fn compress(body: &[u8]) -> Result<Body, Trouble> {
     let compressed = zstd::bulk::compress(body, COMPRESSION_LEVEL);
-    compressed.map(Vec::into_boxed_slice).map_err(|error| Trouble(format!("cannot compress a page: {error}")))
+    match compressed.map_err(|error| Trouble(format!("cannot compress a page: {error}")))? {
+        compressed if compressed.len() < body.len() => Ok(Body::Compressed(compressed.into())),
+        _ => Ok(Body::Plain(body.into())),
+    }
 }
 
 /// A page as it was.
-pub(super) fn decompress(stored: &[u8]) -> Result<Vec<u8>, Trouble> {
-    zstd::stream::decode_all(stored).map_err(|error| Trouble(format!("a stored page is damaged: {error}")))
+pub(crate) fn decompress(stored: Body) -> Result<Vec<u8>, Trouble> {
+    match stored {
+        Body::Plain(bytes) => Ok(bytes.into()),
+        Body::Compressed(bytes) => zstd::stream::decode_all(&*bytes)
+            .map_err(|error| Trouble(format!("a stored page is damaged: {error}"))),
+    }
 }

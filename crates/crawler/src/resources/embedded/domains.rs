@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::WorkerId;
-use super::Item;
+use super::super::{Trouble, WorkerId};
+use super::storage::{Item, Storage};
 use crate::domain::Domain;
 
 /// How many URLs of one domain a worker's queue and hands hold: a handful, so that one slow host never fills them.
@@ -26,27 +26,29 @@ pub(super) enum Place {
     NoRoom,
 }
 
-pub(super) struct Domains {
+/// `Line` is how a storage lets URLs wait.
+pub(super) struct Domains<Line> {
     ttl: Duration,
-    domains: HashMap<Domain, State>,
+    domains: HashMap<Domain, State<Line>>,
     /// Domains with something waiting and some of their share free, by owner.
     hungry: HashMap<WorkerId, VecDeque<Domain>>,
     waiting: usize,
     sweep_at: usize,
 }
 
-struct State {
+struct State<Line> {
     owner: WorkerId,
     last_used: Instant,
     /// In the owner's queue or on loan to it.
     held: usize,
-    waiting: VecDeque<Item>,
+    line: Line,
+    waiting: usize,
     /// Stands in its owner's list of hungry domains.
     is_hungry: bool,
 }
 
-impl Domains {
-    pub(super) fn new(ttl: Duration) -> Domains {
+impl<Line: Default> Domains<Line> {
+    pub(super) fn new(ttl: Duration) -> Domains<Line> {
         Domains { ttl, domains: HashMap::new(), hungry: HashMap::new(), waiting: 0, sweep_at: SWEEP_AT }
     }
 
@@ -59,8 +61,8 @@ impl Domains {
     }
 
     /// Ownership lapses a while after the last use, and not while the owner holds anything of the domain.
-    fn is_owned(&self, state: &State) -> bool {
-        state.held > 0 || !state.waiting.is_empty() || state.last_used.elapsed() < self.ttl
+    fn is_owned(&self, state: &State<Line>) -> bool {
+        state.held > 0 || state.waiting > 0 || state.last_used.elapsed() < self.ttl
     }
 
     /// Decides where the next URL of a domain goes, given the lengths of the queues of the workers that are there.
@@ -68,7 +70,7 @@ impl Domains {
         let owned = self.domains.get(domain).filter(|state| self.is_owned(state));
         let worker = match owned {
             // While anything waits, what comes joins its end.
-            Some(state) if state.held >= DOMAIN_SHARE || !state.waiting.is_empty() => return Place::Wait,
+            Some(state) if state.held >= DOMAIN_SHARE || state.waiting > 0 => return Place::Wait,
             Some(state) => Some(state.owner),
             None => shortest(lengths),
         };
@@ -91,15 +93,18 @@ impl Domains {
         if self.domains.len() >= self.sweep_at {
             self.sweep();
         }
-        let state =
-            State { owner: worker, last_used: now, held: 1, waiting: VecDeque::new(), is_hungry: false };
+        let line = Line::default();
+        let state = State { owner: worker, last_used: now, held: 1, line, waiting: 0, is_hungry: false };
         self.domains.insert(domain.clone(), state);
     }
 
     /// Lets a URL wait for its domain's share.
-    pub(super) fn wait(&mut self, domain: &Domain, item: Item) {
+    pub(super) fn wait(&mut self, domain: &Domain, mut item: Item, storage: &mut impl Storage<Line = Line>) {
         if let Some(state) = self.domains.get_mut(domain) {
-            state.waiting.push_back(item);
+            // The line knows it, for all that wait in it.
+            item.domain = None;
+            storage.park(&mut state.line, item);
+            state.waiting += 1;
             self.waiting += 1;
             self.note_hunger(domain);
         }
@@ -117,7 +122,7 @@ impl Domains {
     fn note_hunger(&mut self, domain: &Domain) {
         if let Some(state) = self.domains.get_mut(domain)
             && !state.is_hungry
-            && !state.waiting.is_empty()
+            && state.waiting > 0
             && state.held < DOMAIN_SHARE
         {
             state.is_hungry = true;
@@ -126,41 +131,51 @@ impl Domains {
     }
 
     /// Takes up to `room` waiting URLs for a worker's queue, from its domains in turn.
-    pub(super) fn feed(&mut self, worker: WorkerId, room: usize) -> Vec<Item> {
+    pub(super) fn feed(
+        &mut self,
+        worker: WorkerId,
+        room: usize,
+        storage: &mut impl Storage<Line = Line>,
+    ) -> Result<Vec<Item>, Trouble> {
         let mut fed = Vec::new();
         while fed.len() < room {
             let Some(domain) = self.hungry.get_mut(&worker).and_then(VecDeque::pop_front) else { break };
             let Some(state) = self.domains.get_mut(&domain) else { continue };
             state.is_hungry = false;
-            if let Some(item) = state.waiting.pop_front() {
+            if let Some(mut item) = storage.unpark(&mut state.line)? {
                 state.held += 1;
+                state.waiting -= 1;
                 self.waiting -= 1;
+                item.domain = Some(domain.clone());
                 fed.push(item);
             }
             self.note_hunger(&domain);
         }
-        fed
+        Ok(fed)
     }
 
     /// Frees the domains of a worker that is no more; what waited for them is given back.
-    pub(super) fn free(&mut self, worker: WorkerId) -> Vec<Item> {
+    pub(super) fn free(
+        &mut self,
+        worker: WorkerId,
+        storage: &mut impl Storage<Line = Line>,
+    ) -> Result<Vec<Item>, Trouble> {
         self.hungry.remove(&worker);
+        let freed = self.domains.extract_if(|_, state| state.owner == worker);
         let mut waiting = Vec::new();
-        self.domains.retain(|_, state| {
-            if state.owner == worker {
-                waiting.extend(state.waiting.drain(..));
+        for (_, mut state) in freed {
+            while let Some(item) = storage.unpark(&mut state.line)? {
+                waiting.push(item);
             }
-            state.owner != worker
-        });
+        }
         self.waiting -= waiting.len();
-        waiting
+        Ok(waiting)
     }
 
     fn sweep(&mut self) {
         let ttl = self.ttl;
-        self.domains.retain(|_, state| {
-            state.held > 0 || !state.waiting.is_empty() || state.last_used.elapsed() < ttl
-        });
+        self.domains
+            .retain(|_, state| state.held > 0 || state.waiting > 0 || state.last_used.elapsed() < ttl);
         self.sweep_at = SWEEP_AT.max(2 * self.domains.len());
     }
 }

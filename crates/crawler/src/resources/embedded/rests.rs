@@ -1,24 +1,27 @@
 //! When hosts may be asked again, whoever asked them last.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::super::Pacing;
-use super::paced_host;
+use super::state::paced_host;
 
 /// So many hosts that may be asked by now are forgotten at a time.
 const SWEEP_AT: usize = 10_000;
 
 /// The hosts that have to be left alone for a while.
 #[derive(Default)]
-pub(super) struct Rests {
+pub(crate) struct Rests {
     until: HashMap<String, Instant>,
+    /// Whoever is asked, it is not before this: somebody may have been asked until a moment ago.
+    everybody: Option<Instant>,
     sweep_at: usize,
 }
 
 impl Rests {
-    pub(super) fn note(&mut self, host: String, pacing: Pacing) {
+    pub(crate) fn note(&mut self, host: String, pacing: Pacing) {
         if pacing.rest.is_zero() {
             return;
         }
@@ -30,12 +33,17 @@ impl Rests {
         self.until.insert(host, Instant::now() + pacing.rest);
     }
 
+    /// Leaves all hosts alone for a while from now.
+    pub(crate) fn note_everybody(&mut self, rest: Duration) {
+        self.everybody = Some(Instant::now() + rest);
+    }
+
     /// How long the host of a URL must still be left alone.
-    pub(super) fn of(&self, url: &str) -> std::time::Duration {
-        if self.until.is_empty() {
-            return std::time::Duration::ZERO;
+    pub(crate) fn of(&self, url: &str) -> Duration {
+        if self.until.is_empty() && self.everybody.is_none() {
+            return Duration::ZERO;
         }
-        let until = self.until.get(&paced_host(url));
-        until.map_or(std::time::Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+        let until = self.until.get(&paced_host(url)).copied().max(self.everybody);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 }

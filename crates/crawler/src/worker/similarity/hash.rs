@@ -30,8 +30,13 @@ impl Key {
         (word ^ u64::from(byte)).wrapping_mul(self.word)
     }
 
+    /// What stands for a URL: 56 bits, so that a byte is left beside it in a word.
+    pub(crate) fn url_id(&self, url: &str) -> u64 {
+        (self.hash(url.as_bytes()) >> 72) as u64
+    }
+
     /// A hash of any bytes, wide enough that two different bodies never share it.
-    pub(super) fn hash(&self, bytes: &[u8]) -> u128 {
+    pub(crate) fn hash(&self, bytes: &[u8]) -> u128 {
         let mut left = self.start ^ bytes.len() as u64;
         let mut right = self.end ^ bytes.len() as u64;
         let (blocks, rest) = bytes.as_chunks::<16>();

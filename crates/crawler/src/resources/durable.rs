@@ -1,0 +1,362 @@
+//! The durable state of a crawl: one file, which any end of the process leaves whole. Only this file knows the storage
+//! engine; the files below it know what is kept and when.
+//!
+//! Nothing but an admission and a completion touches the disk. What waits between them (priority, owner, loan) is
+//! forgotten by a death, and done anew. Moves gather in a [`Batch`] while the one before is being written
+//! ([`committer`]), and whoever made a move waits until its batch is safe.
+
+pub(crate) mod committer;
+pub(crate) mod disk;
+mod opening;
+pub(crate) mod progress;
+pub(crate) mod records;
+mod seen;
+mod stored;
+mod terms;
+mod tickets;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::{
+    Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable,
+    ReadableTableMetadata, StorageError, TableDefinition,
+};
+
+pub use self::opening::{Before, Begin, Keeper, Opened, open};
+use self::seen::Links;
+pub use self::stored::{Fate, Stored, Why};
+pub use self::terms::Terms;
+use super::Trouble;
+
+type Rows<K> = TableDefinition<'static, K, &'static [u8]>;
+
+/// What there is once.
+const META: Rows<&str> = TableDefinition::new("meta");
+/// Outstanding URLs by ticket.
+const TASKS: Rows<u64> = TableDefinition::new("tasks");
+/// Completed URLs by ticket.
+const ENDS: Rows<u64> = TableDefinition::new("ends");
+/// Link storage by the URL's id.
+const LINKS: Rows<u64> = TableDefinition::new("links");
+/// What recognises kept pages, by the URL's id.
+const PAGES: Rows<u64> = TableDefinition::new("pages");
+/// Content storage by the URL's id.
+const BODIES: Rows<u64> = TableDefinition::new("bodies");
+/// Additions to the outputs that may not be in the files yet, by document number.
+const OUTPUT: Rows<u64> = TableDefinition::new("output");
+/// What is known of hosts.
+const HOSTS: Rows<&str> = TableDefinition::new("hosts");
+/// How many pages link to each domain.
+const DOMAINS: TableDefinition<&str, u32> = TableDefinition::new("domains");
+
+/// The file in the state's directory.
+const FILE: &str = "crawl.state";
+
+/// How much of the file is kept in memory at most.
+const CACHE_BYTES: usize = 48 << 20;
+
+/// What is to be written together: all of it or nothing.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) number: u64,
+    /// `None` removes.
+    pub(crate) tasks: BTreeMap<u64, Option<Vec<u8>>>,
+    pub(crate) ends: BTreeMap<u64, Vec<u8>>,
+    pub(crate) links: Links,
+    /// Ids to be removed from link storage.
+    pub(crate) forgotten: Vec<u64>,
+    pub(crate) pages: BTreeMap<u64, Option<Vec<u8>>>,
+    pub(crate) bodies: BTreeMap<u64, Option<Vec<u8>>>,
+    pub(crate) output: BTreeMap<u64, Vec<u8>>,
+    /// The outputs are written up to here.
+    pub(crate) written: Option<u64>,
+    pub(crate) hosts: BTreeMap<String, Vec<u8>>,
+    pub(crate) domains: BTreeMap<String, u32>,
+    pub(crate) meta: BTreeMap<&'static str, Vec<u8>>,
+}
+
+/// The tables of a state, open.
+pub(crate) struct Tables {
+    database: Database,
+    path: PathBuf,
+}
+
+/// The tables as the last commit left them.
+pub(crate) struct View {
+    tasks: ReadOnlyTable<u64, &'static [u8]>,
+    ends: ReadOnlyTable<u64, &'static [u8]>,
+    links: ReadOnlyTable<u64, &'static [u8]>,
+    pages: ReadOnlyTable<u64, &'static [u8]>,
+    bodies: ReadOnlyTable<u64, &'static [u8]>,
+    output: ReadOnlyTable<u64, &'static [u8]>,
+    hosts: ReadOnlyTable<&'static str, &'static [u8]>,
+    domains: ReadOnlyTable<&'static str, u32>,
+    meta: ReadOnlyTable<&'static str, &'static [u8]>,
+    path: Arc<Path>,
+}
+
+impl Tables {
+    /// Whether a directory has a state.
+    pub(crate) fn exist(directory: &Path) -> bool {
+        // An empty file is what is left of a state that was never begun.
+        fs::metadata(directory.join(FILE)).is_ok_and(|found| found.len() > 0)
+    }
+
+    /// Opens the state in a directory, or begins one. The directory is locked until the end.
+    pub(crate) fn open(directory: &Path) -> Result<Tables, Trouble> {
+        let path = directory.join(FILE);
+        let name = path.display();
+        let mut builder = Database::builder();
+        builder.set_cache_size(CACHE_BYTES);
+        // The engine's own checks end in a panic where a page of the file is not what it should be.
+        let opened = quietly(|| builder.create(&path));
+        let database = match opened {
+            Ok(Ok(database)) => database,
+            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
+                return Err(Trouble(format!(
+                    "another process is at work on the crawl in '{}'; wait for its end, or name another directory",
+                    directory.display()
+                )));
+            }
+            Ok(Err(DatabaseError::UpgradeRequired(version))) => {
+                return Err(Trouble(format!(
+                    "the state '{name}' is in format {version} of its storage engine, which this version cannot read; \
+                     resume it with the version that began it"
+                )));
+            }
+            Ok(Err(DatabaseError::Storage(error))) => return Err(trouble(&path, error)),
+            Ok(Err(error)) => return Err(damaged(&path, &error)),
+            Err(()) => return Err(damaged(&path, &"its pages contradict each other")),
+        };
+        Ok(Tables { database, path })
+    }
+
+    /// The tables as they are now. Those that do not exist yet are made.
+    pub(crate) fn view(&self) -> Result<View, Trouble> {
+        match quietly(|| self.try_view()) {
+            Ok(view) => view.map_err(|error| self.trouble(error)),
+            Err(()) => Err(damaged(&self.path, &"its pages contradict each other")),
+        }
+    }
+
+    fn try_view(&self) -> Result<View, redb::Error> {
+        let read = self.database.begin_read()?;
+        Ok(View {
+            tasks: read.open_table(TASKS)?,
+            ends: read.open_table(ENDS)?,
+            links: read.open_table(LINKS)?,
+            pages: read.open_table(PAGES)?,
+            bodies: read.open_table(BODIES)?,
+            output: read.open_table(OUTPUT)?,
+            hosts: read.open_table(HOSTS)?,
+            domains: read.open_table(DOMAINS)?,
+            meta: read.open_table(META)?,
+            path: self.path.as_path().into(),
+        })
+    }
+
+    /// Writes a batch, safe from a loss of power when it returns.
+    pub(crate) fn write(&self, batch: &Batch) -> Result<(), Trouble> {
+        self.try_write(batch).map_err(|error| self.trouble(error))
+    }
+
+    fn try_write(&self, batch: &Batch) -> Result<(), redb::Error> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(Durability::Immediate)?;
+        {
+            let changes = [(TASKS, &batch.tasks), (PAGES, &batch.pages), (BODIES, &batch.bodies)];
+            for (table, rows) in changes {
+                let mut table = transaction.open_table(table)?;
+                for (key, row) in rows {
+                    match row {
+                        Some(row) => drop(table.insert(key, row.as_slice())?),
+                        None => drop(table.remove(key)?),
+                    }
+                }
+            }
+            let mut ends = transaction.open_table(ENDS)?;
+            for (ticket, row) in &batch.ends {
+                ends.insert(ticket, row.as_slice())?;
+            }
+            let mut links = transaction.open_table(LINKS)?;
+            for id in &batch.forgotten {
+                links.remove(id)?;
+            }
+            for (id, link) in batch.links.sorted() {
+                links.insert(id, link.to_bytes().as_slice())?;
+            }
+            let mut output = transaction.open_table(OUTPUT)?;
+            for (document, row) in &batch.output {
+                output.insert(document, row.as_slice())?;
+            }
+            if let Some(written) = batch.written {
+                output.retain_in(..=written, |_, _| false)?;
+            }
+            let mut hosts = transaction.open_table(HOSTS)?;
+            for (host, row) in &batch.hosts {
+                hosts.insert(host.as_str(), row.as_slice())?;
+            }
+            let mut domains = transaction.open_table(DOMAINS)?;
+            for (domain, pages) in &batch.domains {
+                domains.insert(domain.as_str(), pages)?;
+            }
+            let mut meta = transaction.open_table(META)?;
+            for (name, value) in &batch.meta {
+                meta.insert(*name, value.as_slice())?;
+            }
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn trouble(&self, error: redb::Error) -> Trouble {
+        match error {
+            redb::Error::Io(error) => trouble(&self.path, StorageError::Io(error)),
+            redb::Error::Corrupted(what) => trouble(&self.path, StorageError::Corrupted(what)),
+            error => damaged(&self.path, &error),
+        }
+    }
+}
+
+impl View {
+    pub(crate) fn task(&self, ticket: u64) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(self.tasks.get(ticket))
+    }
+
+    pub(crate) fn end(&self, ticket: u64) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(self.ends.get(ticket))
+    }
+
+    pub(crate) fn link(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(self.links.get(id))
+    }
+
+    pub(crate) fn body(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(self.bodies.get(id))
+    }
+
+    pub(crate) fn host(&self, host: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(self.hosts.get(host))
+    }
+
+    pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(self.meta.get(name))
+    }
+
+    pub(crate) fn links_len(&self) -> Result<u64, Trouble> {
+        self.links.len().map_err(|error| trouble(&self.path, error))
+    }
+
+    pub(crate) fn tasks_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+        self.rows(&self.tasks, ticket..=u64::MAX, max)
+    }
+
+    pub(crate) fn ends_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+        self.rows(&self.ends, ticket..=u64::MAX, max)
+    }
+
+    pub(crate) fn links_in(
+        &self,
+        ids: std::ops::RangeInclusive<u64>,
+    ) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+        self.rows(&self.links, ids, usize::MAX)
+    }
+
+    pub(crate) fn pages_from(&self, id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+        self.rows(&self.pages, id..=u64::MAX, max)
+    }
+
+    pub(crate) fn output_from(&self, document: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+        self.rows(&self.output, document..=u64::MAX, max)
+    }
+
+    pub(crate) fn hosts(&self) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
+        let rows = self.hosts.iter().and_then(|rows| {
+            rows.map(|row| row.map(|(host, row)| (host.value().to_owned(), row.value().to_vec()))).collect()
+        });
+        rows.map_err(|error| trouble(&self.path, error))
+    }
+
+    pub(crate) fn domains(&self) -> Result<Vec<(String, u32)>, Trouble> {
+        let rows = self.domains.iter().and_then(|rows| {
+            rows.map(|row| row.map(|(domain, pages)| (domain.value().to_owned(), pages.value()))).collect()
+        });
+        rows.map_err(|error| trouble(&self.path, error))
+    }
+
+    /// What cannot be read back.
+    pub(crate) fn damaged(&self) -> Trouble {
+        damaged(&self.path, &"a row of it makes no sense")
+    }
+
+    fn row(
+        &self,
+        row: Result<Option<redb::AccessGuard<'_, &'static [u8]>>, StorageError>,
+    ) -> Result<Option<Vec<u8>>, Trouble> {
+        let row = row.map_err(|error| trouble(&self.path, error))?;
+        Ok(row.map(|row| row.value().to_vec()))
+    }
+
+    fn rows(
+        &self,
+        table: &ReadOnlyTable<u64, &'static [u8]>,
+        keys: std::ops::RangeInclusive<u64>,
+        max: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+        let rows = table.range(keys).and_then(|rows| {
+            let rows = rows.take(max);
+            rows.map(|row| row.map(|(key, row)| (key.value(), row.value().to_vec()))).collect()
+        });
+        rows.map_err(|error| trouble(&self.path, error))
+    }
+}
+
+impl Batch {
+    /// Nothing has been gathered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+            && self.ends.is_empty()
+            && self.pages.is_empty()
+            && self.bodies.is_empty()
+            && self.output.is_empty()
+            && self.written.is_none()
+            && self.hosts.is_empty()
+            && self.forgotten.is_empty()
+            && self.links.len() == 0
+            && self.meta.is_empty()
+    }
+}
+
+/// What went wrong with the state's file, and what to do.
+fn trouble(path: &Path, error: StorageError) -> Trouble {
+    let name = path.display();
+    match error {
+        StorageError::Io(error) if error.kind() == io::ErrorKind::StorageFull => Trouble(format!(
+            "cannot write the state '{name}': the disk is full; make room and resume: nothing committed is lost"
+        )),
+        StorageError::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Trouble(format!("'{name}' is not the state of a crawl ({error}); name another directory"))
+        }
+        StorageError::Io(error) => Trouble(format!(
+            "cannot use the state '{name}': {error}; see to the file, then resume: nothing committed is lost"
+        )),
+        error => damaged(path, &error),
+    }
+}
+
+fn damaged(path: &Path, what: &dyn std::fmt::Display) -> Trouble {
+    Trouble(format!(
+        "the state '{}' is damaged: {what}; put back a copy of it, or begin a new crawl in another directory",
+        path.display()
+    ))
+}
+
+/// Runs something that may panic on a damaged file, and keeps the panic's words off the terminal.
+fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, ()> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|_| ())
+}

@@ -1,0 +1,77 @@
+//! Writes what the moves gathered, batch after batch, on a thread of its own: while one is being written, the next
+//! gathers, so that the more is going on, the less each move costs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::Trouble;
+use super::super::embedded::Shared;
+use super::super::embedded::state::State;
+use super::disk::Disk;
+use super::progress::Progress;
+use super::{Batch, Tables};
+
+/// The least time from one commit's begin to the next: enough for a handful of pages to share one.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long to wait for something to commit before looking again.
+const WAIT: Duration = Duration::from_millis(500);
+
+/// Commits until the state is closed, then what is left. After an error nothing more is committed, and everybody who
+/// waits is told.
+pub(crate) fn run(shared: &Arc<Shared<Disk>>, tables: &Tables) -> Result<(), Trouble> {
+    loop {
+        let begun = Instant::now();
+        let Some(batch) = next(shared) else { return Ok(()) };
+        let written = tables.write(&batch).and_then(|()| tables.view());
+        let mut state = shared.state();
+        let disk = &mut state.storage;
+        match written {
+            Ok(view) => {
+                disk.view = view;
+                disk.committing = None;
+                drop(disk.committed.send_replace(Ok(batch.number)));
+            }
+            Err(trouble) => {
+                drop(disk.committed.send_replace(Err(trouble.clone())));
+                return Err(trouble);
+            }
+        }
+        let closing = disk.closing;
+        drop(state);
+        if !closing {
+            std::thread::sleep(INTERVAL.saturating_sub(begun.elapsed()));
+        }
+    }
+}
+
+/// Waits for the next batch; `None` when all is written and nothing more comes.
+fn next(shared: &Shared<Disk>) -> Option<Arc<Batch>> {
+    let mut state = shared.state();
+    while state.storage.batch.is_empty() && !state.storage.closing {
+        let waited = shared.uncommitted.wait_timeout(state, WAIT);
+        state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+    }
+    take(&mut state)
+}
+
+/// Takes what was gathered, with the counts as they stand.
+fn take(state: &mut State<Disk>) -> Option<Arc<Batch>> {
+    let last_ticket = state.counts.last_ticket;
+    let disk = &mut state.storage;
+    if disk.seen.is_due() || disk.closing {
+        disk.batch.links = disk.seen.take_changed();
+        disk.links_up_to = last_ticket;
+    }
+    if disk.batch.is_empty() {
+        return None;
+    }
+    let progress = Progress::of(state, state.storage.links_up_to);
+    let disk = &mut state.storage;
+    disk.batch.meta.insert("progress", progress.to_bytes());
+    let number = disk.batch.number;
+    let batch = std::mem::replace(&mut disk.batch, Batch { number: number + 1, ..Batch::default() });
+    let batch = Arc::new(batch);
+    disk.committing = Some(Arc::clone(&batch));
+    Some(batch)
+}

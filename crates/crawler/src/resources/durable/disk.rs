@@ -1,0 +1,389 @@
+//! Storage on disk: reads from the last commit and from what is on its way there, and writes into the next batch.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+
+use super::super::embedded::storage::{Body, Commit, End, GENERATIONS, Generation, Item, Met, Storage};
+use super::super::{Pacing, Ticket, Trouble};
+use super::records::{EndRow, HostRow, Link, PageRow, TaskRow};
+use super::records::{body_from_bytes, body_to_bytes, output_to_bytes};
+use super::seen::Seen;
+use super::tickets::Tickets;
+use super::{Batch, View};
+use crate::domain::Domain;
+use crate::modules::Addition;
+use crate::task::Depth;
+use crate::worker::similarity::{Fingerprint, Key};
+
+/// How many URLs are read at a time of those that wait on disk for the URL queue.
+const READ_AHEAD: usize = 1024;
+
+/// So many bits of an id tell which of the [`GENERATIONS`] parts of link storage it is in.
+const PART_BITS: u32 = 4;
+
+/// Storage on disk.
+pub struct Disk {
+    pub(crate) view: View,
+    /// What is being gathered.
+    pub(crate) batch: Batch,
+    /// What is being written.
+    pub(crate) committing: Option<Arc<Batch>>,
+    pub(crate) committed: watch::Sender<Result<u64, Trouble>>,
+    /// Nothing more will come.
+    pub(crate) closing: bool,
+    pub(crate) seen: Seen,
+    /// The links of URLs admitted later are not all in link storage on disk.
+    pub(crate) links_up_to: u64,
+    key: Key,
+    keep_depths: bool,
+    generation: Generation,
+    known: usize,
+    /// The URLs that wait for the URL queue: those at the front, then `waiting` ones on disk, from ticket `first` on.
+    front: VecDeque<Item>,
+    first: u64,
+    waiting: usize,
+    /// The depths of outstanding URLs that were met nearer.
+    lowered: HashMap<Ticket, Depth>,
+}
+
+impl Disk {
+    pub(crate) fn new(view: View, key: Key, lifetime: Duration, keep_depths: bool) -> Disk {
+        Disk {
+            view,
+            batch: Batch { number: 1, ..Batch::default() },
+            committing: None,
+            committed: watch::Sender::new(Ok(0)),
+            closing: false,
+            seen: Seen::new(true),
+            links_up_to: 0,
+            key,
+            keep_depths,
+            generation: Generation::first(lifetime),
+            known: 0,
+            front: VecDeque::new(),
+            first: 0,
+            waiting: 0,
+            lowered: HashMap::new(),
+        }
+    }
+
+    /// Goes on with so many outstanding URLs, whose links are in link storage up to a ticket.
+    pub(crate) fn resume(&mut self, outstanding: u64, links_up_to: u64) -> Result<(), Trouble> {
+        self.links_up_to = links_up_to;
+        self.waiting = usize::try_from(outstanding).unwrap_or(usize::MAX);
+        self.known = usize::try_from(self.view.links_len()?).unwrap_or(usize::MAX);
+        self.seen = Seen::new(self.known <= Seen::room());
+        if self.seen.is_complete {
+            for (id, row) in self.view.links_in(0..=u64::MAX)? {
+                let link = Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
+                self.seen.remember(id, link);
+            }
+        }
+        self.recover_links(links_up_to)
+    }
+
+    /// Finds the links that the last process met and had not written yet, in the rows of the URLs it admitted.
+    fn recover_links(&mut self, links_up_to: u64) -> Result<(), Trouble> {
+        let mut lost: BTreeMap<u64, (String, Depth, u32)> = BTreeMap::new();
+        for (ticket, row) in self.view.tasks_from(links_up_to + 1, usize::MAX)? {
+            let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
+            lost.insert(ticket, (row.url, row.depth, row.generation));
+        }
+        for (ticket, row) in self.view.ends_from(links_up_to + 1, usize::MAX)? {
+            let row = EndRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
+            lost.insert(ticket, (row.url, row.depth, row.generation));
+        }
+        for (ticket, (url, depth, generation)) in lost {
+            let id = self.key.url_id(&url);
+            if self.find(id)?.is_none() {
+                self.known += 1;
+            }
+            self.seen.change(id, Link { ticket: Ticket(ticket), depth, generation });
+        }
+        Ok(())
+    }
+
+    /// What link storage knows of a URL.
+    pub(crate) fn find(&mut self, id: u64) -> Result<Option<Link>, Trouble> {
+        if let Some(link) = self.seen.get(id) {
+            return Ok(Some(link));
+        }
+        if self.seen.is_complete {
+            return Ok(None);
+        }
+        let on_its_way = self.committing.as_ref().and_then(|batch| batch.links.get(id));
+        let link = match on_its_way {
+            Some(link) => link,
+            None => {
+                let Some(row) = self.view.link(id)? else { return Ok(None) };
+                Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?
+            }
+        };
+        self.seen.remember(id, link);
+        Ok(Some(link))
+    }
+
+    /// An outstanding URL.
+    pub(crate) fn task(&self, ticket: Ticket) -> Result<Option<TaskRow>, Trouble> {
+        let gathered = |batch: &Batch| batch.tasks.get(&ticket.0).cloned();
+        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+            Some(row) => row,
+            None => self.view.task(ticket.0)?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        TaskRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
+    }
+
+    /// The end of a completed URL.
+    pub(crate) fn ended(&self, ticket: Ticket) -> Result<Option<EndRow>, Trouble> {
+        let gathered = |batch: &Batch| batch.ends.get(&ticket.0).cloned();
+        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+            Some(row) => Some(row),
+            None => self.view.end(ticket.0)?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        EndRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
+    }
+
+    /// Lowers the depth of an outstanding URL, safe with the move that met it.
+    fn lower(&mut self, ticket: Ticket, depth: Depth) -> Result<(), Trouble> {
+        let Some(mut row) = self.task(ticket)? else { return Ok(()) };
+        if depth < row.depth {
+            row.depth = depth;
+            self.batch.tasks.insert(ticket.0, Some(row.to_bytes()));
+            self.lowered.insert(ticket, depth);
+        }
+        Ok(())
+    }
+
+    /// Whether what was last met in a generation is to be forgotten: not while it is outstanding, and not for a
+    /// lifetime after its completion.
+    fn is_over(&self, link: Link) -> Result<bool, Trouble> {
+        let old = |generation: u32| self.generation.number().saturating_sub(generation) > GENERATIONS;
+        if !old(link.generation) {
+            return Ok(false);
+        }
+        Ok(self.ended(link.ticket)?.is_some_and(|end| old(end.generation)))
+    }
+
+    /// Takes what is to be forgotten out of one part of link storage. In a lifetime, every part has its turn.
+    fn sweep(&mut self) -> Result<(), Trouble> {
+        let part = u64::from(self.generation.number() % GENERATIONS);
+        let bits = 56 - PART_BITS;
+        for (id, _) in self.view.links_in(part << bits..=((part + 1) << bits) - 1)? {
+            // What is on its way to the disk is newer than what is there.
+            if let Some(link) = self.find(id)?
+                && self.is_over(link)?
+            {
+                self.seen.forget(id);
+                self.batch.forgotten.push(id);
+                self.known = self.known.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next URLs that wait on disk for the URL queue.
+    fn read_ahead(&mut self) -> Result<(), Trouble> {
+        let mut rows: BTreeMap<u64, Option<Vec<u8>>> = self
+            .view
+            .tasks_from(self.first, READ_AHEAD)?
+            .into_iter()
+            .map(|(key, row)| (key, Some(row)))
+            .collect();
+        let until =
+            if rows.len() < READ_AHEAD { u64::MAX } else { rows.keys().last().copied().unwrap_or(u64::MAX) };
+        for batch in self.committing.as_deref().into_iter().chain([&self.batch]) {
+            rows.extend(batch.tasks.range(self.first..=until).map(|(key, row)| (*key, row.clone())));
+        }
+        let rows = rows.into_iter().filter_map(|(ticket, row)| Some((ticket, row?))).take(READ_AHEAD);
+        let mut read = 0;
+        for (ticket, row) in rows {
+            let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
+            self.front.push_back(row.item(Ticket(ticket)));
+            self.first = ticket + 1;
+            read += 1;
+        }
+        // Should the count ever have been wrong, it is right now.
+        self.waiting = if read == 0 { 0 } else { self.waiting.saturating_sub(read) };
+        Ok(())
+    }
+
+    fn host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) -> Result<(), Trouble> {
+        let gathered = |batch: &Batch| batch.hosts.get(host).cloned();
+        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+            Some(row) => Some(row),
+            None => self.view.host(host)?,
+        };
+        let mut row = match row {
+            Some(row) => HostRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?,
+            None => HostRow::default(),
+        };
+        change(&mut row);
+        self.batch.hosts.insert(host.to_owned(), row.to_bytes());
+        Ok(())
+    }
+}
+
+impl Storage for Disk {
+    type Line = Tickets;
+
+    fn id(&self, url: &str) -> u64 {
+        self.key.url_id(url)
+    }
+
+    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble> {
+        if self.generation.advance(now) {
+            self.sweep()?;
+        }
+        let generation = self.generation.number();
+        let Some(mut link) = self.find(id)? else {
+            self.known += 1;
+            return Ok(Met::New);
+        };
+        if self.is_over(link)? {
+            return Ok(Met::New);
+        }
+        let nearer = self.keep_depths && depth < link.depth;
+        if link.generation == generation && !nearer {
+            return Ok(Met::Known);
+        }
+        link.generation = generation;
+        let mut met = Met::Known;
+        if nearer {
+            link.depth = depth;
+            match self.ended(link.ticket)? {
+                Some(end) if depth < end.depth => met = Met::Nearer,
+                Some(_) => {}
+                None => self.lower(link.ticket, depth)?,
+            }
+        }
+        self.seen.change(id, link);
+        Ok(met)
+    }
+
+    fn admit(&mut self, id: u64, item: Item, now: Duration) {
+        let generation = self.generation.at(now).number();
+        let Item { ticket, depth, .. } = item;
+        self.batch.tasks.insert(ticket.0, Some(TaskRow::of(&item, generation).to_bytes()));
+        self.seen.change(id, Link { ticket, depth, generation });
+        if self.waiting == 0 && self.front.len() < READ_AHEAD {
+            self.first = ticket.0 + 1;
+            self.front.push_back(item);
+        } else {
+            self.waiting += 1;
+        }
+    }
+
+    fn take(&mut self, max: usize) -> Result<Vec<Item>, Trouble> {
+        let mut taken = Vec::new();
+        while taken.len() < max {
+            if self.front.is_empty() && self.waiting > 0 {
+                self.read_ahead()?;
+            }
+            let Some(item) = self.front.pop_front() else { break };
+            taken.push(item);
+        }
+        Ok(taken)
+    }
+
+    fn overflow(&self) -> usize {
+        self.front.len() + self.waiting
+    }
+
+    fn depth(&self, item: &Item) -> Depth {
+        self.lowered.get(&item.ticket).map_or(item.depth, |lowered| item.depth.min(*lowered))
+    }
+
+    fn park(&mut self, line: &mut Tickets, item: Item) {
+        line.push(item.ticket);
+    }
+
+    fn unpark(&mut self, line: &mut Tickets) -> Result<Option<Item>, Trouble> {
+        let Some(ticket) = line.pop() else { return Ok(None) };
+        let row = self.task(ticket)?.ok_or_else(|| self.view.damaged())?;
+        Ok(Some(row.item(ticket)))
+    }
+
+    fn end(&mut self, _: u64, item: &Item, end: End, now: Duration) {
+        let generation = self.generation.at(now).number();
+        let row = EndRow::of(item, &end, generation, milliseconds_since_1970() / 1000);
+        self.batch.tasks.insert(item.ticket.0, None);
+        self.batch.ends.insert(item.ticket.0, row.to_bytes());
+        self.lowered.remove(&item.ticket);
+    }
+
+    fn known(&self) -> usize {
+        self.known
+    }
+
+    fn keep(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, body: Option<Body>, now: Duration) {
+        let page = PageRow {
+            stored: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            bytes: body.as_ref().map_or(0, |body| body.bytes().len() as u64),
+            url: url.to_owned(),
+            fingerprint: fingerprint.clone(),
+        };
+        self.batch.pages.insert(id, Some(page.to_bytes()));
+        if let Some(body) = body {
+            self.batch.bodies.insert(id, Some(body_to_bytes(&body)));
+        }
+    }
+
+    fn body(&self, id: u64) -> Result<Option<Body>, Trouble> {
+        let gathered = |batch: &Batch| batch.bodies.get(&id).cloned();
+        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+            Some(row) => row,
+            None => self.view.body(id)?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        body_from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
+    }
+
+    fn discard(&mut self, id: u64) {
+        self.batch.pages.insert(id, None);
+        self.batch.bodies.insert(id, None);
+    }
+
+    fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        // Rounded up: a little too late is polite.
+        let until = milliseconds_since_1970().saturating_add(milliseconds(pacing.rest) + 1);
+        self.host(host, |row| (row.until, row.delay) = (until, milliseconds(pacing.delay)))
+    }
+
+    fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), Trouble> {
+        self.host(host, |row| row.pages = pages)
+    }
+
+    fn linking_pages(&mut self, domain: &Domain, pages: u32) {
+        self.batch.domains.insert(domain.as_str().to_owned(), pages);
+    }
+
+    fn record(&mut self, document: u64, output: Vec<(usize, Addition)>) {
+        if !output.is_empty() {
+            self.batch.output.insert(document, output_to_bytes(&output));
+        }
+    }
+
+    fn wrote(&mut self, last_document: u64, lengths: Vec<u64>) {
+        let written = serde_json::to_vec(&(last_document, lengths)).unwrap_or_default();
+        self.batch.meta.insert("written", written);
+        self.batch.written = Some(last_document);
+    }
+
+    fn commit(&mut self) -> Commit {
+        // A move that changed nothing relies on what others changed: that may still be on its way.
+        let last = if self.batch.is_empty() { self.batch.number - 1 } else { self.batch.number };
+        Commit::After(last, self.committed.subscribe())
+    }
+}
+
+/// The time by the world's clock: what another process goes by.
+pub(crate) fn milliseconds_since_1970() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

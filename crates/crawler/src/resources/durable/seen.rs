@@ -1,0 +1,115 @@
+//! Remembers the links met lately, and those whose rows are still to be written, in bounded memory.
+
+use hashbrown::HashTable;
+
+use super::records::Link;
+
+/// How many links are remembered at least before the oldest half is left to the disk.
+const HALF: usize = 1 << 19;
+
+/// So many changed links are gathered before they are written: together and in the order of the table, which costs a
+/// tenth of writing each by itself.
+const WRITE_AT: usize = 1 << 16;
+
+/// The links met lately.
+pub(crate) struct Seen {
+    young: Links,
+    old: Links,
+    changed: Links,
+    /// There is no link that is not in here.
+    pub(crate) is_complete: bool,
+}
+
+impl Seen {
+    pub(crate) fn new(is_complete: bool) -> Seen {
+        Seen { young: Links::default(), old: Links::default(), changed: Links::default(), is_complete }
+    }
+
+    /// So many links fit without any being left to the disk.
+    pub(crate) fn room() -> usize {
+        HALF
+    }
+
+    /// A link that is remembered.
+    pub(crate) fn get(&mut self, id: u64) -> Option<Link> {
+        if let Some(link) = self.young.get(id) {
+            return Some(link);
+        }
+        let link = self.old.get(id).or_else(|| self.changed.get(id))?;
+        self.remember(id, link);
+        Some(link)
+    }
+
+    /// A link as it is on disk.
+    pub(crate) fn remember(&mut self, id: u64, link: Link) {
+        if self.young.len() >= HALF {
+            self.is_complete &= self.old.len() == 0;
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.put(id, link);
+    }
+
+    /// A link that is not on disk like this.
+    pub(crate) fn change(&mut self, id: u64, link: Link) {
+        self.remember(id, link);
+        self.changed.put(id, link);
+    }
+
+    /// A link that is forgotten.
+    pub(crate) fn forget(&mut self, id: u64) {
+        self.young.remove(id);
+        self.old.remove(id);
+        self.changed.remove(id);
+    }
+
+    /// Whether enough links have changed to be written.
+    pub(crate) fn is_due(&self) -> bool {
+        self.changed.len() >= WRITE_AT
+    }
+
+    /// The changed links, to be written.
+    pub(crate) fn take_changed(&mut self) -> Links {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+/// Links by id.
+#[derive(Default)]
+pub(crate) struct Links {
+    table: HashTable<(u64, Link)>,
+}
+
+impl Links {
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<Link> {
+        self.table.find(spread(id), |(other, _)| *other == id).map(|(_, link)| *link)
+    }
+
+    fn put(&mut self, id: u64, link: Link) {
+        match self.table.find_mut(spread(id), |(other, _)| *other == id) {
+            Some(entry) => entry.1 = link,
+            None => drop(self.table.insert_unique(spread(id), (id, link), |(id, _)| spread(*id))),
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Ok(entry) = self.table.find_entry(spread(id), |(other, _)| *other == id) {
+            entry.remove();
+        }
+    }
+
+    /// All of them in the order of ids.
+    pub(crate) fn sorted(&self) -> Vec<(u64, Link)> {
+        let mut links: Vec<(u64, Link)> = self.table.iter().copied().collect();
+        links.sort_unstable_by_key(|(id, _)| *id);
+        links
+    }
+}
+
+/// Ids have 56 random bits; the table takes its tags from the highest.
+fn spread(id: u64) -> u64 {
+    id | (id >> 48) << 57
+}

@@ -1,0 +1,75 @@
+//! A line of tickets in two or three bytes each: URLs that wait for their domain's share are on disk, and a million of
+//! them must not fill the memory.
+
+use std::collections::VecDeque;
+
+use super::super::Ticket;
+
+/// Tickets in the order they came; each is kept as its difference from the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets {
+    bytes: VecDeque<u8>,
+    first: u64,
+    last: u64,
+}
+
+impl Tickets {
+    pub(crate) fn push(&mut self, ticket: Ticket) {
+        let difference = ticket.0.wrapping_sub(self.last).cast_signed();
+        // Small differences of either sign become small numbers.
+        let mut number = (difference << 1 ^ difference >> 63).cast_unsigned();
+        while number >= 0x80 {
+            self.bytes.push_back(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push_back(number as u8);
+        self.last = ticket.0;
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Ticket> {
+        let (mut number, mut shift) = (0u64, 0);
+        loop {
+            let byte = self.bytes.pop_front()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        let difference = (number >> 1) ^ (number & 1).wrapping_neg();
+        self.first = self.first.wrapping_add(difference);
+        if self.bytes.is_empty() {
+            self.bytes = VecDeque::new();
+        }
+        Some(Ticket(self.first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn tickets_come_out_as_they_went_in(rounds in proptest::collection::vec((proptest::collection::vec(any::<u64>(), 0..5), 0..6usize), 0..20)) {
+            let (mut line, mut model) = (Tickets::default(), VecDeque::new());
+            for (pushed, popped) in rounds {
+                for ticket in pushed {
+                    line.push(Ticket(ticket));
+                    model.push_back(Ticket(ticket));
+                }
+                for _ in 0..popped {
+                    prop_assert_eq!(line.pop(), model.pop_front());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_take_little_room() {
+        let mut line = Tickets::default();
+        (0..100_000).for_each(|number| line.push(Ticket(1_000_000 + number * 50)));
+        assert!(line.bytes.len() < 200_010, "{}", line.bytes.len());
+    }
+}

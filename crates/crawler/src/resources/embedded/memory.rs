@@ -1,0 +1,125 @@
+//! Storage in memory: gone when the process is.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use super::super::{Pacing, Trouble};
+use super::Settings;
+use super::link_storage::{Found, LinkStorage};
+use super::storage::{Body, Commit, End, Item, Met, Storage};
+use crate::domain::Domain;
+use crate::modules::Addition;
+use crate::task::Depth;
+use crate::worker::similarity::{Fingerprint, Key};
+
+/// Everything in memory.
+pub struct Memory {
+    key: Key,
+    links: LinkStorage,
+    overflow: VecDeque<Item>,
+    bodies: HashMap<u64, Body>,
+    /// Beyond so many places, what the overflow no longer needs is given back.
+    spare: usize,
+}
+
+impl Memory {
+    pub(super) fn new(settings: &Settings, key: Key) -> Memory {
+        Memory {
+            key,
+            links: LinkStorage::new(settings.ttl, settings.keep_depths),
+            overflow: VecDeque::new(),
+            bodies: HashMap::new(),
+            spare: settings.queue_size,
+        }
+    }
+}
+
+impl Storage for Memory {
+    type Line = VecDeque<Item>;
+
+    fn id(&self, url: &str) -> u64 {
+        self.key.url_id(url)
+    }
+
+    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble> {
+        Ok(match self.links.meet(id, depth, now) {
+            Found::New => Met::New,
+            Found::Nearer { outstanding: false } => Met::Nearer,
+            // Its smaller depth is looked up when it is lent.
+            Found::Nearer { outstanding: true } | Found::Known => Met::Known,
+        })
+    }
+
+    fn admit(&mut self, _: u64, item: Item, _: Duration) {
+        self.overflow.push_back(item);
+    }
+
+    fn take(&mut self, max: usize) -> Result<Vec<Item>, Trouble> {
+        let taken = self.overflow.drain(..max.min(self.overflow.len())).collect();
+        if self.overflow.is_empty() {
+            self.overflow.shrink_to(self.spare);
+        }
+        Ok(taken)
+    }
+
+    fn overflow(&self) -> usize {
+        self.overflow.len()
+    }
+
+    fn depth(&self, item: &Item) -> Depth {
+        let smallest = self.links.depth(self.id(&item.url));
+        smallest.map_or(item.depth, |smallest| smallest.min(item.depth))
+    }
+
+    fn park(&mut self, line: &mut VecDeque<Item>, item: Item) {
+        line.push_back(item);
+    }
+
+    fn unpark(&mut self, line: &mut VecDeque<Item>) -> Result<Option<Item>, Trouble> {
+        let item = line.pop_front();
+        if line.is_empty() {
+            *line = VecDeque::new();
+        }
+        Ok(item)
+    }
+
+    fn end(&mut self, id: u64, _: &Item, _: End, now: Duration) {
+        self.links.completed(id, now);
+    }
+
+    fn known(&self) -> usize {
+        self.links.len()
+    }
+
+    fn keep(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<Body>, _: Duration) {
+        if let Some(body) = body {
+            self.bodies.insert(id, body);
+        }
+    }
+
+    fn body(&self, id: u64) -> Result<Option<Body>, Trouble> {
+        Ok(self.bodies.get(&id).cloned())
+    }
+
+    fn discard(&mut self, id: u64) {
+        self.bodies.remove(&id);
+    }
+
+    fn pace(&mut self, _: &str, _: Pacing) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn host_pages(&mut self, _: &str, _: u64) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn linking_pages(&mut self, _: &Domain, _: u32) {}
+
+    fn record(&mut self, _: u64, _: Vec<(usize, Addition)>) {}
+
+    fn wrote(&mut self, _: u64, _: Vec<u64>) {}
+
+    fn commit(&mut self) -> Commit {
+        Commit::Done
+    }
+}

@@ -1,0 +1,219 @@
+//! Crawls whose state is on disk: stopped, resumed, refused, damaged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crawler::config::Resolve;
+use crawler::page::Page;
+use crawler::resources::durable::Fate;
+use crawler::run::{End, Report, Resumed};
+use crawler::scope::Scope;
+use crawler::{Crawler, Stop, Stored};
+use testweb::{Site, Web};
+
+/// A crawl of hosts that are all on loopback, without delay and without robots.txt, with its state in a directory.
+fn crawl(web: &Web, state: &Path) -> Crawler {
+    let hosts: Vec<_> = (0..20).map(|number| format!("http://h{number}.test/").parse().unwrap()).collect();
+    Crawler::new(&web.url_of("h0.test", "/"))
+        .unwrap()
+        .configure(|config| {
+            config.resolve = vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }];
+            config.allow_private = true;
+            config.obey_robots = false;
+            config.delay = Duration::ZERO;
+        })
+        .scope(Scope::domains(&hosts))
+        .settings(|settings| settings.similarity = None)
+        .state(state)
+}
+
+fn output(directory: &Path, name: &str) -> String {
+    format!("{name}={}", directory.join(name).display())
+}
+
+/// Runs a crawl and stops it after so many pages.
+fn run_until(crawler: Crawler, pages: usize) -> Report {
+    let stop = Stop::new();
+    let (counted, stopping) = (Mutex::new(0), stop.clone());
+    let crawler = crawler.stop(stop).tell(move |_, _| {
+        let mut counted = counted.lock().unwrap();
+        *counted += 1;
+        if *counted == pages {
+            stopping.stop();
+        }
+    });
+    crawler.run().unwrap()
+}
+
+#[test]
+fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
+    let web = Web::builder().seeded_hosts(7, 20, 12).start();
+    let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let begin = || {
+        let crawler = crawl(&web, &state);
+        let names = ["jsonl", "edges", "pages"].map(|name| output(directory.path(), name));
+        names.iter().fold(crawler, |crawler, name| crawler.named_module(name).unwrap())
+    };
+    let mut runs = 0;
+    let last = loop {
+        let report = run_until(begin(), 25);
+        assert_eq!(report.resumed, if runs == 0 { Resumed::No } else { Resumed::Yes });
+        runs += 1;
+        if report.end == End::Done {
+            break report;
+        }
+        assert_eq!(report.end, End::Stopped);
+        assert!(runs < 50);
+    };
+    assert!(runs > 5, "{runs}");
+    assert_eq!(last.snapshot.pages as usize, truth.len());
+    assert_eq!(last.snapshot.outstanding(), 0);
+    let lines = fs::read_to_string(directory.path().join("jsonl")).unwrap();
+    let urls: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["url"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(urls.len(), truth.len());
+    assert_eq!(urls.iter().collect::<BTreeSet<_>>(), truth.keys().collect());
+    for (index, url) in urls.iter().enumerate() {
+        let page = fs::read(directory.path().join("pages").join((index + 1).to_string())).unwrap();
+        assert!(page.starts_with(format!("{url}\n").as_bytes()) && page.ends_with(&truth[url].1));
+    }
+    let asked: BTreeMap<_, usize> = web.log().iter().fold(BTreeMap::new(), |mut asked, hit| {
+        *asked.entry((hit.host.clone(), hit.path.clone())).or_default() += 1;
+        asked
+    });
+    assert!(asked.values().all(|times| *times == 1), "what was finished is not asked for again");
+
+    let again = begin().run().unwrap();
+    assert_eq!((again.end, again.resumed), (End::Done, Resumed::Finished));
+    assert_eq!(again.snapshot.pages, last.snapshot.pages);
+    assert_eq!(web.log().len(), asked.len(), "a finished crawl does nothing");
+}
+
+#[test]
+fn budgets_go_on_where_they_were_and_may_be_raised() {
+    let web = Web::builder().seeded_hosts(7, 20, 12).start();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let report = crawl(&web, &state).max_pages(10).run().unwrap();
+    assert_eq!(
+        (report.snapshot.pages, report.end.to_string().as_str()),
+        (10, "the budget of pages is spent")
+    );
+    let asked = web.log().len();
+    let report = crawl(&web, &state).max_pages(10).run().unwrap();
+    assert_eq!((report.snapshot.pages, web.log().len()), (10, asked), "nothing is left of it");
+    let report = crawl(&web, &state).max_pages(30).run().unwrap();
+    assert_eq!((report.snapshot.pages, report.resumed), (30, Resumed::Yes));
+    let lowered = crawl(&web, &state).max_pages(29).run().unwrap_err().to_string();
+    assert!(lowered.contains("--max-pages was 30 and is 29 now"), "{lowered}");
+    let changed = crawl(&web, &state).max_pages(30).max_depth(2).run().unwrap_err().to_string();
+    assert!(changed.contains("--max-depth was 'none'"), "{changed}");
+}
+
+#[test]
+fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
+    let site = Site::new()
+        .page("/", "<a href=/one>1</a> <a href=/gone>2</a>")
+        .page("/one", "<a href=/two>3</a> first words of the first page")
+        .page("/two", "the second page says something else");
+    let web = Web::builder().site(site).start();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let url = |path: &str| web.url_of("h0.test", path).parse().unwrap();
+    crawl(&web, &state).max_pages(2).note(*b"a note").run().unwrap();
+    let mut stored = Stored::open(&state).unwrap();
+    assert_eq!(stored.note().unwrap(), b"a note");
+    let why = stored.why(&url("/one")).unwrap().unwrap();
+    assert_eq!((why.depth, why.found_on), (1, vec![String::from(url("/"))]));
+    assert!(matches!(why.fate, Fate::Ended { outcome, document: Some(_), .. } if outcome == "kept"));
+    let shown = stored.content(&url("/one")).unwrap().unwrap();
+    assert!(String::from_utf8(shown).unwrap().contains("first words"));
+    let why = stored.why(&url("/two")).unwrap().unwrap();
+    assert_eq!((why.depth, why.fate), (2, Fate::Waiting));
+    assert_eq!(why.found_on, [String::from(url("/one")), String::from(url("/"))]);
+    assert_eq!(stored.content(&url("/two")).unwrap(), None);
+    assert_eq!(stored.why(&url("/never")).unwrap(), None);
+    let second = Stored::open(&state).err().unwrap().to_string();
+    assert!(second.contains("another process is at work"), "{second}");
+}
+
+#[test]
+fn a_damaged_state_is_refused_and_left_as_it_is() {
+    let web = Web::builder().seeded_hosts(7, 5, 12).start();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    crawl(&web, &state).max_pages(20).run().unwrap();
+    let file = fs::read_dir(&state).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read(&file).unwrap();
+    let refused = |bytes: &[u8], what: &str| {
+        fs::write(&file, bytes).unwrap();
+        // Whatever it finds, it must not panic; and what it refuses it leaves alone.
+        if let Err(error) = crawl(&web, &state).max_pages(20).run() {
+            assert!(error.to_string().contains("state"), "{what}: {error}");
+            assert_eq!(fs::read(&file).unwrap().len(), bytes.len(), "{what}");
+            return true;
+        }
+        false
+    };
+    for cut in [1, 100, 5_000, whole.len() / 2, whole.len() - 1] {
+        assert!(refused(&whole[..cut], &format!("cut at {cut}")), "cut at {cut} of {}", whole.len());
+    }
+    assert!(refused(b"not a state at all, but some text that is long enough to be one", "text"));
+    for at in (0..whole.len()).step_by(whole.len() / 12) {
+        let mut bytes = whole.clone();
+        bytes[at..whole.len().min(at + 512)].fill(0xA5);
+        refused(&bytes, &format!("overwritten at {at}"));
+    }
+    assert!(!refused(&whole, "whole"), "put back, it works");
+}
+
+#[test]
+fn outputs_in_the_way_refuse_the_crawl_before_it_begins() {
+    let web = Web::builder().seeded_hosts(7, 5, 12).start();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    fs::write(directory.path().join("jsonl"), "something dear\n").unwrap();
+    let begin = || crawl(&web, &state).named_module(&output(directory.path(), "jsonl")).unwrap().max_pages(5);
+    assert!(begin().run().unwrap_err().to_string().contains("exists and holds"));
+    fs::remove_file(directory.path().join("jsonl")).unwrap();
+    assert_eq!(begin().run().unwrap().resumed, Resumed::No);
+    // A file that lost what was written to it is not gone on with.
+    fs::write(directory.path().join("jsonl"), "").unwrap();
+    let cut = begin().max_pages(6).run().unwrap_err().to_string();
+    assert!(cut.contains("put the whole file back"), "{cut}");
+}
+
+#[test]
+fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
+    let web = Web::builder().host("h0.test", Site::seeded(9, 30).with_print_views()).start();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let begin = || {
+        let seen = Arc::clone(&seen);
+        crawl(&web, &state)
+            .settings(|settings| settings.similarity = crawler::worker::similarity::Threshold::new(0.9))
+            .module(move |page: &Page| {
+                seen.lock().unwrap().insert(page.url.to_string());
+            })
+    };
+    let mut last = run_until(begin(), 10);
+    for _ in 0..20 {
+        if last.end == End::Done {
+            break;
+        }
+        last = run_until(begin(), 10);
+    }
+    assert_eq!(last.end, End::Done);
+    assert_eq!(seen.lock().unwrap().len() as u64, last.snapshot.pages);
+    assert!(last.snapshot.outcomes["near duplicate"] > 10, "{:?}", last.snapshot.outcomes);
+}
