@@ -101,7 +101,14 @@ pub struct CrawlOptions {
     pub fetch: TypedFetch,
 
     /// How progress is shown: by itself live on a terminal and as plain lines elsewhere, or as JSON, all on standard error
-    #[arg(long, value_name = "FORM", value_enum, default_value = "auto", conflicts_with = "quiet", help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "FORM",
+        value_enum,
+        default_value = "auto",
+        conflicts_with = "quiet",
+        help_heading = "Output"
+    )]
     pub progress: ProgressForm,
     /// Write the summary to this file as JSON too
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -289,4 +296,62 @@ fn url_without_credentials<S: Serializer>(url: &Option<String>, serializer: S) -
 
 fn stripped(url: &str) -> String {
     Url::parse(url).map_or_else(|_| String::new(), |url| without_credentials(&url).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use serde_json::Value;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        options: CrawlOptions,
+    }
+
+    fn read(arguments: &str) -> CrawlOptions {
+        let arguments = std::iter::once("crawl").chain(arguments.split_whitespace());
+        let options = Alone::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().options;
+        options.with_absolute_paths().unwrap()
+    }
+
+    #[test]
+    fn options_can_be_written_down_and_read_again() {
+        let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
+                   --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 \
+                   --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
+                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite";
+        for options in ["http://a.test/", all].map(read) {
+            let text = serde_json::to_string(&options).unwrap();
+            assert_eq!(serde_json::from_str::<CrawlOptions>(&text).unwrap(), options, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_key_is_the_name_of_an_option() {
+        let written = serde_json::to_value(read("http://a.test/")).unwrap();
+        let Value::Object(written) = written else { panic!("{written}") };
+        let command = <Alone as clap::CommandFactory>::command();
+        for key in written.keys().filter(|key| *key != "seeds") {
+            assert!(command.get_arguments().any(|option| option.get_long() == Some(key)), "{key}");
+        }
+    }
+
+    #[test]
+    fn paths_are_absolute_and_passwords_are_not_written_down() {
+        let options =
+            read("http://me:secret@a.test/ --module jsonl=a=b --module pages=d --summary s --ca-file c");
+        let here = std::env::current_dir().unwrap();
+        let in_here = |name: &str| here.join(name).display().to_string();
+        assert_eq!(options.module, [format!("jsonl={}", in_here("a=b")), format!("pages={}", in_here("d"))]);
+        assert_eq!(
+            (options.summary.clone(), options.fetch.ca_file.clone()),
+            (Some(here.join("s")), Some(here.join("c")))
+        );
+        let written = serde_json::to_string(&options).unwrap();
+        assert!(written.contains("http://a.test/") && !written.contains("secret"), "{written}");
+        let kept = read("http://a.test/ --module jsonl=- --module exec=a/b --module words");
+        assert_eq!(kept.module, ["jsonl=-", "exec=a/b", "words"]);
+    }
 }

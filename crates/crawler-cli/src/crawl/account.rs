@@ -82,7 +82,9 @@ fn line(url: &str, outcome: &Outcome) -> String {
 
 fn remedy(outcome: &Outcome) -> &'static str {
     match outcome {
-        Outcome::RobotsUnavailable { .. } => "; try again later, or give --ignore-robots if the site is yours",
+        Outcome::RobotsUnavailable { .. } => {
+            "; try again later, or give --ignore-robots if the site is yours"
+        }
         Outcome::Disallowed => "; give --ignore-robots if the site is yours",
         Outcome::AddressRefused { .. } => "; give --allow-private if it is to be reached",
         _ => "",

@@ -130,7 +130,8 @@ impl Seen {
 fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
     let Snapshot { pages, url_queue: (url_queue, overflow), waiting, .. } = snapshot;
     let priority: usize = snapshot.priority_queues.iter().sum();
-    let loads = snapshot.workers.iter().take(MOST_SHOWN).map(|(queued, on_loan)| format!("{queued}+{on_loan}"));
+    let loads =
+        snapshot.workers.iter().take(MOST_SHOWN).map(|(queued, on_loan)| format!("{queued}+{on_loan}"));
     let mut loads = loads.collect::<Vec<_>>().join(" ");
     if snapshot.workers.len() > MOST_SHOWN {
         loads += " …";
@@ -150,7 +151,7 @@ fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
             snapshot.outstanding()
         ),
         format!("URL queue {url_queue}+{overflow}, priority queues {priority}, waiting per domain {waiting}"),
-        format!("{} active hosts, workers {loads}", snapshot.active_hosts),
+        format!("active hosts {}, workers {loads}", snapshot.active_hosts),
         failures,
     ]
 }

@@ -34,11 +34,9 @@ pub fn table(options: &CrawlOptions, report: &Report, health: Option<&Health>) -
             text += &format!("{}\n", printable(line));
         }
     }
-    for (name, count) in &report.counts.failures {
-        text += &format!("{} of module {}\n", times(*count, "failure"), printable(name));
-    }
-    if let (false, Some(last)) = (report.counts.failures.is_empty(), &report.counts.last_failure) {
-        text += &format!("the last failure: {}\n", printable(last));
+    let failures: Vec<String> = report.counts.failures.iter().map(failures_of).collect();
+    if let (false, Some(last)) = (failures.is_empty(), &report.counts.last_failure) {
+        text += &format!("{} (the last failure: {})\n", failures.join(", "), printable(last));
     }
     if let Some(health) = health {
         text += &service(health);
@@ -47,12 +45,16 @@ pub fn table(options: &CrawlOptions, report: &Report, health: Option<&Health>) -
     text + &last_line(snapshot.bytes, report.elapsed, snapshot.pages)
 }
 
+fn failures_of((name, count): (&String, &u64)) -> String {
+    format!("{} of module {}", times(*count, "failure"), printable(name))
+}
+
 fn service(health: &Health) -> String {
     let Health { requests, failures, fallbacks, last_failure, .. } = health;
     let asked = times(*requests, "request");
     let mut line = format!("PageRank service: {asked}, {failures} failed, {fallbacks} URLs without a rank");
     if let Some(last) = last_failure {
-        line += &format!("; the last failure: {}", printable(last));
+        line += &format!(" (the last failure: {})", printable(last));
     }
     line + "\n"
 }
