@@ -151,6 +151,13 @@ fn in_words(error: &clap::Error) -> String {
             _ => format!("unexpected argument '{unknown}'"),
         };
     }
+    let mut arguments = std::env::args_os().skip(1);
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && arguments.next().is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"))
+        && arguments.any(|argument| argument == "crawl")
+    {
+        return "'crawl' is the command where it comes first; put options after it".into();
+    }
     let text = error.render().to_string();
     let message = text.split("\n\nUsage:").next().unwrap_or(&text);
     let message = message.split("\n\nFor more information").next().unwrap_or(message);
