@@ -9,7 +9,6 @@ use crawler::origin::Origin;
 use crawler::outcome::Outcome;
 use crawler::scope::Refusal;
 use crawler::stop::Stop;
-use tokio::signal::unix::{SignalKind, signal};
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
@@ -17,14 +16,11 @@ use crate::open_files::make_room;
 use crate::printable::{complain, say};
 use crate::progress::Progress;
 use crate::summary::summary;
-use crate::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, EXIT_TERMINATED, EXIT_USAGE};
-
-/// What the system sends to a process whose file exceeds its size limit (`ulimit -f`).
-const SIGXFSZ: i32 = 25;
+use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// Runs the command and returns its exit status.
 pub async fn run(job: ClassicJob) -> u8 {
-    let pages = make_room(job.concurrency)
+    let pages = make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))
         .and_then(|()| PageFiles::open(&job.directory, job.overwrite).map_err(|error| error.to_string()));
     match pages {
         Ok(pages) => crawl(&job.seed, job.crawl, pages, job.verbosity).await,
@@ -37,16 +33,18 @@ pub async fn run(job: ClassicJob) -> u8 {
 
 /// Crawls, shows it, prints the summary, and returns the exit status.
 pub async fn crawl(seed: &Url, crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8 {
-    // While somebody listens for this signal, a file that grows too large is a write error and not the end of us.
-    let _size_limit = signal(SignalKind::from_raw(SIGXFSZ));
+    let _size_limit = signals::survive_the_file_size_limit();
     let progress = Rc::new(Progress::new(verbosity));
     let stop = Stop::new();
     let ended_by = Rc::new(Cell::new(None));
-    let signals = tokio::task::LocalSet::new();
-    let watch = signals.spawn_local(watch_signals(stop.clone(), Rc::clone(&progress), Rc::clone(&ended_by)));
+    let tasks = tokio::task::LocalSet::new();
+    let (told, stopped, status) = (Rc::clone(&progress), stop.clone(), Rc::clone(&ended_by));
+    let watch = tasks.spawn_local(async move {
+        signals::watch(&stopped, &status, |message| told.say(message), || told.finish()).await
+    });
     let shown = Rc::clone(&progress);
-    let show = signals.spawn_local(async move { shown.keep_showing().await });
-    let report = signals.run_until(crawl.run(pages, &*progress, &stop)).await;
+    let show = tasks.spawn_local(async move { shown.keep_showing().await });
+    let report = tasks.run_until(crawl.run(pages, &*progress, &stop)).await;
     watch.abort();
     show.abort();
     progress.finish();
@@ -61,28 +59,6 @@ pub async fn crawl(seed: &Url, crawl: Classic, pages: PageFiles, verbosity: Verb
     match ended_by.get().unwrap_or_else(|| exit_status(seed, &report)) {
         0 if !printed => EXIT_FAILED,
         status => status,
-    }
-}
-
-/// The first signal lets what is in flight finish, the second ends at once.
-async fn watch_signals(stop: Stop, progress: Rc<Progress>, ended_by: Rc<Cell<Option<u8>>>) {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
-    loop {
-        let status = tokio::select! {
-            _ = interrupt.recv() => EXIT_INTERRUPTED,
-            _ = terminate.recv() => EXIT_TERMINATED,
-        };
-        if stop.is_asked() {
-            progress.finish();
-            std::process::exit(status.into());
-        }
-        ended_by.set(Some(status));
-        progress.say("finishing what is in flight; once more to end at once");
-        stop.stop();
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod args;
 mod classic;
+mod crawl;
 mod demo;
 mod open_files;
 mod printable;
 mod progress;
+mod signals;
 mod summary;
 mod values;
 
@@ -14,9 +16,9 @@ use std::process::ExitCode;
 use args::{Command, Invocation};
 use printable::complain;
 
-/// The crawl ended, but some page could not be written.
+/// The crawl ended, but something could not be written.
 const EXIT_NOT_WRITTEN: u8 = 3;
-/// The seed yielded no page, or the crawl could not be carried out.
+/// There was no page, or the crawl could not be carried out.
 const EXIT_FAILED: u8 = 1;
 /// The command line is at fault; nothing was fetched or written.
 const EXIT_USAGE: u8 = 2;
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
     let invocation = match Invocation::from_command_line() {
         Ok(invocation) => invocation,
         Err(error) => {
-            complain(&format!("{error}; try 'crawler --help'"));
+            complain(&error);
             return EXIT_USAGE.into();
         }
     };
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     };
     let code = match invocation.command {
         Command::Classic(job) => runtime.block_on(classic::run(*job)),
+        Command::Crawl(job) => runtime.block_on(crawl::run(*job)),
         Command::Demo(verbosity) => runtime.block_on(demo::run(verbosity)),
     };
     // A name look-up may still be running on a thread of its own; nobody waits for it.

@@ -6,17 +6,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// the runtime's own, name look-ups, and connections that are just being closed.
 const BESIDES: u64 = 64;
 
-/// Raises the limit as far as so many requests in flight need it. An error names the option and the remedy: a crawl
-/// that ran out of files could neither connect nor write.
-pub fn make_room(concurrency: usize) -> Result<(), String> {
-    let needed = concurrency as u64 + BESIDES;
+/// Raises the limit as far as so many requests in flight need it. An error names the option that asked for them and the
+/// remedy: a crawl that ran out of files could neither connect nor write.
+pub fn make_room(requests: usize, option: &str) -> Result<(), String> {
+    let needed = requests as u64 + BESIDES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit }).map_err(|_| {
         format!(
-            "--concurrency {concurrency} needs {needed} open files, more than the system allows; give a smaller one, or raise the limit (ulimit -n)"
+            "{option} needs {needed} open files, more than the system allows; give a smaller one, or raise the limit (ulimit -n)"
         )
     })
 }

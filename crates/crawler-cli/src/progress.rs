@@ -15,7 +15,7 @@ use crate::args::Verbosity;
 use crate::printable::printable;
 
 /// How often the numbers are printed where there is no live line.
-const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
+pub const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How often the live line is redrawn.
 const LIVE_INTERVAL: Duration = Duration::from_millis(100);
@@ -142,7 +142,7 @@ impl Observer for Progress {
 
 /// Takes the cursor back from the end of the live line, which is as wide as the terminal: the `^C` that a terminal echoes
 /// would begin a new line there, and leave the old one behind for good.
-fn to_line_start() {
+pub fn to_line_start() {
     let _ = io::stderr().write_all(b"\r");
 }
 

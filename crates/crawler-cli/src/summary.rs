@@ -1,6 +1,6 @@
 //! The summary at the end of a crawl, whose numbers add up.
 
-use std::fmt::Write;
+use std::time::Duration;
 
 use crawler::outcome::Outcome;
 use crawler::stats::Stats;
@@ -11,11 +11,7 @@ const COLUMN: usize = 34;
 /// The counts of a crawl as a table.
 pub fn summary(stats: &Stats) -> String {
     let mut text = String::new();
-    let mut row = |indent: usize, name: &str, count: u64| {
-        let width = COLUMN - indent;
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:indent$}{name:<width$}{count:>9}", "");
-    };
+    let mut row = |indent, name: &str, count| text.push_str(&self::row(indent, name, count));
     row(0, "URLs admitted", stats.admitted);
     row(2, "saved", stats.kept());
     for (label, count) in stats.outcomes.iter().filter(|(label, _)| **label != Outcome::Kept.label()) {
@@ -28,13 +24,24 @@ pub fn summary(stats: &Stats) -> String {
     for (label, count) in &stats.refused {
         row(2, label, *count);
     }
-    let seconds = stats.elapsed.as_secs_f64();
-    let rate = stats.kept() as f64 / seconds.max(0.001);
-    let _ = writeln!(text, "{} in {seconds:.1} s, {rate:.1} pages/s", bytes(stats.bytes));
-    text
+    text + &last_line(stats.bytes, stats.elapsed, stats.kept())
 }
 
-fn bytes(count: u64) -> String {
+/// One line of the table.
+pub fn row(indent: usize, name: &str, count: u64) -> String {
+    let width = COLUMN - indent;
+    format!("{:indent$}{name:<width$}{count:>9}\n", "")
+}
+
+/// What the crawl took.
+pub fn last_line(read: u64, elapsed: Duration, pages: u64) -> String {
+    let seconds = elapsed.as_secs_f64();
+    let rate = pages as f64 / seconds.max(0.001);
+    format!("{} in {seconds:.1} s, {rate:.1} pages/s\n", bytes(read))
+}
+
+/// A number of bytes, as people say it.
+pub fn bytes(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} bytes"),
         1_000..1_000_000 => format!("{:.1} KB", count as f64 / 1e3),

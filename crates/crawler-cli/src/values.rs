@@ -4,12 +4,17 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crawler::config::Resolve;
+use crawler::modules::registry;
+use crawler::scope::Scope;
 use crawler::task::Depth;
 use crawler::worker::links::{self, BadLink};
 use url::{Host, Url};
 
 /// No delay or timeout is longer than a day.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// No crawl, and nothing that it remembers, lasts longer than a year.
+const MAX_LONG_TIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A depth: digits only.
 pub fn depth(text: &str) -> Result<Depth, String> {
@@ -23,15 +28,53 @@ pub fn depth(text: &str) -> Result<Depth, String> {
 
 /// A count of at least one.
 pub fn at_least_one(text: &str) -> Result<usize, String> {
+    from_one_to(10_000, text)
+}
+
+/// How many URLs a queue holds.
+pub fn queue_size(text: &str) -> Result<usize, String> {
+    from_one_to(10_000_000, text)
+}
+
+/// A number of priority queues: there are 101 priorities, and a queue without one would be of no use.
+pub fn priority_queues(text: &str) -> Result<usize, String> {
+    from_one_to(101, text)
+}
+
+/// A number of workers, each of which is a thread.
+pub fn workers(text: &str) -> Result<u16, String> {
+    from_one_to(1_000, text).map(|count| count as u16)
+}
+
+/// A number of pages.
+pub fn count(text: &str) -> Result<u64, String> {
+    from_one_to(1_000_000_000_000, text).map(|count| count as u64)
+}
+
+fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(count @ 1..=10_000) if !text.starts_with('+') => Ok(count),
-        _ => Err("must be a whole number from 1 to 10000".into()),
+        Ok(count) if (1..=most).contains(&count) && !text.starts_with('+') => Ok(count),
+        _ => Err(format!("must be a whole number from 1 to {most}")),
     }
 }
 
 /// A time: `0`, `250ms`, `2s`, `1.5s`, `1m`; a bare number counts seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let wanted = || "must be a time like 0, 250ms, 2s or 1m, of a day at most".to_owned();
+    match time(text) {
+        Some(duration) if duration <= MAX_DURATION => Ok(duration),
+        _ => Err("must be a time like 0, 250ms, 2s or 1m, of a day at most".into()),
+    }
+}
+
+/// A time that is not zero and may be long: `90s`, `30m`, `12h`.
+pub fn long_time(text: &str) -> Result<Duration, String> {
+    match time(text) {
+        Some(duration) if !duration.is_zero() && duration <= MAX_LONG_TIME => Ok(duration),
+        _ => Err("must be a time like 90s, 30m or 12h, longer than 0 and of 8760h at most".into()),
+    }
+}
+
+fn time(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let seconds_per_unit = match unit {
@@ -39,13 +82,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "ms" => 0.001,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(wanted()),
+        _ => return None,
     };
-    let number: f64 = number.parse().map_err(|_| wanted())?;
-    match Duration::try_from_secs_f64(number * seconds_per_unit) {
-        Ok(duration) if duration <= MAX_DURATION => Ok(duration),
-        _ => Err(wanted()),
-    }
+    let number: f64 = number.parse().ok()?;
+    Duration::try_from_secs_f64(number * seconds_per_unit).ok()
 }
 
 /// A time that is not zero.
@@ -58,7 +98,21 @@ pub fn timeout(text: &str) -> Result<Duration, String> {
 
 /// A size in bytes: `500000`, `500KB`, `1MB`, `512KiB`.
 pub fn size(text: &str) -> Result<usize, String> {
-    let wanted = || "must be a size like 500000, 500KB or 2MiB, of 1 byte to 1 GB".to_owned();
+    match bytes(text) {
+        Some(bytes @ 1..=1_000_000_000) => Ok(bytes as usize),
+        _ => Err("must be a size like 500000, 500KB or 2MiB, of 1 byte to 1 GB".into()),
+    }
+}
+
+/// A size of more than one page: `50MB`, `2GB`.
+pub fn large_size(text: &str) -> Result<u64, String> {
+    match bytes(text) {
+        Some(bytes @ 1..=1_000_000_000_000_000) => Ok(bytes),
+        _ => Err("must be a size like 500KB, 50MB or 2GiB, of 1 byte to 1000 TB".into()),
+    }
+}
+
+fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit.to_ascii_lowercase().as_str() {
@@ -68,13 +122,37 @@ pub fn size(text: &str) -> Result<usize, String> {
         "m" | "mb" => 1_000_000,
         "mib" => 1 << 20,
         "gb" | "g" => 1_000_000_000,
-        _ => return Err(wanted()),
+        "gib" => 1 << 30,
+        "tb" | "t" => 1_000_000_000_000,
+        _ => return None,
     };
-    let number: u64 = number.parse().map_err(|_| wanted())?;
-    match number.checked_mul(factor) {
-        Some(bytes @ 1..=1_000_000_000) => Ok(bytes as usize),
-        _ => Err(wanted()),
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// How alike pages must be: a number from 0 to 1.
+pub fn similarity(text: &str) -> Result<f64, String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match text.parse() {
+        Ok(dice) if is_plain && (0.0..=1.0).contains(&dice) => Ok(dice),
+        _ => Err("must be a number from 0 to 1, like 0.9".into()),
     }
+}
+
+/// A regular expression. Its error is put into one line.
+pub fn pattern(text: &str) -> Result<String, String> {
+    match Scope::anywhere().filtered(&[text.to_owned()], &[]) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => {
+            let lines = error.to_string();
+            let reason = lines.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            Err(format!("is no regular expression: {reason}"))
+        }
+    }
+}
+
+/// A module by its name and arguments.
+pub fn module(text: &str) -> Result<String, String> {
+    registry::parse(text).map(|_| text.to_owned())
 }
 
 /// `HOST=ADDR`, the host perhaps `*.name` or `*`. It is written as it stands in normalised URLs, where it is looked for.
@@ -159,6 +237,33 @@ mod tests {
         assert_eq!(size("2MiB"), Ok(2 << 20));
         for bad in ["", "0", "KB", "-1", "1.5MB", "2GB", "99999999999999999999", "18446744073709551615MB"] {
             assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn long_times_and_large_sizes_have_a_range_of_their_own() {
+        assert_eq!(long_time("8760h"), Ok(MAX_LONG_TIME));
+        assert_eq!(long_time("1ms"), Ok(Duration::from_millis(1)));
+        assert!(["0", "0h", "8761h", "", "-1s", "1d"].iter().all(|bad| long_time(bad).is_err()));
+        assert_eq!(large_size("2GiB"), Ok(2 << 30));
+        assert_eq!(large_size("1000TB"), Ok(1_000_000_000_000_000));
+        assert!(["0", "1001TB", "", "1.5GB", "20000000TB"].iter().all(|bad| large_size(bad).is_err()));
+    }
+
+    #[test]
+    fn a_similarity_is_a_number_from_0_to_1() {
+        assert_eq!((similarity("0"), similarity(".85"), similarity("1")), (Ok(0.0), Ok(0.85), Ok(1.0)));
+        for bad in ["", ".", "-0.1", "-0", "1.1", "90%", "nan", "inf", "1e-3", "+1", "0,9"] {
+            assert!(similarity(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_pattern_is_explained_in_one_line() {
+        assert!(pattern(r"\.pdf$").is_ok());
+        assert_eq!(pattern("a(").unwrap_err(), "is no regular expression: unclosed group");
+        for bad in ["*", "[z-a]", "(?P<a", r"\p{Nothing}", "a{1000000}{1000000}", "(\n", "\n*(\n"] {
+            assert_eq!(pattern(bad).unwrap_err().lines().count(), 1, "{bad:?}");
         }
     }
 

@@ -5,6 +5,11 @@
 
 mod arguments;
 mod common;
+mod crawl;
+mod crawl_arguments;
+mod crawl_ends;
+mod crawl_modules;
+mod crawl_output;
 mod crawls;
 mod ends;
 mod errors;
@@ -12,6 +17,7 @@ mod files;
 mod hostile;
 mod https;
 mod output;
+mod pipeline;
 mod politeness;
 mod redirects;
 mod robots;

@@ -1,0 +1,99 @@
+//! The command line of the classic crawl: `crawler seedURL pageDirectory maxDepth`.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use crawler::classic::Classic;
+use crawler::task::Depth;
+use url::Url;
+
+use super::{TypedFetch, Verbosity};
+use crate::values;
+
+/// Stands for `--internal`.
+const INTERNAL_VARIABLE: &str = "CRAWLER_INTERNAL";
+
+/// What was typed.
+#[derive(clap::Args)]
+pub struct TypedClassic {
+    /// Where to start: an absolute http or https URL
+    #[arg(value_name = "seedURL", required = true)]
+    seed: Option<String>,
+    /// Where the pages go: an existing directory
+    #[arg(value_name = "pageDirectory", required = true)]
+    directory: Option<PathBuf>,
+    /// How many hops from the seed to go: 0 is the seed alone
+    #[arg(value_name = "maxDepth", required = true, allow_negative_numbers = true, value_parser = values::depth)]
+    max_depth: Option<Depth>,
+
+    /// Remove the numbered files of an earlier crawl from pageDirectory first
+    #[arg(long)]
+    overwrite: bool,
+    /// Stay below this URL prefix instead of the seed's own server [env: CRAWLER_INTERNAL]
+    #[arg(long, value_name = "PREFIX", help_heading = "Scope")]
+    internal: Option<String>,
+
+    /// Requests in flight at once; with more than one the delay separates their starts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::at_least_one, allow_negative_numbers = true, help_heading = "Politeness", display_order = 2)]
+    concurrency: usize,
+
+    #[command(flatten)]
+    fetch: TypedFetch,
+}
+
+/// A classic crawl, ready to begin.
+pub struct ClassicJob {
+    /// The crawl.
+    pub crawl: Classic,
+    /// Where it begins.
+    pub seed: Url,
+    /// Where the pages go.
+    pub directory: PathBuf,
+    /// How many requests are in flight at most.
+    pub concurrency: usize,
+    /// Whether earlier pages are removed from there.
+    pub overwrite: bool,
+    /// How much is printed.
+    pub verbosity: Verbosity,
+}
+
+impl TypedClassic {
+    /// Checks what was typed.
+    pub fn meant(self) -> Result<ClassicJob, String> {
+        let missing = |name| format!("{name} is missing; see the usage");
+        let seed = self.seed.as_deref().ok_or_else(|| missing("seedURL"))?;
+        let seed = values::seed(seed).map_err(|error| format!("seedURL is not usable: {error}"))?;
+        let directory = self.directory.clone().ok_or_else(|| missing("pageDirectory"))?;
+        let max_depth = self.max_depth.ok_or_else(|| missing("maxDepth"))?;
+        let (designated_by, internal) = self.internal()?;
+        let config = self.fetch.config(self.concurrency, self.concurrency)?;
+        let crawl = Classic::new(seed.clone(), internal.as_ref(), max_depth, config).map_err(|error| {
+            match designated_by {
+                INTERNAL_VARIABLE => format!("{error} (this one is from {INTERNAL_VARIABLE})"),
+                _ => error.to_string(),
+            }
+        })?;
+        Ok(ClassicJob {
+            crawl,
+            seed,
+            directory,
+            concurrency: self.concurrency,
+            overwrite: self.overwrite,
+            verbosity: self.fetch.verbosity(),
+        })
+    }
+
+    /// The prefix that was designated, and by what. An empty variable is one that is not set.
+    fn internal(&self) -> Result<(&'static str, Option<Url>), String> {
+        let variable = std::env::var_os(INTERNAL_VARIABLE).filter(|value| !value.is_empty());
+        let (name, text) = match (&self.internal, &variable) {
+            (Some(text), _) => ("--internal", Cow::Borrowed(text.as_str())),
+            (None, Some(text)) => (INTERNAL_VARIABLE, text.to_string_lossy()),
+            (None, None) => return Ok(("--internal", None)),
+        };
+        match values::prefix(&text) {
+            Ok(prefix) => Ok((name, Some(prefix))),
+            Err(error) => Err(format!("{name} is not usable: {error}")),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Progress and summary as JSON; only this file knows the keys.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crawler::outcome::Outcome;
+use crawler::prioritizer::pagerank::Health;
+use crawler::resources::{Budget, Snapshot};
+use crawler::run::{End, Report};
+use serde::Serialize;
+
+/// How things stand at one moment.
+#[derive(Serialize)]
+pub struct Progress<'s> {
+    elapsed: f64,
+    /// Of the last seconds; at the end, of the whole crawl.
+    pages_per_second: f64,
+    #[serde(flatten)]
+    counts: Counts<'s>,
+    url_queue: usize,
+    overflow: usize,
+    priority_queues: &'s [usize],
+    waiting: usize,
+    workers: Vec<Worker>,
+    active_hosts: usize,
+    owned_domains: usize,
+    known_urls: usize,
+    stored_pages: usize,
+    stored_bytes: u64,
+    /// Null until the last one.
+    end: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Worker {
+    queued: usize,
+    on_loan: usize,
+}
+
+/// How a crawl ended.
+#[derive(Serialize)]
+pub struct Summary<'s> {
+    end: &'static str,
+    elapsed: f64,
+    pages_per_second: f64,
+    #[serde(flatten)]
+    counts: Counts<'s>,
+    module_failures: &'s BTreeMap<String, u64>,
+    last_module_failure: Option<&'s str>,
+    module_summaries: &'s [String],
+    output_failure: Option<&'s str>,
+    pagerank: Option<PageRank<'s>>,
+}
+
+/// The counts that add up.
+#[derive(Serialize)]
+struct Counts<'s> {
+    pages: u64,
+    bytes: u64,
+    admitted: u64,
+    outstanding: u64,
+    failed: u64,
+    outcomes: &'s BTreeMap<&'static str, u64>,
+    revisits: u64,
+    links: Links<'s>,
+}
+
+#[derive(Serialize)]
+struct Links<'s> {
+    found: u64,
+    new: u64,
+    known: u64,
+    refused: &'s BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct PageRank<'s> {
+    requests: u64,
+    failures: u64,
+    fallbacks: u64,
+    last_failure: Option<&'s str>,
+}
+
+impl<'s> Progress<'s> {
+    /// A snapshot, taken so long after the beginning.
+    pub fn of(snapshot: &'s Snapshot, elapsed: Duration, rate: f64, end: Option<End>) -> Progress<'s> {
+        Progress {
+            elapsed: rounded(elapsed.as_secs_f64()),
+            pages_per_second: rounded(rate),
+            counts: Counts::of(snapshot),
+            url_queue: snapshot.url_queue.0,
+            overflow: snapshot.url_queue.1,
+            priority_queues: &snapshot.priority_queues,
+            waiting: snapshot.waiting,
+            workers: snapshot.workers.iter().map(|&(queued, on_loan)| Worker { queued, on_loan }).collect(),
+            active_hosts: snapshot.active_hosts,
+            owned_domains: snapshot.owned_domains,
+            known_urls: snapshot.known,
+            stored_pages: snapshot.stored.0,
+            stored_bytes: snapshot.stored.1,
+            end: end.map(name),
+        }
+    }
+}
+
+impl<'s> Summary<'s> {
+    /// A crawl that is over.
+    pub fn of(report: &'s Report, health: Option<&'s Health>) -> Summary<'s> {
+        Summary {
+            end: name(report.end),
+            elapsed: rounded(report.elapsed.as_secs_f64()),
+            pages_per_second: rounded(whole_rate(report)),
+            counts: Counts::of(&report.snapshot),
+            module_failures: &report.counts.failures,
+            last_module_failure: report.counts.last_failure.as_deref(),
+            module_summaries: &report.summaries,
+            output_failure: report.output_failure.as_deref(),
+            pagerank: health.map(|health| PageRank {
+                requests: health.requests,
+                failures: health.failures,
+                fallbacks: health.fallbacks,
+                last_failure: health.last_failure.as_deref(),
+            }),
+        }
+    }
+}
+
+impl<'s> Counts<'s> {
+    fn of(snapshot: &'s Snapshot) -> Counts<'s> {
+        let admitted = admitted(snapshot);
+        Counts {
+            pages: snapshot.pages,
+            bytes: snapshot.bytes,
+            admitted,
+            outstanding: admitted - snapshot.outcomes.values().sum::<u64>().min(admitted),
+            failed: failed(snapshot),
+            outcomes: &snapshot.outcomes,
+            revisits: snapshot.revisits,
+            links: Links {
+                found: links_found(snapshot),
+                new: snapshot.links_new,
+                known: snapshot.links_known,
+                refused: &snapshot.links_refused,
+            },
+        }
+    }
+}
+
+/// Pages a second over the whole crawl.
+pub fn whole_rate(report: &Report) -> f64 {
+    report.snapshot.pages as f64 / report.elapsed.as_secs_f64().max(0.001)
+}
+
+/// Different URLs admitted: one that was met again nearer to a seed and visited for its links is still one.
+pub fn admitted(snapshot: &Snapshot) -> u64 {
+    snapshot.admitted - snapshot.revisits.min(snapshot.admitted)
+}
+
+/// All links of kept pages.
+pub fn links_found(snapshot: &Snapshot) -> u64 {
+    snapshot.links_new + snapshot.links_known + snapshot.links_refused.values().sum::<u64>()
+}
+
+/// The outcomes of URLs that should have given a page and did not.
+pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, u64)> {
+    let nothing = String::new;
+    // What the rules of the crawl leave out is no failure.
+    let by_rule = [
+        Outcome::Kept,
+        Outcome::Redirected { to: nothing() },
+        Outcome::Duplicate { of: nothing() },
+        Outcome::NearDuplicate { of: nothing() },
+        Outcome::Disallowed,
+        Outcome::HostSpent,
+        Outcome::NotReached,
+    ]
+    .map(|outcome| outcome.label());
+    snapshot.outcomes.iter().filter(move |(label, _)| !by_rule.contains(label)).map(|(label, n)| (*label, *n))
+}
+
+/// How many URLs should have given a page and did not.
+pub fn failed(snapshot: &Snapshot) -> u64 {
+    failures(snapshot).map(|(_, count)| count).sum()
+}
+
+fn name(end: End) -> &'static str {
+    match end {
+        End::Done => "done",
+        End::Spent(Budget::Pages) => "max-pages",
+        End::Spent(Budget::Bytes) => "max-bytes",
+        End::TimeUp => "max-time",
+        End::Stopped => "stopped",
+    }
+}
+
+/// To thousandths: more would be noise.
+fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,14 @@
+//! A PageRank prioritizer of which somebody else keeps the count.
+
+use std::sync::Arc;
+
+use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritize};
+
+/// Prioritizes as the PageRank does that it shares.
+pub struct SharedRank(pub Arc<PageRank>);
+
+impl Prioritize for SharedRank {
+    fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
+        self.0.prioritize(candidates)
+    }
+}

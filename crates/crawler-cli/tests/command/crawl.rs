@@ -1,0 +1,304 @@
+//! The crawl of many hosts: it finds what is there, and each of its options takes effect.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testweb::{Answer, Certificate, Request, Site, Web};
+
+use crate::common::{Ended, counts, linking_to, serve};
+use crate::pipeline::{Pipeline, adds_up, objects, objects_in, paths, urls};
+
+/// Crawls with these options, and returns the pages that were kept and what the crawl said.
+#[track_caller]
+fn crawl(seed: impl Into<String>, options: &str) -> (Vec<Value>, Ended) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pages.jsonl");
+    let ended = Pipeline::of(seed).module("jsonl", &file).with(options).run().expect(0);
+    (objects_in(&file), ended)
+}
+
+/// The last object of progress of a crawl with these options.
+#[track_caller]
+fn last_object(seed: impl Into<String>, options: &str) -> Value {
+    let ended = Pipeline::of(seed).with("--progress json").with(options).run().expect(0);
+    objects(&ended.stderr).pop().expect("there is one at the end")
+}
+
+/// A site on every host, where each page links to pages of other hosts of the same port.
+fn hosts_that_link(to: &'static [&'static str]) -> Web {
+    serve(Site::new().otherwise(move |request: &Request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        let links: Vec<String> = to.iter().map(|link| link.replace("PORT", port)).collect();
+        let links: Vec<&str> = links.iter().map(String::as_str).collect();
+        Answer::page(format!("{} {} {}", request.authority, request.path, linking_to(&links)))
+    }))
+}
+
+#[test]
+fn every_page_of_many_hosts_is_kept_with_any_number_of_workers() {
+    for workers in [1, 5] {
+        let web = Web::builder().seeded_hosts(21, 15, 12).start();
+        let seed = web.url_of("h0.test", "/");
+        // Elsewhere nobody answers, which takes its time.
+        let options = format!(r"--similarity 0 --include ^http://h\d+\.test: --workers {workers}");
+        let (pages, ended) = crawl(&seed, &options);
+        let truth = web.truth_from(&seed, 1_000);
+        assert!(urls(&pages).iter().eq(truth.keys()), "{workers} workers");
+        assert_eq!(ended.outcomes()["kept"], truth.len() as u64);
+        assert!(ended.stdout.contains("ended because nothing was left to do"), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn there_may_be_several_seeds_and_one_of_them_twice() {
+    let web = hosts_that_link(&[]);
+    let [a, b] = ["a.test", "b.test"].map(|host| web.url_of(host, "/"));
+    let (pages, ended) = crawl(&a, &format!("{b} {a}"));
+    assert_eq!(urls(&pages), [a, b].into());
+    assert_eq!(ended.outcomes(), counts(&[("kept", 2)]));
+}
+
+#[test]
+fn budgets_end_the_crawl_exactly_and_are_named() {
+    let web = Web::builder().seeded_hosts(11, 10, 20).start();
+    let seed = web.url_of("h0.test", "/");
+    let (pages, ended) = crawl(&seed, "--max-pages 17 --workers 4");
+    assert_eq!(pages.len(), 17);
+    assert!(ended.stdout.contains("ended because 17 pages were kept (--max-pages)"), "{}", ended.stdout);
+    let object = last_object(&seed, "--max-bytes 30KB --workers 4");
+    assert_eq!((&object["bytes"], &object["end"]), (&Value::from(30_000), &Value::from("max-bytes")));
+    let (pages, ended) = crawl(&seed, "--max-pages-per-host 3 --scope domain");
+    assert_eq!(pages.len(), 3);
+    assert!(ended.outcomes()["beyond its host's pages"] > 0);
+}
+
+#[test]
+fn the_time_of_a_crawl_is_bounded() {
+    let (web, begun) = (serve(Site::seeded(3, 200)), Instant::now());
+    let (pages, ended) = crawl(web.url("/"), "--max-time 1s --delay 300ms");
+    assert!(begun.elapsed() < Duration::from_secs(4) && (2..5).contains(&pages.len()));
+    assert!(ended.stdout.contains("ended because 1s had passed (--max-time)"), "{}", ended.stdout);
+    assert!(ended.outcomes()["not reached before the end"] > 0);
+}
+
+#[test]
+fn the_scope_holds_what_it_says() {
+    let links: &[&str] = &[
+        "/docs/a",
+        "/docsets",
+        "http://www.one.test:PORT/docs/",
+        "http://mail.one.test:PORT/",
+        "http://two.test:PORT/",
+    ];
+    let web = hosts_that_link(links);
+    let seed = web.url_of("www.one.test", "/docs/");
+    for (scope, hosts, kept) in [
+        ("prefix", &["www.one.test"][..], 2),
+        ("host", &["www.one.test"], 3),
+        // Each host has /docs/a and /docsets of its own.
+        ("domain", &["mail.one.test", "www.one.test"], 6),
+        ("any", &["mail.one.test", "two.test", "www.one.test"], 9),
+    ] {
+        let (pages, _) = crawl(&seed, &format!("--similarity 0 --scope {scope}"));
+        let mut found: Vec<&str> = pages
+            .iter()
+            .map(|page| page["url"].as_str().unwrap().split(['/', ':']).nth(3).unwrap())
+            .collect();
+        found.sort();
+        found.dedup();
+        assert_eq!((found.as_slice(), pages.len()), (hosts, kept), "{scope}");
+    }
+    assert_eq!(crawl(&seed, "--similarity 0").0.len(), 9, "any is the default");
+}
+
+#[test]
+fn patterns_and_depth_narrow_the_crawl() {
+    let site = || {
+        Site::new()
+            .page("/", linking_to(&["/docs/1", "/docs/2.pdf", "/blog/1"]))
+            .page("/docs/1", linking_to(&["/docs/3"]) + "one")
+            .page("/docs/2.pdf", "two")
+            .page("/docs/3", linking_to(&["/docs/4"]) + "three")
+            .page("/docs/4", "four")
+            .page("/blog/1", "blog")
+    };
+    let web = serve(site());
+    for (options, expected) in [
+        ("--include /docs/", &["/", "/docs/1", "/docs/2.pdf", "/docs/3", "/docs/4"][..]),
+        (
+            "--include /docs/ --include /blog --exclude pdf$ --exclude /4$",
+            &["/", "/blog/1", "/docs/1", "/docs/3"],
+        ),
+        ("--max-depth 0", &["/"]),
+        ("--max-depth 2 --exclude blog", &["/", "/docs/1", "/docs/2.pdf", "/docs/3"]),
+    ] {
+        let (pages, ended) = crawl(web.url("/"), options);
+        assert_eq!(paths(&web, &pages), expected, "{options}");
+        let excluded = ended.summary().fates.contains_key("excluded by a pattern");
+        assert_eq!(excluded, options.contains("clude"), "{options}");
+    }
+}
+
+#[test]
+fn pages_like_others_are_dropped_as_far_as_is_wanted() {
+    let site = Site::seeded(9, 20).with_print_views().page("/twin", "the same").page("/other", "the same");
+    let web = serve(site);
+    let seeds = format!("{} {}", web.url("/twin"), web.url("/other"));
+    let outcome = |similarity: &str, kind: &str| {
+        let (_, ended) = crawl(web.url("/"), &format!("{seeds} --scope host --similarity {similarity}"));
+        ended.outcomes().get(kind).copied().unwrap_or(0)
+    };
+    assert!(outcome("0.9", "near duplicate") > 5);
+    assert_eq!((outcome("1", "near duplicate"), outcome("1", "duplicate")), (0, 1));
+    assert_eq!((outcome("0", "near duplicate"), outcome("0", "duplicate")), (0, 0));
+}
+
+#[test]
+fn the_delay_is_kept_for_each_host_and_no_host_waits_for_another() {
+    let web = Web::builder().seeded_hosts(3, 10, 4).start();
+    let begun = Instant::now();
+    crawl(web.url_of("h0.test", "/"), "--delay 100ms --workers 3 --concurrency 16");
+    let log = web.log();
+    assert!(log.smallest_gap().unwrap() >= Duration::from_millis(100), "{:?}", log.smallest_gap());
+    assert!(log.len() > 40);
+    assert!(begun.elapsed() < Duration::from_millis(100) * log.len() as u32 / 2, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn no_more_requests_are_in_flight_than_allowed() {
+    let links: &[&str] =
+        &["http://a.test:PORT/", "http://b.test:PORT/", "http://c.test:PORT/", "http://d.test:PORT/"];
+    for (concurrency, most) in [(1, 1), (2, 2)] {
+        let web = serve(Site::new().otherwise(move |request: &Request| {
+            let port = request.authority.rsplit(':').next().unwrap_or("80");
+            let links: Vec<String> = links.iter().map(|link| link.replace("PORT", port)).collect();
+            let page = format!(
+                "{} {}",
+                request.authority,
+                links.iter().map(|l| format!("<a href={l}>x</a>")).collect::<String>()
+            );
+            Answer::page(page).after(Duration::from_millis(100))
+        }));
+        crawl(web.url("/"), &format!("--workers 1 --concurrency {concurrency}"));
+        assert_eq!(web.log().most_at_once(), most);
+    }
+}
+
+#[test]
+fn queues_are_as_many_and_as_long_as_they_are_told_to_be() {
+    let links: String = (0..500).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 50)).collect();
+    let web = serve(Site::new().otherwise(move |request: &Request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        let page = if request.path == "/" { links.replace("PORT", port) } else { request.path.clone() };
+        Answer::page(page)
+    }));
+    let object = last_object(web.url("/"), "--queue-size 1 --priority-queues 3 --workers 2 --similarity 0");
+    assert_eq!((&object["pages"], &object["end"]), (&Value::from(501), &Value::from("done")));
+    assert_eq!(object["priority_queues"].as_array().unwrap().len(), 3);
+    assert_eq!(object["workers"].as_array().unwrap().len(), 2);
+    adds_up(&object);
+}
+
+#[test]
+fn what_was_met_long_ago_is_forgotten() {
+    let site = || {
+        let back = Answer::page(linking_to(&["/"])).after(Duration::from_millis(700));
+        serve(Site::new().page("/", linking_to(&["/back"]) + "home").answer("/back", back))
+    };
+    let web = site();
+    crawl(web.url("/"), "");
+    assert_eq!(web.log().of_path("/").len(), 1);
+    let web = site();
+    crawl(web.url("/"), "--ttl 200ms --max-pages 3");
+    assert_eq!(web.log().of_path("/").len(), 2);
+}
+
+#[test]
+fn a_domain_is_left_by_its_worker_after_a_while() {
+    let links: String = (0..5).map(|n| format!("<a href=http://d{n}.test:PORT/>x</a>")).collect();
+    let web = serve(Site::new().otherwise(move |request: &Request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        let page = Answer::page(request.authority.clone() + &links.replace("PORT", port));
+        if request.host() == "d4.test" { page.after(Duration::from_millis(700)) } else { page }
+    }));
+    let owned = |options: &str| last_object(web.url("/"), options)["owned_domains"].as_u64().unwrap();
+    assert_eq!(owned("--similarity 0"), 6);
+    assert!(owned("--similarity 0 --domain-ttl 200ms") <= 2);
+}
+
+#[test]
+fn pages_are_stored_unless_that_is_not_wanted() {
+    let web = serve(Site::seeded(4, 5));
+    let stored = |options: &str| last_object(web.url("/"), options)["stored_bytes"].as_u64().unwrap();
+    assert!(stored("") > 0);
+    assert_eq!(stored("--no-content"), 0);
+}
+
+#[test]
+fn a_rank_service_is_asked_with_its_key_and_its_outage_costs_nothing_but_ranks() {
+    let ranks = serve(Site::new().otherwise(|_| {
+        let rank = r#"{"status_code":200,"domain":"one.test","page_rank_integer":7,"page_rank_decimal":7.1,"rank":"1"}"#;
+        Answer::status(200).content_type("application/json").body(format!(r#"{{"response":[{rank}]}}"#))
+    }));
+    let web = hosts_that_link(&[]);
+    let run = |service: &str| {
+        Pipeline::of(web.url_of("one.test", "/"))
+            .with("--pagerank-url")
+            .with_one(service)
+            .environment("CRAWLER_PAGERANK_KEY", "open sesame")
+            .run()
+            .expect(0)
+    };
+    let ended = run(&ranks.url(""));
+    let log = ranks.log();
+    assert_eq!(log[0].path, "/api/v1.0/getPageRank?domains%5B%5D=one.test");
+    assert_eq!(log[0].header("api-opr"), Some("open sesame"));
+    assert!(
+        ended.stdout.contains("PageRank service: 1 request, 0 failed, 0 URLs without a rank\n"),
+        "{}",
+        ended.stdout
+    );
+
+    let broken = serve(Site::new().otherwise(|_| Answer::status(500)));
+    let ended = run(&broken.url(""));
+    let told =
+        "PageRank service: 3 requests, 3 failed, 1 URLs without a rank (the last failure: HTTP status 500)\n";
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("sesame"));
+}
+
+#[test]
+fn links_lead_to_private_addresses_only_where_that_is_wanted() {
+    let inside = serve(Site::new().page("/", "secret"));
+    let web = serve(Site::new().page("/", linking_to(&[&inside.url("/"), &inside.url_of("localhost", "/")])));
+    let ended = Pipeline::bare(web.url("/")).with("--ignore-robots").run().expect(0);
+    assert_eq!(ended.outcomes(), counts(&[("kept", 1), ("address refused", 2)]));
+    assert_eq!(inside.hits(), 0);
+    let ended = Pipeline::bare(web.url("/")).with("--ignore-robots --allow-private").run().expect(0);
+    assert_eq!(ended.outcomes()["kept"] + ended.outcomes()["duplicate"], 3);
+}
+
+#[test]
+fn pages_are_fetched_as_in_the_classic_form() {
+    let site = Site::new()
+        .robots("User-agent: *\nDisallow: /hidden")
+        .page("/", linking_to(&["/hidden", "/large", "/slow"]))
+        .page("/hidden", "x")
+        .page("/large", "x".repeat(3000))
+        .answer("/slow", Answer::page("y").after(Duration::from_secs(3)));
+    let web = Web::builder().site(site).https(Certificate::Good).start();
+    let directory = tempfile::tempdir().unwrap();
+    let certificate = directory.path().join("ca.pem");
+    std::fs::write(&certificate, web.ca_pem()).unwrap();
+    let seed = web.https_url("/").replace("https://", "https://me:secret@");
+    let ended = Pipeline::bare(seed)
+        .with("--max-page-bytes 2KB --timeout 300ms --contact https://a.test/bot --ca-file")
+        .with_one(certificate.display().to_string())
+        .run()
+        .expect(0);
+    let expected = [("kept", 1), ("disallowed by robots.txt", 1), ("too large", 1), ("timed out", 1)];
+    assert_eq!(ended.outcomes(), counts(&expected));
+    let first = &web.log().of_path("/")[0];
+    assert!(first.header("user-agent").unwrap().ends_with(" (+https://a.test/bot)"));
+    assert!(first.header("authorization").is_some());
+}

@@ -1,0 +1,93 @@
+//! What modules do with the pages of a crawl.
+
+use std::fs;
+
+use testweb::Site;
+
+use crate::common::{counts, linking_to, names, read_page, serve};
+use crate::pipeline::{Pipeline, objects, objects_in, paths, urls};
+
+#[test]
+fn several_modules_see_every_page() {
+    let web = serve(Site::seeded(31, 40));
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let ended = Pipeline::of(web.url("/"))
+        .with("--similarity 0 --scope host --module noop --module words=3")
+        .module("pages", &place("pages"))
+        .module("jsonl", &place("lines"))
+        .module("edges", &place("edges"))
+        .run()
+        .expect(0);
+    let truth = web.truth_from(&web.url("/"), 1_000);
+    let pages: Vec<_> =
+        names(&place("pages")).iter().map(|name| read_page(&place("pages").join(name))).collect();
+    assert_eq!(pages.len(), truth.len());
+    assert!(pages.iter().all(|page| truth[&page.url].1 == page.body));
+    assert!(urls(&objects_in(&place("lines"))).iter().eq(truth.keys()));
+    let edges = fs::read_to_string(place("edges")).unwrap();
+    let links: usize =
+        objects_in(&place("lines")).iter().map(|page| page["links"].as_array().unwrap().len()).sum();
+    assert_eq!((edges.lines().next(), edges.lines().count()), (Some("from,to"), links + 1));
+    assert!(ended.stdout.contains(" words, "), "{}", ended.stdout);
+}
+
+#[test]
+fn a_program_sees_every_page_and_standard_output_is_its_own() {
+    let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "<title>second</title>"));
+    let ended = Pipeline::of(web.url("/")).with("--module").with_one("exec=cat").run().expect(0);
+    assert_eq!(paths(&web, &objects(&ended.stdout)), ["/", "/a"]);
+    assert!(ended.stderr.contains("URLs admitted"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_module_that_fails_is_counted_and_the_crawl_goes_on() {
+    let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
+    let ended = Pipeline::of(web.url("/")).with("--module").with_one("exec=exit 9").run().expect(0);
+    assert!(ended.stderr.contains("of module exec (the last failure: exec: "), "{}", ended.stderr);
+    assert_eq!(web.hits(), 2);
+}
+
+#[test]
+fn pages_on_standard_output_are_alone_there() {
+    let web = serve(Site::seeded(8, 30));
+    let truth = web.truth_from(&web.url("/"), 1_000);
+    for options in ["", "-v", "-q", "--progress plain", "--progress json"] {
+        let ended = Pipeline::of(web.url("/"))
+            .with("--similarity 0 --scope host --module jsonl=-")
+            .with(options)
+            .run()
+            .expect(0);
+        assert!(urls(&objects(&ended.stdout)).iter().eq(truth.keys()), "{options}");
+        match options {
+            "-q" => assert_eq!(ended.stderr, ""),
+            "--progress json" => drop(objects(&ended.stderr)),
+            _ => assert!(ended.stderr.contains("URLs admitted"), "{}", ended.stderr),
+        }
+        assert_eq!(options == "-v", ended.stderr.contains("      Kept: "), "{options}");
+    }
+}
+
+#[test]
+fn paths_of_modules_are_relative_to_where_the_command_runs() {
+    let web = serve(Site::new().page("/", "x"));
+    let directory = tempfile::tempdir().unwrap();
+    let crawl = Pipeline::of(web.url("/")).with("--module jsonl=lines --module pages=pages --summary sum");
+    let output = crawl.command().current_dir(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut made = names(directory.path());
+    made.sort();
+    assert_eq!(made, ["lines", "pages", "sum"]);
+}
+
+#[test]
+fn links_of_every_kind_are_counted() {
+    let links = ["/a", "/a", "mailto:me@a.test", "http://me:pw@a.test/", "/x/x/x/x/x/x", "/"];
+    let web = serve(Site::new().page("/", linking_to(&links)).page("/a", "x"));
+    let ended = Pipeline::of(web.url("/")).run().expect(0);
+    let fates = ended.summary().fates;
+    assert_eq!(fates["neither http nor https"], 1);
+    assert_eq!(fates["with credentials"], 1);
+    assert_eq!(fates["repeating path segments"], 1);
+    assert_eq!(ended.outcomes(), counts(&[("kept", 2)]));
+}
