@@ -50,6 +50,11 @@ impl Installed {
         Installed { modules, outputs, files, counts: Mutex::default(), teller }
     }
 
+    /// Whether showing a page to the modules may block.
+    pub fn blocks(&self) -> bool {
+        self.modules.iter().any(|module| module.blocks())
+    }
+
     /// Shows a page to every module.
     pub fn see(&self, page: &Page) {
         for module in &self.modules {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use url::Url;
 
 use super::download::{Download, Downloader, Meter, Want};
@@ -11,17 +12,23 @@ use super::pace::Pace;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::resources::Pacing;
 use crate::stop::Stop;
 
 /// How often a server may decline to look at a request before that counts as its answer.
 const MAX_NOT_TAKEN: usize = 5;
-/// Says how much a request may read, at the moment it can be made, and learns how much it did.
+
+/// Says how much a request may read, at the moment it can be made, and learns what came of it.
 pub trait Allowance: Sync {
     /// What may be read; an outcome if nothing.
     fn want(&self) -> impl Future<Output = Result<Want, Outcome>> + Send;
 
     /// So many body bytes were read.
     fn used(&self, bytes: u64);
+
+    /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
+    /// noted where it outlives this process.
+    fn slowed(&self, host: &str, pacing: Pacing) -> impl Future<Output = ()> + Send;
 }
 
 /// The same for everybody.
@@ -31,6 +38,8 @@ impl Allowance for Want {
     }
 
     fn used(&self, _: u64) {}
+
+    async fn slowed(&self, _: &str, _: Pacing) {}
 }
 
 /// The one way to a server, for pages and robots.txt alike.
@@ -74,10 +83,15 @@ impl Ask {
             ready = ready => ready,
         };
         let meter = Meter::default();
-        let answer = self.downloader.get(url, want?, &meter).await;
+        let (want, asked) = (want?, Instant::now());
+        let answer = self.downloader.get(url, want, &meter).await;
+        turn.took(asked.elapsed());
         allowance.used(meter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {
             turn.rest(time.min(MAX_RETRY_AFTER));
+            if let Some(pacing) = self.pace.pacing(&host) {
+                allowance.slowed(&host, pacing).await;
+            }
         }
         answer
     }
