@@ -70,7 +70,7 @@ pub struct Worker<R> {
     id: WorkerId,
     visitor: Visitor,
     orders: Arc<Orders<R>>,
-    /// Places for URLs between their first request and their completion: as many as may be in flight, and as many
+    /// Places for URLs between their request and their completion: as many as may be in flight, and as many
     /// again whose completion is under way. What a kill makes repeat is bounded by that.
     places: Arc<Semaphore>,
     module_calls: Semaphore,

@@ -18,10 +18,16 @@ use crate::stop::Stop;
 /// How often a server may decline to look at a request before that counts as its answer.
 const MAX_NOT_TAKEN: usize = 5;
 
+/// How long to wait for what others have reserved; most are in flight, and come back within their timeouts.
+const NOT_NOW: Duration = Duration::from_millis(20);
+
 /// Says how much a request may read, at the moment it can be made, and learns what came of it.
 pub trait Allowance: Sync {
-    /// What may be read; an outcome if nothing.
-    fn want(&self) -> impl Future<Output = Result<Want, Outcome>> + Send;
+    /// The host's turn is being waited for, maybe for minutes: nothing is in flight meanwhile.
+    fn waits(&self);
+
+    /// What may be read; `None` if nothing now, but maybe soon; an outcome if nothing at all.
+    fn want(&self) -> impl Future<Output = Result<Option<Want>, Outcome>> + Send;
 
     /// So many body bytes were read.
     fn used(&self, bytes: u64);
@@ -33,8 +39,10 @@ pub trait Allowance: Sync {
 
 /// The same for everybody.
 impl Allowance for Want {
-    async fn want(&self) -> Result<Want, Outcome> {
-        Ok(*self)
+    fn waits(&self) {}
+
+    async fn want(&self) -> Result<Option<Want>, Outcome> {
+        Ok(Some(*self))
     }
 
     fn used(&self, _: u64) {}
@@ -72,10 +80,19 @@ impl Ask {
 
     async fn in_turn(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
+        allowance.waits();
         let ready = async {
             let turn = self.pace.turn(&host).await;
-            let slot = self.slots.acquire().await.expect("the semaphore is never closed");
-            (turn, slot, allowance.want().await)
+            loop {
+                let slot = self.slots.acquire().await.expect("the semaphore is never closed");
+                match allowance.want().await {
+                    // Whoever has what is missing may need the slot to bring it back.
+                    Ok(None) => drop(slot),
+                    Ok(Some(want)) => break (turn, slot, Ok(want)),
+                    Err(outcome) => break (turn, slot, Err(outcome)),
+                }
+                tokio::time::sleep(NOT_NOW).await;
+            }
         };
         let (turn, _slot, want) = tokio::select! {
             biased;

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -12,22 +11,19 @@ use crate::outcome::Outcome;
 use crate::resources::{Grant, Lease, Pacing, Resources};
 use crate::stop::Stop;
 
-/// How long to wait for what others have reserved; they are in flight, and come back within their timeouts.
-const PAUSE: Duration = Duration::from_millis(20);
-
 /// The allowance of one lease.
 pub(super) struct Reservation<'a, R> {
     resources: &'a R,
     lease: &'a Lease,
     stop: &'a Stop,
-    /// Where there is a place for each URL between its first request and its completion.
+    /// Where there is a place for each URL between its request and its completion.
     places: &'a Arc<Semaphore>,
     place: Mutex<Option<Place>>,
     /// Bytes read since the last reservation.
     read: AtomicU64,
 }
 
-/// A place among the URLs that have been asked for and are not completed yet.
+/// A place among the URLs that are being asked for, or have been and are not completed yet.
 pub(super) type Place = OwnedSemaphorePermit;
 
 impl<'a, R: Resources> Reservation<'a, R> {
@@ -56,26 +52,27 @@ impl<'a, R: Resources> Reservation<'a, R> {
 }
 
 impl<R: Resources> Allowance for Reservation<'_, R> {
-    async fn want(&self) -> Result<Want, Outcome> {
-        if self.taken().is_none() {
-            let place = Arc::clone(self.places).acquire_owned().await.ok();
-            *self.taken() = place;
-        }
-        loop {
-            let read = self.read.swap(0, Ordering::Relaxed);
-            match self.resources.reserve(self.lease, read).await {
-                Ok(Grant::Bytes(bytes)) => {
-                    return Ok(Want::Page(usize::try_from(bytes).unwrap_or(usize::MAX)));
-                }
-                Ok(Grant::NotNow) => tokio::time::sleep(PAUSE).await,
-                Ok(Grant::HostSpent) => return Err(Outcome::HostSpent),
-                Ok(Grant::Spent(_)) => {
-                    self.stop.stop();
-                    return Err(Outcome::NotReached);
-                }
-                // Somebody else has the URL now, or the storage is gone, which the next move will tell.
-                Ok(Grant::Lost) | Err(_) => return Err(Outcome::NotReached),
+    fn waits(&self) {
+        // Between two tries; a host that wants minutes of rest must not keep a place from the others.
+        self.taken().take();
+    }
+
+    async fn want(&self) -> Result<Option<Want>, Outcome> {
+        let place = Arc::clone(self.places).acquire_owned().await.ok();
+        let read = self.read.swap(0, Ordering::Relaxed);
+        match self.resources.reserve(self.lease, read).await {
+            Ok(Grant::Bytes(bytes)) => {
+                *self.taken() = place;
+                Ok(Some(Want::Page(usize::try_from(bytes).unwrap_or(usize::MAX))))
             }
+            Ok(Grant::NotNow) => Ok(None),
+            Ok(Grant::HostSpent) => Err(Outcome::HostSpent),
+            Ok(Grant::Spent(_)) => {
+                self.stop.stop();
+                Err(Outcome::NotReached)
+            }
+            // Somebody else has the URL now, or the storage is gone, which the next move will tell.
+            Ok(Grant::Lost) | Err(_) => Err(Outcome::NotReached),
         }
     }
 

@@ -72,8 +72,10 @@ impl Robots {
 struct Start<'a, A>(&'a A);
 
 impl<A: Allowance> Allowance for Start<'_, A> {
-    async fn want(&self) -> Result<Want, Outcome> {
-        Ok(Want::Start(MAX_BYTES))
+    fn waits(&self) {}
+
+    async fn want(&self) -> Result<Option<Want>, Outcome> {
+        Ok(Some(Want::Start(MAX_BYTES)))
     }
 
     fn used(&self, _: u64) {}
