@@ -95,6 +95,36 @@ fn a_crawl_delay_and_a_retry_after_are_kept_and_hold_up_nobody_else() {
 }
 
 #[test]
+fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
+    let busy = || {
+        let busy = Answer::status(503).header("retry-after", "2");
+        Site::new().answer("/", Answer::in_turn(vec![busy, Answer::page("recovered")]))
+    };
+    let start = site_of(|path, port| match path {
+        "/" => {
+            let busy: String = (0..8).map(|n| format!("<a href=http://b{n}.test:{port}/>b</a>")).collect();
+            let others: String =
+                (0..20).map(|n| format!("<a href=http://o{n}.test:{port}/x>o</a>")).collect();
+            Answer::page(busy + &others)
+        }
+        path => Answer::page(format!("other {path}")),
+    });
+    let web =
+        (0..8).fold(Web::builder().site(start), |web, n| web.host(&format!("b{n}.test"), busy())).start();
+    let begun = Instant::now();
+    let report = crawl(&web, "start.test")
+        .workers(1)
+        .configure(|config| config.concurrency = 2)
+        .settings(|settings| settings.similarity = None)
+        .run()
+        .unwrap();
+    assert_eq!(report.snapshot.pages, 29);
+    let others = web.log().of_path("/x");
+    let last = others.iter().map(|hit| hit.started - begun).max().unwrap();
+    assert!(others.len() == 20 && last < Duration::from_millis(1_500), "{last:?}");
+}
+
+#[test]
 fn what_a_host_is_owed_outlives_a_worker_that_died_before_its_first_page() {
     let site = Site::new().robots("User-agent: *\nCrawl-delay: 1").page("/", "page");
     let web = Web::builder().site(site).start();
