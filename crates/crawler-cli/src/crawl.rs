@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crawler::Error;
 use crawler::prioritizer::PageRank;
 use crawler::run::{End, Report};
 use crawler::stop::Stop;
@@ -57,7 +58,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         Ok(Err(error)) => {
             complain(&error.to_string());
             // What stands in the way of a beginning is what the command line named.
-            if account.has_begun() { EXIT_FAILED } else { EXIT_USAGE }
+            if account.has_begun() || matches!(error, Error::Storage(_)) { EXIT_FAILED } else { EXIT_USAGE }
         }
         Err(failed) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

@@ -21,7 +21,7 @@ use crate::stats::Stats;
 use crate::stop::Stop;
 use crate::task::{Depth, Task};
 use crate::worker::download::{Download, Want};
-use crate::worker::links::{self, each_link};
+use crate::worker::links::{self, BadLink, each_link};
 use crate::worker::visit::{Visit, Visitor};
 
 /// A crawl to be: where it starts, where it stays, how deep it goes.
@@ -174,6 +174,9 @@ impl Crawl<'_> {
         self.observer.event(Event::Scanning, task.depth, task.url.as_str());
         let depth = task.depth + 1;
         each_link(&task.url, page.content_type.as_deref(), &page.body, |_, target| {
+            if target == Err(BadLink::TooMany) {
+                return;
+            }
             self.stats.links += 1;
             let (url, admitted) = match target {
                 Ok(url) => (url, self.admit(url, depth, 0)),

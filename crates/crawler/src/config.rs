@@ -36,6 +36,9 @@ pub struct Config {
     /// Requests in flight to one host. With one, the delay runs from the end of a response to the next
     /// request; with more, from start to start.
     pub per_host: usize,
+    /// Slow down with hosts whose answers slow down: leave them alone for at least as long as their answers took
+    /// lately, up to 30 seconds. Only where there is a delay.
+    pub adapt: bool,
     /// The longest time for finding, reaching and securing a host.
     pub connect_timeout: Duration,
     /// The longest time for a whole request.
@@ -58,6 +61,7 @@ impl Default for Config {
             delay: Duration::from_secs(1),
             concurrency: 1,
             per_host: 1,
+            adapt: false,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
             max_page_bytes: 500_000,

@@ -40,6 +40,8 @@ pub enum Error {
     },
     /// A setting of the downloader is of no use.
     Setting(String),
+    /// The crawl's storage cannot do what it is asked.
+    Storage(String),
     /// Certificates to trust that cannot be read.
     Certificates(String),
 }
@@ -73,7 +75,7 @@ impl fmt::Display for Error {
                 f,
                 "seed '{seed}' is outside of '{internal}'; start inside, or designate another prefix with --internal"
             ),
-            Error::Setting(what) => f.write_str(what),
+            Error::Setting(what) | Error::Storage(what) => f.write_str(what),
             Error::Certificates(cause) => write!(f, "cannot read certificates: {cause}; give a PEM file"),
         }
     }

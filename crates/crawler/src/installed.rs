@@ -50,6 +50,11 @@ impl Installed {
         Installed { modules, outputs, files, counts: Mutex::default(), teller }
     }
 
+    /// Whether showing a page to the modules may block.
+    pub fn blocks(&self) -> bool {
+        self.modules.iter().any(|module| module.blocks())
+    }
+
     /// Shows a page to every module.
     pub fn see(&self, page: &Page) {
         for module in &self.modules {
@@ -64,15 +69,18 @@ impl Installed {
         self.outputs.iter().enumerate().map(|(index, spec)| (index, spec.output.render(page))).collect()
     }
 
-    /// Writes what page `id` adds, when the pages before it have been written.
-    pub fn write(&self, id: u64, additions: Vec<(usize, Addition)>) {
+    /// Writes what page `id` adds, when the pages before it have been written. Tells whether all went well so far.
+    pub fn write(&self, id: u64, additions: Vec<(usize, Addition)>) -> bool {
         let mut files = lock(&self.files);
         files.early.insert(id, additions);
         if let Err(error) = files.write_in_order() {
             let why = error.to_string();
             files.failure.get_or_insert_with(|| why.clone());
+            drop(files);
             self.failed("output", why);
+            return false;
         }
+        files.failure.is_none()
     }
 
     /// Tells how a URL ended.

@@ -32,6 +32,12 @@ pub trait Module: Send + Sync {
     /// crawl to live. It may block, but not for ever. An error is reported and counted, and does not stop the crawl.
     fn page(&self, page: &Page) -> Result<(), String>;
 
+    /// Whether seeing a page may take long or block. If so it is done on a thread where it holds up no other page;
+    /// only what is always quick should say no, and saves the way there.
+    fn blocks(&self) -> bool {
+        true
+    }
+
     /// Brings what it has under way to an end. Called once, after the last page.
     fn finish(&self) -> Result<(), String> {
         Ok(())

@@ -122,7 +122,7 @@ impl Crawler {
         Crawler::from_seeds(vec![seed])
     }
 
-    /// A crawl from several seeds.
+    /// A crawl from several seeds. It slows down with hosts whose answers slow down ([`Config::adapt`]).
     pub fn from_seeds(seeds: Vec<Url>) -> Result<Crawler, Error> {
         if seeds.is_empty() {
             return Err(Error::Setting("a crawl needs a seed".into()));
@@ -132,7 +132,7 @@ impl Crawler {
             return Err(Error::Setting(format!("a seed's scheme is '{scheme}'; give http or https URLs")));
         }
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let config = Config { concurrency: 64, ..Config::default() };
+        let config = Config { concurrency: 64, adapt: true, ..Config::default() };
         let settings = Settings {
             queue_size: 10_000,
             priority_queues: Queues::new(10).expect("ten is a number of queues"),

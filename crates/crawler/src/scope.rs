@@ -2,13 +2,16 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::net::IpAddr;
 
 use regex::RegexSet;
-use url::Url;
+use url::{Host, Url};
 
+use crate::config::{Config, Resolve};
 use crate::domain::Domain;
 use crate::error::Error;
 use crate::origin::{Origin, without_credentials};
+use crate::worker::download::special;
 use crate::worker::links::BadLink;
 
 /// More path segments than any page worth having; endless relative links grow them without end.
@@ -30,6 +33,8 @@ pub enum Refusal {
     TooManySegments,
     /// A path that repeats a segment over and over.
     RepeatedSegments,
+    /// At a private or otherwise special address, which pages must not make us reach.
+    PrivateAddress,
 }
 
 impl Refusal {
@@ -41,9 +46,11 @@ impl Refusal {
             Refusal::Bad(BadLink::Scheme) => "neither http nor https",
             Refusal::Bad(BadLink::Credentials) => "with credentials",
             Refusal::Bad(BadLink::TooLong) => "too long",
+            Refusal::Bad(BadLink::TooMany) => "too many links on a page",
             Refusal::Excluded => "excluded by a pattern",
             Refusal::TooManySegments => "too many path segments",
             Refusal::RepeatedSegments => "repeating path segments",
+            Refusal::PrivateAddress => "private address",
         }
     }
 }
@@ -62,6 +69,17 @@ pub struct Scope {
     include: Option<RegexSet>,
     /// None of these may match.
     exclude: RegexSet,
+    /// Who may be at a special address; everybody if this is not given.
+    special: Option<Special>,
+}
+
+/// The rule for URLs whose host is a special address, the same that connecting goes by.
+#[derive(Debug, Clone)]
+struct Special {
+    /// The seeds' own origins, which may be anywhere.
+    homes: Vec<Origin>,
+    /// Hosts that are in truth elsewhere.
+    resolve: Vec<Resolve>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,7 +93,7 @@ enum Bounds {
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope { bounds, include: None, exclude: RegexSet::empty() }
+        Scope { bounds, include: None, exclude: RegexSet::empty(), special: None }
     }
 
     /// The whole web.
@@ -138,6 +156,16 @@ impl Scope {
         ]
     }
 
+    /// Refuses URLs whose host is a special address before anybody tries to connect to it: all but those of the
+    /// seeds' own origins and those that the settings send elsewhere, and none where the settings allow them.
+    pub fn refusing_private(self, config: &Config, seeds: &[Url]) -> Scope {
+        let special = (!config.allow_private).then(|| Special {
+            homes: seeds.iter().map(Origin::of).collect(),
+            resolve: config.resolve.clone(),
+        });
+        Scope { special, ..self }
+    }
+
     /// Where it is bounded, for messages.
     pub fn describe(&self) -> String {
         match &self.bounds {
@@ -168,7 +196,33 @@ impl Scope {
         if self.include.as_ref().is_some_and(|include| !include.is_match(url)) || self.exclude.is_match(url) {
             return Err(Refusal::Excluded);
         }
+        if self.special.as_ref().is_some_and(|special| special.refuses(url)) {
+            return Err(Refusal::PrivateAddress);
+        }
         check_path(url)
+    }
+}
+
+impl Special {
+    fn refuses(&self, url: &str) -> bool {
+        // Hardly any link names an address, and those are told by their last character.
+        let authority = url.split('/').nth(2).unwrap_or("");
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => authority,
+        };
+        if !host.ends_with(|last: char| last == ']' || last.is_ascii_digit()) {
+            return false;
+        }
+        let Some(url) = Url::parse(url).ok() else { return false };
+        let address = match url.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            _ => return false,
+        };
+        special(address).is_some()
+            && !self.homes.contains(&Origin::of(&url))
+            && !self.resolve.iter().any(|resolve| resolve.is_for(host))
     }
 }
 
@@ -268,6 +322,34 @@ mod tests {
             Err(Refusal::TooManySegments)
         );
         assert_eq!(check("/x?a/a/a/a/a/a/a"), Ok(()), "a query is not a path");
+    }
+
+    #[test]
+    fn special_addresses_are_refused_unless_they_are_a_seeds_own_or_sent_elsewhere() {
+        let seeds = [Url::parse("http://127.0.0.1:8080/").unwrap()];
+        let resolve = vec![Resolve { host: "10.1.1.1".into(), address: [192, 0, 2, 1].into() }];
+        let mut config = Config { resolve, ..Config::default() };
+        let scope = Scope::anywhere().refusing_private(&config, &seeds);
+        let special = "http://127.0.0.1/ http://127.0.0.1:8081/ https://127.0.0.1:8080/ http://10.0.0.1/x \
+            http://169.254.169.254/latest http://[::1]/ http://[::1]:99/ http://[::ffff:a00:1]/ https://192.168.0.1?a";
+        for url in special.split_whitespace() {
+            // What is checked is normalised: an address of any spelling is in its usual one.
+            let url = Url::parse(url).unwrap();
+            assert_eq!(scope.check(url.as_str()), Err(Refusal::PrivateAddress), "{url}");
+        }
+        for odd in ["http://2130706433/", "http://0x7f.1/", "http://127.1./", "http://017700000001:80/"] {
+            let url = Url::parse(odd).unwrap();
+            assert_eq!(scope.check(url.as_str()), Err(Refusal::PrivateAddress), "{odd}");
+        }
+        let others = "http://127.0.0.1:8080/x http://10.1.1.1/ http://8.8.8.8/ http://[2606:4700::1111]/ http://host1/ \
+            http://a.test:8080/10.0.0.1 http://a1:1/";
+        for url in others.split_whitespace() {
+            assert_eq!(scope.check(url), Ok(()), "{url}");
+        }
+        config.allow_private = true;
+        let scope = Scope::anywhere().refusing_private(&config, &seeds);
+        assert_eq!(scope.check("http://10.0.0.1/"), Ok(()));
+        assert_eq!(prefix("http://10.0.0.1/").check("http://10.0.0.1/x"), Ok(()), "unless it is asked for");
     }
 
     proptest! {

@@ -11,22 +11,25 @@ pub mod robots;
 pub mod similarity;
 pub mod visit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
 use self::content::Content;
 use self::download::Download;
 use self::hosts::Hosts;
-use self::reservation::Reservation;
+use self::reservation::{Place, Reservation};
 use self::visit::{Visit, Visitor};
 use crate::config::MAX_REDIRECTS;
 use crate::domain::Domain;
 use crate::installed::Installed;
+use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::page::Page;
 use crate::resources::{Completed, Completion, Found, Lease, Remembered, Resources, Trouble, WorkerId};
 use crate::scope::{Refusal, Scope};
 use crate::stop::Stop;
@@ -37,6 +40,10 @@ const WAIT: Duration = Duration::from_millis(500);
 
 /// How many leases are taken at a time.
 const BATCH: usize = 256;
+
+/// How many pages modules that block see at a time: enough to wait for many, few enough to leave threads for the
+/// look-up of names, which blocks as well.
+const MODULE_CALLS: usize = 64;
 
 /// What every worker of a crawl goes by.
 pub struct Orders<R> {
@@ -63,102 +70,160 @@ pub struct Worker<R> {
     id: WorkerId,
     visitor: Visitor,
     orders: Arc<Orders<R>>,
+    /// Places for URLs between their request and their completion: as many as may be in flight, and as many
+    /// again whose completion is under way. What a kill makes repeat is bounded by that.
+    places: Arc<Semaphore>,
+    module_calls: Semaphore,
+}
+
+/// A lease that was served: its host is free, its completion is still to come.
+struct Served {
+    host: String,
+    /// `None` where the crawl ended first; the URL stays outstanding then.
+    done: Option<Completion>,
+    place: Option<Place>,
 }
 
 impl<R: Resources> Worker<R> {
     /// A worker with a visitor of its own: nobody else asks the hosts it asks.
     pub fn new(id: WorkerId, visitor: Visitor, orders: Arc<Orders<R>>) -> Worker<R> {
-        Worker { id, visitor, orders }
+        let places = visitor.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
+        let (places, module_calls) = (Arc::new(Semaphore::new(places)), Semaphore::new(MODULE_CALLS));
+        Worker { id, visitor, orders, places, module_calls }
     }
 
     /// Works until told to stop; what is in flight then is finished.
     ///
-    /// Leases wait per host, one of each host is being served at any time, and whichever host may be asked next is
-    /// asked next: no host's delay, timeout or outage holds up another.
+    /// Leases wait per host, as many of a host as may be are served at any time, and whichever host may be asked next
+    /// is asked next: no host's delay, timeout or outage holds up another. A host is free for its next lease while
+    /// the completion of its last is under way.
     pub async fn run(self: Arc<Self>) -> Result<(), Trouble> {
         let Orders { resources, stop, in_hand, .. } = &*self.orders;
-        let mut hosts = Hosts::default();
-        let mut visits = JoinSet::new();
+        let mut hosts = Hosts::new(self.visitor.config().per_host);
+        let (mut visits, mut endings) = (JoinSet::new(), JoinSet::new());
         loop {
-            let room = in_hand.saturating_sub(hosts.in_hand());
+            let room = in_hand.saturating_sub(hosts.waiting() + visits.len() + endings.len());
             tokio::select! {
                 biased;
                 () = stop.asked() => break,
+                Some(ended) = endings.join_next() => joined(ended)?,
                 Some(served) = visits.join_next() => {
-                    let host: String = joined(served)?;
-                    hosts.served(&host);
+                    let Served { host, done, place } = joined(served)?;
+                    hosts.served(host);
+                    endings.spawn(Arc::clone(&self).end(done, place));
                 }
-                leases = resources.lease(self.id, room.min(BATCH), WAIT), if room > 0 => hosts.add(leases?),
+                leases = resources.lease(self.id, room.min(BATCH), WAIT), if room > 0 => {
+                    for lease in leases? {
+                        let host = paced_host(&lease.url);
+                        self.visitor.pace().leave_alone(&host, lease.rest);
+                        hosts.add(host, lease);
+                    }
+                }
             }
             while let Some((host, lease)) = hosts.next() {
-                let worker = Arc::clone(&self);
-                visits.spawn(async move { worker.serve(lease).await.map(|()| host) });
+                visits.spawn(Arc::clone(&self).serve(host, lease));
             }
         }
         while let Some(served) = visits.join_next().await {
-            joined(served)?;
+            let Served { done, place, .. } = joined(served)?;
+            endings.spawn(Arc::clone(&self).end(done, place));
+        }
+        while let Some(ended) = endings.join_next().await {
+            joined(ended)?;
         }
         Ok(())
     }
 
-    /// A lease's whole life.
-    async fn serve(&self, lease: Lease) -> Result<(), Trouble> {
-        let Ok(url) = Url::parse(&lease.url) else { return Ok(()) };
-        let allowance = Reservation::new(&*self.orders.resources, &lease, &self.orders.stop);
-        let visit = self.visitor.visit(&url, &allowance).await;
+    /// A lease's life from its visit to the moment when all about its page is known.
+    async fn serve(self: Arc<Self>, host: String, lease: Lease) -> Result<Served, Trouble> {
+        let orders = &*self.orders;
+        let allowance = Reservation::new(&*orders.resources, &lease, &orders.stop, &self.places);
         let mut done = Completion::of(&lease);
-        done.outcome = match visit {
-            // The crawl has ended; the URL stays outstanding.
-            Err(Outcome::NotReached) => return Ok(()),
+        done.outcome = match self.visit(&lease, &allowance).await {
+            Err(Outcome::NotReached) => return Ok(Served { host, done: None, place: None }),
             Err(outcome) => outcome,
-            Ok(Visit::Redirect(location)) => self.redirect(&url, &lease, &location, &mut done.children),
-            Ok(Visit::Page(download)) => return self.keep(url, &lease, download, allowance.read()).await,
+            Ok((url, Visit::Redirect(location))) => {
+                self.redirect(&url, &lease, &location, &mut done.children)
+            }
+            Ok((url, Visit::Page(download))) => self.keep(url, &lease, download, &mut done).await?,
         };
-        done.bytes = allowance.read();
-        if let Outcome::TooLarge { limit } = done.outcome
-            && limit < self.orders.max_page_bytes
-        {
+        done.bytes = match done.outcome {
             // It would have fit, had more been left: that is the end of the budget.
-            done.bytes = limit as u64;
-        }
-        self.complete(done).await?;
-        Ok(())
+            Outcome::TooLarge { limit } if limit < orders.max_page_bytes => limit as u64,
+            _ => allowance.read(),
+        };
+        done.pacing = self.visitor.pace().pacing(&host);
+        Ok(Served { host, done: Some(done), place: allowance.place() })
+    }
+
+    async fn visit(&self, lease: &Lease, allowance: &Reservation<'_, R>) -> Result<(Url, Visit), Outcome> {
+        let url = Url::parse(&lease.url).map_err(|error| Outcome::Malformed { cause: error.to_string() })?;
+        let visit = self.visitor.visit(&url, allowance).await?;
+        Ok((url, visit))
     }
 
     /// Content, modules, links: what is done with a page that was downloaded.
-    async fn keep(&self, url: Url, lease: &Lease, download: Download, bytes: u64) -> Result<(), Trouble> {
+    async fn keep(
+        &self,
+        url: Url,
+        lease: &Lease,
+        download: Download,
+        done: &mut Completion,
+    ) -> Result<Outcome, Trouble> {
         let orders = &*self.orders;
         let content = Content::of(orders.resources.key(), url, lease.depth, download, orders.compare);
-        let mut done = Completion { bytes, ..Completion::of(lease) };
         let remembered = match lease.again {
             true => Remembered::New,
             false => orders.resources.remember(&lease.url, &content.fingerprint, &content.page.body).await?,
         };
-        done.outcome = match remembered {
-            Remembered::New => Outcome::Kept,
-            Remembered::Same(of) => Outcome::Duplicate { of },
-            Remembered::Similar(of) => Outcome::NearDuplicate { of },
-        };
-        let kept = done.outcome == Outcome::Kept;
-        if kept && lease.depth < orders.max_depth {
+        match remembered {
+            Remembered::New => {}
+            Remembered::Same(of) => return Ok(Outcome::Duplicate { of }),
+            Remembered::Similar(of) => return Ok(Outcome::NearDuplicate { of }),
+        }
+        if lease.depth < orders.max_depth {
             (done.children, done.refused) = self.children(&content, lease.depth + 1);
             done.linked = linked_domains(&content.page.links);
         }
-        if kept && !lease.again {
-            orders.installed.see(&content.page);
-            done.output = orders.installed.render(&content.page);
+        if !lease.again {
+            let page = self.show(content.page).await;
+            done.output = orders.installed.render(&page);
         }
-        let output = done.output.clone();
-        if let Completed::Done { id: Some(id), .. } = self.complete(done).await? {
-            orders.installed.write(id, output);
-        }
-        Ok(())
+        Ok(Outcome::Kept)
     }
 
-    async fn complete(&self, done: Completion) -> Result<Completed, Trouble> {
-        self.orders.installed.count(&done.outcome, &done.lease);
-        let completed = self.orders.resources.complete(vec![done]).await?;
-        Ok(completed.into_iter().next().unwrap_or(Completed::Refused))
+    /// Shows a page to the modules; where one of them may block, on a thread where that holds up nothing else.
+    async fn show(&self, page: Page) -> Page {
+        let installed = Arc::clone(&self.orders.installed);
+        if !installed.blocks() {
+            installed.see(&page);
+            return page;
+        }
+        let _call = self.module_calls.acquire().await;
+        let seen = tokio::task::spawn_blocking(move || {
+            installed.see(&page);
+            page
+        });
+        match seen.await {
+            Ok(page) => page,
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+
+    /// The end of a lease's life. Its place is given up after that.
+    async fn end(self: Arc<Self>, done: Option<Completion>, _place: Option<Place>) -> Result<(), Trouble> {
+        let Some(done) = done else { return Ok(()) };
+        let Orders { installed, resources, stop, .. } = &*self.orders;
+        installed.count(&done.outcome, &done.lease);
+        let output = done.output.clone();
+        let completed = resources.complete(vec![done]).await?;
+        if let Some(Completed::Done { id: Some(id), .. }) = completed.first() {
+            // What an output does not take is not lost where the state is durable; to go on would be to no purpose.
+            if !installed.write(*id, output) {
+                stop.stop();
+            }
+        }
+        Ok(())
     }
 
     /// The links to be admitted, and how many are not, by reason.
@@ -198,15 +263,14 @@ impl<R: Resources> Worker<R> {
     }
 }
 
+/// The host of a URL as the unit of pacing.
+fn paced_host(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| String::new(), |url| Origin::of(&url).paced_host())
+}
+
 /// The domains that a page links to, each once. Most links of a page share a host, so hosts are compared first.
 fn linked_domains(links: &[String]) -> Vec<Domain> {
-    let mut hosts: Vec<&str> = Vec::new();
-    for link in links {
-        let host = link.split('/').nth(2).unwrap_or("");
-        if !hosts.contains(&host) {
-            hosts.push(host);
-        }
-    }
+    let hosts: HashSet<&str> = links.iter().map(|link| link.split('/').nth(2).unwrap_or("")).collect();
     let mut domains: Vec<Domain> =
         hosts.iter().map(|host| Domain::of_text(&format!("http://{host}/"))).collect();
     domains.sort();

@@ -156,7 +156,7 @@ impl CrawlOptions {
         let told = |error: crawler::Error| error.to_string();
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(told)?
-            .config(config)
+            .config(Config { adapt: true, ..config })
             .scope(options.scope(&seeds)?)
             .overwrite(options.overwrite);
         if let Some(queues) = Queues::new(options.priority_queues) {

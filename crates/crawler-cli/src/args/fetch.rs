@@ -82,6 +82,7 @@ impl TypedFetch {
             resolve: self.resolve.clone(),
             extra_roots,
             allow_private: self.allow_private,
+            adapt: false,
         })
     }
 

@@ -60,7 +60,7 @@ struct Counts<'s> {
     admitted: u64,
     outstanding: u64,
     failed: u64,
-    outcomes: &'s BTreeMap<&'static str, u64>,
+    outcomes: &'s BTreeMap<String, u64>,
     revisits: u64,
     links: Links<'s>,
 }
@@ -70,7 +70,7 @@ struct Links<'s> {
     found: u64,
     new: u64,
     known: u64,
-    refused: &'s BTreeMap<&'static str, u64>,
+    refused: &'s BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]
@@ -162,7 +162,7 @@ pub fn links_found(snapshot: &Snapshot) -> u64 {
 }
 
 /// The outcomes of URLs that should have given a page and did not.
-pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, u64)> {
+pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&str, u64)> {
     let nothing = String::new;
     // What the rules of the crawl leave out is no failure.
     let by_rule = [
@@ -175,7 +175,8 @@ pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&'static str, u64)
         Outcome::NotReached,
     ]
     .map(|outcome| outcome.label());
-    snapshot.outcomes.iter().filter(move |(label, _)| !by_rule.contains(label)).map(|(label, n)| (*label, *n))
+    let outcomes = snapshot.outcomes.iter().map(|(label, count)| (label.as_str(), *count));
+    outcomes.filter(move |(label, _)| !by_rule.contains(label))
 }
 
 /// How many URLs should have given a page and did not.
@@ -190,6 +191,7 @@ fn name(end: End) -> &'static str {
         End::Spent(Budget::Bytes) => "max-bytes",
         End::TimeUp => "max-time",
         End::Stopped => "stopped",
+        End::OutputFailed => "output-failed",
     }
 }
 

@@ -11,4 +11,8 @@ impl Prioritize for SharedRank {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         self.0.prioritize(candidates)
     }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
 }

@@ -16,7 +16,7 @@ pub fn table(options: &CrawlOptions, report: &Report, health: Option<&Health>) -
     let admitted = admitted(snapshot);
     let mut text = row(0, "URLs admitted", admitted);
     text += &row(2, Outcome::Kept.label(), snapshot.pages);
-    for (label, count) in snapshot.outcomes.iter().filter(|(label, _)| **label != Outcome::Kept.label()) {
+    for (label, count) in snapshot.outcomes.iter().filter(|(label, _)| *label != Outcome::Kept.label()) {
         text += &row(2, label, *count);
     }
     match admitted.saturating_sub(snapshot.outcomes.values().sum()) {
@@ -70,6 +70,7 @@ fn reason(options: &CrawlOptions, end: End) -> String {
             format!("{:?} had passed (--max-time)", options.max_time.unwrap_or_default())
         }
         End::Stopped => "it was told to stop".into(),
+        End::OutputFailed => "an output could not be written".into(),
     }
 }
 

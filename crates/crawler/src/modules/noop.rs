@@ -15,4 +15,8 @@ impl Module for Noop {
     fn page(&self, _: &Page) -> Result<(), String> {
         Ok(())
     }
+
+    fn blocks(&self) -> bool {
+        false
+    }
 }

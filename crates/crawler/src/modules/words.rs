@@ -55,6 +55,10 @@ impl Module for Words {
         Ok(())
     }
 
+    fn blocks(&self) -> bool {
+        false
+    }
+
     fn summary(&self) -> Option<String> {
         Some(self.counts.lock().unwrap_or_else(PoisonError::into_inner).summary(self.top))
     }

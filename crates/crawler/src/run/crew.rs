@@ -65,7 +65,7 @@ impl<R: Resources> Crew<R> {
         let orders = Arc::new(Orders {
             resources: Arc::clone(&self.resources),
             installed: Arc::clone(&self.installed),
-            scope: crawler.scope.clone(),
+            scope: crawler.scope.clone().refusing_private(config, &crawler.seeds),
             max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
             max_page_bytes: config.max_page_bytes,
             compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),

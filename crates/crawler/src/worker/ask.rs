@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use url::Url;
 
 use super::download::{Download, Downloader, Meter, Want};
@@ -11,26 +12,42 @@ use super::pace::Pace;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::resources::Pacing;
 use crate::stop::Stop;
 
 /// How often a server may decline to look at a request before that counts as its answer.
 const MAX_NOT_TAKEN: usize = 5;
-/// Says how much a request may read, at the moment it can be made, and learns how much it did.
+
+/// How long to wait for what others have reserved; most are in flight, and come back within their timeouts.
+const NOT_NOW: Duration = Duration::from_millis(20);
+
+/// Says how much a request may read, at the moment it can be made, and learns what came of it.
 pub trait Allowance: Sync {
-    /// What may be read; an outcome if nothing.
-    fn want(&self) -> impl Future<Output = Result<Want, Outcome>> + Send;
+    /// The host's turn is being waited for, maybe for minutes: nothing is in flight meanwhile.
+    fn waits(&self);
+
+    /// What may be read; `None` if nothing now, but maybe soon; an outcome if nothing at all.
+    fn want(&self) -> impl Future<Output = Result<Option<Want>, Outcome>> + Send;
 
     /// So many body bytes were read.
     fn used(&self, bytes: u64);
+
+    /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
+    /// noted where it outlives this process.
+    fn slowed(&self, host: &str, pacing: Pacing) -> impl Future<Output = ()> + Send;
 }
 
 /// The same for everybody.
 impl Allowance for Want {
-    async fn want(&self) -> Result<Want, Outcome> {
-        Ok(*self)
+    fn waits(&self) {}
+
+    async fn want(&self) -> Result<Option<Want>, Outcome> {
+        Ok(Some(*self))
     }
 
     fn used(&self, _: u64) {}
+
+    async fn slowed(&self, _: &str, _: Pacing) {}
 }
 
 /// The one way to a server, for pages and robots.txt alike.
@@ -63,10 +80,19 @@ impl Ask {
 
     async fn in_turn(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
+        allowance.waits();
         let ready = async {
             let turn = self.pace.turn(&host).await;
-            let slot = self.slots.acquire().await.expect("the semaphore is never closed");
-            (turn, slot, allowance.want().await)
+            loop {
+                let slot = self.slots.acquire().await.expect("the semaphore is never closed");
+                match allowance.want().await {
+                    // Whoever has what is missing may need the slot to bring it back.
+                    Ok(None) => drop(slot),
+                    Ok(Some(want)) => break (turn, slot, Ok(want)),
+                    Err(outcome) => break (turn, slot, Err(outcome)),
+                }
+                tokio::time::sleep(NOT_NOW).await;
+            }
         };
         let (turn, _slot, want) = tokio::select! {
             biased;
@@ -74,10 +100,15 @@ impl Ask {
             ready = ready => ready,
         };
         let meter = Meter::default();
-        let answer = self.downloader.get(url, want?, &meter).await;
+        let (want, asked) = (want?, Instant::now());
+        let answer = self.downloader.get(url, want, &meter).await;
+        turn.took(asked.elapsed());
         allowance.used(meter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {
             turn.rest(time.min(MAX_RETRY_AFTER));
+            if let Some(pacing) = self.pace.pacing(&host) {
+                allowance.slowed(&host, pacing).await;
+            }
         }
         answer
     }

@@ -21,6 +21,7 @@ use hyper::{Request, Response, Uri};
 use tokio::time::timeout;
 use url::Url;
 
+pub use self::address::special;
 use self::connect::{Connector, plain};
 use self::connections::{Connection, Connections};
 use self::decode::{Broken, Decoder};

@@ -58,6 +58,8 @@ pub enum BadLink {
     Credentials,
     /// It is longer than [`MAX_URL_BYTES`], or [`MAX_TARGET_BYTES`] in the page.
     TooLong,
+    /// It comes after the first [`MAX_LINKS`] of its page.
+    TooMany,
 }
 
 impl fmt::Display for BadLink {
@@ -67,6 +69,7 @@ impl fmt::Display for BadLink {
             BadLink::Scheme => "neither http nor https",
             BadLink::Credentials => "a user name or password in the URL",
             BadLink::TooLong => "URL too long",
+            BadLink::TooMany => "too many links on the page",
         })
     }
 }
@@ -164,6 +167,8 @@ pub struct Targets<'p> {
     pub base: Option<&'p [u8]>,
     /// The links in document order, at most [`MAX_LINKS`]; of a refresh the whole `content`.
     pub links: Vec<(LinkKind, &'p [u8])>,
+    /// How many links there are beyond those, which are not looked at.
+    pub beyond: usize,
 }
 
 impl<'p> Targets<'p> {
@@ -199,6 +204,10 @@ impl<'p> Targets<'p> {
                 found(kind, result.map(|()| joined.as_str()));
             }
         }
+        for _ in 0..self.beyond {
+            // Of what kind they are was not kept; nearly all links are anchors.
+            found(LinkKind::Anchor, Err(BadLink::TooMany));
+        }
     }
 
     /// What the targets are relative to.
@@ -233,10 +242,10 @@ impl<'p> Sink<'p> for Targets<'p> {
                 None
             }
         };
-        if let Some(link) = link
-            && self.links.len() < MAX_LINKS
-        {
-            self.links.push(link);
+        match link {
+            Some(link) if self.links.len() < MAX_LINKS => self.links.push(link),
+            Some(_) => self.beyond += 1,
+            None => {}
         }
     }
 }

@@ -7,11 +7,20 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
+use crate::resources::Pacing;
+
+/// The longest pause that slow answers alone lead to: a host that always times out must not stall its pages for ever.
+const MAX_ADAPTED: Duration = Duration::from_secs(30);
+
+/// One part in so many of the newest answer goes into how long answers take lately.
+const SMOOTHING: u32 = 4;
+
 /// The pace of every host asked so far.
 #[derive(Debug)]
 pub struct Pace {
     delay: Duration,
     parallel: usize,
+    adapts: bool,
     hosts: Mutex<HashMap<String, Arc<Host>>>,
 }
 
@@ -28,13 +37,23 @@ struct Host {
 struct Times {
     delay: Duration,
     next: Instant,
+    /// How long the host's answers took lately, by the share of each in a pause; zero where that does not matter.
+    answers: Duration,
+}
+
+impl Times {
+    /// The time between requests: the delay, or longer where the host has become slow.
+    fn pause(&self) -> Duration {
+        self.delay.max(self.answers.min(MAX_ADAPTED))
+    }
 }
 
 /// The right to ask a host once; it ends, and the delay begins to run, when this is dropped.
 #[derive(Debug)]
 pub struct Turn {
     host: Arc<Host>,
-    alone: bool,
+    parallel: usize,
+    adapts: bool,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -42,7 +61,14 @@ impl Pace {
     /// At least `delay` between requests to a host, at most `parallel` in flight. With one in flight the delay
     /// runs from the end of one to the start of the next, otherwise from start to start.
     pub fn new(delay: Duration, parallel: usize) -> Pace {
-        Pace { delay, parallel: parallel.clamp(1, Semaphore::MAX_PERMITS), hosts: Mutex::default() }
+        let parallel = parallel.clamp(1, Semaphore::MAX_PERMITS);
+        Pace { delay, parallel, adapts: false, hosts: Mutex::default() }
+    }
+
+    /// Slows down with a host whose answers slow down: it is left alone for at least as long as they took lately, or
+    /// a fair part of that where several are in flight. Only where there is a delay at all, and never below it.
+    pub fn adapting(self) -> Pace {
+        Pace { adapts: true, ..self }
     }
 
     /// Waits until the host may be asked, and takes the turn.
@@ -62,22 +88,41 @@ impl Pace {
             }
             if self.parallel > 1 {
                 let mut times = host.times();
-                times.next = Instant::now() + times.delay;
+                times.next = Instant::now() + times.pause();
             }
         }
-        Turn { host, alone: self.parallel == 1, _slot: slot }
+        Turn { host, parallel: self.parallel, adapts: self.adapts, _slot: slot }
     }
 
-    /// Asks the host at this delay from now on, if it is the longer one.
-    pub fn slow_down(&self, host: &str, delay: Duration) {
+    /// Asks the host at this delay from now on, if it is the longer one; tells whether it is.
+    pub fn slow_down(&self, host: &str, delay: Duration) -> bool {
         let host = self.host(host);
         let mut times = host.times();
-        if delay > times.delay {
-            // The delay that runs now began when the last request ended.
-            let longer = delay - times.delay;
-            times.next += longer;
-            times.delay = delay;
+        if delay <= times.delay {
+            return false;
         }
+        // The pause that runs now began when the last request ended.
+        let before = times.pause();
+        times.delay = delay;
+        let longer = times.pause() - before;
+        times.next += longer;
+        true
+    }
+
+    /// Leaves the host alone for at least this long from now.
+    pub fn leave_alone(&self, host: &str, time: Duration) {
+        if !time.is_zero() {
+            self.host(host).rest(time);
+        }
+    }
+
+    /// How the host is paced now; `None` for one that may be asked at any time, or never was.
+    pub fn pacing(&self, host: &str) -> Option<Pacing> {
+        let host = unpoisoned(&self.hosts).get(host).map(Arc::clone)?;
+        let times = host.times();
+        let rest = times.next.saturating_duration_since(Instant::now());
+        let delay = times.pause();
+        (!delay.is_zero() || !rest.is_zero()).then_some(Pacing { delay, rest })
     }
 
     fn host(&self, host: &str) -> Arc<Host> {
@@ -88,7 +133,7 @@ impl Pace {
         let new = Arc::new(Host {
             slots: Arc::new(Semaphore::new(self.parallel)),
             next_in_line: tokio::sync::Mutex::default(),
-            times: Mutex::new(Times { delay: self.delay, next: Instant::now() }),
+            times: Mutex::new(Times { delay: self.delay, next: Instant::now(), answers: Duration::ZERO }),
         });
         hosts.insert(host.to_owned(), Arc::clone(&new));
         new
@@ -98,16 +143,27 @@ impl Pace {
 impl Turn {
     /// Leaves the host alone for this long from now.
     pub fn rest(&self, time: Duration) {
+        self.host.rest(time);
+    }
+
+    /// The host's answer, or its failure, took this long.
+    pub fn took(&self, time: Duration) {
         let mut times = self.host.times();
-        times.next = times.next.max(Instant::now() + time);
+        if self.adapts && !times.delay.is_zero() {
+            let share = time / u32::try_from(self.parallel).unwrap_or(u32::MAX);
+            times.answers = match times.answers {
+                Duration::ZERO => share,
+                before => (before * (SMOOTHING - 1) + share) / SMOOTHING,
+            };
+        }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.alone {
-            let mut times = self.host.times();
-            times.next = times.next.max(Instant::now() + times.delay);
+        if self.parallel == 1 {
+            let pause = self.host.times().pause();
+            self.host.rest(pause);
         }
     }
 }
@@ -115,6 +171,11 @@ impl Drop for Turn {
 impl Host {
     fn times(&self) -> MutexGuard<'_, Times> {
         unpoisoned(&self.times)
+    }
+
+    fn rest(&self, time: Duration) {
+        let mut times = self.times();
+        times.next = times.next.max(Instant::now() + time);
     }
 }
 
@@ -210,5 +271,76 @@ mod tests {
         let begun = Instant::now();
         drop(pace.turn("host").await);
         assert!(begun.elapsed() <= SECOND);
+    }
+
+    /// Asks a host once, who takes so long to answer, and tells how long the pause after it is.
+    async fn pause_after(pace: &Pace, answer: Duration) -> Duration {
+        let turn = pace.turn("host").await;
+        sleep(answer).await;
+        turn.took(answer);
+        drop(turn);
+        pace.pacing("host").map_or(Duration::ZERO, |pacing| pacing.rest)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_answers_lead_to_longer_pauses_and_quick_ones_back_to_the_delay() {
+        let pace = Pace::new(SECOND, 1).adapting();
+        assert_eq!(pause_after(&pace, SECOND / 10).await, SECOND, "never below the delay");
+        assert!(pause_after(&pace, 8 * SECOND).await > 2 * SECOND, "the newest answer counts for a quarter");
+        for _ in 0..20 {
+            pause_after(&pace, 8 * SECOND).await;
+        }
+        let ended = Instant::now();
+        assert_eq!(pace.pacing("host").unwrap().delay.as_secs_f64().round(), 8.0);
+        drop(pace.turn("host").await);
+        assert!(ended.elapsed() > 7 * SECOND, "{:?}", ended.elapsed());
+        for _ in 0..20 {
+            pause_after(&pace, SECOND / 100).await;
+        }
+        assert_eq!(pause_after(&pace, SECOND / 100).await, SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_answer_is_slow_enough_for_a_pause_beyond_the_longest() {
+        let pace = Pace::new(SECOND, 1).adapting();
+        for _ in 0..3 {
+            assert_eq!(pause_after(&pace, 100 * SECOND).await, MAX_ADAPTED);
+        }
+        assert_eq!(pause_after(&Pace::new(2 * MAX_ADAPTED, 1).adapting(), SECOND).await, 2 * MAX_ADAPTED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_answers_change_nothing_where_there_is_no_delay_or_nobody_adapts() {
+        assert_eq!(pause_after(&Pace::new(Duration::ZERO, 1).adapting(), 5 * SECOND).await, Duration::ZERO);
+        assert_eq!(pause_after(&Pace::new(SECOND, 1), 5 * SECOND).await, SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn several_in_flight_share_the_pause_that_slow_answers_lead_to() {
+        let pace = Pace::new(SECOND, 4).adapting();
+        pause_after(&pace, 12 * SECOND).await;
+        assert_eq!(pace.pacing("host").unwrap().delay, 3 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_is_left_alone_for_as_long_as_somebody_else_says() {
+        let pace = Pace::new(SECOND, 1);
+        assert_eq!(pace.pacing("host"), None, "nothing is known yet");
+        pace.leave_alone("host", 5 * SECOND);
+        pace.leave_alone("host", 2 * SECOND);
+        assert_eq!(pace.pacing("host"), Some(Pacing { delay: SECOND, rest: 5 * SECOND }));
+        let begun = Instant::now();
+        drop(pace.turn("host").await);
+        assert!(begun.elapsed() >= 5 * SECOND);
+        assert_eq!(pace.pacing("host"), Some(Pacing { delay: SECOND, rest: SECOND }));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_without_delay_and_rest_has_no_pacing() {
+        let pace = Pace::new(Duration::ZERO, 1);
+        drop(pace.turn("host").await);
+        assert_eq!(pace.pacing("host"), None);
+        assert!(pace.slow_down("host", SECOND) && !pace.slow_down("host", SECOND));
+        assert_eq!(pace.pacing("host").map(|pacing| pacing.delay), Some(SECOND));
     }
 }

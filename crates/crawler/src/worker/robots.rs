@@ -11,12 +11,13 @@ use tokio::time::Instant;
 use url::Url;
 
 use self::rules::Rules;
-use super::ask::Ask;
+use super::ask::{Allowance, Ask};
 use super::download::Want;
 use super::links;
 use crate::config::{MAX_CRAWL_DELAY, PRODUCT_TOKEN};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::resources::Pacing;
 
 /// How long a robots.txt is used before it is asked for again.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -44,10 +45,10 @@ struct Entry {
 
 impl Robots {
     /// Whether a URL may be asked for; if not, the outcome says why.
-    pub async fn check(&self, url: &Url, ask: &Ask) -> Result<(), Outcome> {
+    pub async fn check(&self, url: &Url, ask: &Ask, allowance: &impl Allowance) -> Result<(), Outcome> {
         let origin = Origin::of(url);
-        let entry = self.entry(&origin);
-        match entry.rules.get_or_try_init(|| rules_of(&origin, ask)).await? {
+        let (entry, start) = (self.entry(&origin), Start(allowance));
+        match entry.rules.get_or_try_init(|| rules_of(&origin, ask, &start)).await? {
             Ok(rules) if rules.allows(url) => Ok(()),
             Ok(_) => Err(Outcome::Disallowed),
             Err(cause) => Err(Outcome::RobotsUnavailable { cause: cause.clone() }),
@@ -67,14 +68,35 @@ impl Robots {
     }
 }
 
+/// What a robots.txt may read, whoever fetches it; what it leads to is told to the one whose page comes next.
+struct Start<'a, A>(&'a A);
+
+impl<A: Allowance> Allowance for Start<'_, A> {
+    fn waits(&self) {}
+
+    async fn want(&self) -> Result<Option<Want>, Outcome> {
+        Ok(Some(Want::Start(MAX_BYTES)))
+    }
+
+    fn used(&self, _: u64) {}
+
+    async fn slowed(&self, host: &str, pacing: Pacing) {
+        self.0.slowed(host, pacing).await;
+    }
+}
+
 /// Fetches an origin's rules. The outer error means that the crawl is ending, and nothing was learnt.
-async fn rules_of(origin: &Origin, ask: &Ask) -> Result<Result<Rules, String>, Outcome> {
+async fn rules_of(
+    origin: &Origin,
+    ask: &Ask,
+    allowance: &impl Allowance,
+) -> Result<Result<Rules, String>, Outcome> {
     let mut cause = String::new();
     for _ in 0..TRIES {
-        match fetch(origin, ask).await {
+        match fetch(origin, ask, allowance).await {
             Ok(rules) => {
                 if let Some(delay) = rules.crawl_delay() {
-                    ask.pace.slow_down(&origin.paced_host(), delay.min(MAX_CRAWL_DELAY));
+                    slow_down(&origin.paced_host(), delay.min(MAX_CRAWL_DELAY), ask, allowance).await;
                 }
                 return Ok(Ok(rules));
             }
@@ -90,13 +112,21 @@ async fn rules_of(origin: &Origin, ask: &Ask) -> Result<Result<Rules, String>, O
     Ok(Err(cause))
 }
 
+async fn slow_down(host: &str, delay: Duration, ask: &Ask, allowance: &impl Allowance) {
+    if ask.pace.slow_down(host, delay)
+        && let Some(pacing) = ask.pace.pacing(host)
+    {
+        allowance.slowed(host, pacing).await;
+    }
+}
+
 /// One try, redirects followed.
-async fn fetch(origin: &Origin, ask: &Ask) -> Result<Rules, Outcome> {
+async fn fetch(origin: &Origin, ask: &Ask, allowance: &impl Allowance) -> Result<Rules, Outcome> {
     let root =
         Url::parse(&origin.to_string()).map_err(|error| Outcome::Malformed { cause: error.to_string() })?;
     let mut url = links::resolve(&root, "/robots.txt").unwrap_or(root);
     for _ in 0..=MAX_REDIRECTS {
-        let answer = ask.once(&url, &Want::Start(MAX_BYTES)).await?;
+        let answer = ask.once(&url, allowance).await?;
         match (answer.status, answer.redirect) {
             (_, Some(location)) => match links::resolve(&url, &location) {
                 Ok(target) => url = target,

@@ -37,15 +37,26 @@ impl Visitor {
     pub fn new(config: Config, seeds: &[Url], stop: Stop) -> Result<Visitor, Error> {
         let config = Arc::new(config);
         let pace = Pace::new(config.delay, config.per_host);
+        let pace = if config.adapt { pace.adapting() } else { pace };
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
         let ask = Ask::new(pace, config.concurrency, downloader, stop);
         Ok(Visitor { config, robots: Robots::default(), ask })
     }
 
+    /// The settings it goes by.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// When each host may be asked.
+    pub fn pace(&self) -> &Pace {
+        &self.ask.pace
+    }
+
     /// Visits one URL; an error is the outcome of a URL that gave no page.
     pub async fn visit(&self, url: &Url, allowance: &impl Allowance) -> Result<Visit, Outcome> {
         if self.config.obey_robots {
-            self.robots.check(url, &self.ask).await?;
+            self.robots.check(url, &self.ask, allowance).await?;
         }
         let download = self.download(url, allowance).await?;
         match download.redirect {

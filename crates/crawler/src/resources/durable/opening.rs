@@ -255,6 +255,6 @@ impl Drop for Keeper {
 
 impl From<Trouble> for Error {
     fn from(trouble: Trouble) -> Error {
-        Error::Setting(trouble.0)
+        Error::Storage(trouble.0)
     }
 }

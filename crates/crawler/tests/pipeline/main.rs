@@ -1,5 +1,10 @@
 //! Whole crawls of the pipeline on a web of many hosts, held against the truth about it and the server's own log.
 
+mod endings;
+mod order;
+mod parts;
+mod polite;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -32,6 +37,14 @@ fn keep_in(kept: &Kept) -> impl Fn(&Page) + Send + Sync + 'static {
             kept.lock().unwrap().insert(page.url.to_string(), (page.depth as usize, page.body.to_vec()));
         assert!(before.is_none(), "{} was seen twice", page.url);
     }
+}
+
+/// A site of which each request says on which port it came, for pages that lead to other hosts of the same web.
+fn site_of(answer: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Site {
+    Site::new().otherwise(move |request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        answer(&request.path, port)
+    })
 }
 
 fn assert_adds_up(report: &Report) {
@@ -173,24 +186,101 @@ fn a_slow_host_and_a_dead_one_do_not_hold_up_the_others() {
 #[test]
 fn tiny_queues_lose_nothing() {
     let many: String =
-        (0..2_000).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 100)).collect();
-    let site = Site::new().otherwise(move |request| {
-        let port = request.authority.rsplit(':').next().unwrap_or("80");
-        match request.path.as_str() {
-            "/" => Answer::page(many.replace("PORT", port)),
-            path => Answer::page(format!("page {path}")),
-        }
+        (0..10_000).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 100)).collect();
+    let site = site_of(move |path, port| match path {
+        "/" => Answer::page(many.replace("PORT", port)),
+        path => Answer::page(format!("page {path}")),
     });
-    let web = Web::builder().site(site).start();
+    let web = Web::builder().site(site).without_log().start();
     let report = crawl(&web, "start.test")
         .workers(3)
+        .max_pages(20_000)
         .settings(|settings| {
             settings.queue_size = 1;
             settings.similarity = None;
         })
         .run()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::Done, 2_001));
+    assert_eq!((report.end, report.snapshot.pages), (End::Done, 10_001));
+}
+
+#[test]
+fn no_host_gives_more_pages_than_a_host_may_and_none_fewer() {
+    for workers in [1, 8] {
+        let web = Web::builder().seeded_hosts(13, 10, 20).start();
+        let kept = Kept::default();
+        let report = crawl(&web, "h0.test")
+            .workers(workers)
+            .settings(|settings| {
+                settings.similarity = None;
+                settings.max_pages_per_host = 7;
+            })
+            .module(keep_in(&kept))
+            .run()
+            .unwrap();
+        let mut of_hosts: BTreeMap<String, usize> = BTreeMap::new();
+        for url in kept.lock().unwrap().keys() {
+            *of_hosts.entry(url.split('/').nth(2).unwrap().to_owned()).or_default() += 1;
+        }
+        assert!(of_hosts.len() > 5, "{of_hosts:?}");
+        assert!(of_hosts.values().all(|pages| *pages == 7), "{of_hosts:?} with {workers} workers");
+        assert!(report.snapshot.outcomes["beyond its host's pages"] > 0);
+        assert_adds_up(&report);
+    }
+}
+
+#[test]
+fn the_last_page_of_a_budget_may_need_a_second_try_while_others_wait_for_it() {
+    let site = site_of(|_, port| {
+        Answer::page(format!("<a href=http://ill.test:{port}/>1</a> <a href=http://well.test:{port}/>2</a>"))
+    });
+    let ill = Site::new().answer("/", Answer::in_turn(vec![Answer::status(503), Answer::page("well again")]));
+    let web = Web::builder().site(site).host("ill.test", ill).start();
+    let report = crawl(&web, "start.test")
+        .workers(1)
+        .configure(|config| config.concurrency = 1)
+        .max_pages(2)
+        .max_time(Duration::from_secs(10))
+        .run()
+        .unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (End::Spent(Budget::Pages), 2));
+}
+
+#[test]
+fn harmful_links_are_dropped_and_counted() {
+    let page = "<a href=http://10.0.0.1/>1</a> <a href=http://127.0.0.1:1/>2</a> <a href=http://[::1]/>3</a> \
+        <a href=http://169.254.169.254/latest>4</a> <a href=http://2130706433/>5</a> <a href=/here>6</a> \
+        <a href=http://me:secret@a.test/>7</a> <a href=ftp://a.test/>8</a> <a href=/elsewhere>9</a>";
+    let site =
+        Site::new().page("/", page).page("/here", "here").redirect("/elsewhere", "http://192.168.0.1/router");
+    let web = Web::builder().site(site).start();
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let tell = Arc::clone(&told);
+    let report = Crawler::new(&web.url("/"))
+        .unwrap()
+        .configure(|config| {
+            config.obey_robots = false;
+            config.delay = Duration::ZERO;
+        })
+        .tell(move |_, outcome| tell.lock().unwrap().push(outcome.to_string()))
+        .run()
+        .unwrap();
+    assert_eq!(report.snapshot.pages, 2, "the seed's own server is where it is");
+    assert_eq!(report.snapshot.admitted, 3, "{:?}", report.snapshot.outcomes);
+    let refused = [("neither http nor https", 1), ("private address", 5), ("with credentials", 1)];
+    assert_eq!(report.snapshot.links_refused, refused.map(|(why, links)| (why.to_owned(), links)).into());
+    let told = told.lock().unwrap();
+    assert!(told.contains(&"redirected out of bounds: http://192.168.0.1/router is private address".into()));
+    assert_adds_up(&report);
+}
+
+#[test]
+fn links_beyond_the_most_of_a_page_are_counted_and_not_followed() {
+    let page = "<a href=x>".repeat(100_000) + "<a href=y><a href=z>";
+    let web = Web::builder().site(Site::new().page("/", page).page("/x", "x")).start();
+    let report = crawl(&web, "one.test").configure(|config| config.max_page_bytes = 2_000_000).run().unwrap();
+    assert_eq!(report.snapshot.links_refused, [("too many links on a page".to_owned(), 2)].into());
+    assert_eq!((report.snapshot.links_new, report.snapshot.links_known), (1, 99_999));
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! Completions that take their time, as those of a storage on disk or far away do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crawler::config::{Config, Resolve};
+use crawler::prioritizer::{FromCrawl, Priority, Random};
+use crawler::resources::embedded::Embedded;
+use crawler::resources::{
+    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
+    Snapshot, Ticket, Trouble, WorkerId,
+};
+use crawler::worker::similarity::{Fingerprint, Key};
+use crawler::{Stop, frontier};
+use testweb::{Answer, Site, Web};
+
+use super::parts::{orders, settings, worker};
+
+/// How long a completion takes.
+const COMPLETION: Duration = Duration::from_millis(150);
+
+/// Resources in memory whose completions take a while, and that watch how many pages are under way.
+struct Slow {
+    inner: Embedded,
+    web: Web,
+    completed: AtomicUsize,
+    most_under_way: AtomicUsize,
+}
+
+impl Resources for Slow {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+        tokio::time::sleep(COMPLETION).await;
+        let under_way = self.web.hits() - self.completed.load(Ordering::Relaxed);
+        self.most_under_way.fetch_max(under_way, Ordering::Relaxed);
+        self.completed.fetch_add(completions.len(), Ordering::Relaxed);
+        self.inner.complete(completions).await
+    }
+
+    async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+        self.inner.admit(found).await
+    }
+
+    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
+        self.inner.incoming(max, wait).await
+    }
+
+    async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
+        self.inner.file(filed).await
+    }
+
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+        self.inner.route(draws, wait).await
+    }
+
+    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+        self.inner.lease(worker, max, wait).await
+    }
+
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+        self.inner.reserve(lease, read).await
+    }
+
+    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+        self.inner.pace(host, pacing).await
+    }
+
+    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), Trouble> {
+        self.inner.wrote(last_id, lengths).await
+    }
+
+    fn key(&self) -> Key {
+        self.inner.key()
+    }
+
+    async fn remember(&self, url: &str, print: &Fingerprint, body: &[u8]) -> Result<Remembered, Trouble> {
+        self.inner.remember(url, print, body).await
+    }
+
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        self.inner.content(url).await
+    }
+
+    async fn outstanding(&self) -> Result<u64, Trouble> {
+        self.inner.outstanding().await
+    }
+
+    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+        self.inner.spent().await
+    }
+
+    async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.inner.leave(worker).await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+        self.inner.snapshot().await
+    }
+}
+
+/// Crawls these URLs of a web that has a page everywhere, with one worker; tells how long that took.
+fn crawl(paths: Vec<(String, String)>, concurrency: usize) -> (Arc<Slow>, Duration) {
+    let web = Web::builder()
+        .site(Site::new().otherwise(|request| Answer::page(format!("{}{}", request.authority, request.path))))
+        .start();
+    let urls: Vec<String> = paths.iter().map(|(host, path)| web.url_of(host, path)).collect();
+    let config = Config {
+        resolve: vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }],
+        allow_private: true,
+        obey_robots: false,
+        delay: Duration::ZERO,
+        concurrency,
+        ..Config::default()
+    };
+    let (completed, most_under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let resources = Arc::new(Slow { inner: Embedded::new(settings()), web, completed, most_under_way });
+    let stop = Stop::new();
+    let worker = worker(0, &urls[0].parse().unwrap(), config, &orders(&resources, &stop));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let begun = Instant::now();
+    runtime.block_on(async {
+        let found = urls.into_iter().map(|url| Found { url, depth: 0, redirects: 0 }).collect();
+        // The second worker is not there; nothing must be routed to it.
+        resources.leave(WorkerId(1)).await.unwrap();
+        resources.admit(found).await.unwrap();
+        let working = tokio::spawn(worker.run());
+        assert!(frontier::run(&*resources, &FromCrawl, Random::seeded(1), &stop).await.unwrap());
+        stop.stop();
+        working.await.unwrap().unwrap();
+    });
+    (resources, begun.elapsed())
+}
+
+#[test]
+fn a_host_is_asked_again_while_its_last_page_is_being_completed() {
+    let (resources, took) = crawl((0..20).map(|n| ("one.test".into(), format!("/{n}"))).collect(), 16);
+    assert_eq!(resources.completed.load(Ordering::Relaxed), 20);
+    assert!(took < 10 * COMPLETION, "{took:?}, where one after the other takes twenty completions");
+    assert_eq!(resources.web.log().most_at_once(), 1);
+}
+
+#[test]
+fn no_more_pages_are_under_way_than_in_flight_and_as_many_being_completed() {
+    let (resources, _) = crawl((0..60).map(|n| (format!("h{n}.test"), "/".into())).collect(), 4);
+    assert_eq!(resources.completed.load(Ordering::Relaxed), 60);
+    let most = resources.most_under_way.load(Ordering::Relaxed);
+    assert!((4..=8).contains(&most), "{most}");
+}

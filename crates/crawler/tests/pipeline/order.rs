@@ -1,0 +1,123 @@
+//! The order of things: priorities, services that help with them, and what is forgotten.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crawler::config::Config;
+use crawler::prioritizer::pagerank::Settings;
+use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritize, Priority, Random};
+use crawler::run::End;
+use testweb::{Answer, Hostile, Site, Web};
+
+use super::{assert_adds_up, crawl, site_of};
+
+/// `p0.test` has priority 5, `p1.test` 15, … `p9.test` 95.
+struct ByName;
+
+impl Prioritize for ByName {
+    fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
+        let of = |candidate: &Candidate| {
+            let digit = candidate.domain.as_str().chars().nth(1).and_then(|digit| digit.to_digit(10));
+            Priority::at_most_worst(digit.unwrap_or(0) * 10 + 5)
+        };
+        Box::pin(async move { candidates.iter().map(of).collect() })
+    }
+}
+
+#[test]
+fn bad_priorities_are_visited_while_good_ones_keep_coming() {
+    // Every page leads to three more of its host, without end.
+    let endless = || {
+        Site::new().otherwise(|request| {
+            let path = request.path.trim_end_matches('/');
+            let links: String =
+                (0..3).map(|n| format!("<a href=/x{}{n}>x</a>", path.replace("/x", ""))).collect();
+            Answer::page(format!("{links} {path}"))
+        })
+    };
+    let start = site_of(|_, port| {
+        Answer::page((0..10).map(|n| format!("<a href=http://p{n}.test:{port}/>{n}</a>")).collect::<String>())
+    });
+    let mut web = Web::builder().site(start);
+    for n in 0..10 {
+        web = web.host(&format!("p{n}.test"), endless());
+    }
+    let web = web.start();
+    let report = crawl(&web, "start.test")
+        .workers(1)
+        .prioritize(ByName)
+        .max_pages(2_000)
+        .settings(|settings| {
+            settings.queue_size = 100;
+            settings.similarity = None;
+        })
+        .run()
+        .unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (End::Spent(crawler::resources::Budget::Pages), 2_000));
+    let log = web.log();
+    let visits: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
+    // Of 2,000 draws the last queue gets 21 in the mean, the first 410.
+    assert!(visits.iter().all(|visits| *visits >= 3), "{visits:?}");
+    assert!(visits[0] > 3 * visits[9], "{visits:?}");
+}
+
+#[test]
+fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
+    let outages = [Answer::status(500), Answer::text("garbage"), Answer::hostile(Hostile::Silence)];
+    for outage in outages {
+        let service = {
+            let outage = outage.clone();
+            Web::builder().site(Site::new().otherwise(move |_| outage.clone())).start()
+        };
+        let mut settings = Settings::new(service.url("").parse().unwrap());
+        settings.pause = Duration::from_millis(20);
+        settings.timeout = Duration::from_millis(200);
+        settings.rest = Duration::from_millis(500);
+        let pagerank = PageRank::new(&Config::default(), settings, Random::seeded(1)).unwrap();
+        let web = Web::builder().seeded_hosts(17, 10, 5).start();
+        let report = crawl(&web, "h0.test")
+            .prioritize(pagerank)
+            .settings(|settings| settings.similarity = None)
+            .run()
+            .unwrap();
+        let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000).len();
+        assert_eq!((report.end, report.snapshot.pages), (End::Done, truth as u64), "{outage:?}");
+        assert!(service.hits() > 0);
+        assert_adds_up(&report);
+    }
+}
+
+#[test]
+fn a_url_is_visited_again_once_its_time_has_passed_and_never_while_it_waits() {
+    // /slow is outstanding for longer than URLs are remembered, and is linked to all the while.
+    let long = Duration::from_millis(900);
+    let site = Site::new()
+        .page("/", "<a href=/slow>slow</a> <a href=/1>1</a>")
+        .answer("/slow", Answer::page("slow").after(long))
+        .otherwise(|request| {
+            let number: u32 = request.path[1..].parse().unwrap_or(0);
+            let next = match number {
+                1..=6 => format!("<a href=/{}>next</a> <a href=/slow>slow</a>", number + 1),
+                _ => "<a href=/1>the first</a>".to_owned(),
+            };
+            Answer::page(next + &request.path).after(Duration::from_millis(120))
+        });
+    for (ttl, times) in [(Duration::from_millis(400), 2), (Duration::from_secs(3600), 1)] {
+        let web = Web::builder().site(site.clone()).start();
+        let kept: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&kept);
+        let report = crawl(&web, "one.test")
+            .workers(1)
+            .configure(|config| config.per_host = 2)
+            .settings(|settings| settings.ttl = ttl)
+            .max_time(Duration::from_millis(1_300))
+            .module(move |page: &crawler::page::Page| seen.lock().unwrap().push(page.url.path().to_owned()))
+            .run()
+            .unwrap();
+        let kept = kept.lock().unwrap();
+        let kept_of = |path: &str| kept.iter().filter(|kept| *kept == path).count();
+        assert_eq!(kept_of("/1"), times, "{ttl:?}: {kept:?}");
+        assert_eq!(web.log().of_path("/slow").len(), 1, "{ttl:?}");
+        assert_eq!(report.end, if times == 1 { End::Done } else { End::TimeUp });
+    }
+}
