@@ -26,7 +26,7 @@ demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --quiet --release -p crawler-cli -- demo
 
 test: ## run every test, installing through apt what they need and is missing
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	$(CARGO) test --workspace --no-fail-fast
 	$(CARGO) test --workspace --no-fail-fast -- --ignored
 
@@ -36,9 +36,11 @@ lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
 
-bench: ## measure side by side with wget2, wget and a simple C library; installs them through apt
+bench: ## measure side by side with wget2, wget, spider and a simple C library; installs them through apt
 	scripts/need cc=gcc
 	python3 bench/classic.py
+	python3 bench/pipeline.py
+	python3 bench/content.py
 	bench/callbacks/run.sh
 
 fuzz: ## fuzz the link scanner and the URL joiner for FUZZ_SECONDS each

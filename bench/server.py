@@ -3,6 +3,8 @@
 Only this file knows nginx's configuration and how the certificate is made.
 """
 
+import os
+import re
 import socket
 import subprocess
 import time
@@ -26,7 +28,8 @@ events {{ worker_connections 1024; }}
 http {{
     include /etc/nginx/mime.types;
     default_type application/octet-stream;
-    access_log off;
+    log_format answers '$status "$sent_http_content_type" $request_uri';
+    access_log {access_log};
     sendfile on;
     tcp_nopush on;
     keepalive_requests 1000000;
@@ -46,26 +49,44 @@ http {{
 """
 
 
+# nginx writes down an answer when it has been sent, which its reader may know first.
+LOG_DELAY_SECONDS = 0.2
+
+# What the log says of a page served. Text is a page, too, though one without links.
+PAGE = re.compile(r'200 "text/(?:html|plain)\b[^"]*" (\S+)')
+
+
 @dataclass(frozen=True)
 class Server:
     urls: dict[str, str]
     authority: Path
+    log: Path | None
+
+    def served_since_last_asked(self) -> list[str]:
+        """The path and query of every page served, as often as it was; only for a server that keeps a log."""
+        time.sleep(LOG_DELAY_SECONDS)
+        answers = self.log.read_text(errors="replace").splitlines()
+        # nginx appends, so it goes on at the new end.
+        os.truncate(self.log, 0)
+        return [page[1] for answer in answers if (page := PAGE.fullmatch(answer))]
 
 
 @contextmanager
-def serve(root: Path, directory: Path) -> Iterator[Server]:
-    """Serves `root`, keeping configuration, certificate and log in `directory`."""
+def serve(root: Path, directory: Path, keep_log: bool = False) -> Iterator[Server]:
+    """Serves `root`, keeping configuration, certificate and logs in `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     authority = make_certificate(directory)
     http, https = free_ports(2)
     configuration = directory / "nginx.conf"
-    configuration.write_text(CONFIGURATION.format(directory=directory, root=root, http=http, https=https))
+    answers = directory / "access.log" if keep_log else None
+    configuration.write_text(CONFIGURATION.format(
+        directory=directory, root=root, http=http, https=https, access_log=f"{answers} answers" if answers else "off"))
     log = directory / "error.log"
     nginx = subprocess.Popen(["nginx", "-e", log, "-c", configuration])
     try:
         wait_until_serving(nginx, https, log)
         urls = {"http": f"http://127.0.0.1:{http}/", "https": f"https://127.0.0.1:{https}/"}
-        yield Server(urls, authority)
+        yield Server(urls, authority, answers)
     finally:
         nginx.terminate()
         nginx.wait()

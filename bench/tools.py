@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 CRAWLER = ROOT / "target/release/crawler"
+SPIDER = ROOT / "bench/spider"
 
 CONCURRENCY = "16"
 
@@ -36,6 +37,14 @@ def crawler_command(url: str, pages: Path, authority: Path) -> list:
     return [CRAWLER, url, pages, DEPTH, *options, *trust]
 
 
+def pipeline_command(url: str, *options: str | Path) -> list:
+    at_once = ["--concurrency", CONCURRENCY, "--per-host", CONCURRENCY, "--workers", "1"]
+    unbounded = ["--max-pages", "1000000", "--max-bytes", "100GB", "--max-page-bytes", MAX_PAGE_BYTES]
+    modules = [] if "--module" in options else ["--module", "noop"]
+    return [CRAWLER, "crawl", url, "--delay", "0", "--ignore-robots", "--scope", "host", "-q", *at_once, *unbounded,
+            *modules, *options]
+
+
 def crawler_saved(pages: Path) -> set[str]:
     return {file_of(first_line(path)) for path in pages.iterdir() if path.name.isdigit()}
 
@@ -51,6 +60,15 @@ def wget2_command(url: str, pages: Path, authority: Path) -> list:
     trust = [f"--ca-certificate={authority}", "--no-ocsp", "--no-hsts"]
     return ["wget2", "--quiet", "--no-config", *recursive, *nothing_but_pages, *trust,
             "--no-host-directories", f"--directory-prefix={pages}", url]
+
+
+def wget2_discarding_command(url: str, pages: Path, authority: Path) -> list:
+    """All the same, but no page is saved."""
+    return [*wget2_command(url, pages, authority), "--output-document=/dev/null"]
+
+
+def spider_command(url: str) -> list:
+    return [SPIDER / "target/release/spider-bench", url, CONCURRENCY]
 
 
 def wget_command(url: str, pages: Path, authority: Path) -> list:
@@ -80,8 +98,10 @@ def file_of(url: str) -> str:
 
 
 # Both wgets end with 8 when any link was dead, which is so on every real site.
+WGET_STATUSES = {0, 8}
+
 TOOLS = [
     Tool("crawler", crawler_command, crawler_saved, {0}),
-    Tool("wget2", wget2_command, wget_saved, {0, 8}),
-    Tool("wget", wget_command, wget_saved, {0, 8}, fast=False),
+    Tool("wget2", wget2_command, wget_saved, WGET_STATUSES),
+    Tool("wget", wget_command, wget_saved, WGET_STATUSES, fast=False),
 ]

@@ -7,6 +7,7 @@ use super::*;
 
 mod accuracy;
 mod corpus;
+mod manual;
 
 const KEY: u128 = 0x0123_4567_89AB_CDEF_1122_3344_5566_7788;
 

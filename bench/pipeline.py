@@ -1,0 +1,215 @@
+"""Crawls real sites with this crawler's pipeline, wget2 and the spider crate side by side and prints what each page cost.
+
+Run from anywhere, as `python3 bench/pipeline.py`; see `--help`. Everything printed was measured in that very run. A page is
+what the server's own log says was served as HTML or text, and counts once however often it was asked for.
+"""
+
+import argparse
+import json
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from comparison import (PAGES, Result, build, choose_sites, clear_pages, comparable, print_differences, remove_pages,
+                        take_turns, unknown, verdict)
+from measure import Failed, measure
+from server import Server, serve
+from sites import SCRATCH, SITES, Site, require_programs, unpack
+from tools import (SPIDER, WGET_STATUSES, file_of, pipeline_command, spider_command, wget2_command,
+                   wget2_discarding_command)
+
+PROGRAMS = {"nginx": "nginx", "openssl": "openssl", "wget2": "wget2"}
+
+# This crawler's contestants, by what sets them apart.
+WITHOUT_CONTENT = "crawl --no-content"
+WITH_CONTENT = "crawl"
+WITH_STATE = "crawl --state"
+# Not measured, but tells which pages are kept when none is dropped for its likeness to another.
+ALL_PAGES = "crawl --similarity 0"
+
+# Whose pages have to be the same.
+OTHERS = ["wget2", "spider"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One contestant's CPU time per page is to be at most so many times another's."""
+
+    ours: str
+    theirs: str
+    most: float
+
+
+# What wget2 costs depends on whether it saves the pages, which is its habit but nothing that the module noop does: it is
+# judged both ways. Spider keeps no content, nor does it save anything: the like of it is the crawl without content.
+TARGETS = [
+    Target(WITHOUT_CONTENT, "wget2", 0.7),
+    Target(WITH_CONTENT, "wget2", 1.0),
+    Target(WITHOUT_CONTENT, "wget2 discarding", 0.7),
+    Target(WITH_CONTENT, "wget2 discarding", 1.0),
+    Target(WITHOUT_CONTENT, "spider", 0.35),
+    Target(WITH_STATE, WITH_CONTENT, 1.5),
+]
+
+# Saving has been seen to make wget2 1.2 to 1.8 times as dear, and 6.6 times on a disturbed file system: beyond this, a
+# comparison with it would flatter us.
+MOST_FOR_SAVING = 2.0
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    # An end by signal passes through `finally` like any other, so that nginx never outlives the benchmark.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
+    require_programs(PROGRAMS)
+    broken = {}
+    if not build("-p", "crawler-cli"):
+        broken |= dict.fromkeys([WITHOUT_CONTENT, WITH_CONTENT, WITH_STATE, ALL_PAGES], "it does not build")
+    if not build(project=SPIDER):
+        broken["spider"] = "it does not build"
+    verdicts: list[str] = []
+    clear_pages()
+    try:
+        for site in arguments.sites:
+            unpack(site)
+            with serve(site.directory(), SCRATCH / "server", keep_log=True) as server:
+                compare(site, server, arguments.rounds, broken, verdicts)
+    finally:
+        remove_pages()
+    print("\nTargets")
+    print("\n".join(verdicts))
+
+
+def parse_arguments() -> argparse.Namespace:
+    names = [site.name for site in SITES]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sites", default=",".join(names), help="which sites, separated by commas (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each tool, of which the median counts (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="one small site, one round")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    try:
+        arguments.sites = choose_sites(names[0] if arguments.quick else arguments.sites)
+    except ValueError as error:
+        parser.error(str(error))
+    arguments.rounds = 1 if arguments.quick else arguments.rounds
+    return arguments
+
+
+def commands(server: Server, directory: Path) -> dict[str, tuple[list, set[int]]]:
+    """Each contestant's command line and the statuses it may end with; what it writes goes into `directory`."""
+    url, authority = server.urls["http"], server.authority
+    return {
+        WITHOUT_CONTENT: (pipeline_command(url, "--no-content"), {0}),
+        WITH_CONTENT: (pipeline_command(url), {0}),
+        WITH_STATE: (pipeline_command(url, "--state", directory / "state"), {0}),
+        "wget2": (wget2_command(url, directory, authority), WGET_STATUSES),
+        "wget2 discarding": (wget2_discarding_command(url, directory, authority), WGET_STATUSES),
+        "spider": (spider_command(url), {0}),
+    }
+
+
+def compare(site: Site, server: Server, rounds: int, broken: dict[str, str], verdicts: list[str]) -> None:
+    names = list(commands(server, PAGES))
+    results = {name: Result(failure=broken.get(name)) for name in names}
+    for number, name in take_turns(names, rounds):
+        if results[name].failure is None:
+            run_once(name, results[name], server, PAGES / f"{site.name}-{name.replace(' ', '')}-{number}")
+    print_table(site, rounds, results)
+    try:
+        if ALL_PAGES in broken:
+            raise Failed(broken[ALL_PAGES])
+        ours = all_pages(server, PAGES / f"{site.name}-all")
+    except Failed as failure:
+        print(f"  {ALL_PAGES}: {failure}")
+        ours = None
+    verdicts.extend(judge_pages(site, ours, results))
+    verdicts.extend(judge_costs(site, ours, results))
+    sys.stdout.flush()
+
+
+def run_once(name: str, result: Result, server: Server, directory: Path) -> None:
+    # Fresh, and not removed until all is over: see QUIET_SECONDS_AFTER_REMOVAL in comparison.py.
+    directory.mkdir()
+    command, accepted_statuses = commands(server, directory)[name]
+    try:
+        cost = measure(command, accepted_statuses)
+    except Failed as failure:
+        result.failure = str(failure)
+    pages = {file_of(page) for page in server.served_since_last_asked()}
+    if result.failure is None and not pages:
+        result.failure = "it asked for no page"
+    if result.failure is None:
+        result.add(name, cost, pages)
+
+
+def all_pages(server: Server, directory: Path) -> set[str]:
+    """Every page that the pipeline keeps when it drops none for its likeness to another."""
+    directory.mkdir()
+    file = directory / "pages.jsonl"
+    measure(pipeline_command(server.urls["http"], "--similarity", "0", "--module", f"jsonl={file}"), {0})
+    server.served_since_last_asked()
+    try:
+        with file.open() as lines:
+            return {file_of(json.loads(line)["url"]) for line in lines}
+    except (OSError, ValueError, KeyError) as error:
+        raise Failed(f"{file} is not what the module jsonl writes: {error!r}") from error
+
+
+def print_table(site: Site, rounds: int, results: dict[str, Result]) -> None:
+    print(f"\n{site.name}, median of {rounds}")
+    print(f"  {'':<20}{'pages':>8}{'CPU µs/page':>13}{'pages/s':>9}{'peak MB':>9}{'CPU / wget2':>13}")
+    reference = results["wget2"]
+    for name, result in results.items():
+        if result.measured():
+            ratio = f"{result.cpu_per_page() / reference.cpu_per_page():.2f}" if reference.measured() else "?"
+            print(f"  {name:<20}{len(result.pages):>8}{result.cpu_per_page():>13.0f}{result.pages_per_second():>9.0f}"
+                  f"{result.peak_text():>9}{ratio:>13}")
+        else:
+            print(f"  {name:<20} not measured: {result.failure}")
+
+
+def judge_pages(site: Site, ours: set[str] | None, results: dict[str, Result]) -> list[str]:
+    lines = []
+    for name in OTHERS:
+        what = f"{site.name}: pages that only one of {ALL_PAGES} and {name} gets"
+        if ours is None or not results[name].measured():
+            lines.append(unknown(what, "one of the two was not measured"))
+            continue
+        theirs = results[name].pages
+        print_differences(ours, name, theirs)
+        differing = len(ours ^ theirs)
+        lines.append(f"  {'MISSED: ' if differing else 'PASS:   '} {what}: {differing} of {len(theirs)}, target 0")
+    return lines
+
+
+def judge_costs(site: Site, ours: set[str] | None, results: dict[str, Result]) -> list[str]:
+    lines = []
+    for target in TARGETS:
+        what = f"{site.name}: CPU per page, {target.ours} / {target.theirs}"
+        one, other = results[target.ours], results[target.theirs]
+        if not one.measured() or not other.measured():
+            lines.append(unknown(what, "one of the two was not measured"))
+        elif target.ours != WITH_STATE and ours is None:
+            lines.append(unknown(what, "nothing tells whether the two crawl the same pages"))
+        elif target.ours != WITH_STATE and not comparable(ours, other.pages):
+            lines.append(unknown(what, "the two crawl different pages"))
+        elif target.theirs == "wget2" and (reason := disturbed(results)):
+            lines.append(unknown(what, reason))
+        else:
+            lines.append(verdict(what, one.cpu_per_page() / other.cpu_per_page(), target.most))
+    return lines
+
+
+def disturbed(results: dict[str, Result]) -> str | None:
+    """Why what wget2 cost says nothing, if so."""
+    saving, discarding = results["wget2"], results["wget2 discarding"]
+    if not discarding.measured():
+        return "nothing tells what saving cost wget2"
+    times = saving.cpu_per_page() / discarding.cpu_per_page()
+    return f"saving made wget2 {times:.1f} times as dear" if times > MOST_FOR_SAVING else None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+//! Real pages as they are on the web: the PostgreSQL manual, as Debian packages it.
+
+use std::fs;
+use std::path::PathBuf;
+
+const DOCUMENTATION: &str = "/usr/share/doc";
+const PACKAGE: &str = "postgresql-doc-";
+
+/// Fewer are not the manual: the least that any release of the last years has is more than a thousand.
+const FEWEST_PAGES: usize = 1_000;
+
+/// Every page of the manual, in the order of their names.
+pub fn pages() -> Vec<String> {
+    let mut paths = manual().and_then(|directory| html_files(&directory)).unwrap_or_default();
+    assert!(
+        paths.len() >= FEWEST_PAGES,
+        "the PostgreSQL manual is missing: {} pages in {DOCUMENTATION}/{PACKAGE}*/html; \
+         install it, as with: sudo apt-get install postgresql-doc",
+        paths.len()
+    );
+    paths.sort();
+    paths.iter().map(|path| fs::read_to_string(path).expect("a page in UTF-8")).collect()
+}
+
+/// The newest of the releases that are there.
+fn manual() -> Option<PathBuf> {
+    let packages = fs::read_dir(DOCUMENTATION).ok()?.filter_map(Result::ok);
+    let releases =
+        packages.filter_map(|entry| entry.file_name().to_str()?.strip_prefix(PACKAGE)?.parse().ok());
+    let newest: u32 = releases.max()?;
+    Some(format!("{DOCUMENTATION}/{PACKAGE}{newest}/html").into())
+}
+
+fn html_files(directory: &PathBuf) -> Option<Vec<PathBuf>> {
+    let paths = fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    Some(paths.filter(|path| path.extension().is_some_and(|extension| extension == "html")).collect())
+}
