@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use url::Url;
 
-use crate::origin::Origin;
+use crate::origin::{Origin, paced_host};
 
 /// A registrable domain: what somebody registered under a public suffix.
 ///
@@ -44,7 +44,24 @@ impl Domain {
 
     /// The domain of a URL given as text; what is no URL is a domain of its own.
     pub fn of_text(url: &str) -> Domain {
+        if let Some(domain) = Domain::of_plain_name(paced_host(url)) {
+            return domain;
+        }
         Url::parse(url).map_or_else(|_| Domain(url.into()), |url| Domain::of(&url))
+    }
+
+    /// The domain of a host, with its port where that is neither 80 nor 443. Most are names that need no parsing.
+    pub(crate) fn of_paced_host(host: &str) -> Domain {
+        Domain::of_plain_name(host).unwrap_or_else(|| {
+            let url = format!("http://{host}/");
+            Url::parse(&url).map_or_else(|_| Domain(url.into()), |url| Domain::of(&url))
+        })
+    }
+
+    /// The domain of a name of several labels in its normal form: no address, nothing odd. Its port says nothing.
+    fn of_plain_name(host: &str) -> Option<Domain> {
+        let name = host.split(':').next()?;
+        is_plain_name(name).then(|| Domain(psl::domain_str(name).unwrap_or(name).into()))
     }
 
     fn of_machine(origin: Origin) -> Domain {
@@ -71,6 +88,16 @@ impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Whether a host is a name of several labels in its normal form: no address, nothing odd.
+fn is_plain_name(host: &str) -> bool {
+    let mut labels = host.rsplit('.');
+    let is_name =
+        labels.next().is_some_and(|last| last.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()));
+    let all_full =
+        labels.next().is_some_and(|label| !label.is_empty()) && labels.all(|label| !label.is_empty());
+    is_name && all_full && host.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))
 }
 
 #[cfg(test)]
@@ -155,6 +182,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_quick_way_is_the_same_as_parsing(host in "[a-z0-9.\\-]{1,30}|([a-zä0-9]{0,3}\\.){0,5}(com|co\\.uk|jp|ck|0x1f|7|xn--p1ai)\\.{0,2}", port in prop_oneof![Just(""), Just(":80"), Just(":81")], https: bool) {
+            let scheme = if https { "https" } else { "http" };
+            if let Ok(url) = Url::parse(&format!("{scheme}://{host}{port}/x/y")) {
+                prop_assert_eq!(Domain::of_text(url.as_str()), Domain::of(&url));
+                prop_assert_eq!(Domain::of_paced_host(paced_host(url.as_str())), Domain::of(&url));
+            }
+        }
+
         #[test]
         fn any_host_has_a_domain_which_is_the_domain_of_itself(host in "[a-z0-9.\\-]{1,40}|([a-zäß]{0,3}\\.){0,5}(com|co\\.uk|jp|ck)\\.{0,2}") {
             if let Ok(url) = Url::parse(&format!("http://{host}/")) {

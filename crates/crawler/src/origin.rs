@@ -50,6 +50,15 @@ impl fmt::Display for Origin {
     }
 }
 
+/// The unit of pacing of a URL in its normal form, without parsing it: as [`Origin::paced_host`] has it.
+pub fn paced_host(url: &str) -> &str {
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest);
+    let end = authority.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    let authority = &authority[..end.unwrap_or(authority.len())];
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    host.strip_suffix(":80").or_else(|| host.strip_suffix(":443")).unwrap_or(host)
+}
+
 /// The same URL without user name and password.
 pub fn without_credentials(url: &Url) -> Url {
     let mut url = url.clone();
@@ -62,6 +71,7 @@ pub fn without_credentials(url: &Url) -> Url {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn http_and_https_of_a_host_share_their_pace_and_other_ports_do_not() {
@@ -71,5 +81,20 @@ mod tests {
         assert_eq!(paced("https://host:80/"), "host");
         assert_eq!(paced("http://host:8080/"), "host:8080");
         assert_eq!(paced("http://[::1]:8080/"), "[::1]:8080");
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_of_a_url_tells_its_paced_host(
+            https: bool, host in "[a-z]{1,3}(\\.[a-z0-9]{1,3}){0,2}|127\\.0\\.0\\.[1-9]|\\[::1?[0-9]?\\]|\\[1:80::443\\]",
+            port in prop_oneof![Just(None), Just(Some(80u16)), Just(Some(443)), Just(Some(8080)), Just(Some(4443))],
+            user in "([a-z:]{1,4}@)?", rest in "(/[a-z@:/]{0,9})?([?][a-z@:/]{0,9})?",
+        ) {
+            let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+            let scheme = if https { "https" } else { "http" };
+            if let Ok(url) = Url::parse(&format!("{scheme}://{user}{host}{port}{rest}")) {
+                prop_assert_eq!(paced_host(url.as_str()), Origin::of(&url).paced_host());
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use url::{Host, Url};
 use crate::config::{Config, Resolve};
 use crate::domain::Domain;
 use crate::error::Error;
-use crate::origin::{Origin, without_credentials};
+use crate::origin::{Origin, paced_host, without_credentials};
 use crate::worker::download::special;
 use crate::worker::links::BadLink;
 
@@ -181,9 +181,7 @@ impl Scope {
         match &self.bounds {
             Bounds::Anywhere => true,
             Bounds::Domains(domains) => domains.contains(&Domain::of_text(url)),
-            Bounds::Hosts(hosts) => {
-                Url::parse(url).is_ok_and(|url| hosts.contains(&Origin::of(&url).paced_host()))
-            }
+            Bounds::Hosts(hosts) => hosts.contains(paced_host(url)),
             Bounds::Prefixes(prefixes) => prefixes.iter().any(|prefix| is_below(prefix, url)),
         }
     }

@@ -27,7 +27,7 @@ use self::visit::{Visit, Visitor};
 use crate::config::MAX_REDIRECTS;
 use crate::domain::Domain;
 use crate::installed::Installed;
-use crate::origin::Origin;
+use crate::origin::paced_host;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::resources::{Completed, Completion, Found, Lease, Remembered, Resources, Trouble, WorkerId};
@@ -114,7 +114,7 @@ impl<R: Resources> Worker<R> {
                 }
                 leases = resources.lease(self.id, room.min(BATCH), WAIT), if room > 0 => {
                     for lease in leases? {
-                        let host = paced_host(&lease.url);
+                        let host = paced_host(&lease.url).to_owned();
                         self.visitor.pace().leave_alone(&host, lease.rest);
                         hosts.add(host, lease);
                     }
@@ -263,16 +263,17 @@ impl<R: Resources> Worker<R> {
     }
 }
 
-/// The host of a URL as the unit of pacing.
-fn paced_host(url: &str) -> String {
-    Url::parse(url).map_or_else(|_| String::new(), |url| Origin::of(&url).paced_host())
-}
-
-/// The domains that a page links to, each once. Most links of a page share a host, so hosts are compared first.
+/// The domains that a page links to, each once. Most links of a page share a host with the one before.
 fn linked_domains(links: &[String]) -> Vec<Domain> {
-    let hosts: HashSet<&str> = links.iter().map(|link| link.split('/').nth(2).unwrap_or("")).collect();
-    let mut domains: Vec<Domain> =
-        hosts.iter().map(|host| Domain::of_text(&format!("http://{host}/"))).collect();
+    let (mut hosts, mut last) = (HashSet::new(), "");
+    for link in links {
+        let host = paced_host(link);
+        if host != last {
+            hosts.insert(host);
+            last = host;
+        }
+    }
+    let mut domains: Vec<Domain> = hosts.into_iter().map(Domain::of_paced_host).collect();
     domains.sort();
     domains.dedup();
     domains

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use self::contents::compress;
 pub(crate) use self::contents::decompress;
 use self::memory::Memory;
-use self::state::State;
+use self::state::{FrontierWaits, State};
 use self::storage::{Clock, Commit, Storage};
 use super::{
     Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
@@ -117,6 +117,16 @@ impl<S: Storage> Embedded<S> {
         }
     }
 
+    /// Calls those of the frontier who have something to do: waking a thread for nothing costs as much as a request.
+    fn wake(&self, FrontierWaits { prioritizer, router }: FrontierWaits) {
+        if prioritizer {
+            self.prioritizer.notify_one();
+        }
+        if router {
+            self.router.notify_one();
+        }
+    }
+
     /// Waits until a move that was made is safe.
     async fn safe(&self, commit: Commit) -> Result<(), Trouble> {
         self.shared.uncommitted.notify_one();
@@ -171,7 +181,8 @@ impl<S: Storage> Resources for Embedded<S> {
             leases = self.state().lease(worker, max)?;
         }
         if !leases.is_empty() {
-            self.router.notify_one();
+            let waiting = self.state().frontier_waits();
+            self.wake(waiting);
         }
         Ok(leases)
     }
@@ -181,14 +192,13 @@ impl<S: Storage> Resources for Embedded<S> {
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        let (completed, called, commit) = {
+        let (completed, called, commit, waiting) = {
             let mut state = self.state();
             let completed: Result<Vec<Completed>, Trouble> =
                 completions.into_iter().map(|completion| state.complete(completion)).collect();
-            (completed?, std::mem::take(&mut state.called), state.storage.commit())
+            (completed?, std::mem::take(&mut state.called), state.storage.commit(), state.frontier_waits())
         };
-        self.prioritizer.notify_one();
-        self.router.notify_one();
+        self.wake(waiting);
         self.call(called);
         self.safe(commit).await?;
         Ok(completed)

@@ -126,6 +126,18 @@ pub trait Reader {
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
 }
 
+/// A reader of nothing but links: a function that is told them.
+pub struct OnlyLinks<F>(pub F);
+
+impl<F: FnMut(LinkKind, Result<&str, BadLink>)> Reader for OnlyLinks<F> {
+    #[inline]
+    fn text(&mut self, _: &[u8]) {}
+
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        (self.0)(kind, target);
+    }
+}
+
 /// Tells a reader the text and the links of an HTML page from one pass over it.
 pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], reader: &mut impl Reader) {
     let charset = Charset::new(content_type, body);

@@ -40,16 +40,16 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint of an HTML page, in one pass with finding its links: they are told to `found` as
-    /// [`links::each_link`] tells them.
+    /// The fingerprint of an HTML page, in one pass with whatever else is to be read of it: all goes on to
+    /// `reader`, as [`links::read`] tells it.
     pub fn of_html(
         key: Key,
         page: &Url,
         content_type: Option<&str>,
         body: &[u8],
-        found: impl FnMut(LinkKind, Result<&str, BadLink>),
+        reader: &mut impl Reader,
     ) -> Fingerprint {
-        let mut reading = Reading { words: Words::new(key, Draws::new()), found };
+        let mut reading = Reading { words: Words::new(key, Draws::new()), reader };
         links::read(page, content_type, body, &mut reading);
         Self::new(key, body, &reading.words)
     }
@@ -88,23 +88,29 @@ impl Fingerprint {
     }
 }
 
-/// Counts what a page says and points to, and hands its links on.
-struct Reading<S, F> {
+/// Counts what a page says and points to, and hands it on.
+struct Reading<'r, S, R> {
     words: Words<S>,
-    found: F,
+    reader: &'r mut R,
 }
 
-impl<S: words::Sequences, F: FnMut(LinkKind, Result<&str, BadLink>)> Reader for Reading<S, F> {
+impl<S: words::Sequences, R: Reader> Reader for Reading<'_, S, R> {
     #[inline]
     fn text(&mut self, run: &[u8]) {
         self.words.html_text(run);
+        self.reader.text(run);
+    }
+
+    fn title(&mut self, content: &[u8]) {
+        self.words.html_text(content);
+        self.reader.title(content);
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         if let Ok(target) = target {
             self.words.target(target);
         }
-        (self.found)(kind, target);
+        self.reader.link(kind, target);
     }
 }
 

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use url::Url;
-
 use super::super::{Budget, Grant};
 use super::Settings;
-use crate::origin::Origin;
+use crate::origin::paced_host;
 
 /// What has been used, and what is reserved by requests in flight.
 pub(crate) struct Budgets {
@@ -134,6 +132,6 @@ impl Budgets {
         if self.max_pages_per_host == u64::MAX {
             return None;
         }
-        Url::parse(url).ok().map(|url| Origin::of(&url).paced_host())
+        Some(paced_host(url).to_owned())
     }
 }

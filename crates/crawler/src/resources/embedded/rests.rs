@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::Pacing;
-use super::state::paced_host;
+use crate::origin::paced_host;
 
 /// So many hosts that may be asked by now are forgotten at a time.
 const SWEEP_AT: usize = 10_000;
@@ -43,7 +43,7 @@ impl Rests {
         if self.until.is_empty() && self.everybody.is_none() {
             return Duration::ZERO;
         }
-        let until = self.until.get(&paced_host(url)).copied().max(self.everybody);
+        let until = self.until.get(paced_host(url)).copied().max(self.everybody);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 }

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use url::Url;
-
 use super::super::{
     Admitted, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Snapshot, Ticket,
     Trouble, WorkerId,
@@ -16,7 +14,7 @@ use super::domains::{Domains, Place};
 use super::rests::Rests;
 use super::storage::{Body, Clock, End, Item, Met, Storage};
 use crate::domain::Domain;
-use crate::origin::Origin;
+use crate::origin::paced_host;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
 use crate::worker::similarity::Fingerprint;
@@ -63,6 +61,12 @@ struct Loan {
     worker: WorkerId,
     number: u64,
     reserved: Option<u64>,
+}
+
+/// Who of the frontier may have something to do.
+pub(super) struct FrontierWaits {
+    pub(super) prioritizer: bool,
+    pub(super) router: bool,
 }
 
 /// What a routing led to.
@@ -294,7 +298,7 @@ impl<S: Storage> State<S> {
             }
         }
         if let Some(pacing) = pacing {
-            self.pace(&paced_host(&item.url), pacing)?;
+            self.pace(paced_host(&item.url), pacing)?;
         }
         let end = End { outcome: &outcome, depth: self.storage.depth(&item), document };
         self.storage.end(self.storage.id(&item.url), &item, end, self.clock.now());
@@ -355,6 +359,16 @@ impl<S: Storage> State<S> {
         Ok(())
     }
 
+    /// Who of the frontier may have something to do.
+    pub(super) fn frontier_waits(&self) -> FrontierWaits {
+        let is_over = self.counts.admitted == self.counts.completed;
+        let filed = self.priority_queues.iter().any(|queue| !queue.is_empty());
+        FrontierWaits {
+            prioritizer: !self.url_queue.is_empty(),
+            router: is_over || filed || !self.returned.is_empty(),
+        }
+    }
+
     pub(super) fn snapshot(&self) -> Snapshot {
         let on_loan =
             |worker: usize| self.loans.values().filter(|loan| usize::from(loan.worker.0) == worker).count();
@@ -379,23 +393,13 @@ impl<S: Storage> State<S> {
             active_hosts: self
                 .loans
                 .values()
-                .map(|loan| host_of(&loan.item.url))
+                .map(|loan| paced_host(&loan.item.url))
                 .collect::<HashSet<_>>()
                 .len(),
             known: self.storage.known(),
             stored: self.contents.stored(),
         }
     }
-}
-
-/// Host and port of a normalised URL, as it writes them.
-fn host_of(url: &str) -> &str {
-    url.split('/').nth(2).unwrap_or("")
-}
-
-/// The host of a URL as the unit of pacing.
-pub(super) fn paced_host(url: &str) -> String {
-    Url::parse(url).map(|url| Origin::of(&url).paced_host()).unwrap_or_default()
 }
 
 fn count(counts: &mut BTreeMap<String, u64>, name: &str, more: u64) {

@@ -21,26 +21,20 @@ pub fn visible_text<'p>(content_type: Option<&str>, media: Media, body: &'p [u8]
     }
 }
 
-/// The title of an HTML page in one line; empty if it has none.
-pub fn title(content_type: Option<&str>, body: &[u8]) -> String {
-    let charset = Charset::new(content_type, body);
-    let raw = match charset.transcoded() {
-        Some(text) => Words::of(text.as_bytes(), encoding_rs::UTF_8).title,
-        None => Words::of(body, charset.encoding()).title,
-    };
-    raw.split_whitespace().collect::<Vec<_>>().join(" ")
+/// A title in one line, from what stands in a page for it: UTF-8, with character references.
+pub fn title(content: &[u8]) -> String {
+    let text = htmlize::unescape(String::from_utf8_lossy(content));
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 struct Words {
     encoding: &'static Encoding,
     text: String,
-    /// The first title wins, as in browsers.
-    title: String,
 }
 
 impl Words {
     fn of(page: &[u8], encoding: &'static Encoding) -> Words {
-        let mut words = Words { encoding, text: String::new(), title: String::new() };
+        let mut words = Words { encoding, text: String::new() };
         scanner::scan(page, &mut words);
         words
     }
@@ -61,11 +55,7 @@ impl<'p> Sink<'p> for Words {
         self.text.push_str(&run);
     }
 
-    fn title(&mut self, content: &'p [u8]) {
-        if self.title.is_empty() {
-            self.title = self.decode(content).into_owned();
-        }
-    }
+    fn title(&mut self, _: &'p [u8]) {}
 }
 
 #[cfg(test)]
@@ -89,10 +79,9 @@ mod tests {
     }
 
     #[test]
-    fn the_title_is_one_line_and_the_first() {
-        let page =
-            b"<title>\n A &lt;fine&gt;\n title </title><svg><title>no</title></svg><title>nor this</title>";
-        assert_eq!(title(None, page), "A <fine> title");
-        assert_eq!(title(None, b"<p>none"), "");
+    fn a_title_is_one_line() {
+        assert_eq!(title(b"\n A &lt;fine&gt;\n title "), "A <fine> title");
+        assert_eq!(title(b"caf\xC3\xA9 \xFF"), "caf\u{e9} \u{fffd}");
+        assert_eq!(title(b""), "");
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::words::Sequences;
 use super::*;
+use crate::worker::links::OnlyLinks;
 
 mod accuracy;
 mod corpus;
@@ -15,12 +16,17 @@ fn page_url() -> Url {
     Url::parse("http://example.org/dir/page.html").expect("a URL")
 }
 
+/// A reader who wants nothing.
+fn nothing() -> impl Reader {
+    OnlyLinks(|_: LinkKind, _: Result<&str, BadLink>| {})
+}
+
 fn html(body: &str) -> Fingerprint {
     html_as(None, body.as_bytes())
 }
 
 fn html_as(content_type: Option<&str>, body: &[u8]) -> Fingerprint {
-    Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, |_, _| {})
+    Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, &mut nothing())
 }
 
 fn text(body: &str) -> Fingerprint {
@@ -35,9 +41,8 @@ struct Measured {
 
 impl Measured {
     fn new(body: &str) -> Self {
-        let ignored = |_: LinkKind, _: Result<&str, BadLink>| {};
         let sequences = (HashSet::new(), Draws::new());
-        let mut reading = Reading { words: Words::new(Key::new(KEY), sequences), found: ignored };
+        let mut reading = Reading { words: Words::new(Key::new(KEY), sequences), reader: &mut nothing() };
         links::read(&page_url(), None, body.as_bytes(), &mut reading);
         let (sequences, draws) = reading.words.sequences;
         let fingerprint = Fingerprint {
@@ -72,9 +77,8 @@ fn links_are_told_as_without_a_fingerprint() {
     for content_type in [None, Some("text/html; charset=iso-8859-1"), Some("text/html; charset=utf-8")] {
         let (mut with, mut without) = (Vec::new(), Vec::new());
         let owned = |kind, target: Result<&str, BadLink>| (kind, target.map(str::to_owned));
-        Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, |kind, target| {
-            with.push(owned(kind, target));
-        });
+        let mut reader = OnlyLinks(|kind, target: Result<&str, BadLink>| with.push(owned(kind, target)));
+        Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, &mut reader);
         links::each_link(&page_url(), content_type, body, |kind, target| without.push(owned(kind, target)));
         assert_eq!(with, without);
         assert_eq!(with.len(), 3);
