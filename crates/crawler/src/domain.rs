@@ -58,9 +58,13 @@ impl Domain {
         })
     }
 
-    /// The domain of a name of several labels in its normal form: no address, nothing odd. Its port says nothing.
+    /// The domain of a name of several labels in its normal form, whose port says nothing, or of an address whose port
+    /// does; `None` of anything odd.
     fn of_plain_name(host: &str) -> Option<Domain> {
         let name = host.split(':').next()?;
+        if name.parse::<Ipv4Addr>().is_ok() {
+            return Some(Domain(host.into()));
+        }
         is_plain_name(name).then(|| Domain(psl::domain_str(name).unwrap_or(name).into()))
     }
 

@@ -76,8 +76,8 @@ pub struct Scope {
 /// The rule for URLs whose host is a special address, the same that connecting goes by.
 #[derive(Debug, Clone)]
 struct Special {
-    /// The seeds' own origins, which may be anywhere.
-    homes: Vec<Origin>,
+    /// What the URLs of the seeds' own origins begin with; these may be anywhere.
+    homes: Vec<String>,
     /// Hosts that are in truth elsewhere.
     resolve: Vec<Resolve>,
 }
@@ -160,7 +160,7 @@ impl Scope {
     /// seeds' own origins and those that the settings send elsewhere, and none where the settings allow them.
     pub fn refusing_private(self, config: &Config, seeds: &[Url]) -> Scope {
         let special = (!config.allow_private).then(|| Special {
-            homes: seeds.iter().map(Origin::of).collect(),
+            homes: seeds.iter().map(|seed| format!("{}/", Origin::of(seed))).collect(),
             resolve: config.resolve.clone(),
         });
         Scope { special, ..self }
@@ -203,6 +203,9 @@ impl Scope {
 
 impl Special {
     fn refuses(&self, url: &str) -> bool {
+        if self.homes.iter().any(|home| url.starts_with(home)) {
+            return false;
+        }
         // Hardly any link names an address, and those are told by their last character.
         let authority = url.split('/').nth(2).unwrap_or("");
         let host = match authority.rsplit_once(':') {
@@ -218,9 +221,7 @@ impl Special {
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             _ => return false,
         };
-        special(address).is_some()
-            && !self.homes.contains(&Origin::of(&url))
-            && !self.resolve.iter().any(|resolve| resolve.is_for(host))
+        special(address).is_some() && !self.resolve.iter().any(|resolve| resolve.is_for(host))
     }
 }
 
@@ -235,6 +236,10 @@ fn is_below(prefix: &str, url: &str) -> bool {
 
 /// Refuses the paths that only a trap has.
 fn check_path(url: &str) -> Result<(), Refusal> {
+    // Most URLs have too few segments to be looked at: two slashes come before the authority.
+    if memchr::memchr_iter(b'/', url.as_bytes()).count() <= 2 + MAX_SAME_SEGMENT {
+        return Ok(());
+    }
     let path = url.split('?').next().unwrap_or(url);
     // Scheme, empty and authority come before the path's own segments.
     let segments = || path.split('/').skip(3).filter(|segment| !segment.is_empty());

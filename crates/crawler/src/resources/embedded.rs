@@ -232,7 +232,7 @@ impl<S: Storage> Resources for Embedded<S> {
         fingerprint: &Fingerprint,
         body: &[u8],
     ) -> Result<Remembered, Trouble> {
-        let stored = if self.keep_content { Some(compress(body)?) } else { None };
+        let stored = if self.keep_content { Some(compress(body)) } else { None };
         Ok(self.state().remember(url, fingerprint, stored))
     }
 
