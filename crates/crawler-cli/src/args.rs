@@ -3,15 +3,20 @@
 mod classic;
 mod crawl;
 mod fetch;
+mod look;
+mod resume;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::classic::ClassicJob;
-pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm};
+pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, target};
+pub use self::look::Look;
+pub use self::resume::ResumeOptions;
 
 use self::classic::TypedClassic;
 use self::fetch::TypedFetch;
+use self::look::TypedLook;
 use crate::EXIT_FAILED;
 use crate::printable::could_be_printed;
 
@@ -26,7 +31,7 @@ Exit status:
   130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
 
 robots.txt is fetched and obeyed; of a Crawl-delay up to 30s, of a Retry-After up to 300s.
-Try it without a network: crawler demo
+Try it without a network: crawler demo, and crawler demo --pipeline
 To crawl many hosts: crawler crawl --help";
 
 const AFTER_CRAWL_HELP: &str = "\
@@ -40,14 +45,35 @@ Exit status:
   130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
 
 robots.txt is fetched and obeyed; of a Crawl-delay up to 30s, of a Retry-After up to 300s.
-The manual is docs/pipeline.md.";
+The manual is docs/pipeline.md; try it without a network: crawler demo --pipeline";
+
+const AFTER_RESUME_HELP: &str = "\
+Everything else stays as it was when the crawl was begun. A finished crawl says so, and nothing is done.
+
+Exit status: as of crawler crawl; 1 also if another process is at work on it or its state is damaged, 2 if there is
+no state in DIR";
+
+const AFTER_SHOW_HELP: &str = "\
+Exit status:
+  0    the page was printed, byte for byte
+  1    it is not stored, for the reason given; or the state cannot be read
+  2    bad arguments, or no state in DIR";
+
+const AFTER_WHY_HELP: &str = "\
+Exit status:
+  0    the URL was admitted: what became of it was printed
+  1    it never was, for the reason given as far as it can be told; or the state cannot be read
+  2    bad arguments, or no state in DIR";
+
+/// The commands that have a help of their own worth pointing to.
+const COMMANDS: [&str; 4] = ["crawl", "resume", "show", "why"];
 
 /// Crawls a site into a directory of numbered files: every internal page within maxDepth hops of the seed.
 #[derive(Parser)]
 #[command(name = "crawler", version, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
-    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler demo [-v]"
+    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler demo [--pipeline] [-v]"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -61,8 +87,20 @@ enum TypedCommand {
     /// Crawl many hosts at once, within budgets, and do something with each page
     #[command(after_help = AFTER_CRAWL_HELP)]
     Crawl(Box<CrawlOptions>),
+    /// Go on with a crawl that was begun with --state, however it ended
+    #[command(after_help = AFTER_RESUME_HELP)]
+    Resume(Box<ResumeOptions>),
+    /// Print a page that a crawl with --state has stored
+    #[command(after_help = AFTER_SHOW_HELP)]
+    Show(TypedLook),
+    /// Tell what became of a URL in a crawl with --state, and why
+    #[command(after_help = AFTER_WHY_HELP)]
+    Why(TypedLook),
     /// Serve a small site on loopback and crawl it, to see it work without a network
     Demo {
+        /// Serve fifty hosts and crawl them, kill the crawl, and let it go on
+        #[arg(long)]
+        pipeline: bool,
         /// Print a line for everything that happens
         #[arg(short, long)]
         verbose: bool,
@@ -92,8 +130,16 @@ pub enum Command {
     Classic(Box<ClassicJob>),
     /// Crawl many hosts.
     Crawl(Box<CrawlJob>),
+    /// Go on with a crawl.
+    Resume(Box<ResumeOptions>),
+    /// Print a stored page.
+    Show(Look),
+    /// Tell what became of a URL.
+    Why(Look),
     /// Show that it works.
     Demo(Verbosity),
+    /// Show that a crawl of many hosts works and survives.
+    PipelineDemo(Verbosity),
 }
 
 impl Invocation {
@@ -112,8 +158,10 @@ impl Invocation {
             Err(error) => Err(in_words(&error)),
         };
         // Options before a command are refused as a whole, so a command is the first argument or none.
-        let command = std::env::args_os().nth(1).filter(|first| first == "crawl");
-        let help = if command.is_some() { "crawler crawl --help" } else { "crawler --help" };
+        let help = match first_argument().as_deref() {
+            Some(command) if COMMANDS.contains(&command) => format!("crawler {command} --help"),
+            _ => "crawler --help".to_owned(),
+        };
         refused.map_err(|error| format!("{error}; try '{help}'"))
     }
 }
@@ -143,6 +191,9 @@ fn in_words(error: &clap::Error) -> String {
     if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
         (error.kind(), error.get(ContextKind::InvalidArg))
     {
+        if let Some(refusal) = fixed_on_resume(unknown) {
+            return refusal;
+        }
         return match error.get(ContextKind::SuggestedArg) {
             Some(ContextValue::String(similar)) => {
                 format!("there is no option '{unknown}'; a similar one is '{similar}'")
@@ -154,9 +205,10 @@ fn in_words(error: &clap::Error) -> String {
     let mut arguments = std::env::args_os().skip(1);
     if error.kind() == ErrorKind::MissingRequiredArgument
         && arguments.next().is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"))
-        && arguments.any(|argument| argument == "crawl")
+        && let Some(command) =
+            arguments.find_map(|argument| COMMANDS.into_iter().find(|known| argument == *known))
     {
-        return "'crawl' is the command where it comes first; put options after it".into();
+        return format!("'{command}' is the command where it comes first; put options after it");
     }
     let text = error.render().to_string();
     let message = text.split("\n\nUsage:").next().unwrap_or(&text);
@@ -165,12 +217,42 @@ fn in_words(error: &clap::Error) -> String {
     lines.join(" ").trim_start_matches("error: ").to_owned()
 }
 
+/// What is said when an option of `crawl` is given to `resume`.
+fn fixed_on_resume(option: &str) -> Option<String> {
+    let name = option.strip_prefix("--")?;
+    let name = name.split('=').next().unwrap_or(name);
+    if first_argument().as_deref() != Some("resume") {
+        return None;
+    }
+    if name == "state" {
+        return Some("'crawler resume' takes the directory by itself, without --state".into());
+    }
+    let typed = Typed::command();
+    let crawl = typed.find_subcommand("crawl")?;
+    crawl.get_arguments().any(|known| known.get_long() == Some(name)).then(|| {
+        format!(
+            "--{name} cannot be changed on resume: a crawl goes on as it was begun; leave it out, or begin another \
+             crawl in another directory"
+        )
+    })
+}
+
+/// A command, where there is one.
+fn first_argument() -> Option<String> {
+    std::env::args_os().nth(1).and_then(|first| first.into_string().ok())
+}
+
 impl Typed {
     fn meant(self) -> Result<Invocation, String> {
         let command = match self.command {
             Some(TypedCommand::Crawl(options)) => Command::Crawl(Box::new(options.meant()?)),
-            Some(TypedCommand::Demo { verbose: true }) => Command::Demo(Verbosity::Verbose),
-            Some(TypedCommand::Demo { verbose: false }) => Command::Demo(Verbosity::Normal),
+            Some(TypedCommand::Resume(options)) => Command::Resume(Box::new(options.meant()?)),
+            Some(TypedCommand::Show(look)) => Command::Show(look.meant()?),
+            Some(TypedCommand::Why(look)) => Command::Why(look.meant()?),
+            Some(TypedCommand::Demo { verbose, pipeline }) => {
+                let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
+                if pipeline { Command::PipelineDemo(verbosity) } else { Command::Demo(verbosity) }
+            }
             None => Command::Classic(Box::new(self.classic.meant()?)),
         };
         Ok(Invocation { command })

@@ -1,8 +1,10 @@
-//! The pipeline's command: `crawler crawl URL…`.
+//! The pipeline's commands: `crawler crawl URL…` and `crawler resume DIR`.
 
 mod account;
 mod display;
 mod machine;
+pub mod note;
+mod onward;
 pub mod shared_rank;
 mod summary;
 mod summary_file;
@@ -11,15 +13,16 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use crawler::Error;
 use crawler::prioritizer::PageRank;
 use crawler::run::{End, Report};
 use crawler::stop::Stop;
+use crawler::{Error, Stored};
 
 use self::account::Account;
 use self::display::Display;
+use self::note::Note;
 use self::summary_file::SummaryFile;
-use crate::args::{CrawlJob, CrawlOptions, ProgressForm, Verbosity};
+use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
 use crate::open_files::make_room;
 use crate::printable::{complain, say};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
@@ -27,7 +30,40 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 /// What a worker has open besides its connections: its runtime's own, and connections that are just being closed.
 const FILES_PER_WORKER: usize = 8;
 
-/// Runs the command and returns its exit status.
+/// Goes on with a crawl as it was begun, but for what is told now, and returns the exit status.
+pub async fn resume(resume: ResumeOptions) -> u8 {
+    let begun = match Stored::note_in(&resume.directory) {
+        Ok(note) => Note::read(&note, &resume.directory),
+        Err(error) => {
+            complain(&error.to_string());
+            return status_of(&error);
+        }
+    };
+    let job = begun.and_then(|begun| {
+        let options = resume.over(begun);
+        if let Some(warning) = onward::without_credentials(&options.forgotten_credentials)
+            && options.fetch.verbosity() != Verbosity::Quiet
+        {
+            complain(&warning);
+        }
+        options.meant()
+    });
+    match job {
+        Ok(job) => run(job).await,
+        Err(error) => {
+            complain(&error);
+            EXIT_USAGE
+        }
+    }
+}
+
+/// The exit status of a crawl, or of a look at one, that could not begin.
+pub fn status_of(error: &Error) -> u8 {
+    // Of all that stands in the way, only the storage is not what the command line named.
+    if matches!(error, Error::Storage(_)) { EXIT_FAILED } else { EXIT_USAGE }
+}
+
+/// Runs a crawl and returns its exit status.
 pub async fn run(job: CrawlJob) -> u8 {
     let CrawlJob { crawler, options, page_rank } = job;
     let summary_file = match prepare(&options) {
@@ -57,8 +93,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
         Ok(Err(error)) => {
             complain(&error.to_string());
-            // What stands in the way of a beginning is what the command line named.
-            if account.has_begun() || matches!(error, Error::Storage(_)) { EXIT_FAILED } else { EXIT_USAGE }
+            if account.has_begun() { EXIT_FAILED } else { status_of(&error) }
         }
         Err(failed) => match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -97,6 +132,9 @@ fn conclude(
     {
         complain(&error);
         not_written = true;
+    }
+    if let Some(message) = onward::at_the_end(options, report) {
+        display.say(&message);
     }
     if report.snapshot.pages == 0 && report.end != End::Stopped {
         complain(&format!("no page was kept{}", account.why_nothing_was_kept()));

@@ -1,5 +1,7 @@
 //! `crawler demo`: a small site served on loopback and crawled, so that anybody can see it work.
 
+pub mod pipeline;
+
 use std::time::Duration;
 
 use crawler::classic::Classic;

@@ -4,6 +4,7 @@ mod args;
 mod classic;
 mod crawl;
 mod demo;
+mod look;
 mod open_files;
 mod printable;
 mod progress;
@@ -44,7 +45,11 @@ fn main() -> ExitCode {
     let code = match invocation.command {
         Command::Classic(job) => runtime.block_on(classic::run(*job)),
         Command::Crawl(job) => runtime.block_on(crawl::run(*job)),
+        Command::Resume(options) => runtime.block_on(crawl::resume(*options)),
+        Command::Show(look) => look::show(&look),
+        Command::Why(look) => look::why(&look),
         Command::Demo(verbosity) => runtime.block_on(demo::run(verbosity)),
+        Command::PipelineDemo(verbosity) => runtime.block_on(demo::pipeline::run(verbosity)),
     };
     // A name look-up may still be running on a thread of its own; nobody waits for it.
     runtime.shutdown_background();

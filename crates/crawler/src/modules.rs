@@ -15,7 +15,7 @@ mod numbered;
 pub mod pages;
 pub mod registry;
 pub mod stdout;
-mod timestamp;
+pub mod timestamp;
 pub mod words;
 
 use std::fmt;

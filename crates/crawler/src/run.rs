@@ -274,7 +274,8 @@ impl Crawler {
         self.run_watched(|_| {})
     }
 
-    /// Crawls to the end, and shows how things stand once a second.
+    /// Crawls to the end, and shows how things stand: at the beginning, where a resumed crawl has URLs admitted before,
+    /// and then once a second.
     pub fn run_watched(mut self, watch: impl Fn(&Snapshot)) -> Result<Report, Error> {
         self.settings.keep_depths = self.max_depth.is_some();
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;

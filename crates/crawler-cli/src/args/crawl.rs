@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use super::TypedFetch;
+use crate::crawl::note::Note;
 use crate::crawl::shared_rank::SharedRank;
 use crate::values;
 
@@ -69,6 +70,10 @@ pub struct CrawlOptions {
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = "Budgets")]
     pub max_pages_per_host: Option<u64>,
 
+    /// Keep the crawl in this directory, made if need be: after any end, the same command again or 'crawler resume DIR' goes on
+    #[arg(long, value_name = "DIR", help_heading = "State")]
+    pub state: Option<PathBuf>,
+
     /// How many workers share the hosts [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true, help_heading = "Workers")]
     pub workers: Option<u16>,
@@ -113,6 +118,11 @@ pub struct CrawlOptions {
     /// Write the summary to this file as JSON too
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub summary: Option<PathBuf>,
+
+    /// Hosts whose user name and password were typed once and are written down nowhere.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub forgotten_credentials: Vec<String>,
 }
 
 /// Which links are followed.
@@ -185,6 +195,9 @@ impl CrawlOptions {
         for module in &options.module {
             crawler = crawler.named_module(module).map_err(|error| format!("--module: {error}"))?;
         }
+        if let Some(directory) = &options.state {
+            crawler = crawler.state(directory).note(Note::of(&options).to_bytes());
+        }
         Ok(CrawlJob { crawler, options, page_rank })
     }
 
@@ -197,6 +210,14 @@ impl CrawlOptions {
     /// Whether a module prints to standard output, so that nothing else may.
     pub fn stdout_is_taken(&self) -> bool {
         self.module.iter().any(|module| is_printed(module) || module.starts_with("exec="))
+    }
+
+    /// Which links of a page are followed.
+    pub fn bounds(&self) -> Result<Scope, String> {
+        let seeds = self.seeds()?;
+        let TypedFetch { allow_private, ref resolve, .. } = self.fetch;
+        let config = Config { allow_private, resolve: resolve.clone(), ..Config::default() };
+        Ok(self.scope(&seeds)?.refusing_private(&config, &seeds))
     }
 
     /// The seeds as URLs. They are numbered in messages, and not repeated: there may be a password in them.
@@ -241,7 +262,11 @@ impl CrawlOptions {
                 *module = format!("{name}={}", absolute("--module", &path)?.display());
             }
         }
-        for (option, path) in [("--summary", &mut self.summary), ("--ca-file", &mut self.fetch.ca_file)] {
+        for (option, path) in [
+            ("--summary", &mut self.summary),
+            ("--ca-file", &mut self.fetch.ca_file),
+            ("--state", &mut self.state),
+        ] {
             if let Some(path) = path {
                 *path = absolute(option, path)?;
             }
@@ -267,7 +292,7 @@ impl CrawlOptions {
 }
 
 /// The file or directory that a module writes to.
-fn target(module: &str) -> Option<PathBuf> {
+pub fn target(module: &str) -> Option<PathBuf> {
     match registry::parse(module) {
         Ok(Installed::Output(spec)) => match spec.target {
             Target::File(path) | Target::Directory(path) => Some(path),
@@ -281,7 +306,8 @@ fn is_printed(module: &str) -> bool {
     matches!(module.split_once('='), Some(("jsonl" | "edges", "-")))
 }
 
-fn absolute(option: &str, path: &Path) -> Result<PathBuf, String> {
+/// A path that means the same wherever the command runs.
+pub fn absolute(option: &str, path: &Path) -> Result<PathBuf, String> {
     std::path::absolute(path).map_err(|error| format!("{option} '{}': {error}", path.display()))
 }
 
@@ -321,7 +347,7 @@ mod tests {
         let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
                    --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
-                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite";
+                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite --state s";
         for options in ["http://a.test/", all].map(read) {
             let text = serde_json::to_string(&options).unwrap();
             assert_eq!(serde_json::from_str::<CrawlOptions>(&text).unwrap(), options, "{text}");

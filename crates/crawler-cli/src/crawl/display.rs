@@ -10,6 +10,7 @@ use crawler::run::Report;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::machine::{self, Progress};
+use super::onward;
 use crate::args::{CrawlOptions, ProgressForm, Verbosity};
 use crate::printable::printable;
 use crate::progress::{PLAIN_INTERVAL, to_line_start};
@@ -55,14 +56,21 @@ impl Display {
             ProgressForm::Auto => Form::Plain,
         };
         let begun = Instant::now();
-        let seen = Mutex::new(Seen { pages: VecDeque::from([(begun, 0)]), plain_line: begun });
+        let seen = Mutex::new(Seen { pages: VecDeque::new(), plain_line: begun });
         Display { form, quiet: verbosity == Verbosity::Quiet, begun, seen }
     }
 
-    /// Shows how things stand; to be called once a second.
+    /// Shows how things stand; to be called at the beginning and once a second.
     pub fn show(&self, snapshot: &Snapshot) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
+        if seen.pages.is_empty() {
+            seen.pages.push_back((now, snapshot.pages));
+            if let Some(message) = onward::resuming(snapshot) {
+                self.say(&message);
+            }
+            return;
+        }
         let rate = seen.rate(now, snapshot.pages);
         match &self.form {
             Form::Nothing => {}

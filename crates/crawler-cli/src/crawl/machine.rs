@@ -6,7 +6,7 @@ use std::time::Duration;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::pagerank::Health;
 use crawler::resources::{Budget, Snapshot};
-use crawler::run::{End, Report};
+use crawler::run::{End, Report, Resumed};
 use serde::Serialize;
 
 /// How things stand at one moment.
@@ -41,6 +41,8 @@ struct Worker {
 #[derive(Serialize)]
 pub struct Summary<'s> {
     end: &'static str,
+    /// Whether an earlier process had begun the crawl.
+    resumed: bool,
     elapsed: f64,
     pages_per_second: f64,
     #[serde(flatten)]
@@ -108,6 +110,7 @@ impl<'s> Summary<'s> {
     pub fn of(report: &'s Report, health: Option<&'s Health>) -> Summary<'s> {
         Summary {
             end: name(report.end),
+            resumed: report.resumed != Resumed::No,
             elapsed: rounded(report.elapsed.as_secs_f64()),
             pages_per_second: rounded(whole_rate(report)),
             counts: Counts::of(&report.snapshot),

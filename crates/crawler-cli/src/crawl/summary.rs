@@ -3,7 +3,7 @@
 use crawler::outcome::Outcome;
 use crawler::prioritizer::pagerank::Health;
 use crawler::resources::Budget;
-use crawler::run::{End, Report};
+use crawler::run::{End, Report, Resumed};
 
 use super::machine::{admitted, links_found};
 use crate::args::CrawlOptions;
@@ -29,7 +29,9 @@ pub fn table(options: &CrawlOptions, report: &Report, health: Option<&Health>) -
     for (label, count) in &snapshot.links_refused {
         text += &row(2, label, *count);
     }
-    for summary in &report.summaries {
+    // Of a crawl that was finished before, the modules saw nothing.
+    let summaries = if report.resumed == Resumed::Finished { &[][..] } else { &report.summaries };
+    for summary in summaries {
         for line in summary.lines() {
             text += &format!("{}\n", printable(line));
         }

@@ -168,6 +168,7 @@ fn help_names_every_option_in_groups() {
         "Pages:",
         "Scope:",
         "Budgets:",
+        "State:",
         "Workers:",
         "Politeness:",
         "Frontier:",

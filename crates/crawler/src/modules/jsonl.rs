@@ -1,6 +1,10 @@
 //! Pages as JSON lines: one object a page, its keys in a fixed order. Only this file knows the keys.
 
+use std::io;
+
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
 
 use super::{Addition, Output, timestamp};
 use crate::page::Page;
@@ -80,9 +84,43 @@ struct WholeRecord<'p> {
 }
 
 fn line(record: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(record).expect("strings and numbers are always JSON");
+    let mut line = Vec::with_capacity(1024);
+    let mut serializer = Serializer::with_formatter(&mut line, Harmless);
+    record.serialize(&mut serializer).expect("strings and numbers are always JSON");
     line.push(b'\n');
     line
+}
+
+/// JSON in which every control character is an escape, also those that JSON would allow: a line may be printed, and
+/// some terminals obey U+0080 to U+009F as they do the others.
+struct Harmless;
+
+impl Formatter for Harmless {
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment.as_bytes();
+        // In UTF-8 the ones in question are 7F, and C2 followed by 80 to 9F.
+        let mut from = 0;
+        while let Some(found) = memchr::memchr2(0x7F, 0xC2, &rest[from..]) {
+            let at = from + found;
+            let (character, length) = match (rest[at], rest.get(at + 1)) {
+                (0x7F, _) => (0x7F, 1),
+                (_, Some(second @ 0x80..=0x9F)) => (*second, 2),
+                _ => {
+                    from = at + 1;
+                    continue;
+                }
+            };
+            writer.write_all(&rest[..at])?;
+            write!(writer, "\\u00{character:02x}")?;
+            rest = &rest[at + length..];
+            from = 0;
+        }
+        writer.write_all(rest)
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +158,21 @@ mod tests {
         assert_eq!(read["title"], page.title);
         assert_eq!(read["links"][0], "http://a.test/\"\n\r,");
         assert_eq!(read["content_type"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn no_control_character_is_written_as_it_is() {
+        let mut page = example::page("http://a.test/", b"", &[]);
+        page.title = "a\u{7f}\u{80}b\u{9b}2J\u{9f}\u{a0}\u{c2}é\u{1b}😀\u{9f}".into();
+        let line = written(&page);
+        assert_eq!(line.trim_end().chars().find(|c| c.is_control()), None, "{line:?}");
+        let title = r"a\u007f\u0080b\u009b2J\u009f";
+        assert!(line.contains(&format!("{title}\u{a0}\u{c2}é\\u001b😀\\u009f\"")), "{line}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap()["title"], page.title);
+        for title in ["", "plain", "é\u{c2}", "\u{9b}", "Â\u{7f}Â"] {
+            page.title = title.into();
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&written(&page)).unwrap()["title"], title);
+        }
     }
 
     #[test]

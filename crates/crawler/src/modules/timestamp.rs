@@ -11,7 +11,7 @@ const ERA: u64 = 146_097;
 const TO_1970: u64 = 719_468;
 
 /// Writes a moment. A clock set before 1970 reads as 1970.
-pub(super) fn rfc3339(moment: SystemTime) -> String {
+pub fn rfc3339(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, millis) = (since.as_secs(), since.subsec_millis());
     let (year, month, day) = date(seconds / DAY);

@@ -61,18 +61,20 @@ pub enum Fate {
 impl Stored {
     /// Opens the state in a directory.
     pub fn open(directory: &Path) -> Result<Stored, Error> {
-        if !Tables::exist(directory) {
-            return Err(Error::Setting(format!(
-                "there is no crawl's state in '{}'; name the directory that was given as --state",
-                directory.display()
-            )));
-        }
-        let tables = Tables::open(directory)?;
+        let tables = open(directory)?;
         let view = tables.view()?;
         let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
         let mut disk = Disk::new(view, key, Duration::MAX, false);
         disk.resume(progress.outstanding(), progress.links_up_to)?;
         Ok(Stored { disk, _tables: tables })
+    }
+
+    /// What was noted in the state of a directory, without a look at the rest of it.
+    pub fn note_in(directory: &Path) -> Result<Vec<u8>, Error> {
+        let tables = open(directory)?;
+        let view = tables.view()?;
+        key_of(&view, directory)?;
+        Ok(view.meta("note")?.unwrap_or_default())
     }
 
     /// What was noted for whoever resumes.
@@ -161,6 +163,17 @@ impl Stored {
             }
         }
     }
+}
+
+/// Opens the tables of a state that exists.
+fn open(directory: &Path) -> Result<Tables, Error> {
+    if !Tables::exist(directory) {
+        return Err(Error::Setting(format!(
+            "there is no crawl's state in '{}'; name the directory that was given as --state",
+            directory.display()
+        )));
+    }
+    Ok(Tables::open(directory)?)
 }
 
 /// A URL as links to it were admitted.

@@ -1,0 +1,81 @@
+//! What is said about going on with a crawl: before it is taken up again, and after it ended before its end.
+
+use std::path::Path;
+
+use crawler::resources::{Budget, Snapshot};
+use crawler::run::{End, Report, Resumed};
+
+use crate::args::CrawlOptions;
+use crate::summary::bytes;
+
+/// What is said when a crawl begins that an earlier process had begun, and is not finished.
+pub fn resuming(before: &Snapshot) -> Option<String> {
+    let (pages, waiting) = (before.pages, before.outstanding());
+    (before.admitted > 0 && waiting > 0)
+        .then(|| format!("resuming: {}, {} waiting", kept(pages), counted(waiting, "URL")))
+}
+
+/// What is said about a user name and password that this process was not told.
+pub fn without_credentials(hosts: &[String]) -> Option<String> {
+    (!hosts.is_empty()).then(|| {
+        format!(
+            "the user name and password for {} were not written down, and the crawl goes on without them; give the \
+             whole command again to go on with them",
+            hosts.join(", ")
+        )
+    })
+}
+
+/// What is said at the end of a crawl whose state is kept: that it is finished, or how to go on.
+pub fn at_the_end(options: &CrawlOptions, report: &Report) -> Option<String> {
+    let directory = options.state.as_deref()?;
+    let resume = format!("crawler resume {}", quoted(directory));
+    let more = |option: &str, than: String| {
+        Some(format!("to go on, raise {option}: {resume} {option} MORE (more than {than})"))
+    };
+    match report.end {
+        End::Done if report.resumed == Resumed::Finished => Some(format!(
+            "the crawl in '{}' is finished: {}; nothing was done",
+            directory.display(),
+            counted(report.snapshot.pages, "page")
+        )),
+        End::Done => None,
+        End::Stopped => Some(format!("to go on: {resume}")),
+        End::OutputFailed => {
+            Some(format!("nothing is lost: see to it that the output can be written, then {resume}"))
+        }
+        End::Spent(Budget::Pages) => more("--max-pages", options.max_pages.to_string()),
+        End::Spent(Budget::Bytes) => more("--max-bytes", bytes(options.max_bytes)),
+        End::TimeUp => more("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
+    }
+}
+
+fn kept(pages: u64) -> String {
+    format!("{} kept", counted(pages, "page"))
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    if !path.is_empty() && path.chars().all(is_plain) {
+        return path;
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_can_be_pasted_into_a_shell() {
+        assert_eq!(quoted(Path::new("/tmp/state-1")), "/tmp/state-1");
+        assert_eq!(quoted(Path::new("/tmp/my state")), "'/tmp/my state'");
+        assert_eq!(quoted(Path::new("/it's/$HOME")), r"'/it'\''s/$HOME'");
+    }
+}

@@ -1,0 +1,182 @@
+//! Looks into a crawl's state: `crawler show` prints a stored page, `crawler why` tells what became of a URL.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crawler::modules::timestamp::rfc3339;
+use crawler::origin::without_credentials;
+use crawler::resources::durable::{Fate, Why};
+use crawler::scope::Refusal;
+use crawler::worker::links::{self, BadLink};
+use crawler::{Error, Outcome, Stored};
+use url::Url;
+
+use crate::EXIT_FAILED;
+use crate::args::{CrawlOptions, Look, target};
+use crate::crawl::note::Note;
+use crate::crawl::status_of;
+use crate::printable::{complain, could_be_printed, printable, say};
+
+/// More pages than this on the way to a seed are not all named.
+const LONGEST_WAY: usize = 8;
+
+/// Of a longer way, so many are named at either end.
+const ENDS_OF_WAY: usize = 3;
+
+/// Prints a stored page as it was served, and returns the exit status.
+pub fn show(look: &Look) -> u8 {
+    answered(|| {
+        let mut stored = Stored::open(&look.state)?;
+        if let Some(body) = stored.content(&look.url)? {
+            let mut out = io::stdout();
+            let printed = could_be_printed(out.write_all(&body).and_then(|()| out.flush()));
+            return Ok(if printed { 0 } else { EXIT_FAILED });
+        }
+        let options = options_in(&stored, look);
+        let reason = match stored.why(&look.url)? {
+            Some(why) => not_stored(&why, options.as_ref()),
+            None => never_admitted(&look.url, options.as_ref()),
+        };
+        complain(&format!("{} is not stored: {reason}", without_credentials(&look.url)));
+        Ok(EXIT_FAILED)
+    })
+}
+
+/// Tells what became of a URL, and returns the exit status.
+pub fn why(look: &Look) -> u8 {
+    answered(|| {
+        let mut stored = Stored::open(&look.state)?;
+        let options = options_in(&stored, look);
+        let (lines, status) = match stored.why(&look.url)? {
+            Some(why) => (story(&why, options.as_ref()), 0),
+            None => {
+                let reason = never_admitted(&look.url, options.as_ref());
+                let url = without_credentials(&look.url).to_string();
+                (vec![url, format!("  never admitted: {reason}")], EXIT_FAILED)
+            }
+        };
+        let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
+        Ok(if say(&text) { status } else { EXIT_FAILED })
+    })
+}
+
+fn answered(answer: impl FnOnce() -> Result<u8, Error>) -> u8 {
+    answer().unwrap_or_else(|error| {
+        complain(&error.to_string());
+        status_of(&error)
+    })
+}
+
+/// What the crawl was told, as far as this command knows: a program that uses the library notes what it likes.
+fn options_in(stored: &Stored, look: &Look) -> Option<CrawlOptions> {
+    Note::read(&stored.note().ok()?, &look.state).ok()
+}
+
+/// Why a URL that was admitted has no stored page.
+fn not_stored(why: &Why, options: Option<&CrawlOptions>) -> String {
+    match &why.fate {
+        Fate::Waiting => "it was not visited yet".into(),
+        Fate::Ended { outcome, .. } if outcome != Outcome::Kept.label() => outcome.clone(),
+        Fate::Ended { .. } if options.is_some_and(|options| options.no_content) => {
+            "it was kept, but the crawl stores no pages (--no-content)".into()
+        }
+        Fate::Ended { at, .. } => {
+            let ttl = options.map_or_else(String::new, |options| format!(" ({:?})", options.ttl));
+            format!("it was kept {}, and stored for as long as --ttl says{ttl}", moment(*at))
+        }
+    }
+}
+
+/// What became of a URL, in lines.
+fn story(why: &Why, options: Option<&CrawlOptions>) -> Vec<String> {
+    let mut lines = vec![why.url.clone()];
+    match &why.fate {
+        Fate::Waiting => lines.push("  waiting to be visited".into()),
+        Fate::Ended { outcome, at, document: Some(document) } => {
+            lines.push(format!("  {outcome} as page {document} {}", moment(*at)));
+            let modules = options.map_or(&[][..], |options| &options.module);
+            lines.extend(modules.iter().filter_map(|module| place(module, *document)));
+        }
+        Fate::Ended { outcome, at, document: None } => {
+            lines.push(format!("  {outcome} {}", moment(*at)));
+        }
+    }
+    lines.push(match why.depth {
+        0 if why.found_on.is_empty() => "  a seed".into(),
+        0 => "  in place of a seed".into(),
+        1 => "  1 hop from a seed".into(),
+        depth => format!("  {depth} hops from a seed"),
+    });
+    lines.extend(way(why));
+    lines
+}
+
+/// How the crawl came to a URL, the nearest page first.
+fn way(why: &Why) -> Vec<String> {
+    let pages = &why.found_on;
+    let mut lines: Vec<String> = pages
+        .iter()
+        .enumerate()
+        .map(|(index, page)| match index {
+            0 if why.by_redirect => format!("  redirected to by {page}"),
+            _ => format!("  found on {page}"),
+        })
+        .collect();
+    if lines.len() > LONGEST_WAY {
+        let left_out = format!("  … {} more …", lines.len() - 2 * ENDS_OF_WAY);
+        lines.splice(ENDS_OF_WAY..lines.len() - ENDS_OF_WAY, [left_out]);
+    }
+    lines
+}
+
+/// Where a module put a page.
+fn place(module: &str, document: u64) -> Option<String> {
+    let path: PathBuf = target(module)?;
+    match module.split('=').next()? {
+        "pages" => Some(format!("  in the file {}", path.join(document.to_string()).display())),
+        "jsonl" => Some(format!("  in line {document} of {}", path.display())),
+        _ => None,
+    }
+}
+
+/// Why a URL was never admitted, as far as that can be told from what the crawl was told.
+fn never_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
+    let refused = match links::normalise(url.as_str()) {
+        Err(bad) => Some(Refusal::Bad(bad)),
+        Ok(url) => {
+            let bounds = options.and_then(|options| options.bounds().ok());
+            bounds.and_then(|bounds| bounds.check(url.as_str()).err())
+        }
+    };
+    let Some(refusal) = refused else {
+        let depth = options.and_then(|options| options.max_depth);
+        let deep = depth.map_or_else(String::new, |depth| {
+            format!(", unless one at depth {depth}, where links are not followed (--max-depth {depth})")
+        });
+        return format!("no page that was kept links to it{deep}");
+    };
+    let detail = match refusal {
+        Refusal::External => {
+            let scope = options.and_then(|options| options.bounds().ok());
+            scope.map_or_else(String::new, |scope| {
+                format!(": the crawl stays in {} (--scope)", scope.describe())
+            })
+        }
+        Refusal::Excluded => " (--include, --exclude)".into(),
+        Refusal::PrivateAddress => " (--allow-private)".into(),
+        Refusal::TooManySegments | Refusal::RepeatedSegments => ", as only traps have".into(),
+        Refusal::Bad(BadLink::TooLong) => format!(", more than {} bytes", links::MAX_URL_BYTES),
+        Refusal::Bad(_) => String::new(),
+    };
+    format!("such links are not followed: {refusal}{detail}")
+}
+
+/// A moment, to the second.
+fn moment(time: SystemTime) -> String {
+    let text = rfc3339(time);
+    match text.get(..19).and_then(|text| text.split_once('T')) {
+        Some((date, time)) => format!("on {date} at {time} UTC"),
+        None => text,
+    }
+}

@@ -1,0 +1,72 @@
+//! The demonstration of the pipeline, which is itself a test of everything it shows.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{binary, names};
+
+#[test]
+fn the_pipeline_is_shown_with_a_kill_and_a_resume() {
+    let directory = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    let output = binary().args(["demo", "--pipeline"]).env("TMPDIR", directory.path()).output().unwrap();
+    let (told, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{errors}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    for words in [
+        "$ crawler crawl http://harbour.test:",
+        "kill -9",
+        "$ crawler resume ",
+        "URLs admitted",
+        "repeating path segments",
+        "beyond its host's pages",
+        "each of them once",
+        "no host was asked sooner than 400 ms",
+        "$ crawler why ",
+        "  near duplicate of ",
+    ] {
+        assert!(told.contains(words), "{words} is not in {told}");
+    }
+    assert!(!told.contains("NO: "), "{told}");
+    assert!(errors.contains("resuming: "), "{errors}");
+    assert_eq!(names(directory.path()).len(), 1);
+}
+
+/// Whether a process that had this id still runs our binary.
+fn crawls_of(parent: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
+#[test]
+fn a_demonstration_that_is_ended_leaves_no_crawl_behind() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut demo: Child = binary()
+            .args(["demo", "--pipeline"])
+            .env("TMPDIR", directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        let children = loop {
+            let children = crawls_of(demo.id());
+            if !children.is_empty() {
+                break children;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "no crawl was started");
+            thread::sleep(Duration::from_millis(5));
+        };
+        kill_process(Pid::from_raw(demo.id() as i32).unwrap(), signal).unwrap();
+        let code = if signal == Signal::INT { 130 } else { 143 };
+        assert_eq!(demo.wait().unwrap().code(), Some(code));
+        for child in children {
+            assert!(!fs::exists(format!("/proc/{child}")).unwrap(), "the crawl outlives the demonstration");
+        }
+    }
+}

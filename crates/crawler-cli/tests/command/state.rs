@@ -1,0 +1,314 @@
+//! Crawls that survive: stopped and resumed, refused, finished.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+use testweb::{Answer, Request, Site, Web};
+
+use crate::common::{Ended, Running, binary, linking_to, names, read_page, run, serve};
+use crate::pipeline::{Pipeline, adds_up, objects, objects_in, urls};
+
+/// A directory with the state of a crawl and what its modules write.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn state(&self) -> String {
+        self.path("state").display().to_string()
+    }
+
+    /// A crawl with its state here.
+    pub fn crawl(&self, seed: impl Into<String>) -> Pipeline {
+        Pipeline::of(seed).with("--state").with_one(self.state())
+    }
+
+    /// The same with every kind of file.
+    fn crawl_into_files(&self, seed: &str) -> Pipeline {
+        let crawl = self.crawl(seed).with("--similarity 0 --workers 2");
+        ["jsonl", "pages", "edges"]
+            .into_iter()
+            .fold(crawl, |crawl, name| crawl.module(name, &self.path(name)))
+    }
+
+    /// The crawl here, taken up again.
+    pub fn resume(&self, options: &str) -> Running {
+        let mut command: Command = binary();
+        command.args(["resume", &self.state()]).args(options.split_whitespace());
+        Running::start(command, PathBuf::from("/nowhere"), None)
+    }
+}
+
+/// Stops a crawl once so many more requests have been served.
+fn stopped_after(web: &Web, requests: usize, mut crawl: Running) -> Ended {
+    let before = web.hits();
+    crawl.until("some requests", |_| web.hits() >= before + requests);
+    crawl.signal(Signal::INT);
+    crawl.wait().expect(130)
+}
+
+/// A seeded web on many hosts.
+fn large_web() -> (Web, String) {
+    let web = Web::builder().seeded_hosts(21, 15, 20).start();
+    let seed = web.url_of("h0.test", "/");
+    (web, seed)
+}
+
+/// Slow enough to be stopped in its midst, and not to hosts that do not answer.
+const WITHIN: &str = r"--delay 10ms --include ^http://h\d+\.test:";
+
+#[test]
+fn a_crawl_stopped_and_resumed_leaves_what_an_uninterrupted_one_does() {
+    let (web, seed) = large_web();
+    let (whole, parts) = (Place::new(), Place::new());
+    whole.crawl_into_files(&seed).with(WITHIN).run().expect(0);
+
+    let first = stopped_after(&web, 60, parts.crawl_into_files(&seed).with(WITHIN).start());
+    assert!(
+        first.stderr.contains(&format!("to go on: crawler resume {}\n", parts.state())),
+        "{}",
+        first.stderr
+    );
+    let second = stopped_after(&web, 60, parts.resume("--workers 3"));
+    assert!(
+        second.stderr.contains("resuming: ") && second.stderr.contains(" pages kept, "),
+        "{}",
+        second.stderr
+    );
+    stopped_after(&web, 60, parts.crawl_into_files(&seed).with(WITHIN).start());
+    let last = parts.resume(&format!("--summary {}", parts.path("sum").display())).wait().expect(0);
+    let summary: Value = serde_json::from_slice(&fs::read(parts.path("sum")).unwrap()).unwrap();
+    assert_eq!(adds_up(&summary)["kept"] as usize, names(&parts.path("pages")).len());
+    assert_eq!((&summary["end"], &summary["resumed"]), (&"done".into(), &true.into()));
+    assert!(last.stdout.contains("ended because nothing was left to do"), "{}", last.stdout);
+
+    let truth = web.truth_from(&seed, 1_000);
+    let pages = objects_in(&parts.path("jsonl"));
+    assert!(urls(&pages).iter().eq(truth.keys()));
+    assert!(urls(&objects_in(&whole.path("jsonl"))).iter().eq(truth.keys()));
+    let mut numbers: Vec<u64> = names(&parts.path("pages")).iter().filter_map(|n| n.parse().ok()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(1..=truth.len() as u64), "{numbers:?}");
+    for (index, page) in pages.iter().enumerate() {
+        let saved = read_page(&parts.path("pages").join((index + 1).to_string()));
+        assert_eq!(page["url"], saved.url);
+        assert_eq!(truth[&saved.url].1, saved.body);
+    }
+    let edges = |place: &Place| -> BTreeSet<String> {
+        fs::read_to_string(place.path("edges")).unwrap().lines().map(str::to_owned).collect()
+    };
+    assert_eq!(edges(&parts), edges(&whole));
+    let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
+    let once: BTreeSet<_> = asked.iter().collect();
+    assert_eq!(asked.len(), 2 * once.len(), "each crawl asked for everything once");
+}
+
+#[test]
+fn a_finished_crawl_says_so_and_does_nothing() {
+    let web = serve(Site::seeded(5, 20));
+    let place = Place::new();
+    let crawl = || place.crawl(web.url("/")).with("--scope host").module("jsonl", &place.path("lines"));
+    let first = crawl().run().expect(0);
+    let (lines, hits) = (fs::read(place.path("lines")).unwrap(), web.hits());
+    for again in [crawl().run(), place.resume("").wait(), place.resume("--max-pages 90000").wait()] {
+        let again = again.expect(0);
+        let said = format!(
+            "the crawl in '{}' is finished: {} pages; nothing was done\n",
+            place.state(),
+            first.outcomes()["kept"]
+        );
+        assert!(again.stderr.contains(&said), "{}", again.stderr);
+        assert_eq!(again.outcomes(), first.outcomes());
+        assert_eq!((fs::read(place.path("lines")).unwrap(), web.hits()), (lines.clone(), hits));
+    }
+    assert_eq!(place.resume("-q").wait().expect(0).stderr, "");
+    let object = objects(&place.resume("--progress json").wait().expect(0).stderr).pop().unwrap();
+    assert_eq!(object["end"], "done");
+}
+
+#[test]
+fn a_spent_budget_is_named_and_may_be_raised() {
+    let web = serve(Site::seeded(5, 60));
+    let place = Place::new();
+    let crawl =
+        |options: &str| place.crawl(web.url("/")).with("--scope host --similarity 0").with(options).run();
+    let told = |ended: &Ended, option: &str| {
+        let words = format!("to go on, raise {option}: crawler resume {} {option} MORE", place.state());
+        assert!(ended.stderr.contains(&words), "{words} is not in {}", ended.stderr);
+    };
+    told(&crawl("--max-pages 10").expect(0), "--max-pages");
+    let hits = web.hits();
+    let again = crawl("--max-pages 10").expect(0);
+    told(&again, "--max-pages");
+    assert!(again.stderr.contains("resuming: 10 pages kept, "), "{}", again.stderr);
+    assert_eq!((again.outcomes()["kept"], web.hits()), (10, hits), "nothing is left of it");
+    assert_eq!(place.resume("--max-pages 20").wait().expect(0).outcomes()["kept"], 20);
+    assert_eq!(crawl("--max-pages 25").expect(0).outcomes()["kept"], 25);
+}
+
+#[test]
+fn what_may_not_change_is_refused_by_name_and_nothing_is_done() {
+    let web = serve(Site::seeded(5, 60));
+    let place = Place::new();
+    let base = "--max-pages 5 --max-depth 9 --scope host";
+    place.crawl(web.url("/")).with(base).run().expect(0);
+    let hits = web.hits();
+    for (options, words) in [
+        ("--max-pages 4 --max-depth 9 --scope host", "--max-pages was 5 and is 4 now"),
+        (
+            "--max-pages 5 --max-depth 8 --scope host",
+            "--max-depth was '9' when the crawl was begun and is '8' now",
+        ),
+        ("--max-pages 5 --max-depth 9 --scope any", "--scope was 'host'"),
+        ("--max-pages 5 --max-depth 9 --scope host --exclude x", "--exclude was ''"),
+        ("--max-pages 5 --max-depth 9 --scope host --no-content", "--no-content was 'false'"),
+        ("--max-pages 5 --max-depth 9 --scope host --module words", "--module was 'noop'"),
+    ] {
+        let ended = place.crawl(web.url("/")).with(options).run().expect(2);
+        assert!(ended.stderr.contains(words), "{words} is not in {}", ended.stderr);
+    }
+    let other = place.crawl(web.url("/other")).with(base).run().expect(2);
+    assert!(other.stderr.contains("seed was '"), "{}", other.stderr);
+    for option in ["--scope any", "--delay 0", "--module words", "--ttl=2h", "--max-depth 3", "--overwrite"] {
+        let name = option.split([' ', '=']).next().unwrap();
+        let ended = place.resume(option).wait().expect(2);
+        let told = format!("crawler: {name} cannot be changed on resume: a crawl goes on as it was begun; ");
+        assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1);
+    }
+    for (options, words) in [
+        ("--state x", "takes the directory by itself"),
+        ("--colour", "there is no option '--colour'"),
+        ("--max-pages 0", "--max-pages"),
+        ("--max-pages 1", "--max-pages was 5 and is 1 now"),
+        ("-q --progress json", "--quiet"),
+    ] {
+        let ended = place.resume(options).wait().expect(2);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+    assert_eq!(web.hits(), hits);
+    place.resume("--max-pages 6 --workers 1 --concurrency 3 --max-bytes 1GB").wait().expect(0);
+}
+
+#[test]
+fn a_second_process_is_refused_while_the_first_is_at_work() {
+    let web = serve(Site::new().otherwise(|request: &Request| {
+        Answer::page(linking_to(&["/a"])).after(std::time::Duration::from_secs(if request.path == "/a" {
+            60
+        } else {
+            0
+        }))
+    }));
+    let place = Place::new();
+    let mut first = place.crawl(web.url("/")).with("--timeout 2m").start();
+    first.until("two requests", |_| web.hits() == 2);
+    let words =
+        format!("crawler: another process is at work on the crawl in '{}'; wait for its end", place.state());
+    let (state, url) = (place.state(), web.url("/"));
+    for second in [
+        place.crawl(web.url("/")).with("--timeout 2m").run(),
+        place.resume("").wait(),
+        run(&["why", &url, "--state", &state]),
+        run(&["show", &url, "--state", &state]),
+    ] {
+        let second = second.expect(1);
+        assert!(second.stderr.starts_with(&words), "{}", second.stderr);
+    }
+    first.signal(Signal::KILL);
+    first.wait().expect(137);
+    let why = run(&["why", &web.url("/a"), "--state", &state]).expect(0);
+    assert!(why.stdout.contains("waiting to be visited"), "{}", why.stdout);
+}
+
+#[test]
+fn a_state_that_cannot_be_used_is_named_and_left_alone() {
+    let web = serve(Site::seeded(5, 10));
+    let place = Place::new();
+    let at =
+        |path: &Path| Pipeline::of(web.url("/")).with("--state").with_one(path.display().to_string()).run();
+    let nowhere = at(&place.path("no/such")).expect(2);
+    assert!(nowhere.stderr.contains("cannot make state directory '"), "{}", nowhere.stderr);
+    fs::write(place.path("file"), "dear").unwrap();
+    let file = at(&place.path("file"));
+    assert!([1, 2].contains(&file.code()) && file.stderr.contains("file"), "{}", file.stderr);
+    for command in ["resume", "show", "why"] {
+        let empty = place.path("").display().to_string();
+        let arguments: &[&str] = match command {
+            "resume" => &["resume", &empty],
+            command => &[command, "http://a.test/", "--state", &empty],
+        };
+        let ended = run(arguments).expect(2);
+        assert!(ended.stderr.contains("there is no crawl's state in '"), "{}", ended.stderr);
+    }
+    assert_eq!(names(&place.path("")), ["file"], "nothing was made");
+    assert_eq!(web.hits(), 0);
+
+    fs::create_dir(place.path("state")).unwrap();
+    let text = "This is not a state at all, but a letter. ".repeat(200);
+    let state = place.path("state").join("crawl.state");
+    fs::write(&state, &text).unwrap();
+    let url = web.url("/");
+    for ended in [
+        place.crawl(&url).run(),
+        place.resume("").wait(),
+        run(&["why", &url, "--state", &place.state()]),
+        run(&["show", &url, "--state", &place.state()]),
+    ] {
+        let ended = ended.expect(1);
+        assert!(ended.stderr.contains("crawl.state"), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+    assert_eq!((fs::read_to_string(&state).unwrap(), web.hits()), (text, 0));
+}
+
+#[test]
+fn a_crawl_that_a_program_began_is_left_to_that_program() {
+    let web = serve(Site::new().page("/", "x"));
+    for note in ["", "a note", r#"{"options":{}}"#, r#"{"crawler":"9.0","options":{"seeds":[]}}"#] {
+        let place = Place::new();
+        let begun = crawler::Crawler::new(&web.url("/")).unwrap().state(place.path("state")).note(note).run();
+        begun.unwrap();
+        let ended = place.resume("").wait().expect(2);
+        let words = match note.contains("9.0") {
+            true => "by version 9.0 are not those of this version",
+            false => "was not begun by this command but by a program that uses the library",
+        };
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        let why = run(&["why", &web.url("/"), "--state", &place.state()]).expect(0);
+        assert!(why.stdout.contains("kept as page 1"), "{}", why.stdout);
+    }
+}
+
+#[test]
+fn passwords_are_not_written_down_and_whoever_resumes_is_told() {
+    let web = serve(Site::seeded(5, 30));
+    let place = Place::new();
+    let seed = web.url("/").replace("http://", "http://me:s3cret@");
+    let crawl =
+        |pages: &str| place.crawl(&seed).with("--scope host --similarity 0 --max-pages").with(pages).run();
+    crawl("5").expect(0);
+    let state = fs::read(place.path("state").join("crawl.state")).unwrap();
+    assert!(!state.windows(6).any(|bytes| bytes == b"s3cret"));
+    let warning = "the user name and password for 127.0.0.1 were not written down";
+    for pages in ["--max-pages 10", "--max-pages 15"] {
+        let before = web.hits();
+        let ended = place.resume(pages).wait().expect(0);
+        assert!(ended.stderr.contains(warning), "{}", ended.stderr);
+        assert!(web.log()[before..].iter().all(|hit| hit.header("authorization").is_none()));
+    }
+    let before = web.hits();
+    let ended = crawl("20").expect(0);
+    assert!(!ended.stderr.contains(warning), "{}", ended.stderr);
+    assert!(web.log()[before..].iter().any(|hit| hit.header("authorization").is_some()));
+}
