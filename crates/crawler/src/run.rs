@@ -305,11 +305,14 @@ impl Crawler {
             Before::Nothing => Duration::ZERO,
             Before::Begun { elapsed } => elapsed,
         };
-        let written = keeper.written()?;
+        let (written, outputs) = (keeper.written()?, self.outputs.len());
         let installed = match &written {
             Some((last_id, committed)) => self.install(Start::Resumed { committed, last_id: *last_id })?,
             None => match self.install(self.fresh_start()) {
-                Ok(installed) => installed,
+                Ok(installed) => {
+                    keeper.claim_outputs(outputs)?;
+                    installed
+                }
                 Err(error) => {
                     // Nothing was begun: whoever mends what is in the way begins afresh.
                     if before == Before::Nothing {

@@ -8,6 +8,7 @@
 pub(crate) mod committer;
 pub(crate) mod disk;
 mod opening;
+mod panics;
 pub(crate) mod progress;
 pub(crate) mod records;
 mod seen;
@@ -15,19 +16,20 @@ mod stored;
 mod terms;
 mod tickets;
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redb::{
-    Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable,
+    AccessGuard, Database, DatabaseError, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable,
     ReadableTableMetadata, StorageError, TableDefinition,
 };
 
 pub use self::opening::{Before, Begin, Keeper, Opened, open};
+use self::panics::{Quiet, quietly};
 use self::seen::Links;
 pub use self::stored::{Fate, Stored, Why};
 pub use self::terms::Terms;
@@ -57,6 +59,9 @@ const DOMAINS: TableDefinition<&str, u32> = TableDefinition::new("domains");
 /// The file in the state's directory.
 const FILE: &str = "crawl.state";
 
+/// Its name until it is one that can be opened: whatever dies before that leaves nothing that is in the way.
+const UNFINISHED: &str = "crawl.state.unfinished";
+
 /// How much of the file is kept in memory at most.
 const CACHE_BYTES: usize = 48 << 20;
 
@@ -68,8 +73,8 @@ pub(crate) struct Batch {
     pub(crate) tasks: BTreeMap<u64, Option<Vec<u8>>>,
     pub(crate) ends: BTreeMap<u64, Vec<u8>>,
     pub(crate) links: Links,
-    /// Ids to be removed from link storage.
-    pub(crate) forgotten: Vec<u64>,
+    /// Ids to be removed from link storage, before links are added.
+    pub(crate) forgotten: BTreeSet<u64>,
     pub(crate) pages: BTreeMap<u64, Option<Vec<u8>>>,
     pub(crate) bodies: BTreeMap<u64, Option<Vec<u8>>>,
     pub(crate) output: BTreeMap<u64, Vec<u8>>,
@@ -82,12 +87,19 @@ pub(crate) struct Batch {
 
 /// The tables of a state, open.
 pub(crate) struct Tables {
-    database: Database,
+    database: Quiet<Database>,
     path: PathBuf,
+    /// Open, and locked to keep other processes out.
+    _directory: File,
 }
 
 /// The tables as the last commit left them.
 pub(crate) struct View {
+    tables: Quiet<ReadTables>,
+    path: Arc<Path>,
+}
+
+struct ReadTables {
     tasks: ReadOnlyTable<u64, &'static [u8]>,
     ends: ReadOnlyTable<u64, &'static [u8]>,
     links: ReadOnlyTable<u64, &'static [u8]>,
@@ -97,56 +109,69 @@ pub(crate) struct View {
     hosts: ReadOnlyTable<&'static str, &'static [u8]>,
     domains: ReadOnlyTable<&'static str, u32>,
     meta: ReadOnlyTable<&'static str, &'static [u8]>,
-    path: Arc<Path>,
 }
 
 impl Tables {
     /// Whether a directory has a state.
     pub(crate) fn exist(directory: &Path) -> bool {
-        // An empty file is what is left of a state that was never begun.
-        fs::metadata(directory.join(FILE)).is_ok_and(|found| found.len() > 0)
+        directory.join(FILE).exists()
     }
 
-    /// Opens the state in a directory, or begins one. The directory is locked until the end.
-    pub(crate) fn open(directory: &Path) -> Result<Tables, Trouble> {
+    /// Opens the state in a directory; where there is none, one that holds the batch is begun. The directory is locked
+    /// until the end.
+    pub(crate) fn open(directory: &Path, first: impl FnOnce() -> Batch) -> Result<Tables, Trouble> {
+        let lock = lock(directory)?;
         let path = directory.join(FILE);
-        let name = path.display();
+        if Tables::exist(directory) {
+            let database = Tables::database(&path, directory)?;
+            return Ok(Tables { database, path, _directory: lock });
+        }
+        // A file that is not whole yet has another name, so that no death leaves something that cannot be opened.
+        let unfinished = directory.join(UNFINISHED);
+        let begin = |error| trouble(&path, StorageError::Io(error));
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(begin(error)),
+            _ => {}
+        }
+        let database = Tables::database(&unfinished, directory)?;
+        let tables = Tables { database, path: path.clone(), _directory: lock };
+        tables.write(&first())?;
+        fs::rename(&unfinished, &path).map_err(begin)?;
+        // The name itself is to outlive a loss of power; where a directory cannot be synced there is no more to do.
+        let _ = tables._directory.sync_all();
+        Ok(tables)
+    }
+
+    fn database(path: &Path, directory: &Path) -> Result<Quiet<Database>, Trouble> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         // The engine's own checks end in a panic where a page of the file is not what it should be.
-        let opened = quietly(|| builder.create(&path));
-        let database = match opened {
-            Ok(Ok(database)) => database,
-            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => {
-                return Err(Trouble(format!(
-                    "another process is at work on the crawl in '{}'; wait for its end, or name another directory",
-                    directory.display()
-                )));
-            }
-            Ok(Err(DatabaseError::UpgradeRequired(version))) => {
-                return Err(Trouble(format!(
-                    "the state '{name}' is in format {version} of its storage engine, which this version cannot read; \
-                     resume it with the version that began it"
-                )));
-            }
-            Ok(Err(DatabaseError::Storage(error))) => return Err(trouble(&path, error)),
-            Ok(Err(error)) => return Err(damaged(&path, &error)),
-            Err(()) => return Err(damaged(&path, &"its pages contradict each other")),
-        };
-        Ok(Tables { database, path })
-    }
-
-    /// The tables as they are now. Those that do not exist yet are made.
-    pub(crate) fn view(&self) -> Result<View, Trouble> {
-        match quietly(|| self.try_view()) {
-            Ok(view) => view.map_err(|error| self.trouble(error)),
-            Err(()) => Err(damaged(&self.path, &"its pages contradict each other")),
+        match quietly(|| builder.create(path)) {
+            Ok(Ok(database)) => Ok(Quiet::new(database)),
+            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(in_use(directory)),
+            Ok(Err(DatabaseError::UpgradeRequired(version))) => Err(Trouble(format!(
+                "the state '{}' is in format {version} of its storage engine, which this version cannot read; resume it \
+                 with the version that began it",
+                path.display()
+            ))),
+            Ok(Err(DatabaseError::Storage(error))) => Err(trouble(path, error)),
+            Ok(Err(error)) => Err(damaged(path, &error)),
+            Err(()) => Err(contradicts(path)),
         }
     }
 
-    fn try_view(&self) -> Result<View, redb::Error> {
-        let read = self.database.begin_read()?;
-        Ok(View {
+    /// The tables as they are now.
+    pub(crate) fn view(&self) -> Result<View, Trouble> {
+        match quietly(|| self.try_view().map(Quiet::new)) {
+            Ok(Ok(tables)) => Ok(View { tables, path: self.path.as_path().into() }),
+            Ok(Err(error)) => Err(self.trouble(error)),
+            Err(()) => Err(contradicts(&self.path)),
+        }
+    }
+
+    fn try_view(&self) -> Result<ReadTables, redb::Error> {
+        let read = self.database.get().begin_read()?;
+        Ok(ReadTables {
             tasks: read.open_table(TASKS)?,
             ends: read.open_table(ENDS)?,
             links: read.open_table(LINKS)?,
@@ -156,17 +181,19 @@ impl Tables {
             hosts: read.open_table(HOSTS)?,
             domains: read.open_table(DOMAINS)?,
             meta: read.open_table(META)?,
-            path: self.path.as_path().into(),
         })
     }
 
     /// Writes a batch, safe from a loss of power when it returns.
     pub(crate) fn write(&self, batch: &Batch) -> Result<(), Trouble> {
-        self.try_write(batch).map_err(|error| self.trouble(error))
+        match quietly(|| self.try_write(batch)) {
+            Ok(written) => written.map_err(|error| self.trouble(error)),
+            Err(()) => Err(contradicts(&self.path)),
+        }
     }
 
     fn try_write(&self, batch: &Batch) -> Result<(), redb::Error> {
-        let mut transaction = self.database.begin_write()?;
+        let mut transaction = self.database.get().begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
         {
             let changes = [(TASKS, &batch.tasks), (PAGES, &batch.pages), (BODIES, &batch.bodies)];
@@ -225,68 +252,73 @@ impl Tables {
 
 impl View {
     pub(crate) fn task(&self, ticket: u64) -> Result<Option<Vec<u8>>, Trouble> {
-        self.row(self.tasks.get(ticket))
+        self.row(|tables| tables.tasks.get(ticket))
     }
 
     pub(crate) fn end(&self, ticket: u64) -> Result<Option<Vec<u8>>, Trouble> {
-        self.row(self.ends.get(ticket))
+        self.row(|tables| tables.ends.get(ticket))
     }
 
     pub(crate) fn link(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
-        self.row(self.links.get(id))
+        self.row(|tables| tables.links.get(id))
     }
 
     pub(crate) fn body(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
-        self.row(self.bodies.get(id))
+        self.row(|tables| tables.bodies.get(id))
     }
 
     pub(crate) fn host(&self, host: &str) -> Result<Option<Vec<u8>>, Trouble> {
-        self.row(self.hosts.get(host))
+        self.row(|tables| tables.hosts.get(host))
     }
 
     pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Trouble> {
-        self.row(self.meta.get(name))
+        self.row(|tables| tables.meta.get(name))
     }
 
     pub(crate) fn links_len(&self) -> Result<u64, Trouble> {
-        self.links.len().map_err(|error| trouble(&self.path, error))
+        self.read(|tables| tables.links.len())
+    }
+
+    pub(crate) fn tasks_len(&self) -> Result<u64, Trouble> {
+        self.read(|tables| tables.tasks.len())
     }
 
     pub(crate) fn tasks_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
-        self.rows(&self.tasks, ticket..=u64::MAX, max)
+        self.rows(|tables| &tables.tasks, ticket..=u64::MAX, max)
     }
 
     pub(crate) fn ends_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
-        self.rows(&self.ends, ticket..=u64::MAX, max)
+        self.rows(|tables| &tables.ends, ticket..=u64::MAX, max)
     }
 
     pub(crate) fn links_in(
         &self,
-        ids: std::ops::RangeInclusive<u64>,
+        ids: RangeInclusive<u64>,
+        max: usize,
     ) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
-        self.rows(&self.links, ids, usize::MAX)
+        self.rows(|tables| &tables.links, ids, max)
     }
 
     pub(crate) fn pages_from(&self, id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
-        self.rows(&self.pages, id..=u64::MAX, max)
+        self.rows(|tables| &tables.pages, id..=u64::MAX, max)
     }
 
     pub(crate) fn output_from(&self, document: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
-        self.rows(&self.output, document..=u64::MAX, max)
+        self.rows(|tables| &tables.output, document..=u64::MAX, max)
     }
 
     pub(crate) fn hosts(&self) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
-        let rows = self.hosts.iter().and_then(|rows| {
+        self.read(|tables| {
+            let rows = tables.hosts.iter()?;
             rows.map(|row| row.map(|(host, row)| (host.value().to_owned(), row.value().to_vec()))).collect()
-        });
-        rows.map_err(|error| trouble(&self.path, error))
+        })
     }
 
     pub(crate) fn domains(&self) -> Result<Vec<(String, u32)>, Trouble> {
-        let rows = self.domains.iter().and_then(|rows| {
+        self.read(|tables| {
+            let rows = tables.domains.iter()?;
             rows.map(|row| row.map(|(domain, pages)| (domain.value().to_owned(), pages.value()))).collect()
-        });
-        rows.map_err(|error| trouble(&self.path, error))
+        })
     }
 
     /// What cannot be read back.
@@ -294,25 +326,37 @@ impl View {
         damaged(&self.path, &"a row of it makes no sense")
     }
 
-    fn row(
-        &self,
-        row: Result<Option<redb::AccessGuard<'_, &'static [u8]>>, StorageError>,
+    /// What was counted is not what is there.
+    pub(crate) fn miscounted(&self) -> Trouble {
+        damaged(&self.path, &"its counts are not those of its rows")
+    }
+
+    /// Reads, whatever the engine makes of a damaged file.
+    fn read<T>(&self, read: impl FnOnce(&ReadTables) -> Result<T, StorageError>) -> Result<T, Trouble> {
+        match quietly(|| read(self.tables.get())) {
+            Ok(read) => read.map_err(|error| trouble(&self.path, error)),
+            Err(()) => Err(contradicts(&self.path)),
+        }
+    }
+
+    fn row<'v>(
+        &'v self,
+        get: impl FnOnce(&'v ReadTables) -> Result<Option<AccessGuard<'v, &'static [u8]>>, StorageError>,
     ) -> Result<Option<Vec<u8>>, Trouble> {
-        let row = row.map_err(|error| trouble(&self.path, error))?;
-        Ok(row.map(|row| row.value().to_vec()))
+        let tables = self.tables.get();
+        self.read(|_| Ok(get(tables)?.map(|row| row.value().to_vec())))
     }
 
     fn rows(
         &self,
-        table: &ReadOnlyTable<u64, &'static [u8]>,
-        keys: std::ops::RangeInclusive<u64>,
+        table: impl FnOnce(&ReadTables) -> &ReadOnlyTable<u64, &'static [u8]>,
+        keys: RangeInclusive<u64>,
         max: usize,
     ) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
-        let rows = table.range(keys).and_then(|rows| {
-            let rows = rows.take(max);
+        self.read(|tables| {
+            let rows = table(tables).range(keys)?.take(max);
             rows.map(|row| row.map(|(key, row)| (key.value(), row.value().to_vec()))).collect()
-        });
-        rows.map_err(|error| trouble(&self.path, error))
+        })
     }
 }
 
@@ -356,7 +400,25 @@ fn damaged(path: &Path, what: &dyn std::fmt::Display) -> Trouble {
     ))
 }
 
-/// Runs something that may panic on a damaged file, and keeps the panic's words off the terminal.
-fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, ()> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|_| ())
+/// Pages of the file do not fit each other.
+fn contradicts(path: &Path) -> Trouble {
+    damaged(path, &"its pages contradict each other")
+}
+
+/// Keeps other processes out of a directory.
+fn lock(directory: &Path) -> Result<File, Trouble> {
+    let opened = File::open(directory);
+    let opened = opened.map_err(|error| trouble(&directory.join(FILE), StorageError::Io(error)))?;
+    // Filesystems that cannot lock are used all the same; the engine locks the file itself as well.
+    match opened.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(in_use(directory)),
+        _ => Ok(opened),
+    }
+}
+
+fn in_use(directory: &Path) -> Trouble {
+    Trouble(format!(
+        "another process is at work on the crawl in '{}'; wait for its end, or name another directory",
+        directory.display()
+    ))
 }

@@ -111,6 +111,21 @@ impl<S: Storage> Embedded<S> {
         self.shared.state()
     }
 
+    /// Makes a move that must be whole: if it cannot be, nothing that it began becomes safe.
+    fn whole<T>(
+        &self,
+        make: impl FnOnce(&mut State<S>) -> Result<T, Trouble>,
+    ) -> Result<(T, Commit), Trouble> {
+        let mut state = self.state();
+        match make(&mut state) {
+            Ok(made) => Ok((made, state.storage.commit())),
+            Err(trouble) => {
+                state.storage.fail(&trouble);
+                Err(trouble)
+            }
+        }
+    }
+
     fn call(&self, workers: impl IntoIterator<Item = WorkerId>) {
         for WorkerId(worker) in workers {
             self.workers[usize::from(worker)].notify_one();
@@ -136,10 +151,7 @@ impl<S: Storage> Embedded<S> {
 
 impl<S: Storage> Resources for Embedded<S> {
     async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
-        let (admitted, commit) = {
-            let mut state = self.state();
-            (state.admit(found, None)?, state.storage.commit())
-        };
+        let (admitted, commit) = self.whole(|state| state.admit(found, None))?;
         self.prioritizer.notify_one();
         self.safe(commit).await?;
         Ok(admitted)
@@ -192,12 +204,11 @@ impl<S: Storage> Resources for Embedded<S> {
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        let (completed, called, commit, waiting) = {
-            let mut state = self.state();
+        let ((completed, called, waiting), commit) = self.whole(|state| {
             let completed: Result<Vec<Completed>, Trouble> =
                 completions.into_iter().map(|completion| state.complete(completion)).collect();
-            (completed?, std::mem::take(&mut state.called), state.storage.commit(), state.frontier_waits())
-        };
+            Ok((completed?, std::mem::take(&mut state.called), state.frontier_waits()))
+        })?;
         self.wake(waiting);
         self.call(called);
         self.safe(commit).await?;
@@ -205,11 +216,7 @@ impl<S: Storage> Resources for Embedded<S> {
     }
 
     async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
-        let commit = {
-            let mut state = self.state();
-            state.pace(host, pacing)?;
-            state.storage.commit()
-        };
+        let ((), commit) = self.whole(|state| state.pace(host, pacing))?;
         self.safe(commit).await
     }
 

@@ -22,11 +22,14 @@ const WAIT: Duration = Duration::from_millis(500);
 pub(crate) fn run(shared: &Arc<Shared<Disk>>, tables: &Tables) -> Result<(), Trouble> {
     loop {
         let begun = Instant::now();
-        let Some(batch) = next(shared) else { return Ok(()) };
+        let Some(batch) = next(shared) else {
+            return shared.state().storage.committed.borrow().clone().map(|_| ());
+        };
         let written = tables.write(&batch).and_then(|()| tables.view());
         let mut state = shared.state();
         let disk = &mut state.storage;
         match written {
+            Ok(_) if disk.failed => return disk.committed.borrow().clone().map(|_| ()),
             Ok(view) => {
                 disk.view = view;
                 disk.committing = None;
@@ -48,9 +51,12 @@ pub(crate) fn run(shared: &Arc<Shared<Disk>>, tables: &Tables) -> Result<(), Tro
 /// Waits for the next batch; `None` when all is written and nothing more comes.
 fn next(shared: &Shared<Disk>) -> Option<Arc<Batch>> {
     let mut state = shared.state();
-    while state.storage.batch.is_empty() && !state.storage.closing {
+    while state.storage.batch.is_empty() && !state.storage.closing && !state.storage.failed {
         let waited = shared.uncommitted.wait_timeout(state, WAIT);
         state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+    }
+    if state.storage.failed {
+        return None;
     }
     take(&mut state)
 }

@@ -10,7 +10,7 @@ use super::super::embedded::storage::{Body, Commit, End, GENERATIONS, Generation
 use super::super::{Pacing, Ticket, Trouble};
 use super::records::{EndRow, HostRow, Link, PageRow, TaskRow};
 use super::records::{body_from_bytes, body_to_bytes, output_to_bytes};
-use super::seen::Seen;
+use super::seen::{Room, Seen};
 use super::tickets::Tickets;
 use super::{Batch, View};
 use crate::domain::Domain;
@@ -20,6 +20,9 @@ use crate::worker::similarity::{Fingerprint, Key};
 
 /// How many URLs are read at a time of those that wait on disk for the URL queue.
 const READ_AHEAD: usize = 1024;
+
+/// How many links are looked at at a time for those to be forgotten.
+const SWEPT_AT_A_TIME: usize = 4096;
 
 /// So many bits of an id tell which of the [`GENERATIONS`] parts of link storage it is in.
 const PART_BITS: u32 = 4;
@@ -34,6 +37,8 @@ pub struct Disk {
     pub(crate) committed: watch::Sender<Result<u64, Trouble>>,
     /// Nothing more will come.
     pub(crate) closing: bool,
+    /// A move could not be made whole; nothing that came after the last commit counts.
+    pub(crate) failed: bool,
     pub(crate) seen: Seen,
     /// The links of URLs admitted later are not all in link storage on disk.
     pub(crate) links_up_to: u64,
@@ -57,7 +62,8 @@ impl Disk {
             committing: None,
             committed: watch::Sender::new(Ok(0)),
             closing: false,
-            seen: Seen::new(true),
+            failed: false,
+            seen: Seen::new(Room::default()),
             links_up_to: 0,
             key,
             keep_depths,
@@ -70,29 +76,24 @@ impl Disk {
         }
     }
 
-    /// Goes on with so many outstanding URLs, whose links are in link storage up to a ticket.
-    pub(crate) fn resume(&mut self, outstanding: u64, links_up_to: u64) -> Result<(), Trouble> {
+    /// Goes on with what is there; links are in link storage up to a ticket.
+    pub(crate) fn resume(&mut self, links_up_to: u64) -> Result<(), Trouble> {
         self.links_up_to = links_up_to;
-        self.waiting = usize::try_from(outstanding).unwrap_or(usize::MAX);
+        self.waiting = usize::try_from(self.view.tasks_len()?).unwrap_or(usize::MAX);
         self.known = usize::try_from(self.view.links_len()?).unwrap_or(usize::MAX);
-        self.seen = Seen::new(self.known <= Seen::room());
-        if self.seen.is_complete {
-            for (id, row) in self.view.links_in(0..=u64::MAX)? {
-                let link = Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-                self.seen.remember(id, link);
-            }
-        }
+        self.seen.is_complete = self.known == 0;
         self.recover_links(links_up_to)
     }
 
     /// Finds the links that the last process met and had not written yet, in the rows of the URLs it admitted.
     fn recover_links(&mut self, links_up_to: u64) -> Result<(), Trouble> {
+        let first = links_up_to.checked_add(1).ok_or_else(|| self.view.damaged())?;
         let mut lost: BTreeMap<u64, (String, Depth, u32)> = BTreeMap::new();
-        for (ticket, row) in self.view.tasks_from(links_up_to + 1, usize::MAX)? {
+        for (ticket, row) in self.view.tasks_from(first, usize::MAX)? {
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
             lost.insert(ticket, (row.url, row.depth, row.generation));
         }
-        for (ticket, row) in self.view.ends_from(links_up_to + 1, usize::MAX)? {
+        for (ticket, row) in self.view.ends_from(first, usize::MAX)? {
             let row = EndRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
             lost.insert(ticket, (row.url, row.depth, row.generation));
         }
@@ -111,19 +112,21 @@ impl Disk {
         if let Some(link) = self.seen.get(id) {
             return Ok(Some(link));
         }
-        if self.seen.is_complete {
+        if self.seen.is_complete || self.batch.forgotten.contains(&id) {
             return Ok(None);
         }
-        let on_its_way = self.committing.as_ref().and_then(|batch| batch.links.get(id));
-        let link = match on_its_way {
-            Some(link) => link,
-            None => {
-                let Some(row) = self.view.link(id)? else { return Ok(None) };
-                Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?
-            }
+        let link = match self.committing.as_deref() {
+            Some(batch) if batch.links.get(id).is_some() => batch.links.get(id),
+            Some(batch) if batch.forgotten.contains(&id) => None,
+            _ => match self.view.link(id)? {
+                Some(row) => Some(Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?),
+                None => None,
+            },
         };
-        self.seen.remember(id, link);
-        Ok(Some(link))
+        if let Some(link) = link {
+            self.seen.remember(id, link);
+        }
+        Ok(link)
     }
 
     /// An outstanding URL.
@@ -173,43 +176,52 @@ impl Disk {
     fn sweep(&mut self) -> Result<(), Trouble> {
         let part = u64::from(self.generation.number() % GENERATIONS);
         let bits = 56 - PART_BITS;
-        for (id, _) in self.view.links_in(part << bits..=((part + 1) << bits) - 1)? {
-            // What is on its way to the disk is newer than what is there.
-            if let Some(link) = self.find(id)?
-                && self.is_over(link)?
-            {
-                self.seen.forget(id);
-                self.batch.forgotten.push(id);
-                self.known = self.known.saturating_sub(1);
+        let (mut first, last) = (part << bits, ((part + 1) << bits) - 1);
+        while first <= last {
+            let rows = self.view.links_in(first..=last, SWEPT_AT_A_TIME)?;
+            let Some((furthest, _)) = rows.last() else { break };
+            first = furthest + 1;
+            for (id, row) in rows {
+                // What is remembered is newer than what is on disk; what is not must not displace what is.
+                let on_disk = || Link::from_bytes(&row).ok_or_else(|| self.view.damaged());
+                let link = match self.seen.peek(id).or_else(|| self.committing.as_deref()?.links.get(id)) {
+                    Some(link) => link,
+                    None => on_disk()?,
+                };
+                if self.is_over(link)? && self.batch.forgotten.insert(id) {
+                    self.seen.forget(id);
+                    self.known = self.known.saturating_sub(1);
+                }
             }
         }
         Ok(())
     }
 
-    /// Reads the next URLs that wait on disk for the URL queue.
+    /// Reads the next URLs that wait on disk for the URL queue: of each place where they may be as many as are wanted,
+    /// of which the first are the first of all.
     fn read_ahead(&mut self) -> Result<(), Trouble> {
-        let mut rows: BTreeMap<u64, Option<Vec<u8>>> = self
-            .view
-            .tasks_from(self.first, READ_AHEAD)?
-            .into_iter()
-            .map(|(key, row)| (key, Some(row)))
-            .collect();
-        let until =
-            if rows.len() < READ_AHEAD { u64::MAX } else { rows.keys().last().copied().unwrap_or(u64::MAX) };
+        let rows = self.view.tasks_from(self.first, READ_AHEAD)?.into_iter();
+        let mut rows: BTreeMap<u64, Option<Vec<u8>>> = rows.map(|(key, row)| (key, Some(row))).collect();
         for batch in self.committing.as_deref().into_iter().chain([&self.batch]) {
-            rows.extend(batch.tasks.range(self.first..=until).map(|(key, row)| (*key, row.clone())));
+            let newer = batch.tasks.range(self.first..).take(READ_AHEAD);
+            rows.extend(newer.map(|(key, row)| (*key, row.clone())));
         }
-        let rows = rows.into_iter().filter_map(|(ticket, row)| Some((ticket, row?))).take(READ_AHEAD);
-        let mut read = 0;
-        for (ticket, row) in rows {
+        // So many wait, and they must be somewhere.
+        let damaged = || self.view.miscounted();
+        let before = self.front.len();
+        for (ticket, row) in rows.into_iter().take(READ_AHEAD) {
+            self.first = ticket.checked_add(1).ok_or_else(damaged)?;
+            let Some(row) = row else { continue };
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
             self.front.push_back(row.item(Ticket(ticket)));
-            self.first = ticket + 1;
-            read += 1;
         }
-        // Should the count ever have been wrong, it is right now.
-        self.waiting = if read == 0 { 0 } else { self.waiting.saturating_sub(read) };
-        Ok(())
+        match self.front.len() - before {
+            0 => Err(damaged()),
+            read => {
+                self.waiting = self.waiting.saturating_sub(read);
+                Ok(())
+            }
+        }
     }
 
     fn host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) -> Result<(), Trouble> {
@@ -373,6 +385,17 @@ impl Storage for Disk {
         let written = serde_json::to_vec(&(last_document, lengths)).unwrap_or_default();
         self.batch.meta.insert("written", written);
         self.batch.written = Some(last_document);
+    }
+
+    fn fail(&mut self, trouble: &Trouble) {
+        // What was made half must not become safe: without it, the last commit is whole.
+        self.batch = Batch { number: self.batch.number, ..Batch::default() };
+        self.failed = true;
+        self.committed.send_modify(|made| {
+            if made.is_ok() {
+                *made = Err(trouble.clone());
+            }
+        });
     }
 
     fn commit(&mut self) -> Commit {

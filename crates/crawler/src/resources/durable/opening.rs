@@ -14,6 +14,7 @@ use super::disk::{Disk, milliseconds_since_1970};
 use super::progress::Progress;
 use super::records::{HostRow, PageRow, output_from_bytes};
 use super::{Batch, FILE, Tables, Terms, View, committer};
+use crate::config::MAX_RETRY_AFTER;
 use crate::domain::Domain;
 use crate::error::Error;
 use crate::modules::Addition;
@@ -83,15 +84,13 @@ pub fn open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
 }
 
 fn try_open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
-    let is_new = !Tables::exist(directory);
-    let tables = Tables::open(directory)?;
-    if is_new {
+    let tables = Tables::open(directory, || {
         let mut batch = Batch::default();
         batch.meta.insert("format", FORMAT.to_le_bytes().to_vec());
         batch.meta.insert("key", secret().to_le_bytes().to_vec());
         batch.meta.insert("progress", Progress::default().to_bytes());
-        tables.write(&batch)?;
-    }
+        batch
+    })?;
     let view = tables.view()?;
     let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
     let terms = view.meta("terms")?;
@@ -145,7 +144,12 @@ pub(super) fn key_of(view: &View, directory: &Path) -> Result<Key, Trouble> {
 
 pub(super) fn progress_of(view: &View) -> Result<Progress, Trouble> {
     let progress = view.meta("progress")?.and_then(|bytes| Progress::from_bytes(&bytes));
-    progress.ok_or_else(|| view.damaged())
+    let progress = progress.ok_or_else(|| view.damaged())?;
+    // A URL more or less would be lost, or waited for in vain.
+    if progress.outstanding() != Some(view.tasks_len()?) {
+        return Err(view.miscounted());
+    }
+    Ok(progress)
 }
 
 /// The queues empty, everything else as the last process left it.
@@ -154,14 +158,14 @@ fn state_of(begin: &Begin, view: View, key: Key, progress: Progress) -> Result<S
     let clock = Clock::resumed(progress.age());
     let mut disk = Disk::new(view, key, settings.ttl, settings.keep_depths);
     let was_begun = progress.last_ticket() > 0;
-    disk.resume(progress.outstanding(), progress.links_up_to)?;
+    disk.resume(progress.links_up_to)?;
     let mut state = State::new(settings.clone(), clock, disk);
     progress.resume(&mut state);
     let mut first = 0;
     loop {
         let rows = state.storage.view.pages_from(first, CHUNK)?;
         let Some((last, _)) = rows.last() else { break };
-        first = last + 1;
+        first = last.checked_add(1).ok_or_else(|| state.storage.view.damaged())?;
         for (id, row) in rows {
             let row = PageRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
             let stored = Duration::from_millis(row.stored);
@@ -178,9 +182,11 @@ fn state_of(begin: &Begin, view: View, key: Key, progress: Progress) -> Result<S
         if row.pages > 0 {
             state.budgets.resume_host(host.clone(), row.pages);
         }
-        // A request may have been in flight when the last process ended, so the whole delay runs from now.
-        let rest = Duration::from_millis(row.until.saturating_sub(now).max(row.delay));
-        state.rests.note(host, Pacing { delay: Duration::from_millis(row.delay), rest });
+        // A request may have been in flight when the last process ended, so the whole delay runs from now. No host is
+        // owed more than the longest rest: the clock may have been set back since.
+        let (owed, delay) = (row.until.saturating_sub(now), Duration::from_millis(row.delay));
+        let rest = Duration::from_millis(owed).min(MAX_RETRY_AFTER).max(delay);
+        state.rests.note(host, Pacing { delay, rest });
     }
     if was_begun {
         state.rests.note_everybody(*delay);
@@ -196,6 +202,15 @@ impl Keeper {
         written.map_err(|_| Error::from(self.damaged()))
     }
 
+    /// Notes that the outputs, this many, are this crawl's own from now on, and that nothing is in them yet: a process
+    /// that dies before it has noted more leaves files that the next may cut.
+    pub fn claim_outputs(&self, count: usize) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        let written: (u64, Vec<u64>) = (0, vec![0; count]);
+        batch.meta.insert("written", serde_json::to_vec(&written).unwrap_or_default());
+        Ok(self.tables.write(&batch)?)
+    }
+
     /// Goes through what pages after `document` add to the outputs.
     pub fn replay(
         &self,
@@ -203,11 +218,11 @@ impl Keeper {
         mut apply: impl FnMut(u64, Vec<(usize, Addition)>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let view = self.view()?;
-        let mut first = document + 1;
+        let mut first = document.saturating_add(1);
         loop {
             let rows = view.output_from(first, CHUNK)?;
             let Some((last, _)) = rows.last() else { return Ok(()) };
-            first = last + 1;
+            first = last.checked_add(1).ok_or_else(|| view.damaged())?;
             for (document, row) in rows {
                 apply(document, output_from_bytes(&row).ok_or_else(|| view.damaged())?)?;
             }

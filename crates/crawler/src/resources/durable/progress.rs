@@ -63,8 +63,9 @@ impl Progress {
         self.last_ticket
     }
 
-    pub(crate) fn outstanding(&self) -> u64 {
-        self.admitted - self.completed
+    /// `None` if more was completed than was ever admitted.
+    pub(crate) fn outstanding(&self) -> Option<u64> {
+        self.admitted.checked_sub(self.completed)
     }
 
     /// Lets a crawl go on from here.

@@ -4,15 +4,25 @@ use hashbrown::HashTable;
 
 use super::records::Link;
 
-/// How many links are remembered at least before the oldest half is left to the disk.
-const HALF: usize = 1 << 19;
+/// How much is remembered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// How many links are remembered at least before the oldest half is left to the disk.
+    pub(crate) half: usize,
+    /// So many changed links are gathered before they are written: together and in the order of the table, which costs
+    /// a tenth of writing each by itself.
+    pub(crate) write_at: usize,
+}
 
-/// So many changed links are gathered before they are written: together and in the order of the table, which costs a
-/// tenth of writing each by itself.
-const WRITE_AT: usize = 1 << 16;
+impl Default for Room {
+    fn default() -> Room {
+        Room { half: 1 << 19, write_at: 1 << 16 }
+    }
+}
 
 /// The links met lately.
 pub(crate) struct Seen {
+    room: Room,
     young: Links,
     old: Links,
     changed: Links,
@@ -21,13 +31,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn new(is_complete: bool) -> Seen {
-        Seen { young: Links::default(), old: Links::default(), changed: Links::default(), is_complete }
+    pub(crate) fn new(room: Room) -> Seen {
+        let (young, old, changed) = (Links::default(), Links::default(), Links::default());
+        Seen { room, young, old, changed, is_complete: true }
     }
 
-    /// So many links fit without any being left to the disk.
-    pub(crate) fn room() -> usize {
-        HALF
+    /// A link that is remembered, and no more so for being looked at.
+    pub(crate) fn peek(&self, id: u64) -> Option<Link> {
+        self.young.get(id).or_else(|| self.old.get(id)).or_else(|| self.changed.get(id))
     }
 
     /// A link that is remembered.
@@ -42,7 +53,7 @@ impl Seen {
 
     /// A link as it is on disk.
     pub(crate) fn remember(&mut self, id: u64, link: Link) {
-        if self.young.len() >= HALF {
+        if self.young.len() >= self.room.half {
             self.is_complete &= self.old.len() == 0;
             self.old = std::mem::take(&mut self.young);
         }
@@ -64,7 +75,7 @@ impl Seen {
 
     /// Whether enough links have changed to be written.
     pub(crate) fn is_due(&self) -> bool {
-        self.changed.len() >= WRITE_AT
+        self.changed.len() >= self.room.write_at
     }
 
     /// The changed links, to be written.

@@ -9,10 +9,10 @@ use url::Url;
 use super::super::embedded::decompress;
 use super::super::embedded::storage::Storage;
 use super::super::{Ticket, Trouble};
-use super::Tables;
 use super::disk::Disk;
 use super::opening::{key_of, progress_of};
 use super::records::{EndRow, PageRow};
+use super::{Batch, Tables};
 use crate::error::Error;
 use crate::origin::without_credentials;
 use crate::task::Depth;
@@ -65,7 +65,7 @@ impl Stored {
         let view = tables.view()?;
         let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
         let mut disk = Disk::new(view, key, Duration::MAX, false);
-        disk.resume(progress.outstanding(), progress.links_up_to)?;
+        disk.resume(progress.links_up_to)?;
         Ok(Stored { disk, _tables: tables })
     }
 
@@ -155,7 +155,7 @@ impl Stored {
         loop {
             let rows = self.disk.view.ends_from(first, CHUNK)?;
             let Some((last, _)) = rows.last() else { return Ok(found) };
-            first = last + 1;
+            first = last.checked_add(1).ok_or_else(|| self.disk.view.damaged())?;
             for (ticket, row) in rows {
                 if EndRow::from_bytes(&row).is_some_and(|row| row.url == url) {
                     found = Some(Ticket(ticket));
@@ -173,7 +173,7 @@ fn open(directory: &Path) -> Result<Tables, Error> {
             directory.display()
         )));
     }
-    Ok(Tables::open(directory)?)
+    Ok(Tables::open(directory, Batch::default)?)
 }
 
 /// A URL as links to it were admitted.

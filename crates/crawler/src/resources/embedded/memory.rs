@@ -119,6 +119,8 @@ impl Storage for Memory {
 
     fn wrote(&mut self, _: u64, _: Vec<u64>) {}
 
+    fn fail(&mut self, _: &Trouble) {}
+
     fn commit(&mut self) -> Commit {
         Commit::Done
     }

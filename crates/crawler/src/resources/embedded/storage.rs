@@ -133,6 +133,9 @@ pub(crate) trait Storage: Send + 'static {
     /// The outputs are written up to this page, to these lengths.
     fn wrote(&mut self, last_document: u64, lengths: Vec<u64>);
 
+    /// A move could not be made whole: nothing made since the last commit is to outlive the process.
+    fn fail(&mut self, trouble: &Trouble);
+
     /// What to wait for before anybody is told of the moves made so far.
     fn commit(&mut self) -> Commit;
 }
