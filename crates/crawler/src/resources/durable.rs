@@ -422,3 +422,6 @@ fn in_use(directory: &Path) -> Trouble {
         directory.display()
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ use self::world::World;
 /// The life of one process.
 #[derive(Debug, Clone, Copy)]
 pub struct Life {
+    /// When it was started.
     pub started: Instant,
     /// `None` for one that came to its own end.
     pub killed: Option<Instant>,
@@ -40,6 +41,7 @@ enum Moment {
 pub struct Random(u64);
 
 impl Random {
+    /// A number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -64,7 +66,13 @@ fn kills_and_random() -> (usize, Random) {
 }
 
 /// Kills a crawl so often, from its very first moments to its very last, then lets it come to its end.
-fn crawl_and_kill(orders: &Orders, web: &Web, kills: usize, requests: usize, random: &mut Random) -> Vec<Life> {
+fn crawl_and_kill(
+    orders: &Orders,
+    web: &Web,
+    kills: usize,
+    requests: usize,
+    random: &mut Random,
+) -> Vec<Life> {
     let mut lives: Vec<Life> = Vec::new();
     for kill in 0..kills {
         // The crawl as a whole is gone through, whatever single processes get done.

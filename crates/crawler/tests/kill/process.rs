@@ -104,7 +104,12 @@ impl Orders {
 
     fn command(&self, mut command: Command) -> Command {
         command
-            .args(["--exact", "process::a_process_that_crawls_as_it_is_told", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "process::a_process_that_crawls_as_it_is_told",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env(TOLD, self.0.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

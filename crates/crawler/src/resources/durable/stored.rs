@@ -12,6 +12,7 @@ use super::super::{Ticket, Trouble};
 use super::disk::Disk;
 use super::opening::{key_of, progress_of};
 use super::records::{EndRow, PageRow};
+use super::seen::Room;
 use super::{Batch, Tables};
 use crate::error::Error;
 use crate::origin::without_credentials;
@@ -70,7 +71,7 @@ impl Stored {
         let tables = Tables::open(directory, Batch::default)?;
         let view = tables.view()?;
         let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
-        let mut disk = Disk::new(view, key, Duration::MAX, false);
+        let mut disk = Disk::new(view, key, Duration::MAX, false, Room::default());
         disk.resume(progress.links_up_to)?;
         Ok(Stored { disk, _tables: tables })
     }
