@@ -170,6 +170,27 @@ fn a_crawl_that_drops_near_duplicates_can_be_killed_as_well() {
 }
 
 #[test]
+fn a_crawl_killed_in_its_first_moments_begins_again() {
+    let (kills, mut random) = kills_and_random();
+    let world = World { hosts: 1, pages: 3, print_views: false };
+    let web = world.serve();
+    for kill in 0..4 * kills {
+        let directory = tempfile::tempdir().unwrap();
+        let orders = Orders::new(&web.url_of("h0.test", "/"), directory.path()).set("delay", 1);
+        let moment = Moment::After(random.milliseconds(40));
+        let mut process = orders.start();
+        wait_for(moment, &mut process, &web, &orders);
+        process.kill().unwrap();
+        assert_eq!(process::ended(process).1, "", "kill {kill}, {moment:?}");
+        let (status, said) = orders.run();
+        assert!(status.success(), "kill {kill}, {moment:?}: {said}");
+        checks::counts(directory.path(), world);
+        checks::state(directory.path(), world, &web);
+        checks::outputs(directory.path(), world, &web);
+    }
+}
+
+#[test]
 fn a_budget_is_not_exceeded_however_often_the_crawl_is_killed() {
     let (kills, mut random) = kills_and_random();
     let world = world_for(kills, false);

@@ -162,7 +162,7 @@ fn state_of(
     progress: Progress,
     room: Room,
 ) -> Result<State<Disk>, Trouble> {
-    let Begin { settings, delay, .. } = begin;
+    let Begin { settings, delay: everybody, .. } = begin;
     let clock = Clock::resumed(progress.age());
     let mut disk = Disk::new(view, key, settings.ttl, settings.keep_depths, room);
     let was_begun = progress.last_ticket() > 0;
@@ -193,11 +193,14 @@ fn state_of(
         // A request may have been in flight when the last process ended, so the whole delay runs from now. No host is
         // owed more than the longest rest: the clock may have been set back since.
         let (owed, delay) = (row.until.saturating_sub(now), Duration::from_millis(row.delay));
-        let rest = Duration::from_millis(owed).min(MAX_RETRY_AFTER).max(delay);
-        state.rests.note(host, Pacing { delay, rest });
+        let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(*everybody));
+        // What everybody gets is noted below, once for all.
+        if rest > *everybody {
+            state.rests.note(host, Pacing { delay, rest });
+        }
     }
     if was_begun {
-        state.rests.note_everybody(*delay);
+        state.rests.note_everybody(*everybody);
     }
     Ok(state)
 }

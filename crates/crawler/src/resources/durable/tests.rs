@@ -15,7 +15,7 @@ use super::super::{Completed, Completion, Found, Lease, Resources, WorkerId};
 use super::disk::Disk;
 use super::opening::{FORMAT, open_with};
 use super::seen::Room;
-use super::{Batch, Begin, FILE, Keeper, Opened, Stored, Tables, Terms};
+use super::{Batch, Begin, FILE, Fate, Keeper, Opened, Stored, Tables, Terms};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, Queues};
 use crate::task::Depth;
@@ -319,6 +319,21 @@ async fn thousands_wait_in_storage_and_come_back_in_order_across_ends() {
     assert_eq!(delivered.len(), delivered.iter().collect::<BTreeSet<_>>().len());
     assert!(delivered.len() >= 500 && delivered.iter().all(|number| *number < count));
     assert!(delivered[..500].is_sorted(), "in the order of admission");
+}
+
+#[tokio::test]
+async fn a_page_visited_again_for_its_links_is_still_the_one_that_was_kept() {
+    let (mut life, mut model) = (Life::new(7, ROOM), Model::default());
+    for depth in [3, 1] {
+        make(&mut life, &mut model, Move::Admit(0, depth)).await;
+        make(&mut life, &mut model, Move::Work(1)).await;
+    }
+    assert_eq!(model.revisits, 1);
+    life.close();
+    life.open = None;
+    let why = Stored::open(&life.path()).unwrap().why(&url(0).parse().unwrap()).unwrap().unwrap();
+    assert_eq!(why.depth, 1);
+    assert!(matches!(why.fate, Fate::Ended { document: Some(1), .. }), "{:?}", why.fate);
 }
 
 #[tokio::test]
