@@ -5,11 +5,14 @@ PREFIX ?= /usr/local
 # What `make run` crawls: your own site with URL=…, or the demonstration without.
 DIR ?= pages
 DEPTH ?= 2
+# How often `make soak` kills each crawl, and what its moments are drawn from.
+KILLS ?= 60
+SEEDS ?= 1 2 3 4 5
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint bench fuzz install
+.PHONY: help run demo test soak lint bench fuzz install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -29,6 +32,11 @@ test: ## run every test, installing through apt what they need and is missing
 	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	$(CARGO) test --workspace --no-fail-fast
 	$(CARGO) test --workspace --no-fail-fast -- --ignored
+
+soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, and check what is left
+	for seed in $(SEEDS); do \
+		CRAWLER_KILLS=$(KILLS) CRAWLER_SEED=$$seed $(CARGO) test -p crawler --test kill -- --nocapture killed || exit 1; \
+	done
 
 lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) fmt --all --check

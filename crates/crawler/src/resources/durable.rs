@@ -7,6 +7,7 @@
 
 pub(crate) mod committer;
 pub(crate) mod disk;
+mod lock;
 mod opening;
 mod panics;
 pub(crate) mod progress;
@@ -17,7 +18,7 @@ mod terms;
 mod tickets;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ use redb::{
     ReadableTableMetadata, StorageError, TableDefinition,
 };
 
+use self::lock::Lock;
 pub use self::opening::{Before, Begin, Keeper, Opened, open};
 use self::panics::{Quiet, quietly};
 use self::seen::Links;
@@ -89,8 +91,7 @@ pub(crate) struct Batch {
 pub(crate) struct Tables {
     database: Quiet<Database>,
     path: PathBuf,
-    /// Open, and locked to keep other processes out.
-    _directory: File,
+    _lock: Lock,
 }
 
 /// The tables as the last commit left them.
@@ -120,11 +121,11 @@ impl Tables {
     /// Opens the state in a directory; where there is none, one that holds the batch is begun. The directory is locked
     /// until the end.
     pub(crate) fn open(directory: &Path, first: impl FnOnce() -> Batch) -> Result<Tables, Trouble> {
-        let lock = lock(directory)?;
+        let lock = Lock::take(directory)?;
         let path = directory.join(FILE);
         if Tables::exist(directory) {
             let database = Tables::database(&path, directory)?;
-            return Ok(Tables { database, path, _directory: lock });
+            return Ok(Tables { database, path, _lock: lock });
         }
         // A file that is not whole yet has another name, so that no death leaves something that cannot be opened.
         let unfinished = directory.join(UNFINISHED);
@@ -134,11 +135,11 @@ impl Tables {
             _ => {}
         }
         let database = Tables::database(&unfinished, directory)?;
-        let tables = Tables { database, path: path.clone(), _directory: lock };
+        let tables = Tables { database, path: path.clone(), _lock: lock };
         tables.write(&first())?;
         fs::rename(&unfinished, &path).map_err(begin)?;
         // The name itself is to outlive a loss of power; where a directory cannot be synced there is no more to do.
-        let _ = tables._directory.sync_all();
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
         Ok(tables)
     }
 
@@ -148,7 +149,7 @@ impl Tables {
         // The engine's own checks end in a panic where a page of the file is not what it should be.
         match quietly(|| builder.create(path)) {
             Ok(Ok(database)) => Ok(Quiet::new(database)),
-            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(in_use(directory)),
+            Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(lock::in_use(directory)),
             Ok(Err(DatabaseError::UpgradeRequired(version))) => Err(Trouble(format!(
                 "the state '{}' is in format {version} of its storage engine, which this version cannot read; resume it \
                  with the version that began it",
@@ -196,8 +197,13 @@ impl Tables {
         let mut transaction = self.database.get().begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
         {
+            // A table that is opened is written, so only those are that change; a first batch makes them all.
+            let is_first = batch.number == 0;
             let changes = [(TASKS, &batch.tasks), (PAGES, &batch.pages), (BODIES, &batch.bodies)];
             for (table, rows) in changes {
+                if rows.is_empty() && !is_first {
+                    continue;
+                }
                 let mut table = transaction.open_table(table)?;
                 for (key, row) in rows {
                     match row {
@@ -206,31 +212,41 @@ impl Tables {
                     }
                 }
             }
-            let mut ends = transaction.open_table(ENDS)?;
-            for (ticket, row) in &batch.ends {
-                ends.insert(ticket, row.as_slice())?;
+            if !batch.ends.is_empty() || is_first {
+                let mut ends = transaction.open_table(ENDS)?;
+                for (ticket, row) in &batch.ends {
+                    ends.insert(ticket, row.as_slice())?;
+                }
             }
-            let mut links = transaction.open_table(LINKS)?;
-            for id in &batch.forgotten {
-                links.remove(id)?;
+            if !batch.forgotten.is_empty() || batch.links.len() > 0 || is_first {
+                let mut links = transaction.open_table(LINKS)?;
+                for id in &batch.forgotten {
+                    links.remove(id)?;
+                }
+                for (id, link) in batch.links.sorted() {
+                    links.insert(id, link.to_bytes().as_slice())?;
+                }
             }
-            for (id, link) in batch.links.sorted() {
-                links.insert(id, link.to_bytes().as_slice())?;
+            if !batch.output.is_empty() || batch.written.is_some() || is_first {
+                let mut output = transaction.open_table(OUTPUT)?;
+                for (document, row) in &batch.output {
+                    output.insert(document, row.as_slice())?;
+                }
+                if let Some(written) = batch.written {
+                    output.retain_in(..=written, |_, _| false)?;
+                }
             }
-            let mut output = transaction.open_table(OUTPUT)?;
-            for (document, row) in &batch.output {
-                output.insert(document, row.as_slice())?;
+            if !batch.hosts.is_empty() || is_first {
+                let mut hosts = transaction.open_table(HOSTS)?;
+                for (host, row) in &batch.hosts {
+                    hosts.insert(host.as_str(), row.as_slice())?;
+                }
             }
-            if let Some(written) = batch.written {
-                output.retain_in(..=written, |_, _| false)?;
-            }
-            let mut hosts = transaction.open_table(HOSTS)?;
-            for (host, row) in &batch.hosts {
-                hosts.insert(host.as_str(), row.as_slice())?;
-            }
-            let mut domains = transaction.open_table(DOMAINS)?;
-            for (domain, pages) in &batch.domains {
-                domains.insert(domain.as_str(), pages)?;
+            if !batch.domains.is_empty() || is_first {
+                let mut domains = transaction.open_table(DOMAINS)?;
+                for (domain, pages) in &batch.domains {
+                    domains.insert(domain.as_str(), pages)?;
+                }
             }
             let mut meta = transaction.open_table(META)?;
             for (name, value) in &batch.meta {
@@ -405,20 +421,5 @@ fn contradicts(path: &Path) -> Trouble {
     damaged(path, &"its pages contradict each other")
 }
 
-/// Keeps other processes out of a directory.
-fn lock(directory: &Path) -> Result<File, Trouble> {
-    let opened = File::open(directory);
-    let opened = opened.map_err(|error| trouble(&directory.join(FILE), StorageError::Io(error)))?;
-    // Filesystems that cannot lock are used all the same; the engine locks the file itself as well.
-    match opened.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(in_use(directory)),
-        _ => Ok(opened),
-    }
-}
-
-fn in_use(directory: &Path) -> Trouble {
-    Trouble(format!(
-        "another process is at work on the crawl in '{}'; wait for its end, or name another directory",
-        directory.display()
-    ))
-}
+#[cfg(test)]
+mod tests;

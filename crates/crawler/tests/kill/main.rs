@@ -20,6 +20,7 @@ use self::world::World;
 /// The life of one process.
 #[derive(Debug, Clone, Copy)]
 pub struct Life {
+    /// When it was started.
     pub started: Instant,
     /// `None` for one that came to its own end.
     pub killed: Option<Instant>,
@@ -40,6 +41,7 @@ enum Moment {
 pub struct Random(u64);
 
 impl Random {
+    /// A number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -165,6 +167,27 @@ fn a_crawl_killed_at_any_moment_ends_as_if_it_had_not_been() {
 #[test]
 fn a_crawl_that_drops_near_duplicates_can_be_killed_as_well() {
     kill_and_check(true);
+}
+
+#[test]
+fn a_crawl_killed_in_its_first_moments_begins_again() {
+    let (kills, mut random) = kills_and_random();
+    let world = World { hosts: 1, pages: 3, print_views: false };
+    let web = world.serve();
+    for kill in 0..4 * kills {
+        let directory = tempfile::tempdir().unwrap();
+        let orders = Orders::new(&web.url_of("h0.test", "/"), directory.path()).set("delay", 1);
+        let moment = Moment::After(random.milliseconds(40));
+        let mut process = orders.start();
+        wait_for(moment, &mut process, &web, &orders);
+        process.kill().unwrap();
+        assert_eq!(process::ended(process).1, "", "kill {kill}, {moment:?}");
+        let (status, said) = orders.run();
+        assert!(status.success(), "kill {kill}, {moment:?}: {said}");
+        checks::counts(directory.path(), world);
+        checks::state(directory.path(), world, &web);
+        checks::outputs(directory.path(), world, &web);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::{Batch, Tables};
 
 /// The least time from one commit's begin to the next: enough for a handful of pages to share one.
-const INTERVAL: Duration = Duration::from_millis(5);
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// How long to wait for something to commit before looking again.
 const WAIT: Duration = Duration::from_millis(500);

@@ -55,7 +55,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(view: View, key: Key, lifetime: Duration, keep_depths: bool) -> Disk {
+    pub(crate) fn new(view: View, key: Key, lifetime: Duration, keep_depths: bool, room: Room) -> Disk {
         Disk {
             view,
             batch: Batch { number: 1, ..Batch::default() },
@@ -63,7 +63,7 @@ impl Disk {
             committed: watch::Sender::new(Ok(0)),
             closing: false,
             failed: false,
-            seen: Seen::new(Room::default()),
+            seen: Seen::new(room),
             links_up_to: 0,
             key,
             keep_depths,

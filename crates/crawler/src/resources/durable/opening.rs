@@ -13,6 +13,7 @@ use super::super::{Pacing, Trouble};
 use super::disk::{Disk, milliseconds_since_1970};
 use super::progress::Progress;
 use super::records::{HostRow, PageRow, output_from_bytes};
+use super::seen::Room;
 use super::{Batch, FILE, Tables, Terms, View, committer};
 use crate::config::MAX_RETRY_AFTER;
 use crate::domain::Domain;
@@ -21,7 +22,7 @@ use crate::modules::Addition;
 use crate::worker::similarity::Key;
 
 /// What our rows look like; a state of another format is left to the version that wrote it.
-const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 1;
 
 /// How many rows are read at a time.
 const CHUNK: usize = 1024;
@@ -80,10 +81,11 @@ pub fn open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
         }
         _ => {}
     }
-    try_open(directory, begin)
+    open_with(directory, begin, Room::default())
 }
 
-fn try_open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
+/// Opens the state in a directory, and remembers so many links in memory.
+pub(super) fn open_with(directory: &Path, begin: Begin, room: Room) -> Result<Opened, Error> {
     let tables = Tables::open(directory, || {
         let mut batch = Batch::default();
         batch.meta.insert("format", FORMAT.to_le_bytes().to_vec());
@@ -103,7 +105,7 @@ fn try_open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
         Some(_) => Before::Begun { elapsed: progress.age() },
     };
     tables.write(&terms_of(&begin))?;
-    let state = state_of(&begin, tables.view()?, key, progress)?;
+    let state = state_of(&begin, tables.view()?, key, progress, room)?;
     let resources = Embedded::over(state, key);
     let (shared, tables) = (Arc::clone(&resources.shared), Arc::new(tables));
     let committer = {
@@ -153,10 +155,16 @@ pub(super) fn progress_of(view: &View) -> Result<Progress, Trouble> {
 }
 
 /// The queues empty, everything else as the last process left it.
-fn state_of(begin: &Begin, view: View, key: Key, progress: Progress) -> Result<State<Disk>, Trouble> {
-    let Begin { settings, delay, .. } = begin;
+fn state_of(
+    begin: &Begin,
+    view: View,
+    key: Key,
+    progress: Progress,
+    room: Room,
+) -> Result<State<Disk>, Trouble> {
+    let Begin { settings, delay: everybody, .. } = begin;
     let clock = Clock::resumed(progress.age());
-    let mut disk = Disk::new(view, key, settings.ttl, settings.keep_depths);
+    let mut disk = Disk::new(view, key, settings.ttl, settings.keep_depths, room);
     let was_begun = progress.last_ticket() > 0;
     disk.resume(progress.links_up_to)?;
     let mut state = State::new(settings.clone(), clock, disk);
@@ -185,11 +193,14 @@ fn state_of(begin: &Begin, view: View, key: Key, progress: Progress) -> Result<S
         // A request may have been in flight when the last process ended, so the whole delay runs from now. No host is
         // owed more than the longest rest: the clock may have been set back since.
         let (owed, delay) = (row.until.saturating_sub(now), Duration::from_millis(row.delay));
-        let rest = Duration::from_millis(owed).min(MAX_RETRY_AFTER).max(delay);
-        state.rests.note(host, Pacing { delay, rest });
+        let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(*everybody));
+        // What everybody gets is noted below, once for all.
+        if rest > *everybody {
+            state.rests.note(host, Pacing { delay, rest });
+        }
     }
     if was_begun {
-        state.rests.note_everybody(*delay);
+        state.rests.note_everybody(*everybody);
     }
     Ok(state)
 }

@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn a_panic_becomes_an_error_also_within_another_and_in_a_drop() {
         assert_eq!(quietly(|| 1), Ok(1));
-        assert_eq!(quietly(|| (quietly(|| -> () { panic!("inner") }), EXPECTED.get())), Ok((Err(()), true)));
+        let inner = || -> () { panic!("inner") };
+        assert_eq!(quietly(|| (quietly(inner), EXPECTED.get())), Ok((Err(()), true)));
         assert!(!EXPECTED.get());
         drop(Quiet::new(Bomb));
         assert!(!EXPECTED.get());

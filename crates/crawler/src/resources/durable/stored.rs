@@ -12,9 +12,11 @@ use super::super::{Ticket, Trouble};
 use super::disk::Disk;
 use super::opening::{key_of, progress_of};
 use super::records::{EndRow, PageRow};
+use super::seen::Room;
 use super::{Batch, Tables};
 use crate::error::Error;
 use crate::origin::without_credentials;
+use crate::outcome::Outcome;
 use crate::task::Depth;
 
 /// How many rows are read at a time.
@@ -64,7 +66,7 @@ impl Stored {
         let tables = open(directory)?;
         let view = tables.view()?;
         let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
-        let mut disk = Disk::new(view, key, Duration::MAX, false);
+        let mut disk = Disk::new(view, key, Duration::MAX, false, Room::default());
         disk.resume(progress.links_up_to)?;
         Ok(Stored { disk, _tables: tables })
     }
@@ -89,15 +91,21 @@ impl Stored {
         let ticket = match self.disk.find(id)? {
             Some(link) => Some(link.ticket),
             // It may have been forgotten since; its end is kept.
-            None => self.find_end(&url)?,
+            None => self.find_end(&url, |_| true)?.map(|(ticket, _)| ticket),
         };
         let Some(ticket) = ticket else { return Ok(None) };
-        let Some((row, is_over)) = self.row(ticket)? else { return Ok(None) };
+        let Some((mut row, is_over)) = self.row(ticket)? else { return Ok(None) };
+        // Visited again for its links only: the page is the one that was kept before.
+        if is_over && row.document == 0 && row.outcome == Outcome::Kept.to_string() {
+            let kept = self.find_end(&url, |end| end.document > 0)?;
+            row.document = kept.map_or(0, |(_, end)| end.document);
+        }
+        let ended = UNIX_EPOCH.checked_add(Duration::from_secs(row.time));
         let fate = match is_over {
             false => Fate::Waiting,
             true => Fate::Ended {
                 outcome: row.outcome,
-                at: UNIX_EPOCH + Duration::from_secs(row.time),
+                at: ended.ok_or_else(|| self.disk.view.damaged())?,
                 document: Some(row.document).filter(|document| *document > 0),
             },
         };
@@ -150,17 +158,20 @@ impl Stored {
         Ok(way)
     }
 
-    fn find_end(&self, url: &str) -> Result<Option<Ticket>, Trouble> {
+    /// The last end of a URL that is wanted.
+    fn find_end(
+        &self,
+        url: &str,
+        wanted: impl Fn(&EndRow) -> bool,
+    ) -> Result<Option<(Ticket, EndRow)>, Trouble> {
         let (mut first, mut found) = (0, None);
         loop {
             let rows = self.disk.view.ends_from(first, CHUNK)?;
             let Some((last, _)) = rows.last() else { return Ok(found) };
             first = last.checked_add(1).ok_or_else(|| self.disk.view.damaged())?;
-            for (ticket, row) in rows {
-                if EndRow::from_bytes(&row).is_some_and(|row| row.url == url) {
-                    found = Some(Ticket(ticket));
-                }
-            }
+            let ends = rows.into_iter().filter_map(|(ticket, row)| Some((ticket, EndRow::from_bytes(&row)?)));
+            let matching = ends.filter(|(_, end)| end.url == url && wanted(end));
+            found = matching.last().map(|(ticket, end)| (Ticket(ticket), end)).or(found);
         }
     }
 }
