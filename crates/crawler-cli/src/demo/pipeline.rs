@@ -81,8 +81,7 @@ async fn demonstrate(verbosity: Verbosity) -> Told<bool> {
     crawl.kill();
     tell(&format!("\nIt was killed (kill -9) after {} requests. It goes on:\n", stage.web.hits()))?;
 
-    let state = stage.state.display().to_string();
-    let ended = Shown::start(&["resume".into(), state.clone()])?.wait().await?;
+    let ended = Shown::start(&["resume".into(), stage.state.display().to_string()])?.wait().await?;
     tell("\nWhat came of it:\n")?;
     let mut good = check(ended.success(), "it ended by itself, with exit status 0")?;
     let pages = pages_in(&stage.lines)?;
