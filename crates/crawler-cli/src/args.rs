@@ -50,8 +50,9 @@ The manual is docs/pipeline.md; try it without a network: crawler demo --pipelin
 const AFTER_RESUME_HELP: &str = "\
 Everything else stays as it was when the crawl was begun. A finished crawl says so, and nothing is done.
 
-Exit status: as of crawler crawl; 1 also if another process is at work on it or its state is damaged, 2 if there is
-no state in DIR";
+Exit status: as of crawler crawl, and
+  1    if another process is at work on the crawl, or its state cannot be read
+  2    if there is no state in DIR, or it was begun otherwise than by this command";
 
 const AFTER_SHOW_HELP: &str = "\
 Exit status:

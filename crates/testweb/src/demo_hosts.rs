@@ -10,8 +10,11 @@ use crate::seeded::Random;
 use crate::site::Site;
 use crate::web::{Builder, Web};
 
-/// How many hosts are lighthouses; with the harbour and the odd ones there are fifty.
-const LIGHTS: usize = 43;
+/// How many hosts are none: the harbour and the odd ones.
+const OTHERS: usize = 7;
+
+/// How many hosts are lighthouses; with the others there are fifty.
+const LIGHTS: usize = 50 - OTHERS;
 
 /// How many pages each of them has.
 const PAGES: usize = 10;
@@ -33,7 +36,7 @@ const WORDS: &str = "anchor beacon bell boat brass buoy calm chart clock coal co
 /// asks to leave alone.
 pub fn demo_hosts() -> Builder {
     let lights = (1..=LIGHTS).map(|number| (light(number), a_light(number)));
-    let odd = [
+    let others: [_; OTHERS] = [
         (DEMO_SEED, Site::new().otherwise(harbour)),
         ("calendar.test", Site::new().otherwise(calendar)),
         ("maze.test", Site::new().otherwise(maze)),
@@ -42,8 +45,8 @@ pub fn demo_hosts() -> Builder {
         ("dead.test", Site::new().otherwise(|_| Answer::hostile(Hostile::CloseAtOnce))),
         ("keepers.test", keepers()),
     ];
-    let odd = odd.into_iter().map(|(name, site)| (name.to_owned(), site));
-    lights.chain(odd).fold(Web::builder(), |web, (name, site)| web.host(&name, site))
+    let others = others.into_iter().map(|(name, site)| (name.to_owned(), site));
+    lights.chain(others).fold(Web::builder(), |web, (name, site)| web.host(&name, site))
 }
 
 /// The host of [`demo_hosts`] from whose front page all others can be reached.

@@ -38,9 +38,9 @@ pub async fn run(verbosity: Verbosity) -> u8 {
     };
     // Whichever ends first, the others are dropped, and with them the crawl that is under way.
     let shown = tokio::select! {
-        shown = demonstrate(verbosity) => shown,
-        _ = interrupt.recv() => return EXIT_INTERRUPTED,
-        _ = terminate.recv() => return EXIT_TERMINATED,
+        shown = demonstrate(verbosity) => shown.map_err(|error| (EXIT_FAILED, error)),
+        _ = interrupt.recv() => Err((EXIT_INTERRUPTED, "it was ended".into())),
+        _ = terminate.recv() => Err((EXIT_TERMINATED, "it was ended".into())),
     };
     match shown {
         Ok(true) => 0,
@@ -48,9 +48,9 @@ pub async fn run(verbosity: Verbosity) -> u8 {
             complain("the demonstration shows that something is wrong");
             EXIT_FAILED
         }
-        Err(error) => {
-            complain(&format!("the demonstration cannot run: {error}"));
-            EXIT_FAILED
+        Err((status, error)) => {
+            complain(&format!("the demonstration did not come to its end: {error}"));
+            status
         }
     }
 }
@@ -65,9 +65,10 @@ struct Stage {
 
 async fn demonstrate(verbosity: Verbosity) -> Told<bool> {
     let web = demo_hosts().try_start().map_err(|error| error.to_string())?;
-    let directory =
-        tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?.keep();
-    let [state, lines, summary] = ["state", "pages.jsonl", "summary.json"].map(|name| directory.join(name));
+    // Removed with everything in it, unless the demonstration comes to its end.
+    let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
+    let place = |name: &str| directory.path().join(name);
+    let [state, lines, summary] = ["state", "pages.jsonl", "summary.json"].map(place);
     let stage = Stage { web, state, lines, summary };
     let seed = stage.web.url_of(DEMO_SEED, "/");
     tell(&format!(
@@ -80,8 +81,7 @@ async fn demonstrate(verbosity: Verbosity) -> Told<bool> {
     crawl.kill();
     tell(&format!("\nIt was killed (kill -9) after {} requests. It goes on:\n", stage.web.hits()))?;
 
-    let state = stage.state.display().to_string();
-    let ended = Shown::start(&["resume".into(), state.clone()])?.wait().await?;
+    let ended = Shown::start(&["resume".into(), stage.state.display().to_string()])?.wait().await?;
     tell("\nWhat came of it:\n")?;
     let mut good = check(ended.success(), "it ended by itself, with exit status 0")?;
     let pages = pages_in(&stage.lines)?;
@@ -95,7 +95,7 @@ async fn demonstrate(verbosity: Verbosity) -> Told<bool> {
         Some(url) => good &= why(&stage, &url, "near duplicate of").await?,
         None => good &= check(false, "of two pages alike one is dropped")?,
     }
-    tell(&format!("\nEverything is in {}\n", directory.display()))?;
+    tell(&format!("\nEverything is in {}\n", directory.keep().display()))?;
     Ok(good)
 }
 

@@ -36,7 +36,7 @@ fn the_pipeline_is_shown_with_a_kill_and_a_resume() {
     assert_eq!(names(directory.path()).len(), 1);
 }
 
-/// Whether a process that had this id still runs our binary.
+/// The processes that this one has started and not waited for.
 fn crawls_of(parent: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
     children.split_whitespace().filter_map(|id| id.parse().ok()).collect()
@@ -68,5 +68,6 @@ fn a_demonstration_that_is_ended_leaves_no_crawl_behind() {
         for child in children {
             assert!(!fs::exists(format!("/proc/{child}")).unwrap(), "the crawl outlives the demonstration");
         }
+        assert!(names(directory.path()).is_empty(), "nothing else is left either");
     }
 }

@@ -155,6 +155,16 @@ fn a_spent_budget_is_named_and_may_be_raised() {
     assert_eq!((again.outcomes()["kept"], web.hits()), (10, hits), "nothing is left of it");
     assert_eq!(place.resume("--max-pages 20").wait().expect(0).outcomes()["kept"], 20);
     assert_eq!(crawl("--max-pages 25").expect(0).outcomes()["kept"], 25);
+    for (option, most, more) in [("--max-bytes", "5KB", "6KB"), ("--max-time", "600ms", "700ms")] {
+        let place = Place::new();
+        let crawl = place.crawl(web.url("/")).with("--scope host --delay 100ms").with(option).with(most);
+        let words = format!("to go on, raise {option}: crawler resume {} {option} MORE", place.state());
+        for ended in [crawl.run(), place.resume("").wait(), place.resume(&format!("{option} {more}")).wait()]
+        {
+            let ended = ended.expect(0);
+            assert!(ended.stderr.contains(&words), "{words} is not in {}", ended.stderr);
+        }
+    }
 }
 
 #[test]
