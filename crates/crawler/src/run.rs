@@ -1,6 +1,7 @@
 //! Assembles a crawl of the pipeline in one process: what it is told, its resources, its outputs, its crew.
 
 mod crew;
+mod terms;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,9 @@ use crate::error::Error;
 use crate::installed::{Counts, Installed, Teller};
 use crate::modules::files::{OutputFiles, Start};
 use crate::modules::{Module, OutputSpec, registry};
-use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::prioritizer::{FromCrawl, Prioritize, Queues};
-use crate::resources::durable::{self, Before, Begin, Opened, Terms};
+use crate::resources::durable::{self, Before, Begin, Opened};
 use crate::resources::embedded::{Embedded, Settings};
 use crate::resources::{Budget, Snapshot};
 use crate::scope::Scope;
@@ -165,25 +165,58 @@ impl Crawler {
         })
     }
 
-    /// How pages are fetched.
+    /// How pages are fetched, altogether. Mind that [`Config::default`] has one request in flight, and does not adapt.
     pub fn config(mut self, config: Config) -> Crawler {
         self.config = config;
         self
     }
 
     /// Changes how pages are fetched.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
+    /// let crawler = crawler.configure(|config| {
+    ///     config.delay = Duration::from_secs(2);
+    ///     config.timeout = Duration::from_secs(5);
+    ///     config.user_agent = "study/1.0 (+https://example.org/study)".into();
+    /// });
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Crawler {
         change(&mut self.config);
         self
     }
 
     /// Changes queues, storages and budgets.
+    ///
+    /// ```no_run
+    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
+    /// use crawler::worker::similarity::Threshold;
+    ///
+    /// let crawler = crawler.settings(|settings| {
+    ///     settings.similarity = Threshold::new(0.95);
+    ///     settings.max_pages_per_host = 100;
+    ///     settings.keep_content = false;
+    /// });
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Crawler {
         change(&mut self.settings);
         self
     }
 
     /// Where the crawl stays; anywhere by default.
+    ///
+    /// ```no_run
+    /// # use crawler::Crawler;
+    /// use crawler::scope::Scope;
+    ///
+    /// let seed = "https://www.example.org/docs/".parse().expect("a URL");
+    /// let scope = Scope::domains(std::slice::from_ref(&seed)).filtered(&[], &[r"\.php$".into()])?;
+    /// let crawler = Crawler::from_seeds(vec![seed])?.scope(scope);
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn scope(mut self, scope: Scope) -> Crawler {
         self.scope = scope;
         self
@@ -217,12 +250,30 @@ impl Crawler {
     }
 
     /// How priorities are computed; from the crawl itself by default.
+    ///
+    /// ```no_run
+    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
+    /// use crawler::config::Config;
+    /// use crawler::prioritizer::{PageRank, Random, pagerank};
+    ///
+    /// let service = pagerank::Settings::new("https://ranks.example/".parse().expect("a URL"));
+    /// let crawler = crawler.prioritize(PageRank::new(&Config::default(), service, Random::from_system())?);
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn prioritize(mut self, prioritize: impl Prioritize + 'static) -> Crawler {
         self.prioritize = Box::new(prioritize);
         self
     }
 
     /// Does something with each kept page: a closure, or anything that is a [`Module`].
+    ///
+    /// ```no_run
+    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
+    /// use crawler::page::Page;
+    ///
+    /// let crawler = crawler.module(|page: &Page| println!("{} has {} links", page.url, page.links.len()));
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn module(mut self, module: impl Module + 'static) -> Crawler {
         self.modules.push(Box::new(module));
         self
@@ -245,6 +296,18 @@ impl Crawler {
 
     /// Keeps the crawl's state in this directory: after any end of the process, the same crawl with the same directory
     /// goes on where it was. Without it, everything is in memory.
+    ///
+    /// ```no_run
+    /// # use crawler::{Crawler, Stored};
+    /// # use std::path::Path;
+    /// let crawl = || Crawler::new("https://example.org/")?.max_pages(500).state("state").named_module("jsonl=pages.jsonl");
+    /// let report = crawl()?.run()?; // … killed, and run again: the same pages, each once in the file
+    /// println!("{} pages, {:?}", report.snapshot.pages, report.resumed);
+    ///
+    /// let mut stored = Stored::open(Path::new("state"))?;
+    /// println!("{:?}", stored.why(&"https://example.org/about".parse().expect("a URL"))?);
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn state(mut self, directory: impl Into<PathBuf>) -> Crawler {
         self.state = Some(directory.into());
         self
@@ -258,12 +321,36 @@ impl Crawler {
     }
 
     /// Hears how each URL ended.
+    ///
+    /// ```no_run
+    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
+    /// use crawler::Outcome;
+    ///
+    /// let crawler = crawler.tell(|url, outcome| {
+    ///     if let Outcome::Status { code: 404, .. } = outcome {
+    ///         println!("{url} is gone");
+    ///     }
+    /// });
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn tell(mut self, teller: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> Crawler {
         self.teller = Box::new(teller);
         self
     }
 
-    /// What ends the crawl early: keep a clone.
+    /// What ends the crawl early: keep a clone. What is in flight is finished.
+    ///
+    /// ```no_run
+    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
+    /// let stop = crawler::Stop::new();
+    /// let crawler = crawler.stop(stop.clone());
+    /// std::thread::spawn(move || {
+    ///     std::thread::sleep(std::time::Duration::from_secs(60));
+    ///     stop.stop();
+    /// });
+    /// println!("{}", crawler.run()?.end);
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn stop(mut self, stop: Stop) -> Crawler {
         self.stop = stop;
         self
@@ -276,6 +363,17 @@ impl Crawler {
 
     /// Crawls to the end, and shows how things stand: at the beginning, where a resumed crawl has URLs admitted before,
     /// and then once a second.
+    ///
+    /// ```no_run
+    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
+    /// let report = crawler.run_watched(|now| {
+    ///     eprintln!("{} pages, {} URLs waiting, {} hosts", now.pages, now.outstanding(), now.active_hosts);
+    /// })?;
+    /// for (kind, urls) in &report.snapshot.outcomes {
+    ///     println!("{urls} {kind}");
+    /// }
+    /// # Ok::<(), crawler::Error>(())
+    /// ```
     pub fn run_watched(mut self, watch: impl Fn(&Snapshot)) -> Result<Report, Error> {
         self.settings.keep_depths = self.max_depth.is_some();
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
@@ -344,44 +442,5 @@ impl Crawler {
         let (modules, outputs) = (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs));
         let teller = std::mem::replace(&mut self.teller, Box::new(|_, _| {}));
         Ok(Arc::new(Installed::new(modules, outputs, files, teller)))
-    }
-
-    /// What a durable crawl is begun with, by the names of the command's options.
-    fn terms(&self) -> Terms {
-        let Crawler { config, settings, .. } = self;
-        let mut terms = Terms::default();
-        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(" ");
-        terms.fix("seed", list(&mut self.seeds.iter().map(|seed| without_credentials(seed).to_string())));
-        for (name, value) in self.scope.terms() {
-            terms.fix(name, value);
-        }
-        terms.fix("--max-depth", self.max_depth.map_or("none".into(), |depth| depth.to_string()));
-        let modules = self.modules.iter().map(|module| module.name().to_owned());
-        let outputs = self.outputs.iter().map(|spec| format!("{}={}", spec.output.name(), spec.target));
-        terms.fix("--module", list(&mut modules.chain(outputs)));
-        terms.fix("--similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
-        terms.fix("--no-content", !settings.keep_content);
-        terms.fix("--ttl", format!("{:?}", settings.ttl));
-        terms.fix("--domain-ttl", format!("{:?}", settings.domain_ttl));
-        terms.fix("--queue-size", settings.queue_size);
-        terms.fix("--priority-queues", settings.priority_queues.count());
-        terms.fix("--pagerank-url", self.prioritize.name());
-        terms.fix("--delay", format!("{:?}", config.delay));
-        terms.fix("--per-host", config.per_host);
-        terms.fix("--ignore-robots", !config.obey_robots);
-        terms.fix("--user-agent", &config.user_agent);
-        terms.fix("--connect-timeout", format!("{:?}", config.connect_timeout));
-        terms.fix("--timeout", format!("{:?}", config.timeout));
-        terms.fix("--max-page-bytes", config.max_page_bytes);
-        terms.fix("--allow-private", config.allow_private);
-        let resolve = config.resolve.iter().map(|resolve| format!("{}={}", resolve.host, resolve.address));
-        terms.fix("--resolve", list(&mut resolve.into_iter()));
-        terms.fix("--ca-file", format!("{} certificates", config.extra_roots.len()));
-        terms.budget("--max-pages", settings.max_pages);
-        terms.budget("--max-bytes", settings.max_bytes);
-        terms.budget("--max-pages-per-host", settings.max_pages_per_host);
-        let seconds = self.max_time.map_or(u64::MAX, |time| time.as_secs());
-        terms.budget("--max-time", seconds);
-        terms
     }
 }

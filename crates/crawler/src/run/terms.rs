@@ -1,0 +1,46 @@
+//! The terms of a durable crawl: what it is told, by the names of the command's options.
+
+use super::Crawler;
+use crate::origin::without_credentials;
+use crate::resources::durable::Terms;
+
+impl Crawler {
+    /// What a durable crawl is begun with, by the names of the command's options.
+    pub(super) fn terms(&self) -> Terms {
+        let Crawler { config, settings, .. } = self;
+        let mut terms = Terms::default();
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(" ");
+        terms.fix("seed", list(&mut self.seeds.iter().map(|seed| without_credentials(seed).to_string())));
+        for (name, value) in self.scope.terms() {
+            terms.fix(name, value);
+        }
+        terms.fix("--max-depth", self.max_depth.map_or("none".into(), |depth| depth.to_string()));
+        let modules = self.modules.iter().map(|module| module.name().to_owned());
+        let outputs = self.outputs.iter().map(|spec| format!("{}={}", spec.output.name(), spec.target));
+        terms.fix("--module", list(&mut modules.chain(outputs)));
+        terms.fix("--similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
+        terms.fix("--no-content", !settings.keep_content);
+        terms.fix("--ttl", format!("{:?}", settings.ttl));
+        terms.fix("--domain-ttl", format!("{:?}", settings.domain_ttl));
+        terms.fix("--queue-size", settings.queue_size);
+        terms.fix("--priority-queues", settings.priority_queues.count());
+        terms.fix("--pagerank-url", self.prioritize.name());
+        terms.fix("--delay", format!("{:?}", config.delay));
+        terms.fix("--per-host", config.per_host);
+        terms.fix("--ignore-robots", !config.obey_robots);
+        terms.fix("--user-agent", &config.user_agent);
+        terms.fix("--connect-timeout", format!("{:?}", config.connect_timeout));
+        terms.fix("--timeout", format!("{:?}", config.timeout));
+        terms.fix("--max-page-bytes", config.max_page_bytes);
+        terms.fix("--allow-private", config.allow_private);
+        let resolve = config.resolve.iter().map(|resolve| format!("{}={}", resolve.host, resolve.address));
+        terms.fix("--resolve", list(&mut resolve.into_iter()));
+        terms.fix("--ca-file", format!("{} certificates", config.extra_roots.len()));
+        terms.budget("--max-pages", settings.max_pages);
+        terms.budget("--max-bytes", settings.max_bytes);
+        terms.budget("--max-pages-per-host", settings.max_pages_per_host);
+        let seconds = self.max_time.map_or(u64::MAX, |time| time.as_secs());
+        terms.budget("--max-time", seconds);
+        terms
+    }
+}
