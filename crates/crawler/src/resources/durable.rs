@@ -2,7 +2,7 @@
 //! engine; the files below it know what is kept and when.
 //!
 //! Nothing but an admission and a completion touches the disk. What waits between them (priority, owner, loan) is
-//! forgotten by a death, and done anew. Moves gather in a `Batch` while the one before is being written
+//! forgotten by a death, and done anew. Moves gather in a batch while the one before is being written
 //! (`committer.rs`), and whoever made a move waits until its batch is safe.
 
 pub(crate) mod committer;

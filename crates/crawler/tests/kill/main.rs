@@ -12,8 +12,6 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use testweb::Web;
-
 use self::process::Orders;
 use self::world::World;
 
@@ -31,10 +29,8 @@ pub struct Life {
 enum Moment {
     /// So long after its start.
     After(Duration),
-    /// So long after the server has been asked so often.
-    Asked(usize, Duration),
-    /// So long after the outputs have grown at all.
-    Writing(Duration),
+    /// So long after the page of this number has been written.
+    Written(usize, Duration),
 }
 
 /// The same for the same seed.
@@ -65,28 +61,22 @@ fn kills_and_random() -> (usize, Random) {
     (variable("CRAWLER_KILLS").unwrap_or(8) as usize, Random(seed))
 }
 
-/// Kills a crawl so often, from its very first moments to its very last, then lets it come to its end.
-fn crawl_and_kill(
-    orders: &Orders,
-    web: &Web,
-    kills: usize,
-    requests: usize,
-    random: &mut Random,
-) -> Vec<Life> {
+/// Kills a crawl of so many pages so often, from its very first moments to its very last, then lets it come to its end.
+fn crawl_and_kill(orders: &Orders, pages: usize, kills: usize, random: &mut Random) -> Vec<Life> {
     let mut lives: Vec<Life> = Vec::new();
     for kill in 0..kills {
         // The crawl as a whole is gone through, whatever single processes get done.
-        let reached = requests * kill / kills;
+        let reached = (pages * kill / kills).max(1);
         let moment = match random.below(10) {
-            _ if kill == 0 => Moment::After(random.milliseconds(30)),
+            _ if kill == 0 => Moment::After(random.milliseconds(40)),
             0..3 => Moment::After(random.milliseconds(80)),
-            3 => Moment::Writing(random.milliseconds(20)),
-            _ if kill + 2 >= kills => Moment::Asked(requests, random.milliseconds(60)),
-            _ => Moment::Asked(reached, random.milliseconds(50)),
+            _ if kill + 1 == kills => Moment::Written(pages, random.milliseconds(60)),
+            3..6 => Moment::Written(reached, Duration::ZERO),
+            _ => Moment::Written(reached, random.milliseconds(50)),
         };
         let started = Instant::now();
         let mut process = orders.start();
-        let over = wait_for(moment, &mut process, web, orders);
+        let over = wait_for(moment, &mut process, orders);
         if over {
             let (status, said) = process::ended(process);
             assert!(status.success(), "{moment:?}: {said}");
@@ -106,21 +96,22 @@ fn crawl_and_kill(
 }
 
 /// Waits for a moment; tells whether the process ended before.
-fn wait_for(moment: Moment, process: &mut Child, web: &Web, orders: &Orders) -> bool {
-    let output = || std::fs::metadata(Path::new(orders.0["state"].as_str().unwrap()).with_file_name("jsonl"));
-    let length = || output().map_or(0, |file| file.len());
-    let (begun, before) = (Instant::now(), length());
-    let (is_reached, after): (&dyn Fn() -> bool, Duration) = match moment {
-        Moment::After(time) => (&|| true, time),
-        Moment::Asked(times, time) => (&move || web.hits() >= times, time),
-        Moment::Writing(time) => (&|| length() != before, time),
-    };
-    while !is_reached() && begun.elapsed() < Duration::from_secs(60) {
-        if process.try_wait().unwrap().is_some() {
-            return true;
+fn wait_for(moment: Moment, process: &mut Child, orders: &Orders) -> bool {
+    let begun = Instant::now();
+    let after = match moment {
+        Moment::After(time) => time,
+        Moment::Written(page, time) => {
+            let directory = Path::new(orders.0["state"].as_str().unwrap()).with_file_name("pages");
+            while !directory.join(page.to_string()).exists() {
+                if process.try_wait().unwrap().is_some() {
+                    return true;
+                }
+                assert!(begun.elapsed() < Duration::from_secs(60), "page {page} is not written");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            time
         }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    };
     std::thread::sleep(after);
     process.try_wait().unwrap().is_some()
 }
@@ -141,9 +132,7 @@ fn kill_and_check(print_views: bool) {
     let directory = tempfile::tempdir().unwrap();
     let similarity = if print_views { 0.9 } else { 0.0 };
     let orders = Orders::new(&web.url_of("h0.test", "/"), directory.path()).set("similarity", similarity);
-    // Each page and each robots.txt, and a little less than what else there is.
-    let requests = world.hosts * (world.pages + 1);
-    let lives = crawl_and_kill(&orders, &web, kills, requests, &mut random);
+    let lives = crawl_and_kill(&orders, world.hosts * world.pages, kills, &mut random);
     let killed = lives.iter().filter(|life| life.killed.is_some()).count();
     assert!(2 * killed >= kills, "{killed} of {kills} kills came in time");
     checks::counts(directory.path(), world);
@@ -179,7 +168,7 @@ fn a_crawl_killed_in_its_first_moments_begins_again() {
         let orders = Orders::new(&web.url_of("h0.test", "/"), directory.path()).set("delay", 1);
         let moment = Moment::After(random.milliseconds(40));
         let mut process = orders.start();
-        wait_for(moment, &mut process, &web, &orders);
+        wait_for(moment, &mut process, &orders);
         process.kill().unwrap();
         assert_eq!(process::ended(process).1, "", "kill {kill}, {moment:?}");
         let (status, said) = orders.run();
@@ -198,7 +187,7 @@ fn a_budget_is_not_exceeded_however_often_the_crawl_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let pages = world.hosts * world.pages / 2;
     let orders = Orders::new(&web.url_of("h0.test", "/"), directory.path()).set("max-pages", pages);
-    let lives = crawl_and_kill(&orders, &web, kills / 2, pages + world.hosts, &mut random);
+    let lives = crawl_and_kill(&orders, pages, kills / 2, &mut random);
     let report = checks::report(directory.path());
     assert_eq!(report["pages"], pages, "{report}");
     assert_eq!(report["end"], "the budget of pages is spent");
