@@ -49,7 +49,7 @@ const ENDS: Rows<u64> = TableDefinition::new("ends");
 const LINKS: Rows<u64> = TableDefinition::new("links");
 /// What recognises kept pages, by the URL's id.
 const PAGES: Rows<u64> = TableDefinition::new("pages");
-/// Content storage by the URL's id.
+/// Content storage: the bodies of each commit together, which costs a fraction of a row for each.
 const BODIES: Rows<u64> = TableDefinition::new("bodies");
 /// Additions to the outputs that may not be in the files yet, by document number.
 const OUTPUT: Rows<u64> = TableDefinition::new("output");
@@ -78,6 +78,7 @@ pub(crate) struct Batch {
     /// Ids to be removed from link storage, before links are added.
     pub(crate) forgotten: BTreeSet<u64>,
     pub(crate) pages: BTreeMap<u64, Option<Vec<u8>>>,
+    /// By segment; one batch fills one.
     pub(crate) bodies: BTreeMap<u64, Option<Vec<u8>>>,
     pub(crate) output: BTreeMap<u64, Vec<u8>>,
     /// The outputs are written up to here.
@@ -279,8 +280,12 @@ impl View {
         self.row(|tables| tables.links.get(id))
     }
 
-    pub(crate) fn body(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
-        self.row(|tables| tables.bodies.get(id))
+    pub(crate) fn page(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(|tables| tables.pages.get(id))
+    }
+
+    pub(crate) fn bodies(&self, segment: u64) -> Result<Option<Vec<u8>>, Trouble> {
+        self.row(|tables| tables.bodies.get(segment))
     }
 
     pub(crate) fn host(&self, host: &str) -> Result<Option<Vec<u8>>, Trouble> {

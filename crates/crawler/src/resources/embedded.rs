@@ -240,7 +240,7 @@ impl<S: Storage> Resources for Embedded<S> {
         body: &[u8],
     ) -> Result<Remembered, Trouble> {
         let stored = if self.keep_content { Some(compress(body)) } else { None };
-        Ok(self.state().remember(url, fingerprint, stored))
+        self.state().remember(url, fingerprint, stored)
     }
 
     async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {

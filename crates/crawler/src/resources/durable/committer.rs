@@ -76,6 +76,7 @@ fn take(state: &mut State<Disk>) -> Option<Arc<Batch>> {
     let disk = &mut state.storage;
     disk.batch.meta.insert("progress", progress.to_bytes());
     let number = disk.batch.number;
+    disk.segment += 1;
     let batch = std::mem::replace(&mut disk.batch, Batch { number: number + 1, ..Batch::default() });
     let batch = Arc::new(batch);
     disk.committing = Some(Arc::clone(&batch));

@@ -8,8 +8,7 @@ use tokio::sync::watch;
 
 use super::super::embedded::storage::{Body, Commit, End, GENERATIONS, Generation, Item, Met, Storage};
 use super::super::{Pacing, Ticket, Trouble};
-use super::records::{EndRow, HostRow, Link, PageRow, TaskRow};
-use super::records::{body_from_bytes, body_to_bytes, output_to_bytes};
+use super::records::{BodyPlace, EndRow, HostRow, Link, PageRow, TaskRow, output_to_bytes};
 use super::seen::{Room, Seen};
 use super::tickets::Tickets;
 use super::{Batch, View};
@@ -40,6 +39,10 @@ pub struct Disk {
     /// A move could not be made whole; nothing that came after the last commit counts.
     pub(crate) failed: bool,
     pub(crate) seen: Seen,
+    /// Where the bodies of the batch being gathered go.
+    pub(crate) segment: u64,
+    /// How many stored bodies each segment has; one that has none is removed.
+    segments: HashMap<u64, u32>,
     /// The links of URLs admitted later are not all in link storage on disk.
     pub(crate) links_up_to: u64,
     key: Key,
@@ -64,6 +67,8 @@ impl Disk {
             closing: false,
             failed: false,
             seen: Seen::new(room),
+            segment: 0,
+            segments: HashMap::new(),
             links_up_to: 0,
             key,
             keep_depths,
@@ -104,6 +109,14 @@ impl Disk {
             }
             self.seen.change(id, Link { ticket: Ticket(ticket), depth, generation });
         }
+        Ok(())
+    }
+
+    /// Counts a stored body that an earlier process left.
+    pub(crate) fn restore_body(&mut self, place: BodyPlace) -> Result<(), Trouble> {
+        let next = place.segment.checked_add(1).ok_or_else(|| self.view.damaged())?;
+        self.segment = self.segment.max(next);
+        *self.segments.entry(place.segment).or_default() += 1;
         Ok(())
     }
 
@@ -224,6 +237,17 @@ impl Disk {
         }
     }
 
+    /// What recognises a page.
+    fn page(&self, id: u64) -> Result<Option<PageRow>, Trouble> {
+        let gathered = |batch: &Batch| batch.pages.get(&id).cloned();
+        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+            Some(row) => row,
+            None => self.view.page(id)?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        PageRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
+    }
+
     fn host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) -> Result<(), Trouble> {
         let gathered = |batch: &Batch| batch.hosts.get(host).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
@@ -333,31 +357,46 @@ impl Storage for Disk {
     }
 
     fn keep(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, body: Option<Body>, now: Duration) {
-        let page = PageRow {
-            stored: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-            bytes: body.as_ref().map_or(0, |body| body.bytes().len() as u64),
-            url: url.to_owned(),
-            fingerprint: fingerprint.clone(),
-        };
+        let body = body.map(|body| {
+            let segment = self.batch.bodies.entry(self.segment).or_default().get_or_insert_default();
+            let place = BodyPlace {
+                segment: self.segment,
+                offset: segment.len() as u32,
+                length: body.bytes().len() as u32,
+                is_compressed: matches!(body, Body::Compressed(_)),
+            };
+            segment.extend(body.bytes());
+            *self.segments.entry(self.segment).or_default() += 1;
+            place
+        });
+        let stored = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let page = PageRow { stored, body, url: url.to_owned(), fingerprint: fingerprint.clone() };
         self.batch.pages.insert(id, Some(page.to_bytes()));
-        if let Some(body) = body {
-            self.batch.bodies.insert(id, Some(body_to_bytes(&body)));
-        }
     }
 
     fn body(&self, id: u64) -> Result<Option<Body>, Trouble> {
-        let gathered = |batch: &Batch| batch.bodies.get(&id).cloned();
-        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
-            Some(row) => row,
-            None => self.view.body(id)?,
+        let Some(place) = self.page(id)?.and_then(|page| page.body) else { return Ok(None) };
+        let gathered = |batch: &Batch| place.of(batch.bodies.get(&place.segment)?.as_ref()?);
+        let body = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+            Some(body) => Some(body),
+            None => self.view.bodies(place.segment)?.and_then(|segment| place.of(&segment)),
         };
-        let Some(row) = row else { return Ok(None) };
-        body_from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
+        body.map(Some).ok_or_else(|| self.view.damaged())
     }
 
-    fn discard(&mut self, id: u64) {
+    fn discard(&mut self, id: u64) -> Result<(), Trouble> {
+        let place = self.page(id)?.and_then(|page| page.body);
         self.batch.pages.insert(id, None);
-        self.batch.bodies.insert(id, None);
+        if let Some(BodyPlace { segment, .. }) = place
+            && let Some(bodies) = self.segments.get_mut(&segment)
+        {
+            *bodies -= 1;
+            if *bodies == 0 {
+                self.segments.remove(&segment);
+                self.batch.bodies.insert(segment, None);
+            }
+        }
+        Ok(())
     }
 
     fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {

@@ -177,7 +177,11 @@ fn state_of(
         for (id, row) in rows {
             let row = PageRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
             let stored = Duration::from_millis(row.stored);
-            state.contents.restore(id, &row.url, row.fingerprint, row.bytes, stored);
+            let bytes = row.body.map_or(0, |place| u64::from(place.length));
+            state.contents.restore(id, &row.url, row.fingerprint, bytes, stored);
+            if let Some(place) = row.body {
+                state.storage.restore_body(place)?;
+            }
         }
     }
     state.contents.restored();

@@ -48,10 +48,19 @@ pub(crate) struct Link {
 pub(crate) struct PageRow {
     /// Milliseconds of the crawl's own time.
     pub(crate) stored: u64,
-    /// What its body takes.
-    pub(crate) bytes: u64,
+    /// Where its body is, if it is stored.
+    pub(crate) body: Option<BodyPlace>,
     pub(crate) url: String,
     pub(crate) fingerprint: Fingerprint,
+}
+
+/// Where the body of a page is: bodies that were committed together are stored together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BodyPlace {
+    pub(crate) segment: u64,
+    pub(crate) offset: u32,
+    pub(crate) length: u32,
+    pub(crate) is_compressed: bool,
 }
 
 /// What is known of a host. All times in milliseconds.
@@ -158,7 +167,14 @@ impl PageRow {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(300 + self.url.len());
         bytes.extend(self.stored.to_le_bytes());
-        bytes.extend(self.bytes.to_le_bytes());
+        let (place, kind) = match self.body {
+            None => (BodyPlace { segment: 0, offset: 0, length: 0, is_compressed: false }, 0),
+            Some(place) => (place, if place.is_compressed { 2 } else { 1 }),
+        };
+        bytes.push(kind);
+        bytes.extend(place.segment.to_le_bytes());
+        bytes.extend(place.offset.to_le_bytes());
+        bytes.extend(place.length.to_le_bytes());
         bytes.extend((self.url.len() as u32).to_le_bytes());
         bytes.extend(self.url.as_bytes());
         bytes.extend(self.fingerprint.to_bytes());
@@ -167,11 +183,15 @@ impl PageRow {
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<PageRow> {
         let stored = u64::from_le_bytes(take(&mut bytes)?);
-        let size = u64::from_le_bytes(take(&mut bytes)?);
+        let [kind] = take(&mut bytes)?;
+        let segment = u64::from_le_bytes(take(&mut bytes)?);
+        let offset = u32::from_le_bytes(take(&mut bytes)?);
+        let length = u32::from_le_bytes(take(&mut bytes)?);
+        let body = (kind > 0).then_some(BodyPlace { segment, offset, length, is_compressed: kind > 1 });
         let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
         let (url, fingerprint) = bytes.split_at_checked(length)?;
         let url = String::from_utf8(url.to_vec()).ok()?;
-        Some(PageRow { stored, bytes: size, url, fingerprint: Fingerprint::from_bytes(fingerprint)? })
+        Some(PageRow { stored, body, url, fingerprint: Fingerprint::from_bytes(fingerprint)? })
     }
 }
 
@@ -186,16 +206,13 @@ impl HostRow {
     }
 }
 
-/// A stored page as bytes.
-pub(crate) fn body_to_bytes(body: &Body) -> Vec<u8> {
-    let compressed = matches!(body, Body::Compressed(_));
-    [&[compressed.into()], body.bytes()].concat()
-}
-
-/// A stored page.
-pub(crate) fn body_from_bytes(bytes: &[u8]) -> Option<Body> {
-    let (compressed, body) = bytes.split_first()?;
-    Some(if *compressed != 0 { Body::Compressed(body.into()) } else { Body::Plain(body.into()) })
+impl BodyPlace {
+    /// The body, of the bodies it is stored with.
+    pub(crate) fn of(self, segment: &[u8]) -> Option<Body> {
+        let start = self.offset as usize;
+        let body = segment.get(start..start.checked_add(self.length as usize)?)?;
+        Some(if self.is_compressed { Body::Compressed(body.into()) } else { Body::Plain(body.into()) })
+    }
 }
 
 /// What a page adds to the outputs, as bytes.
@@ -268,15 +285,21 @@ mod tests {
         assert_eq!(HostRow::from_bytes(&host.to_bytes()), Some(host));
         let output = vec![(0, Addition::Append(b"line\n".to_vec())), (3, Addition::File(Vec::new()))];
         assert_eq!(output_from_bytes(&output_to_bytes(&output)), Some(output));
-        let body = Body::Compressed(b"xyz".as_slice().into());
-        assert_eq!(body_from_bytes(&body_to_bytes(&body)), Some(body));
+        let body = BodyPlace { segment: 4, offset: 1, length: 3, is_compressed: true };
+        for body in [None, Some(body), Some(BodyPlace { is_compressed: false, ..body })] {
+            let fingerprint = Fingerprint { exact: 5, sketch: None };
+            let page = PageRow { stored: 6, body, url: "http://a/".into(), fingerprint };
+            assert_eq!(PageRow::from_bytes(&page.to_bytes()), Some(page));
+        }
+        assert_eq!(body.of(b"wxyz"), Some(Body::Compressed(b"xyz".as_slice().into())));
+        assert_eq!(body.of(b"wxy"), None, "a segment that was cut");
     }
 
     proptest! {
         #[test]
         fn damaged_rows_are_refused_and_never_a_panic(bytes: Vec<u8>) {
             let _ = (TaskRow::from_bytes(&bytes), EndRow::from_bytes(&bytes), Link::from_bytes(&bytes));
-            let _ = (PageRow::from_bytes(&bytes), HostRow::from_bytes(&bytes), body_from_bytes(&bytes));
+            let _ = (PageRow::from_bytes(&bytes), HostRow::from_bytes(&bytes));
             let _ = output_from_bytes(&bytes);
         }
     }

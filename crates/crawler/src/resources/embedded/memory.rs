@@ -101,8 +101,9 @@ impl Storage for Memory {
         Ok(self.bodies.get(&id).cloned())
     }
 
-    fn discard(&mut self, id: u64) {
+    fn discard(&mut self, id: u64) -> Result<(), Trouble> {
         self.bodies.remove(&id);
+        Ok(())
     }
 
     fn pace(&mut self, _: &str, _: Pacing) -> Result<(), Trouble> {

@@ -319,14 +319,18 @@ impl<S: Storage> State<S> {
         url: &str,
         fingerprint: &Fingerprint,
         body: Option<Body>,
-    ) -> Remembered {
+    ) -> Result<Remembered, Trouble> {
         let now = self.clock.now();
         for expired in self.contents.expire(now) {
-            self.storage.discard(expired);
+            self.storage.discard(expired)?;
         }
         let id = self.storage.id(url);
         if let Some(like) = self.contents.like(id, fingerprint, now) {
-            return like;
+            return Ok(like);
+        }
+        // Delivered again after a death: it takes the place of what it was.
+        if self.contents.holds(id, now) {
+            self.storage.discard(id)?;
         }
         // Where pages are neither compared nor stored there is nothing to remember.
         if self.settings.similarity.is_some() || body.is_some() {
@@ -334,7 +338,7 @@ impl<S: Storage> State<S> {
             self.contents.add(id, url, fingerprint, bytes, now);
             self.storage.keep(id, url, fingerprint, body, now);
         }
-        Remembered::New
+        Ok(Remembered::New)
     }
 
     pub(super) fn content(&self, url: &str) -> Result<Option<Body>, Trouble> {

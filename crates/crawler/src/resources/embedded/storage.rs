@@ -116,7 +116,7 @@ pub(crate) trait Storage: Send + 'static {
     fn body(&self, id: u64) -> Result<Option<Body>, Trouble>;
 
     /// Forgets a page whose time has come.
-    fn discard(&mut self, id: u64);
+    fn discard(&mut self, id: u64) -> Result<(), Trouble>;
 
     /// Notes when a host may be asked again.
     fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble>;
