@@ -15,13 +15,22 @@ const MAX_ADAPTED: Duration = Duration::from_secs(30);
 /// One part in so many of the newest answer goes into how long answers take lately.
 const SMOOTHING: u32 = 4;
 
-/// The pace of every host asked so far.
+/// So many hosts are remembered before those are forgotten that may be asked at once anyway.
+const FORGET_AT: usize = 10_000;
+
+/// The pace of the hosts asked lately.
 #[derive(Debug)]
 pub struct Pace {
     delay: Duration,
     parallel: usize,
     adapts: bool,
-    hosts: Mutex<HashMap<String, Arc<Host>>>,
+    hosts: Mutex<Hosts>,
+}
+
+#[derive(Debug, Default)]
+struct Hosts {
+    by_name: HashMap<String, Arc<Host>>,
+    forget_at: usize,
 }
 
 #[derive(Debug)]
@@ -118,7 +127,7 @@ impl Pace {
 
     /// How the host is paced now; `None` for one that may be asked at any time, or never was.
     pub fn pacing(&self, host: &str) -> Option<Pacing> {
-        let host = unpoisoned(&self.hosts).get(host).map(Arc::clone)?;
+        let host = unpoisoned(&self.hosts).by_name.get(host).map(Arc::clone)?;
         let times = host.times();
         let rest = times.next.saturating_duration_since(Instant::now());
         let delay = times.pause();
@@ -127,15 +136,20 @@ impl Pace {
 
     fn host(&self, host: &str) -> Arc<Host> {
         let mut hosts = unpoisoned(&self.hosts);
-        if let Some(host) = hosts.get(host) {
+        if let Some(host) = hosts.by_name.get(host) {
             return Arc::clone(host);
+        }
+        if hosts.by_name.len() >= hosts.forget_at.max(FORGET_AT) {
+            let now = Instant::now();
+            hosts.by_name.retain(|_, host| !host.is_as_new(self.delay, now));
+            hosts.forget_at = 2 * hosts.by_name.len();
         }
         let new = Arc::new(Host {
             slots: Arc::new(Semaphore::new(self.parallel)),
             next_in_line: tokio::sync::Mutex::default(),
             times: Mutex::new(Times { delay: self.delay, next: Instant::now(), answers: Duration::ZERO }),
         });
-        hosts.insert(host.to_owned(), Arc::clone(&new));
+        hosts.by_name.insert(host.to_owned(), Arc::clone(&new));
         new
     }
 }
@@ -173,6 +187,13 @@ impl Host {
         unpoisoned(&self.times)
     }
 
+    /// Nobody waits for it, it need not be waited for, and it wants no more than the others: to forget it changes
+    /// nothing.
+    fn is_as_new(self: &Arc<Host>, delay: Duration, now: Instant) -> bool {
+        let times = self.times();
+        Arc::strong_count(self) == 1 && times.next <= now && times.delay <= delay
+    }
+
     fn rest(&self, time: Duration) {
         let mut times = self.times();
         times.next = times.next.max(Instant::now() + time);
@@ -201,6 +222,25 @@ mod tests {
         let _turn = pace.turn("host").await;
         assert!(ended.elapsed() >= SECOND);
         assert!(ended.elapsed() < SECOND + Duration::from_millis(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_hosts_that_are_owed_nothing_are_forgotten() {
+        let pace = Pace::new(SECOND, 1);
+        for number in 0..FORGET_AT - 2 {
+            drop(pace.turn(&format!("host{number}")).await);
+        }
+        pace.slow_down("slow", 5 * SECOND);
+        sleep(10 * SECOND).await;
+        let _held = pace.turn("held").await;
+        drop(pace.turn("fresh").await);
+        let hosts =
+            || unpoisoned(&pace.hosts).by_name.keys().cloned().collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(hosts(), ["fresh", "held", "slow"].map(String::from).into());
+        drop(pace.turn("slow").await);
+        let ended = Instant::now();
+        drop(pace.turn("slow").await);
+        assert!(ended.elapsed() >= 5 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]

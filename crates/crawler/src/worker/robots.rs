@@ -31,10 +31,20 @@ const MAX_REDIRECTS: usize = 5;
 /// How often a server in trouble is asked before its robots.txt counts as unavailable.
 const TRIES: usize = 3;
 
-/// The robots.txt of every origin met.
+/// How many robots.txt are remembered: of those, half are of the origins asked last. One that is forgotten is fetched
+/// again when it is needed.
+const REMEMBERED: usize = 20_000;
+
+/// The robots.txt of the origins met lately.
 #[derive(Default)]
 pub struct Robots {
-    origins: Mutex<HashMap<Origin, Arc<Entry>>>,
+    origins: Mutex<Origins>,
+}
+
+#[derive(Default)]
+struct Origins {
+    young: HashMap<Origin, Arc<Entry>>,
+    old: HashMap<Origin, Arc<Entry>>,
 }
 
 struct Entry {
@@ -57,14 +67,16 @@ impl Robots {
 
     fn entry(&self, origin: &Origin) -> Arc<Entry> {
         let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        match origins.get(origin) {
-            Some(entry) if entry.since.elapsed() < LIFETIME => Arc::clone(entry),
-            _ => {
-                let entry = Arc::new(Entry { since: Instant::now(), rules: OnceCell::new() });
-                origins.insert(origin.clone(), Arc::clone(&entry));
-                entry
-            }
+        let Origins { young, old } = &mut *origins;
+        let known = young.get(origin).map(Arc::clone).or_else(|| old.remove(origin));
+        let entry = known
+            .filter(|entry| entry.since.elapsed() < LIFETIME)
+            .unwrap_or_else(|| Arc::new(Entry { since: Instant::now(), rules: OnceCell::new() }));
+        if young.len() >= REMEMBERED / 2 && !young.contains_key(origin) {
+            *old = std::mem::take(young);
         }
+        young.insert(origin.clone(), Arc::clone(&entry));
+        entry
     }
 }
 
