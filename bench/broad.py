@@ -88,10 +88,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--pages", type=int, default=50, help="pages of each host (default: %(default)s)")
     parser.add_argument("--answer", type=int, default=50, help="milliseconds an answer takes (default: %(default)s)")
     parser.add_argument("--delay", type=int, default=250, help="milliseconds a host is left alone after it (default: %(default)s)")
+    parser.add_argument("--sentences", type=int, default=16, help="sentences of a page, 120 bytes each (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="runs, each of which is judged (default: %(default)s)")
     parser.add_argument("options", nargs="*", help="further options of the crawler, after --")
     arguments = parser.parse_args()
-    if min(arguments.hosts, arguments.pages, arguments.answer, arguments.delay, arguments.rounds) < 1:
+    numbers = [arguments.hosts, arguments.pages, arguments.answer, arguments.delay, arguments.sentences, arguments.rounds]
+    if min(numbers) < 1:
         parser.error("all numbers must be at least 1")
     return arguments
 
@@ -106,7 +108,8 @@ def make_room(files: int) -> None:
 
 @contextmanager
 def serve(arguments: argparse.Namespace) -> Iterator[Web]:
-    command = [SERVER, str(arguments.hosts), str(arguments.pages), str(arguments.answer)]
+    numbers = [arguments.hosts, arguments.pages, arguments.answer, arguments.sentences]
+    command = [SERVER, *map(str, numbers)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield Web(server)
@@ -165,7 +168,8 @@ def print_run(what: str, run: Run, arguments: argparse.Namespace) -> None:
     (whole, steady), most = rates(run), permitted(arguments)
     print(f"\n{what}: {arguments.hosts} hosts × {arguments.pages} pages, answers after {arguments.answer} ms,"
           f" {arguments.delay} ms between: {most:.0f} pages/s permitted")
-    print(f"  {'requests':<28}{account['hits']:>9}   {account['distinct']} pages, over {account['connections']} connections,"
+    print(f"  {'requests':<28}{account['hits']:>9}   {account['distinct']} pages, {run.summary['bytes'] / pages:.0f} bytes each,"
+          f" over {account['connections']} connections,"
           f" {account['strays']} for no page")
     print(f"  {'pages/s, whole crawl':<28}{whole:>9.0f}   {whole / most:.1%} of what is permitted")
     print(f"  {'pages/s, steady':<28}{steady:>9.0f}   {steady / most:.1%}")

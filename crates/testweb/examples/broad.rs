@@ -1,5 +1,5 @@
 //! Serves many hosts with many pages as cheaply as it can, each answer after a while, until standard input ends; then
-//! says in JSON what was asked for, how fast, and how soon after each other: `broad HOSTS PAGES MILLISECONDS`.
+//! says in JSON what was asked for, how fast, and how soon after each other: `broad HOSTS PAGES MILLISECONDS SENTENCES`.
 //!
 //! The first line it prints is its port. Hosts are `h0.test`, `h1.test` …; pages are `/` and `/1`, `/2` …, of which each
 //! links to the next few of its host and to one of another host.
@@ -23,7 +23,6 @@ const BACKLOG: u32 = 4096;
 /// Pages are made of sentences out of so many, so many words long: two pages have hardly one of their sentences in
 /// common, and are nothing like each other.
 const SENTENCES: usize = 4096;
-const SENTENCES_A_PAGE: usize = 16;
 const WORDS_A_SENTENCE: usize = 14;
 
 /// A page links to so many that come after it, so that its host never runs out of pages to ask for.
@@ -41,6 +40,7 @@ struct Web {
     delay: Duration,
     port: u16,
     sentences: Vec<String>,
+    sentences_a_page: usize,
     hits: Vec<Instant>,
     connections: u64,
     strays: u64,
@@ -57,9 +57,10 @@ struct Host {
 
 fn main() -> io::Result<()> {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    let [hosts, pages, delay] = numbers[..] else {
-        return Err(io::Error::other("usage: broad HOSTS PAGES MILLISECONDS"));
+    let [hosts, pages, delay, sentences] = numbers[..] else {
+        return Err(io::Error::other("usage: broad HOSTS PAGES MILLISECONDS SENTENCES"));
     };
+    let delay = Duration::from_millis(delay as u64);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -69,7 +70,7 @@ fn main() -> io::Result<()> {
     let web = LocalSet::new().block_on(&runtime, async {
         let listener = listen()?;
         let port = listener.local_addr()?.port();
-        let web = Rc::new(RefCell::new(Web::new(hosts, pages, Duration::from_millis(delay as u64), port)));
+        let web = Rc::new(RefCell::new(Web::new(hosts, pages, sentences, delay, port)));
         spawn_local(accept(listener, Rc::clone(&web)));
         println!("{port}");
         let _ = stopped.await;
@@ -125,7 +126,7 @@ async fn serve(mut socket: TcpStream, web: Shared) -> io::Result<()> {
 }
 
 impl Web {
-    fn new(hosts: usize, pages: usize, delay: Duration, port: u16) -> Web {
+    fn new(hosts: usize, pages: usize, sentences_a_page: usize, delay: Duration, port: u16) -> Web {
         let mut random = Random(1);
         let sentence = |_| (0..WORDS_A_SENTENCE).map(|_| random.word()).collect::<Vec<_>>().join(" ");
         Web {
@@ -134,6 +135,7 @@ impl Web {
             delay,
             port,
             sentences: (0..SENTENCES).map(sentence).collect(),
+            sentences_a_page,
             hits: Vec::with_capacity(hosts * pages),
             connections: 0,
             strays: 0,
@@ -186,16 +188,16 @@ impl Web {
         let mut body = String::with_capacity(3072);
         let mut random = Random((host * self.pages + page + 1) as u64);
         // Formatting into a String cannot fail.
-        let _ = write!(body, "<!DOCTYPE html><title>Page {page} of host {host}</title>\n");
-        for _ in 0..SENTENCES_A_PAGE {
+        let _ = writeln!(body, "<!DOCTYPE html><title>Page {page} of host {host}</title>");
+        for _ in 0..self.sentences_a_page {
             let sentence = &self.sentences[random.below(SENTENCES)];
             body.extend(["<p>", sentence, "</p>\n"]);
         }
         for next in (page + 1..self.pages).take(LINKS_AHEAD) {
-            let _ = write!(body, "<a href=\"/{next}\">{next}</a>\n");
+            let _ = writeln!(body, "<a href=\"/{next}\">{next}</a>");
         }
         let (other, port) = (random.below(self.hosts.len()), self.port);
-        let _ = write!(body, "<a href=\"/\">home</a> <a href=\"http://h{other}.test:{port}/\">friends</a>\n");
+        let _ = writeln!(body, "<a href=\"/\">home</a> <a href=\"http://h{other}.test:{port}/\">friends</a>");
         let length = body.len();
         format!("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n\r\n{body}").into()
     }
