@@ -44,11 +44,13 @@ lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
 
-bench: ## measure side by side with wget2, wget, spider and a simple C library; installs them through apt
+bench: ## measure side by side with wget2, wget, spider and a simple C library, installed through apt; broad crawls, memory
 	scripts/need cc=gcc
 	python3 bench/classic.py
 	python3 bench/pipeline.py
 	python3 bench/content.py
+	python3 bench/broad.py
+	python3 bench/frontier.py
 	bench/callbacks/run.sh
 
 fuzz: ## fuzz the link scanner and the URL joiner for FUZZ_SECONDS each

@@ -121,5 +121,11 @@ def verdict(what: str, value: float, target: float) -> str:
     return f"  MISSED:  {what}: {value:.2f}, target {target}, {100 * (value / target - 1):.0f} % above"
 
 
+def verdict_at_least(what: str, value: float, target: float) -> str:
+    if value >= target:
+        return f"  PASS:    {what}: {value:.2f}, target at least {target}"
+    return f"  MISSED:  {what}: {value:.2f}, target at least {target}, {100 * (1 - value / target):.0f} % below"
+
+
 def unknown(what: str, why: str) -> str:
     return f"  unknown: {what}: {why}"

@@ -23,9 +23,12 @@ use self::display::Display;
 use self::note::Note;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
-use crate::open_files::make_room;
+use crate::open_files::{make_room, spare};
 use crate::printable::{complain, say};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
+
+/// Connections that each worker keeps open at most: more hosts than it asks within a delay or two.
+const MAX_IDLE: usize = 1024;
 
 /// What a worker has open besides its connections: its runtime's own, and connections that are just being closed.
 const FILES_PER_WORKER: usize = 8;
@@ -66,8 +69,8 @@ pub fn status_of(error: &Error) -> u8 {
 /// Runs a crawl and returns its exit status.
 pub async fn run(job: CrawlJob) -> u8 {
     let CrawlJob { crawler, options, page_rank } = job;
-    let summary_file = match prepare(&options) {
-        Ok(summary_file) => summary_file,
+    let (summary_file, max_idle) = match prepare(&options) {
+        Ok(prepared) => prepared,
         Err(error) => {
             complain(&error);
             return EXIT_USAGE;
@@ -77,6 +80,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     let (display, account) = (Arc::new(Display::new(&options)), Arc::new(Account::new(&options)));
     let stop = Stop::new();
     let teller = Arc::clone(&account);
+    let crawler = crawler.configure(|config| config.max_idle = max_idle);
     let crawler = crawler.stop(stop.clone()).tell(move |url, outcome| teller.ended(url, outcome));
     let shown = Arc::clone(&display);
     let crawling = tokio::task::spawn_blocking(move || crawler.run_watched(|snapshot| shown.show(snapshot)));
@@ -102,12 +106,14 @@ pub async fn run(job: CrawlJob) -> u8 {
     }
 }
 
-/// Everything that can be found wrong before anything is fetched.
-fn prepare(options: &CrawlOptions) -> Result<Option<SummaryFile>, String> {
+/// Everything that can be found wrong before anything is fetched; and how many connections a worker may keep open.
+fn prepare(options: &CrawlOptions) -> Result<(Option<SummaryFile>, usize), String> {
     let (workers, each) = (options.workers(), options.concurrency);
     let said = format!("--concurrency {each} for each of {workers} workers");
-    make_room(workers * (each + FILES_PER_WORKER), &said)?;
-    options.summary.as_deref().map(SummaryFile::at).transpose()
+    let needed = workers * (each + FILES_PER_WORKER);
+    make_room(needed, &said)?;
+    let max_idle = spare(needed, workers * MAX_IDLE) / workers;
+    Ok((options.summary.as_deref().map(SummaryFile::at).transpose()?, max_idle))
 }
 
 /// Tells how the crawl ended, everywhere it is to be told, and returns the exit status.

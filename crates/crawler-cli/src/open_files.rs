@@ -6,6 +6,25 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// the runtime's own, name look-ups, and connections that are just being closed.
 const BESIDES: u64 = 64;
 
+/// How many connections can be kept open beside so many requests in flight, of the number that is wanted. Raises the
+/// limit as far as that needs it and the system lets it.
+pub fn spare(requests: usize, wanted: usize) -> usize {
+    let needed = requests as u64 + BESIDES;
+    let limit = getrlimit(Resource::Nofile);
+    let goal = needed + wanted as u64;
+    let most = limit.maximum.map_or(goal, |maximum| maximum.min(goal));
+    let is_enough = limit.current.is_none_or(|current| current >= goal);
+    let raised = is_enough || setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }).is_ok();
+    let granted = if is_enough {
+        goal
+    } else if raised {
+        most
+    } else {
+        limit.current.unwrap_or(goal)
+    };
+    usize::try_from(granted.saturating_sub(needed)).unwrap_or(wanted).min(wanted)
+}
+
 /// Raises the limit as far as so many requests in flight need it. An error names the option that asked for them and the
 /// remedy: a crawl that ran out of files could neither connect nor write.
 pub fn make_room(requests: usize, option: &str) -> Result<(), String> {

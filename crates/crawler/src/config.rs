@@ -39,6 +39,9 @@ pub struct Config {
     /// Slow down with hosts whose answers slow down: leave them alone for at least as long as their answers took
     /// lately, up to 30 seconds. Only where there is a delay.
     pub adapt: bool,
+    /// Connections kept open between requests, of each protocol and by each worker: a host that is asked every second
+    /// or so finds its own again if no more others have been asked meanwhile. Each takes a file and some 30 KB.
+    pub max_idle: usize,
     /// The longest time for finding, reaching and securing a host.
     pub connect_timeout: Duration,
     /// The longest time for a whole request.
@@ -61,6 +64,7 @@ impl Default for Config {
             delay: Duration::from_secs(1),
             concurrency: 1,
             per_host: 1,
+            max_idle: 256,
             adapt: false,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),

@@ -83,6 +83,7 @@ impl TypedFetch {
             extra_roots,
             allow_private: self.allow_private,
             adapt: false,
+            max_idle: Config::default().max_idle,
         })
     }
 

@@ -3,6 +3,7 @@
 mod budgets;
 mod contents;
 mod domains;
+mod line;
 mod link_storage;
 mod memory;
 mod rests;

@@ -101,7 +101,8 @@ impl Ask {
         };
         let meter = Meter::default();
         let (want, asked) = (want?, Instant::now());
-        let answer = self.downloader.get(url, want, &meter).await;
+        // A request's own state is large, and most who are in here wait for their host's turn: they do without.
+        let answer = Box::pin(self.downloader.get(url, want, &meter)).await;
         turn.took(asked.elapsed());
         allowance.used(meter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {

@@ -120,7 +120,8 @@ impl Downloader {
             .filter_map(|seed| Some((Origin::of(seed), header::AUTHORIZATION, authorization(seed)?)))
             .collect();
         let connector = Connector::new(Arc::clone(&config), homes);
-        Ok(Downloader { config, connections: Connections::new(connector), headers, credentials })
+        let connections = Connections::new(connector, config.max_idle);
+        Ok(Downloader { config, connections, headers, credentials })
     }
 
     /// Sends a secret in a header of this name (in lower case) to the origin of `home`, and to no other. `None` if

@@ -16,7 +16,7 @@ pub(crate) struct Room {
 
 impl Default for Room {
     fn default() -> Room {
-        Room { half: 1 << 19, write_at: 1 << 16 }
+        Room { half: 1 << 19, write_at: 1 << 14 }
     }
 }
 

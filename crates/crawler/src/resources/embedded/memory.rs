@@ -1,10 +1,11 @@
 //! Storage in memory: gone when the process is.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::super::{Pacing, Trouble};
 use super::Settings;
+use super::line::Line;
 use super::link_storage::{Found, LinkStorage};
 use super::storage::{Body, Commit, End, Item, Met, Storage};
 use crate::domain::Domain;
@@ -16,10 +17,8 @@ use crate::worker::similarity::{Fingerprint, Key};
 pub struct Memory {
     key: Key,
     links: LinkStorage,
-    overflow: VecDeque<Item>,
+    overflow: Line,
     bodies: HashMap<u64, Body>,
-    /// Beyond so many places, what the overflow no longer needs is given back.
-    spare: usize,
 }
 
 impl Memory {
@@ -27,15 +26,14 @@ impl Memory {
         Memory {
             key,
             links: LinkStorage::new(settings.ttl, settings.keep_depths),
-            overflow: VecDeque::new(),
+            overflow: Line::default(),
             bodies: HashMap::new(),
-            spare: settings.queue_size,
         }
     }
 }
 
 impl Storage for Memory {
-    type Line = VecDeque<Item>;
+    type Line = Line;
 
     fn id(&self, url: &str) -> u64 {
         self.key.url_id(url)
@@ -51,15 +49,11 @@ impl Storage for Memory {
     }
 
     fn admit(&mut self, _: u64, item: Item, _: Duration) {
-        self.overflow.push_back(item);
+        self.overflow.push(item);
     }
 
     fn take(&mut self, max: usize) -> Result<Vec<Item>, Trouble> {
-        let taken = self.overflow.drain(..max.min(self.overflow.len())).collect();
-        if self.overflow.is_empty() {
-            self.overflow.shrink_to(self.spare);
-        }
-        Ok(taken)
+        Ok(std::iter::from_fn(|| self.overflow.pop()).take(max).collect())
     }
 
     fn overflow(&self) -> usize {
@@ -71,16 +65,12 @@ impl Storage for Memory {
         smallest.map_or(item.depth, |smallest| smallest.min(item.depth))
     }
 
-    fn park(&mut self, line: &mut VecDeque<Item>, item: Item) {
-        line.push_back(item);
+    fn park(&mut self, line: &mut Line, item: Item) {
+        line.push(item);
     }
 
-    fn unpark(&mut self, line: &mut VecDeque<Item>) -> Result<Option<Item>, Trouble> {
-        let item = line.pop_front();
-        if line.is_empty() {
-            *line = VecDeque::new();
-        }
-        Ok(item)
+    fn unpark(&mut self, line: &mut Line) -> Result<Option<Item>, Trouble> {
+        Ok(line.pop())
     }
 
     fn end(&mut self, id: u64, _: &Item, _: End, now: Duration) {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Empty;
@@ -12,6 +13,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::connect::{Connector, Stream};
 use crate::origin::Origin;
@@ -26,8 +28,14 @@ const MAX_HEADERS: usize = 256;
 /// How much of a body may be on its way over HTTP/2 before it is asked for.
 const HTTP2_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// Idle connections kept in all, so that a crawl of many hosts does not run out of files.
-const MAX_IDLE: usize = 256;
+/// How long an idle connection is of use where the room is needed: servers close theirs after that, too.
+const IDLE_TIME: Duration = Duration::from_secs(15);
+
+/// How often it is looked for those that are of no use any more.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How many origins are remembered for how they are connected to. To forget one costs a handshake.
+const MAX_REMEMBERED: usize = 20_000;
 
 /// A connection on loan for one request.
 pub struct Connection {
@@ -54,13 +62,16 @@ impl Drop for Driver {
 /// The connections of every origin.
 pub struct Connections {
     connector: Connector,
+    /// The most idle ones of each protocol.
+    max_idle: usize,
     idle: Mutex<Idle>,
 }
 
 #[derive(Default)]
 struct Idle {
-    http1: HashMap<Origin, Vec<Connection>>,
+    http1: HashMap<Origin, Vec<(Connection, Instant)>>,
     http1_count: usize,
+    looked: Option<Instant>,
     http2: HashMap<Origin, (http2::SendRequest<Empty<Bytes>>, Arc<Driver>)>,
     /// https origins that did not choose HTTP/2.
     only_http1: HashSet<Origin>,
@@ -71,8 +82,8 @@ struct Idle {
 
 impl Connections {
     /// No connections yet.
-    pub fn new(connector: Connector) -> Connections {
-        Connections { connector, idle: Mutex::default() }
+    pub fn new(connector: Connector, max_idle: usize) -> Connections {
+        Connections { connector, max_idle, idle: Mutex::default() }
     }
 
     /// A connection to the origin: a kept one if there is one.
@@ -83,7 +94,7 @@ impl Connections {
         if !self.may_share(origin) {
             return self.open(origin).await;
         }
-        let connecting = Arc::clone(self.idle().connecting.entry(origin.clone()).or_default());
+        let connecting = self.idle().connecting(origin);
         let first = connecting.lock().await;
         if let Some(shared) = self.idle().shared(origin) {
             return Ok(shared);
@@ -107,14 +118,18 @@ impl Connections {
         }
         connection.reused = true;
         let mut idle = self.idle();
-        if idle.http1_count >= MAX_IDLE {
-            idle.http1.clear();
-            idle.http1_count = 0;
+        if idle.http1_count >= self.max_idle {
+            // Hosts take turns: whichever were dropped to make room would be those that are asked next. But what is of
+            // no use any more is only in the way.
+            idle.drop_useless();
+            if idle.http1_count >= self.max_idle {
+                return;
+            }
         }
         idle.http1_count += 1;
         match idle.http1.get_mut(origin) {
-            Some(kept) => kept.push(connection),
-            None => drop(idle.http1.insert(origin.clone(), vec![connection])),
+            Some(kept) => kept.push((connection, Instant::now())),
+            None => drop(idle.http1.insert(origin.clone(), vec![(connection, Instant::now())])),
         }
     }
 
@@ -146,7 +161,7 @@ impl Connections {
                 if let Some(shared) = idle.shared(origin) {
                     return Some(shared);
                 }
-                let connection = idle.http1.get_mut(origin)?.pop()?;
+                let (connection, _) = idle.http1.get_mut(origin)?.pop()?;
                 idle.http1_count -= 1;
                 connection
             };
@@ -164,14 +179,22 @@ impl Connections {
             Stream::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
                 let (sender, driver) = http2_over(*stream).await?;
                 let driver = Arc::new(driver);
-                self.idle().http2.insert(origin.clone(), (sender.clone(), Arc::clone(&driver)));
+                self.share(origin, sender.clone(), Arc::clone(&driver));
                 Ok(Connection { sender: Sender::Http2(sender), reused: false, driver })
             }
             Stream::Secure(stream) => {
-                self.idle().only_http1.insert(origin.clone());
+                self.idle().note_only_http1(origin);
                 http1_over(*stream).await
             }
         }
+    }
+
+    fn share(&self, origin: &Origin, sender: http2::SendRequest<Empty<Bytes>>, driver: Arc<Driver>) {
+        let mut idle = self.idle();
+        if idle.http2.len() >= self.max_idle {
+            idle.drop_unshared();
+        }
+        idle.http2.insert(origin.clone(), (sender, driver));
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
@@ -180,6 +203,43 @@ impl Connections {
 }
 
 impl Idle {
+    /// Drops the HTTP/1.1 connections that are closed, or have been idle for long.
+    fn drop_useless(&mut self) {
+        let now = Instant::now();
+        if self.looked.is_some_and(|looked| now - looked < LOOK_EVERY) {
+            return;
+        }
+        self.looked = Some(now);
+        self.http1.retain(|_, kept| {
+            kept.retain(|(connection, since)| {
+                let closed = matches!(&connection.sender, Sender::Http1(sender) if sender.is_closed());
+                !closed && now - *since < IDLE_TIME
+            });
+            !kept.is_empty()
+        });
+        self.http1_count = self.http1.values().map(Vec::len).sum();
+    }
+
+    /// Drops the HTTP/2 connections that nobody is at work on: those are held in here alone.
+    fn drop_unshared(&mut self) {
+        self.http2.retain(|_, (sender, driver)| !sender.is_closed() && Arc::strong_count(driver) > 1);
+    }
+
+    fn note_only_http1(&mut self, origin: &Origin) {
+        if self.only_http1.len() >= MAX_REMEMBERED {
+            self.only_http1.clear();
+        }
+        self.only_http1.insert(origin.clone());
+    }
+
+    /// What is held while the origin is being connected to.
+    fn connecting(&mut self, origin: &Origin) -> Arc<tokio::sync::Mutex<()>> {
+        if self.connecting.len() >= MAX_REMEMBERED {
+            self.connecting.retain(|_, held| Arc::strong_count(held) > 1);
+        }
+        Arc::clone(self.connecting.entry(origin.clone()).or_default())
+    }
+
     /// The HTTP/2 connection to the origin, which any number of requests share.
     fn shared(&mut self, origin: &Origin) -> Option<Connection> {
         let (sender, driver) = self.http2.get(origin)?;
