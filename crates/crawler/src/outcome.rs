@@ -138,6 +138,11 @@ impl Outcome {
         }
     }
 
+    /// Whether something was found there that leads on.
+    pub fn has_links(&self) -> bool {
+        matches!(self, Outcome::Kept | Outcome::Redirected { .. })
+    }
+
     /// Whether the server wants to be left alone for longer than we wait for one URL.
     pub fn asks_for_too_long(&self) -> bool {
         matches!(self, Outcome::Status { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)

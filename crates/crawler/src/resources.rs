@@ -275,6 +275,9 @@ pub trait Resources: Send + Sync + 'static {
     /// requests of the same loan `read` is counted, and their reservation is given back.
     fn reserve(&self, lease: &Lease, read: u64) -> impl Move<Grant>;
 
+    /// Gives back what a loan has reserved, and counts what its requests `read`: it is not asked for for a while.
+    fn release(&self, lease: &Lease, read: u64) -> impl Move<()>;
+
     /// Ends loans: admits the children, then counts, and gives back what was reserved and not used. Once.
     fn complete(&self, completions: Vec<Completion>) -> impl Move<Vec<Completed>>;
 

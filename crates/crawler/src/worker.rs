@@ -30,7 +30,9 @@ use crate::installed::Installed;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
 use crate::page::Page;
-use crate::resources::{Completed, Completion, Found, Lease, Remembered, Resources, Trouble, WorkerId};
+use crate::resources::{
+    Completed, Completion, Found, Grant, Lease, Remembered, Resources, Trouble, WorkerId,
+};
 use crate::scope::{Refusal, Scope};
 use crate::stop::Stop;
 use crate::task::Depth;
@@ -147,11 +149,16 @@ impl<R: Resources> Worker<R> {
             }
             Ok((url, Visit::Page(download))) => self.keep(url, &lease, download, &mut done).await?,
         };
-        done.bytes = match done.outcome {
-            // It would have fit, had more been left: that is the end of the budget.
-            Outcome::TooLarge { limit } if limit < orders.max_page_bytes => limit as u64,
-            _ => allowance.read(),
-        };
+        if let Outcome::TooLarge { limit } = done.outcome
+            && limit < orders.max_page_bytes
+        {
+            // It would have fit, had more been left: that is the end of the budget, and not of the URL.
+            if let Grant::Spent(_) = orders.resources.reserve(&lease, limit as u64).await? {
+                orders.stop.stop();
+                return Ok(Served { host, done: None, place: allowance.place() });
+            }
+        }
+        done.bytes = allowance.read();
         done.pacing = self.visitor.pace().pacing(&host);
         Ok(Served { host, done: Some(done), place: allowance.place() })
     }
@@ -172,6 +179,7 @@ impl<R: Resources> Worker<R> {
     ) -> Result<Outcome, Trouble> {
         let orders = &*self.orders;
         let content = Content::of(orders.resources.key(), url, lease.depth, download, orders.compare);
+        // What is visited again for its links was kept before.
         let remembered = match lease.again {
             true => Remembered::New,
             false => orders.resources.remember(&lease.url, &content.fingerprint, &content.page.body).await?,
@@ -218,6 +226,10 @@ impl<R: Resources> Worker<R> {
         let output = done.output.clone();
         let completed = resources.complete(vec![done]).await?;
         if let Some(Completed::Done { id: Some(id), .. }) = completed.first() {
+            // Nobody needs to wait for a host's turn to learn that there is nothing left to ask it for.
+            if resources.spent().await?.is_some() {
+                stop.stop();
+            }
             // What an output does not take is not lost where the state is durable; to go on would be to no purpose.
             if !installed.write(*id, output) {
                 stop.stop();

@@ -218,6 +218,44 @@ async fn a_url_met_nearer_after_its_completion_is_visited_again_for_its_links(re
     assert_eq!((snapshot.outstanding(), snapshot.revisits, snapshot.pages), (0, 1, 1));
 }
 
+async fn a_url_met_nearer_while_on_loan_is_visited_again_for_its_links(resources: impl Resources) {
+    resources.admit(vec![found("http://a/", 7), found("http://b/", 7)]).await.unwrap();
+    run_frontier(&resources).await;
+    let leases = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
+    resources.admit(vec![found("http://a/", 3), found("http://b/", 3)]).await.unwrap();
+    for lease in leases {
+        let outcome = if lease.url == "http://a/" { Outcome::Kept } else { Outcome::Disallowed };
+        resources.complete(vec![Completion { outcome, ..kept(&lease, Vec::new()) }]).await.unwrap();
+    }
+    run_frontier(&resources).await;
+    let again = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
+    assert_eq!(urls(&again), ["http://a/"], "only what has links");
+    assert_eq!((again[0].depth, again[0].again), (3, true));
+    resources.complete(vec![kept(&again[0], Vec::new())]).await.unwrap();
+    resources.admit(vec![found("http://a/", 2)]).await.unwrap();
+    run_frontier(&resources).await;
+    let again = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
+    assert_eq!((urls(&again), again[0].depth), (vec!["http://a/"], 2), "nearer and nearer");
+    resources.complete(vec![kept(&again[0], vec![found("http://a/x", 3)])]).await.unwrap();
+    // Met nearer after its completion, what has no links is not visited again either.
+    resources.admit(vec![found("http://b/", 1)]).await.unwrap();
+    run_frontier(&resources).await;
+    let rest = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
+    assert_eq!(urls(&rest), ["http://a/x"]);
+}
+
+async fn a_revisit_needs_no_page_of_the_budget(resources: impl Resources) {
+    resources.admit(vec![found("http://a.test/", 7)]).await.unwrap();
+    run_frontier(&resources).await;
+    let lease = lease_all(&resources, FIRST).await.remove(0);
+    assert_eq!(resources.reserve(&lease, 0).await.unwrap(), Grant::Bytes(1000));
+    resources.complete(vec![kept(&lease, Vec::new())]).await.unwrap();
+    resources.admit(vec![found("http://a.test/", 3)]).await.unwrap();
+    run_frontier(&resources).await;
+    let again = lease_all(&resources, FIRST).await.remove(0);
+    assert_eq!(resources.reserve(&again, 0).await.unwrap(), Grant::Bytes(1000));
+}
+
 async fn a_url_is_forgotten_after_its_hour_and_never_while_outstanding(resources: impl Resources) {
     resources.admit(vec![found("http://done/", 0), found("http://waits/", 0)]).await.unwrap();
     run_frontier(&resources).await;
@@ -236,8 +274,13 @@ async fn budgets_are_reserved_before_and_settled_after(resources: impl Resources
     // Three pages and 2,500 bytes are left to this crawl.
     assert_eq!(resources.reserve(&leases[0], 0).await.unwrap(), Grant::Bytes(1000));
     assert_eq!(resources.reserve(&leases[1], 0).await.unwrap(), Grant::Bytes(1000));
-    assert_eq!(resources.reserve(&leases[2], 0).await.unwrap(), Grant::Bytes(500), "what is left");
-    assert_eq!(resources.reserve(&leases[3], 0).await.unwrap(), Grant::NotNow);
+    assert_eq!(
+        resources.reserve(&leases[2], 0).await.unwrap(),
+        Grant::NotNow,
+        "a page must not be cut for them"
+    );
+    resources.release(&leases[1], 0).await.unwrap();
+    assert_eq!(resources.reserve(&leases[2], 0).await.unwrap(), Grant::Bytes(1000), "what was given back");
     resources.complete(vec![kept(&leases[0], Vec::new())]).await.unwrap();
     let failed = Completion { outcome: Outcome::Disallowed, bytes: 0, ..kept(&leases[1], Vec::new()) };
     resources.complete(vec![failed]).await.unwrap();
@@ -246,10 +289,17 @@ async fn budgets_are_reserved_before_and_settled_after(resources: impl Resources
         Grant::Bytes(1000),
         "what was not used came back"
     );
-    resources.complete(vec![kept(&leases[2], Vec::new()), kept(&leases[3], Vec::new())]).await.unwrap();
-    assert_eq!(resources.reserve(&leases[4], 0).await.unwrap(), Grant::Spent(Budget::Pages));
+    let read = Completion { bytes: 1_900, ..kept(&leases[2], Vec::new()) };
+    resources
+        .complete(vec![read, Completion { outcome: Outcome::Disallowed, ..kept(&leases[3], Vec::new()) }])
+        .await
+        .unwrap();
+    assert_eq!(resources.reserve(&leases[4], 0).await.unwrap(), Grant::Bytes(580), "all that is left");
+    assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), Grant::NotNow);
+    resources.complete(vec![kept(&leases[4], Vec::new())]).await.unwrap();
+    assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), Grant::Spent(Budget::Pages));
     let snapshot = resources.snapshot().await.unwrap();
-    assert_eq!((snapshot.pages, snapshot.bytes), (3, 30));
+    assert_eq!((snapshot.pages, snapshot.bytes), (3, 1_930));
 }
 
 async fn a_host_has_a_budget_of_its_own(resources: impl Resources) {
@@ -366,6 +416,8 @@ contract! {
     full_queues_overflow_in_order_and_lose_nothing;
     a_url_met_nearer_while_it_waits_has_its_depth_lowered;
     a_url_met_nearer_after_its_completion_is_visited_again_for_its_links;
+    a_url_met_nearer_while_on_loan_is_visited_again_for_its_links;
+    a_revisit_needs_no_page_of_the_budget with Settings { max_pages_per_host: 1, ..settings() };
     a_url_is_forgotten_after_its_hour_and_never_while_outstanding;
     budgets_are_reserved_before_and_settled_after with Settings { max_pages: 3, max_bytes: 2500, ..settings() };
     a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };

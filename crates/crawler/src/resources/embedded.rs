@@ -204,6 +204,11 @@ impl<S: Storage> Resources for Embedded<S> {
         Ok(self.state().reserve(lease, read))
     }
 
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+        self.state().release(lease, read);
+        Ok(())
+    }
+
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
         let ((completed, called, waiting), commit) = self.whole(|state| {
             let completed: Result<Vec<Completed>, Trouble> =

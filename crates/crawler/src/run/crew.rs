@@ -45,8 +45,10 @@ impl<R: Resources> Crew<R> {
             _ if before.outstanding() > 0 => Resumed::Yes,
             _ => Resumed::Finished,
         };
-        let end = match resumed {
-            Resumed::Finished => Ok(End::Done),
+        let spent = block_on(self.resources.spent())??;
+        let end = match (resumed, spent) {
+            (Resumed::Finished, _) => Ok(End::Done),
+            (_, Some(budget)) => Ok(End::Spent(budget)),
             _ => self.work_on(&crawler, resumed, watch),
         };
         let (counts, summaries) = self.installed.finish();
@@ -70,7 +72,8 @@ impl<R: Resources> Crew<R> {
             max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
             max_page_bytes: config.max_page_bytes,
             compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
-            in_hand: settings.queue_size,
+            // As many as its queue holds; but what waits for its host must not keep others from being asked.
+            in_hand: settings.queue_size.max(2 * config.concurrency),
             stop: stop.clone(),
         });
         let mut workers = Vec::new();

@@ -24,7 +24,7 @@ const NOT_NOW: Duration = Duration::from_millis(20);
 /// Says how much a request may read, at the moment it can be made, and learns what came of it.
 pub trait Allowance: Sync {
     /// The host's turn is being waited for, maybe for minutes: nothing is in flight meanwhile.
-    fn waits(&self);
+    fn waits(&self) -> impl Future<Output = ()> + Send;
 
     /// What may be read; `None` if nothing now, but maybe soon; an outcome if nothing at all.
     fn want(&self) -> impl Future<Output = Result<Option<Want>, Outcome>> + Send;
@@ -39,7 +39,7 @@ pub trait Allowance: Sync {
 
 /// The same for everybody.
 impl Allowance for Want {
-    fn waits(&self) {}
+    async fn waits(&self) {}
 
     async fn want(&self) -> Result<Option<Want>, Outcome> {
         Ok(Some(*self))
@@ -80,7 +80,7 @@ impl Ask {
 
     async fn in_turn(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
-        allowance.waits();
+        allowance.waits().await;
         let ready = async {
             let turn = self.pace.turn(&host).await;
             loop {

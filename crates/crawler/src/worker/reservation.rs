@@ -52,9 +52,13 @@ impl<'a, R: Resources> Reservation<'a, R> {
 }
 
 impl<R: Resources> Allowance for Reservation<'_, R> {
-    fn waits(&self) {
-        // Between two tries; a host that wants minutes of rest must not keep a place from the others.
-        self.taken().take();
+    async fn waits(&self) {
+        // Between two tries; a host that wants minutes of rest must not keep from the others what they could use.
+        let place = self.taken().take();
+        if place.is_some() {
+            // If the storage is gone, the next move will tell.
+            let _ = self.resources.release(self.lease, self.read.swap(0, Ordering::Relaxed)).await;
+        }
     }
 
     async fn want(&self) -> Result<Option<Want>, Outcome> {

@@ -84,7 +84,7 @@ impl Robots {
 struct Start<'a, A>(&'a A);
 
 impl<A: Allowance> Allowance for Start<'_, A> {
-    fn waits(&self) {}
+    async fn waits(&self) {}
 
     async fn want(&self) -> Result<Option<Want>, Outcome> {
         Ok(Some(Want::Start(MAX_BYTES)))

@@ -61,6 +61,10 @@ impl Resources for Slow {
         self.inner.reserve(lease, read).await
     }
 
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+        self.inner.release(lease, read).await
+    }
+
     async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
         self.inner.pace(host, pacing).await
     }

@@ -98,15 +98,22 @@ fn no_host_is_asked_by_two_or_faster_than_allowed() {
 
 #[test]
 fn a_page_within_the_depth_is_reached_also_when_first_met_by_a_longer_way() {
-    // The long way to /far is quick, the short one slow: it is met at depth 4 first, and belongs to depth 2.
-    let slow = Answer::page("<a href=/far>far</a>").after(Duration::from_millis(600));
+    // The long way to /far is quick, the short one slow: it is met at depth 3 first, and belongs to depth 2. It is met
+    // nearer after its completion, or while it is in flight.
+    for far_takes in [0, 800] {
+        a_page_is_reached_that_was_first_met_by_a_longer_way(Duration::from_millis(far_takes));
+    }
+}
+
+fn a_page_is_reached_that_was_first_met_by_a_longer_way(far_takes: Duration) {
+    let slow = Answer::page("<a href=/far>far</a>").after(Duration::from_millis(400));
     let site = Site::new()
         .page("/", "<a href=/1>1</a> <a href=/slow>slow</a>")
         .page("/1", "<a href=/2>2</a>")
-        .page("/2", "<a href=/3>3</a>")
-        .page("/3", "<a href=/far>far</a>")
+        .page("/2", "<a href=/3>3</a> <a href=/far>far</a>")
+        .page("/3", "three")
         .answer("/slow", slow)
-        .page("/far", "<a href=/beyond>beyond</a>")
+        .answer("/far", Answer::page("<a href=/beyond>beyond</a>").after(far_takes))
         .page("/beyond", "<a href=/never>never</a>")
         .page("/never", "too deep");
     let web = Web::builder().site(site).start();
@@ -127,7 +134,45 @@ fn a_page_within_the_depth_is_reached_also_when_first_met_by_a_longer_way() {
         kept.lock().unwrap().keys().map(|url| url.replace(&web.url(""), "")).collect();
     let expected = ["/", "/1", "/2", "/3", "/slow", "/far", "/beyond"].map(String::from);
     assert_eq!(paths, expected.into_iter().collect());
+    assert_eq!(report.snapshot.revisits, 1);
     assert_adds_up(&report);
+}
+
+#[test]
+fn no_page_is_cut_while_others_only_reserve_the_budget() {
+    let links: String = (0..300).map(|n| format!("<a href=http://h{n}.test:PORT/>x</a>")).collect();
+    let site = Site::new().otherwise(move |request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        let page = if request.authority.starts_with("start") {
+            links.replace("PORT", port)
+        } else {
+            "x".repeat(9_000)
+        };
+        Answer::page(page).after(Duration::from_millis(50))
+    });
+    let web = Web::builder().site(site).start();
+    let settings = |settings: &mut crawler::resources::embedded::Settings| settings.similarity = None;
+    let report = crawl(&web, "start.test").workers(4).settings(settings).max_bytes(10_000_000).run().unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (End::Done, 301), "{:?}", report.snapshot.outcomes);
+}
+
+#[test]
+fn a_spent_budget_ends_the_crawl_without_waiting_for_anybodys_turn() {
+    let limping = Site::new().otherwise(|_| Answer::status(503).header("retry-after", "30"));
+    let site = Site::new().otherwise(|request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        Answer::page(format!(
+            "<a href=http://limping.test:{port}/>l</a> <a href=http://well.test:{port}/>w</a>"
+        ))
+        .after(Duration::from_millis(100))
+    });
+    let web = Web::builder().host("limping.test", limping).site(site).start();
+    let begun = Instant::now();
+    let report =
+        crawl(&web, "start.test").max_pages(2).configure(|config| config.delay = Duration::from_secs(7));
+    let report = report.settings(|settings| settings.similarity = None).run().unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (End::Spent(Budget::Pages), 2));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[test]

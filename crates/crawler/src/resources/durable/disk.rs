@@ -292,7 +292,7 @@ impl Storage for Disk {
         if nearer {
             link.depth = depth;
             match self.ended(link.ticket)? {
-                Some(end) if depth < end.depth => met = Met::Nearer,
+                Some(end) if depth < end.depth && end.has_links() => met = Met::Nearer,
                 Some(_) => {}
                 None => self.lower(link.ticket, depth)?,
             }

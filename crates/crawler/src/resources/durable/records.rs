@@ -3,6 +3,7 @@
 use super::super::Ticket;
 use super::super::embedded::storage::{Body, End, Item};
 use crate::modules::Addition;
+use crate::outcome::Outcome;
 use crate::task::Depth;
 use crate::worker::similarity::Fingerprint;
 
@@ -129,6 +130,12 @@ impl EndRow {
         bytes.extend(self.url.as_bytes());
         bytes.extend(self.outcome.as_bytes());
         bytes
+    }
+
+    /// Whether something was found there that leads on.
+    pub(crate) fn has_links(&self) -> bool {
+        let redirected = Outcome::Redirected { to: String::new() };
+        self.outcome == Outcome::Kept.label() || self.outcome.starts_with(redirected.label())
     }
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<EndRow> {

@@ -20,6 +20,20 @@ pub(crate) struct Budgets {
     hosts: HashMap<String, OfHost>,
 }
 
+/// What a request has reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reserved {
+    bytes: u64,
+    /// It may become a page. One that is visited again for its links is a page already.
+    page: bool,
+}
+
+impl Reserved {
+    pub(crate) fn bytes(self) -> u64 {
+        self.bytes
+    }
+}
+
 #[derive(Default)]
 struct OfHost {
     kept: u64,
@@ -58,34 +72,43 @@ impl Budgets {
         }
     }
 
-    /// Reserves one page, and as many bytes as a page may have or as are left. Decides first, takes second.
-    pub(crate) fn reserve(&mut self, url: &str) -> Grant {
+    /// Reserves one page, if it may become one, and as many bytes as a page may have or as are left. Decides first,
+    /// takes second.
+    ///
+    /// Less than a page may have is given only where no more is left and nobody has reserved any of it: what others
+    /// have reserved mostly comes back, and a page must not be cut for it.
+    pub(crate) fn reserve(&mut self, url: &str, page: bool) -> Result<Reserved, Grant> {
         if let Some(budget) = self.spent() {
-            return Grant::Spent(budget);
+            return Err(Grant::Spent(budget));
         }
-        if self.pages + self.pages_reserved >= self.max_pages
-            || self.bytes + self.bytes_reserved >= self.max_bytes
-        {
-            return Grant::NotNow;
+        let left = self.max_bytes - self.bytes;
+        let bytes = self.max_page_bytes.min(left);
+        if self.bytes_reserved + bytes > left || page && self.pages + self.pages_reserved >= self.max_pages {
+            return Err(Grant::NotNow);
         }
-        if let Some(host) = self.limited_host(url) {
+        if let Some(host) = self.limited_host(url).filter(|_| page) {
             let pages = self.hosts.entry(host).or_default();
             if pages.kept >= self.max_pages_per_host {
-                return Grant::HostSpent;
+                return Err(Grant::HostSpent);
             }
             if pages.kept + pages.reserved >= self.max_pages_per_host {
-                return Grant::NotNow;
+                return Err(Grant::NotNow);
             }
             pages.reserved += 1;
         }
-        let bytes = self.max_page_bytes.min(self.max_bytes - self.bytes - self.bytes_reserved);
-        self.pages_reserved += 1;
+        self.pages_reserved += u64::from(page);
         self.bytes_reserved += bytes;
-        Grant::Bytes(bytes)
+        Ok(Reserved { bytes, page })
     }
 
     /// Counts what a request used and returns the rest; a kept page gets its number.
-    pub(crate) fn settle(&mut self, url: &str, reserved: Option<u64>, kept: bool, bytes: u64) -> Option<u64> {
+    pub(crate) fn settle(
+        &mut self,
+        url: &str,
+        reserved: Option<Reserved>,
+        kept: bool,
+        bytes: u64,
+    ) -> Option<u64> {
         self.bytes += bytes;
         self.give_back(url, reserved);
         if !kept {
@@ -99,10 +122,13 @@ impl Budgets {
     }
 
     /// Returns a reservation.
-    pub(crate) fn give_back(&mut self, url: &str, reserved: Option<u64>) {
-        let Some(bytes) = reserved else { return };
-        self.pages_reserved -= 1;
+    pub(crate) fn give_back(&mut self, url: &str, reserved: Option<Reserved>) {
+        let Some(Reserved { bytes, page }) = reserved else { return };
         self.bytes_reserved -= bytes;
+        if !page {
+            return;
+        }
+        self.pages_reserved -= 1;
         if let Some(host) = self.limited_host(url)
             && let Some(pages) = self.hosts.get_mut(&host)
         {

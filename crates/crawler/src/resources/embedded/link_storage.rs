@@ -101,6 +101,18 @@ impl LinkStorage {
         self.set(id, age(self.generation));
     }
 
+    /// From how near a URL is met does not matter any more.
+    pub(super) fn forget_depth(&mut self, id: u64) {
+        if let Some(depths) = &mut self.depths {
+            depths.remove(&id);
+        }
+    }
+
+    /// A URL is outstanding again.
+    pub(super) fn admitted(&mut self, id: u64) {
+        self.set(id, OUTSTANDING);
+    }
+
     fn set(&mut self, id: u64, age: u64) {
         if let Some(entry) = self.shard(id).find_mut(hash(id), |entry| entry >> AGE_BITS == id) {
             *entry = id << AGE_BITS | age;

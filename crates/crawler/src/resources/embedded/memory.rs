@@ -48,7 +48,8 @@ impl Storage for Memory {
         })
     }
 
-    fn admit(&mut self, _: u64, item: Item, _: Duration) {
+    fn admit(&mut self, id: u64, item: Item, _: Duration) {
+        self.links.admitted(id);
         self.overflow.push(item);
     }
 
@@ -73,8 +74,12 @@ impl Storage for Memory {
         Ok(line.pop())
     }
 
-    fn end(&mut self, id: u64, _: &Item, _: End, now: Duration) {
+    fn end(&mut self, id: u64, item: &Item, end: End, now: Duration) {
         self.links.completed(id, now);
+        // Only what has links is visited again for them, should it be met nearer.
+        if !item.again && !end.outcome.has_links() {
+            self.links.forget_depth(id);
+        }
     }
 
     fn known(&self) -> usize {

@@ -8,7 +8,7 @@ use super::super::{
     Trouble, WorkerId,
 };
 use super::Settings;
-use super::budgets::Budgets;
+use super::budgets::{Budgets, Reserved};
 use super::contents::Contents;
 use super::domains::{Domains, Place};
 use super::rests::Rests;
@@ -60,7 +60,7 @@ struct Loan {
     item: Item,
     worker: WorkerId,
     number: u64,
-    reserved: Option<u64>,
+    reserved: Option<Reserved>,
 }
 
 /// Who of the frontier may have something to do.
@@ -259,11 +259,21 @@ impl<S: Storage> State<S> {
             return Grant::Lost;
         };
         self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
-        let grant = self.budgets.reserve(&lease.url);
-        if let Grant::Bytes(bytes) = grant {
-            loan.reserved = Some(bytes);
+        match self.budgets.reserve(&lease.url, !loan.item.again) {
+            Ok(reserved) => {
+                loan.reserved = Some(reserved);
+                Grant::Bytes(reserved.bytes())
+            }
+            Err(refusal) => refusal,
         }
-        grant
+    }
+
+    pub(super) fn release(&mut self, lease: &Lease, read: u64) {
+        if let Some(loan) = self.loans.get_mut(&lease.ticket)
+            && loan.number == lease.loan
+        {
+            self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
+        }
     }
 
     pub(super) fn complete(&mut self, completion: Completion) -> Result<Completed, Trouble> {
@@ -300,8 +310,15 @@ impl<S: Storage> State<S> {
         if let Some(pacing) = pacing {
             self.pace(paced_host(&item.url), pacing)?;
         }
-        let end = End { outcome: &outcome, depth: self.storage.depth(&item), document };
-        self.storage.end(self.storage.id(&item.url), &item, end, self.clock.now());
+        let (id, now, depth) = (self.storage.id(&item.url), self.clock.now(), self.storage.depth(&item));
+        self.storage.end(id, &item, End { outcome: &outcome, depth, document }, now);
+        // Met nearer while it was on loan: its links were taken for deeper than they are.
+        if depth < lease.depth && outcome.has_links() {
+            let found = Found { url: item.url.to_string(), depth, redirects: item.redirects };
+            self.counts.revisits += 1;
+            self.enqueue(id, found, Some(item.from), true, now);
+            self.fill_url_queue()?;
+        }
         self.domains.release(&item.domain());
         self.feed(worker)?;
         self.called.insert(worker);
@@ -374,9 +391,9 @@ impl<S: Storage> State<S> {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let on_loan =
-            |worker: usize| self.loans.values().filter(|loan| usize::from(loan.worker.0) == worker).count();
-        let workers = self.worker_queues.iter().enumerate();
+        let mut on_loan = vec![0; self.worker_queues.len()];
+        self.loans.values().for_each(|loan| on_loan[usize::from(loan.worker.0)] += 1);
+        let workers = self.worker_queues.iter().zip(on_loan);
         Snapshot {
             admitted: self.counts.admitted,
             completed: self.counts.completed,
@@ -390,7 +407,7 @@ impl<S: Storage> State<S> {
             url_queue: (self.url_queue.len(), self.storage.overflow()),
             priority_queues: self.priority_queues.iter().map(VecDeque::len).collect(),
             workers: workers
-                .map(|(index, queue)| (queue.as_ref().map_or(0, VecDeque::len), on_loan(index)))
+                .map(|(queue, on_loan)| (queue.as_ref().map_or(0, VecDeque::len), on_loan))
                 .collect(),
             waiting: self.domains.waiting() + self.returned.len(),
             owned_domains: self.domains.owned(),
