@@ -1,4 +1,4 @@
-//! The way to end a crawl early: what is in flight is finished, nothing new is begun.
+//! The way to end a crawl early: nothing new is begun, and what is in flight is finished, or not even that.
 
 use std::sync::Arc;
 
@@ -7,12 +7,23 @@ use tokio::sync::watch;
 /// A handle that ends a crawl; clones share it.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    asked: Arc<watch::Sender<bool>>,
+    asked: Arc<watch::Sender<Asked>>,
+}
+
+/// How soon a crawl is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    /// When it is done.
+    NotYet,
+    /// When what is in flight is done.
+    Soon,
+    /// Now.
+    AtOnce,
 }
 
 impl Default for Stop {
     fn default() -> Stop {
-        Stop { asked: Arc::new(watch::Sender::new(false)) }
+        Stop { asked: Arc::new(watch::Sender::new(Asked::NotYet)) }
     }
 }
 
@@ -22,19 +33,37 @@ impl Stop {
         Stop::default()
     }
 
-    /// Asks the crawl to end.
+    /// Asks the crawl to end when what is in flight is finished.
     pub fn stop(&self) {
-        self.asked.send_replace(true);
+        self.ask(Asked::Soon);
+    }
+
+    /// Asks the crawl to end at once: what is in flight is given up, and stays to be done.
+    pub fn stop_at_once(&self) {
+        self.ask(Asked::AtOnce);
+    }
+
+    fn ask(&self, wanted: Asked) {
+        self.asked.send_modify(|asked| *asked = wanted.max(*asked));
     }
 
     /// Whether somebody has asked.
     pub fn is_asked(&self) -> bool {
-        *self.asked.borrow()
+        *self.asked.borrow() >= Asked::Soon
     }
 
     /// Returns as soon as somebody asks.
     pub async fn asked(&self) {
+        self.reaches(Asked::Soon).await;
+    }
+
+    /// Returns as soon as somebody asks for the end at once.
+    pub async fn asked_at_once(&self) {
+        self.reaches(Asked::AtOnce).await;
+    }
+
+    async fn reaches(&self, wanted: Asked) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.asked.subscribe().wait_for(|asked| *asked).await;
+        let _ = self.asked.subscribe().wait_for(|asked| *asked >= wanted).await;
     }
 }

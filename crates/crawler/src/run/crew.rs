@@ -88,8 +88,11 @@ impl<R: Resources> Crew<R> {
             });
             let workers: Vec<_> = workers.collect();
             let end = block_on(self.supervise(crawler, resumed, watch));
-            // Whatever ended the crawl, the workers finish what is in flight.
-            stop.stop();
+            // Whatever ended the crawl, the workers finish what is in flight, unless there is no time left for it.
+            match end {
+                Ok(Ok(End::TimeUp)) => stop.stop_at_once(),
+                _ => stop.stop(),
+            }
             let mut trouble = None;
             for worker in workers {
                 match worker.join() {

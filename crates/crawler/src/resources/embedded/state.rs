@@ -287,9 +287,10 @@ impl<S: Storage> State<S> {
             return Ok(Completed::Refused);
         };
         self.counts.completed += 1;
+        // A revisit finds the same links again; but those that are new now were not counted before.
+        self.counts.links_new += new;
         if !item.again {
             count(&mut self.counts.outcomes, outcome.label(), 1);
-            self.counts.links_new += new;
             self.counts.links_known += known;
             for (reason, links) in refused {
                 count(&mut self.counts.links_refused, reason, links);
