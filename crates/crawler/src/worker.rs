@@ -47,6 +47,9 @@ const BATCH: usize = 256;
 /// look-up of names, which blocks as well.
 const MODULE_CALLS: usize = 64;
 
+/// How long the end of a crawl waits for modules to be done with their pages.
+const MODULE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// What every worker of a crawl goes by.
 pub struct Orders<R> {
     /// Where the URLs are.
@@ -142,13 +145,15 @@ impl<R: Resources> Worker<R> {
         let allowance = Reservation::new(&*orders.resources, &lease, &orders.stop, &self.places);
         let mut done = Completion::of(&lease);
         done.outcome = match self.visit(&lease, &allowance).await {
-            Err(Outcome::NotReached) => return Ok(Served { host, done: None, place: None }),
             Err(outcome) => outcome,
             Ok((url, Visit::Redirect(location))) => {
                 self.redirect(&url, &lease, &location, &mut done.children)
             }
             Ok((url, Visit::Page(download))) => self.keep(url, &lease, download, &mut done).await?,
         };
+        if done.outcome == Outcome::NotReached {
+            return Ok(Served { host, done: None, place: None });
+        }
         if let Outcome::TooLarge { limit } = done.outcome
             && limit < orders.max_page_bytes
         {
@@ -194,27 +199,37 @@ impl<R: Resources> Worker<R> {
             done.linked = linked_domains(&content.page.links);
         }
         if !lease.again {
-            let page = self.show(content.page).await;
+            let Some(page) = self.show(content.page).await else { return Ok(Outcome::NotReached) };
             done.output = orders.installed.render(&page);
         }
         Ok(Outcome::Kept)
     }
 
-    /// Shows a page to the modules; where one of them may block, on a thread where that holds up nothing else.
-    async fn show(&self, page: Page) -> Page {
-        let installed = Arc::clone(&self.orders.installed);
+    /// Shows a page to the modules; where one of them may block, on a thread where that holds up nothing else. Nothing
+    /// comes back if the crawl ends and a module will not: the page stays to be done.
+    async fn show(&self, page: Page) -> Option<Page> {
+        let Orders { installed, stop, .. } = &*self.orders;
+        let installed = Arc::clone(installed);
         if !installed.blocks() {
             installed.see(&page);
-            return page;
+            return Some(page);
         }
         let _call = self.module_calls.acquire().await;
         let seen = tokio::task::spawn_blocking(move || {
             installed.see(&page);
             page
         });
-        match seen.await {
-            Ok(page) => page,
-            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        let out_of_patience = async {
+            stop.asked().await;
+            tokio::time::sleep(MODULE_PATIENCE).await;
+        };
+        tokio::select! {
+            biased;
+            seen = seen => match seen {
+                Ok(page) => Some(page),
+                Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+            },
+            () = out_of_patience => None,
         }
     }
 
