@@ -214,7 +214,7 @@ impl<R: Resources> Worker<R> {
     async fn end(self: Arc<Self>, done: Option<Completion>, _place: Option<Place>) -> Result<(), Trouble> {
         let Some(done) = done else { return Ok(()) };
         let Orders { installed, resources, stop, .. } = &*self.orders;
-        installed.count(&done.outcome, &done.lease);
+        installed.tell(&done.outcome, &done.lease);
         let output = done.output.clone();
         let completed = resources.complete(vec![done]).await?;
         if let Some(Completed::Done { id: Some(id), .. }) = completed.first() {
