@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::error::Error;
 use crate::modules::files::OutputFiles;
-use crate::modules::{Addition, Module, OutputSpec};
+use crate::modules::{Addition, Module, OutputSpec, Target};
 use crate::outcome::Outcome;
 use crate::page::Page;
+use crate::panics::quietly;
 use crate::resources::Lease;
 
 /// Somebody who wants to hear how each URL ended.
@@ -18,6 +20,8 @@ pub struct Installed {
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
     files: Mutex<Files>,
+    /// Held by whoever writes out, which may take as long as the disk does; nobody else waits for it.
+    writing_out: Mutex<()>,
     counts: Mutex<Counts>,
     teller: Teller,
 }
@@ -47,7 +51,7 @@ impl Installed {
         teller: Teller,
     ) -> Installed {
         let files = Mutex::new(Files { open, early: BTreeMap::new(), failure: None });
-        Installed { modules, outputs, files, counts: Mutex::default(), teller }
+        Installed { modules, outputs, files, writing_out: Mutex::default(), counts: Mutex::default(), teller }
     }
 
     /// Whether showing a page to the modules may block.
@@ -55,37 +59,74 @@ impl Installed {
         self.modules.iter().any(|module| module.blocks())
     }
 
-    /// Shows a page to every module.
+    /// Shows a page to every module. One that panics has failed, as one that returns an error has.
     pub fn see(&self, page: &Page) {
         for module in &self.modules {
-            if let Err(why) = module.page(page) {
-                self.failed(module.name(), why);
-            }
+            self.attempt(&**module, |module| module.page(page));
         }
     }
 
-    /// What a page adds to every output.
+    /// What a page adds to every output. One that panics has lost the page.
     pub fn render(&self, page: &Page) -> Vec<(usize, Addition)> {
-        self.outputs.iter().enumerate().map(|(index, spec)| (index, spec.output.render(page))).collect()
+        let addition = |(index, spec): (usize, &OutputSpec)| {
+            let rendered = quietly(|| spec.output.render(page)).unwrap_or_else(|why| {
+                let (name, url) = (spec.output.name(), &page.url);
+                self.lost(lock(&self.files), format!("{name} {why}, and has nothing of {url}"));
+                // The files of a directory are counted on to be there: the page's is empty.
+                match spec.target {
+                    Target::File(_) => Addition::Append(Vec::new()),
+                    Target::Directory(_) => Addition::File(Vec::new()),
+                }
+            });
+            (index, rendered)
+        };
+        self.outputs.iter().enumerate().map(addition).collect()
     }
 
     /// Writes what page `id` adds, when the pages before it have been written. Tells whether all went well so far.
     pub fn write(&self, id: u64, additions: Vec<(usize, Addition)>) -> bool {
+        // Without outputs nothing is recorded that would tell a resumed crawl how far they are.
+        if self.outputs.is_empty() {
+            return true;
+        }
         let mut files = lock(&self.files);
         files.early.insert(id, additions);
         if let Err(error) = files.write_in_order() {
-            let why = error.to_string();
-            files.failure.get_or_insert_with(|| why.clone());
-            drop(files);
-            self.failed("output", why);
+            self.lost(files, error.to_string());
             return false;
         }
         files.failure.is_none()
     }
 
+    /// Refuses to go on if the outputs do not have all pages kept so far.
+    pub fn refuse_unless_whole(&self, pages: u64) -> Result<(), Error> {
+        let last = lock(&self.files).open.last_id();
+        if self.outputs.is_empty() || last == pages {
+            return Ok(());
+        }
+        Err(Error::Storage(format!(
+            "the crawl's state has {pages} pages and what it recorded for its outputs ends at page {last}: it is \
+             damaged; begin a new crawl in another directory"
+        )))
+    }
+
     /// Tells how a URL ended.
-    pub fn count(&self, outcome: &Outcome, lease: &Lease) {
+    pub fn tell(&self, outcome: &Outcome, lease: &Lease) {
         (self.teller)(&lease.url, outcome);
+    }
+
+    /// Lets a module do something.
+    fn attempt(&self, module: &dyn Module, run: impl FnOnce(&dyn Module) -> Result<(), String>) {
+        if let Err(why) = quietly(|| run(module)).flatten() {
+            self.failed(module.name(), why);
+        }
+    }
+
+    /// Notes that an output is not whole; the first reason is kept.
+    fn lost(&self, mut files: MutexGuard<Files>, why: String) {
+        files.failure.get_or_insert_with(|| why.clone());
+        drop(files);
+        self.failed("output", why);
     }
 
     fn failed(&self, name: &str, why: String) {
@@ -95,30 +136,55 @@ impl Installed {
     }
 
     /// Hands everything to the system, and to the disk itself if it is to be synced; tells how far the outputs are,
-    /// where that is certain.
+    /// where that is certain. After a failure it is certain no more: the system tells of a lost write once, and the
+    /// next sync succeeds without it.
     pub fn write_out(&self, sync: bool) -> Option<(u64, Vec<u64>)> {
+        let _alone = lock(&self.writing_out);
         let mut files = lock(&self.files);
-        let written = if sync { files.open.sync() } else { files.open.flush() };
-        match written {
-            Ok(()) => Some((files.open.last_id(), files.open.lengths())),
-            Err(error) => {
-                let why = error.to_string();
-                files.failure.get_or_insert_with(|| why.clone());
-                drop(files);
-                self.failed("output", why);
-                None
-            }
+        if files.failure.is_some() {
+            return None;
         }
+        let open = &mut files.open;
+        let flushed = open.flush().and_then(|()| if sync { open.handles().map(Some) } else { Ok(None) });
+        let handles = match flushed {
+            Ok(handles) => handles,
+            Err(error) => {
+                self.lost(files, error.to_string());
+                return None;
+            }
+        };
+        let written = (files.open.last_id(), files.open.lengths());
+        // Pages are written meanwhile; what is synced of them besides does no harm.
+        drop(files);
+        if let Some(Err(error)) = handles.map(|handles| handles.sync()) {
+            self.lost(lock(&self.files), error.to_string());
+            return None;
+        }
+        Some(written)
     }
 
-    /// Ends the modules, and returns the counts and what the modules have to say.
+    /// Ends the modules, and returns the counts and what the modules have to say. No page comes after it.
     pub fn finish(&self) -> (Counts, Vec<String>) {
         for module in &self.modules {
-            if let Err(why) = module.finish() {
-                self.failed(module.name(), why);
-            }
+            self.attempt(&**module, |module| module.finish());
         }
-        (lock(&self.counts).clone(), self.modules.iter().filter_map(|module| module.summary()).collect())
+        let mut summaries = Vec::new();
+        for module in &self.modules {
+            self.attempt(&**module, |module| {
+                summaries.extend(module.summary());
+                Ok(())
+            });
+        }
+        let files = lock(&self.files);
+        if files.failure.is_none()
+            && let Some(early) = files.early.keys().next().copied()
+        {
+            let missing = files.open.last_id() + 1;
+            self.lost(files, format!("page {missing} was never completed, and page {early} waits for it"));
+        } else {
+            drop(files);
+        }
+        (lock(&self.counts).clone(), summaries)
     }
 
     /// Why the outputs are not whole, if they are not.
@@ -141,4 +207,120 @@ impl Files {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::modules::files::Start;
+    use crate::modules::{Output, example};
+
+    /// Panics at every page whose URL has this in it.
+    struct Clumsy(&'static str);
+
+    impl Module for Clumsy {
+        fn name(&self) -> &str {
+            "clumsy"
+        }
+
+        fn page(&self, page: &Page) -> Result<(), String> {
+            assert!(!page.url.as_str().contains(self.0), "stumbled over {}", page.url);
+            Ok(())
+        }
+
+        fn finish(&self) -> Result<(), String> {
+            panic!("stumbled at the end")
+        }
+    }
+
+    impl Output for Clumsy {
+        fn name(&self) -> &str {
+            "clumsy"
+        }
+
+        fn render(&self, page: &Page) -> Addition {
+            assert!(!page.url.as_str().contains(self.0), "stumbled over {}", page.url);
+            Addition::File(page.url.as_str().into())
+        }
+    }
+
+    fn page(path: &str) -> Page {
+        example::page(&format!("http://a.test/{path}"), b"<p>", &[])
+    }
+
+    fn installed(modules: Vec<Box<dyn Module>>, outputs: Vec<OutputSpec>) -> Installed {
+        let open = OutputFiles::open(&outputs, Start::Fresh).unwrap();
+        Installed::new(modules, outputs, open, Box::new(|_, _| {}))
+    }
+
+    fn clumsy_output(directory: &Path) -> OutputSpec {
+        OutputSpec { output: Box::new(Clumsy("bad")), target: Target::Directory(directory.join("out")) }
+    }
+
+    #[test]
+    fn a_module_that_panics_has_failed_and_the_others_see_the_page() {
+        let seen = std::sync::Arc::new(Mutex::new(0));
+        let count = std::sync::Arc::clone(&seen);
+        let counting = move |_: &Page| *lock(&count) += 1;
+        let installed = installed(vec![Box::new(Clumsy("bad")), Box::new(counting)], Vec::new());
+        for path in ["good", "bad", "better", "bad/again"] {
+            installed.see(&page(path));
+        }
+        assert_eq!((*lock(&seen), lock(&installed.counts).failures["clumsy"]), (4, 2));
+        let said = lock(&installed.counts).last_failure.clone().unwrap();
+        assert!(
+            said.contains("installed.rs") && said.ends_with("stumbled over http://a.test/bad/again"),
+            "{said}"
+        );
+        let (counts, _) = installed.finish();
+        assert_eq!(counts.failures["clumsy"], 3);
+        assert_eq!(installed.output_failure(), None);
+    }
+
+    #[test]
+    fn an_output_that_panics_has_lost_the_page_and_leaves_no_hole() {
+        let directory = tempfile::tempdir().unwrap();
+        let installed = installed(Vec::new(), vec![clumsy_output(directory.path())]);
+        let written = ["good", "bad", "better"].map(page).map(|page| installed.render(&page));
+        for (id, additions) in (1..).zip(written) {
+            installed.write(id, additions);
+        }
+        let failure = installed.output_failure().unwrap();
+        assert!(failure.ends_with("has nothing of http://a.test/bad"), "{failure}");
+        let file = |name: &str| fs::read(directory.path().join("out").join(name)).unwrap();
+        assert_eq!(
+            [file("1"), file("2"), file("3")],
+            [&b"http://a.test/good"[..], b"", b"http://a.test/better"]
+        );
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_certain_any_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let installed = installed(Vec::new(), vec![clumsy_output(directory.path())]);
+        installed.write(1, vec![(0, Addition::File(Vec::new()))]);
+        assert_eq!(installed.write_out(true), Some((1, vec![0])));
+        let obstacle = directory.path().join("out/2");
+        fs::create_dir(&obstacle).unwrap();
+        assert!(!installed.write(2, vec![(0, Addition::File(Vec::new()))]));
+        fs::remove_dir(&obstacle).unwrap();
+        assert_eq!(installed.write_out(true), None, "although this time all would go well");
+        assert!(!installed.write(3, vec![(0, Addition::File(Vec::new()))]));
+    }
+
+    #[test]
+    fn a_page_that_waits_for_one_that_never_came_is_a_failure_and_nothing_gathers_without_outputs() {
+        let directory = tempfile::tempdir().unwrap();
+        let waiting = installed(Vec::new(), vec![clumsy_output(directory.path())]);
+        assert!(waiting.write(2, vec![(0, Addition::File(Vec::new()))]));
+        assert!(waiting.refuse_unless_whole(2).is_err() && waiting.refuse_unless_whole(0).is_ok());
+        waiting.finish();
+        assert_eq!(waiting.output_failure().unwrap(), "page 1 was never completed, and page 2 waits for it");
+        let without = installed(Vec::new(), Vec::new());
+        assert!(without.write(2, Vec::new()) && lock(&without.files).early.is_empty());
+        without.refuse_unless_whole(2).unwrap();
+    }
 }

@@ -51,6 +51,8 @@ pub mod outcome;
 #[cfg(feature = "net")]
 pub mod page;
 #[cfg(feature = "net")]
+mod panics;
+#[cfg(feature = "net")]
 pub mod prioritizer;
 #[cfg(feature = "net")]
 pub mod resources;

@@ -29,7 +29,8 @@ pub trait Module: Send + Sync {
     fn name(&self) -> &str;
 
     /// Sees a page, possibly from several threads at once, and returns when the side effect no longer needs the
-    /// crawl to live. It may block, but not for ever. An error is reported and counted, and does not stop the crawl.
+    /// crawl to live. It may block, but not for ever. An error or a panic is counted and told at the end, and does
+    /// not stop the crawl.
     fn page(&self, page: &Page) -> Result<(), String>;
 
     /// Whether seeing a page may take long or block. If so it is done on a thread where it holds up no other page;

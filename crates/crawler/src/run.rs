@@ -51,6 +51,8 @@ pub struct Crawler {
     prioritize: Box<dyn Prioritize>,
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
+    /// Modules and outputs as they were given, in their order.
+    given: Vec<String>,
     overwrite: bool,
     state: Option<PathBuf>,
     note: Vec<u8>,
@@ -157,6 +159,7 @@ impl Crawler {
             prioritize: Box::new(FromCrawl),
             modules: Vec::new(),
             outputs: Vec::new(),
+            given: Vec::new(),
             overwrite: false,
             state: None,
             note: Vec::new(),
@@ -275,6 +278,7 @@ impl Crawler {
     /// # Ok::<(), crawler::Error>(())
     /// ```
     pub fn module(mut self, module: impl Module + 'static) -> Crawler {
+        self.given.push(module.name().to_owned());
         self.modules.push(Box::new(module));
         self
     }
@@ -285,6 +289,7 @@ impl Crawler {
             registry::Installed::Module(module) => self.modules.push(module),
             registry::Installed::Output(output) => self.outputs.push(output),
         }
+        self.given.push(spec.to_owned());
         Ok(self)
     }
 
@@ -338,7 +343,8 @@ impl Crawler {
         self
     }
 
-    /// What ends the crawl early: keep a clone. What is in flight is finished.
+    /// What ends the crawl early: keep a clone. What is in flight is finished. Every end of the crawl pulls it too, so
+    /// each crawl needs one of its own.
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;

@@ -239,7 +239,7 @@ impl<R: Resources> Worker<R> {
         let Orders { installed, resources, stop, .. } = &*self.orders;
         // One that is visited again for its links has been told of before.
         if !done.lease.again {
-            installed.count(&done.outcome, &done.lease);
+            installed.tell(&done.outcome, &done.lease);
         }
         let output = done.output.clone();
         let completed = resources.complete(vec![done]).await?;

@@ -216,6 +216,69 @@ fn outputs_in_the_way_refuse_the_crawl_before_it_begins() {
 }
 
 #[test]
+fn a_directory_of_pages_that_was_moved_away_is_not_gone_on_with() {
+    let web = Web::builder().seeded_hosts(7, 5, 12).start();
+    let directory = tempfile::tempdir().unwrap();
+    let (pages, moved) = (directory.path().join("pages"), directory.path().join("moved"));
+    let begin = |most| {
+        let crawler = crawl(&web, &directory.path().join("state")).max_pages(most);
+        crawler.named_module(&output(directory.path(), "pages")).unwrap().run()
+    };
+    begin(5).unwrap();
+    fs::rename(&pages, &moved).unwrap();
+    let refused = begin(10).unwrap_err().to_string();
+    assert!(refused.contains("is not there where the crawl had written 1 to 5"), "{refused}");
+    fs::rename(&moved, &pages).unwrap();
+    begin(10).unwrap();
+    assert_eq!(fs::read_dir(&pages).unwrap().count(), 10);
+}
+
+#[test]
+fn a_module_that_panics_is_counted_and_the_crawl_goes_on() {
+    let web = Web::builder().seeded_hosts(7, 5, 12).start();
+    let directory = tempfile::tempdir().unwrap();
+    let clumsy = |page: &Page| assert!(!page.url.path().ends_with('/'), "no page but a directory");
+    let crawler = crawl(&web, &directory.path().join("state")).max_pages(20).module(clumsy);
+    let report = crawler.named_module(&output(directory.path(), "edges")).unwrap().run().unwrap();
+    assert_eq!((report.snapshot.pages, report.output_failure), (20, None));
+    assert!(report.counts.failures["function"] > 0, "{:?}", report.counts);
+    let said = report.counts.last_failure.unwrap();
+    assert!(
+        said.starts_with("function: panicked at ") && said.ends_with("no page but a directory"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_a_crawl_is_told_is_compared_as_a_whole() {
+    type Told = Box<dyn Fn(Crawler) -> Crawler>;
+    let web = Web::builder().seeded_hosts(7, 5, 12).start();
+    let prefixes = |second: &str| {
+        let urls = ["http://h0.test/", second].map(|url| url.parse().unwrap());
+        Scope::prefixes(&urls)
+    };
+    let named = |spec: &'static str| -> Told { Box::new(move |crawler| crawler.named_module(spec).unwrap()) };
+    let scope = |scope: Scope| -> Told { Box::new(move |crawler| crawler.scope(scope.clone())) };
+    let adapt = |adapt| -> Told { Box::new(move |crawler| crawler.configure(|config| config.adapt = adapt)) };
+    let time = |time| -> Told { Box::new(move |crawler| crawler.max_time(Duration::from_millis(time))) };
+    let changes = [
+        ("--module", named("exec=cat > /dev/null"), named("exec=cat >/dev/null")),
+        ("--module", named("words=5"), named("words=50")),
+        ("the bounds of the scope", scope(prefixes("http://h1.test/a")), scope(prefixes("http://h1.test/b"))),
+        ("adapting to slow hosts", adapt(true), adapt(false)),
+        ("--max-time", time(60_900), time(60_100)),
+    ];
+    for (name, before, after) in changes {
+        let directory = tempfile::tempdir().unwrap();
+        let begin = || crawl(&web, directory.path()).max_pages(3);
+        before(begin()).run().unwrap();
+        let refused = after(begin()).run().unwrap_err().to_string();
+        assert!(refused.starts_with(name), "{refused}");
+        before(begin()).run().expect("the same again is accepted");
+    }
+}
+
+#[test]
 fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
     let web = Web::builder().host("h0.test", Site::seeded(9, 30).with_print_views()).start();
     let directory = tempfile::tempdir().unwrap();

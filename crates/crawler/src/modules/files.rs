@@ -11,12 +11,12 @@
 
 mod append;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::append::AppendFile;
-use super::numbered::NumberedFiles;
+use super::numbered::{self, NumberedFiles};
 use super::{Addition, OutputSpec, Target};
 use crate::error::Error;
 
@@ -49,6 +49,26 @@ enum Place {
     Directory(NumberedFiles),
 }
 
+/// The files and directories of all outputs, to be synced apart from what is written to them.
+#[derive(Debug)]
+pub struct Handles(Vec<Handle>);
+
+#[derive(Debug)]
+enum Handle {
+    File(PathBuf, File),
+    Directory(numbered::Handle),
+}
+
+impl Handles {
+    /// Asks the system to put everything flushed where a loss of power does not reach it.
+    pub fn sync(&self) -> io::Result<()> {
+        self.0.iter().try_for_each(|handle| match handle {
+            Handle::File(path, file) => file.sync_data().map_err(|error| named(path, &error)),
+            Handle::Directory(files) => files.sync().map_err(|error| named(files.path(), &error)),
+        })
+    }
+}
+
 impl OutputFiles {
     /// Opens the files of these outputs. If one is refused, none is changed.
     pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, Error> {
@@ -65,8 +85,15 @@ impl OutputFiles {
         for (index, spec) in specs.iter().enumerate() {
             places.push(Place::open(&spec.target, start, index)?);
         }
-        for (index, (place, spec)) in places.iter_mut().zip(specs).enumerate() {
-            place.begin(start, index, spec.output.head())?;
+        // All is looked at before anything is cut off or removed.
+        for place in &places {
+            place.check(start)?;
+        }
+        for (index, place) in places.iter_mut().enumerate() {
+            place.begin(start, index)?;
+        }
+        for (place, spec) in places.iter_mut().zip(specs) {
+            place.put_head(spec.output.head());
         }
         let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
         Ok(OutputFiles { places, last_id })
@@ -108,10 +135,20 @@ impl OutputFiles {
 
     /// As [`flush`](OutputFiles::flush), and everything applied outlives a loss of power.
     pub fn sync(&mut self) -> io::Result<()> {
-        self.places.iter_mut().try_for_each(|place| match place {
-            Place::File(file) => file.sync(),
-            Place::Directory(files) => files.sync(),
-        })
+        self.flush()?;
+        self.handles()?.sync()
+    }
+
+    /// Handles to sync what has been flushed by, while more is applied. An error of the disk is told to one sync and
+    /// to no later one: after it, nothing is known of what was written before.
+    pub fn handles(&self) -> io::Result<Handles> {
+        let handle = |place: &Place| match place {
+            Place::File(file) => file.handle(),
+            Place::Directory(files) => {
+                files.handle().map_err(|error| named(files.path(), &error)).map(Handle::Directory)
+            }
+        };
+        Ok(Handles(self.places.iter().map(handle).collect::<io::Result<_>>()?))
     }
 
     /// The length of each output's file with everything applied; 0 for a directory.
@@ -163,12 +200,11 @@ impl Place {
                 Ok(Place::File(file))
             }
             Target::Directory(path) => {
-                // Made if it is missing, as a file is. A missing parent is more likely a slip of the pen.
-                match fs::create_dir(path) {
-                    Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
-                        return Err(Error::Directory { path: path.clone(), cause });
+                match start {
+                    Start::Resumed { last_id, .. } if last_id > 0 => {
+                        numbered::refuse_if_missing(path, last_id)?;
                     }
-                    _ => {}
+                    _ => make_directory(path)?,
                 }
                 let files = NumberedFiles::open(path)?;
                 if let Start::Fresh = start {
@@ -179,15 +215,33 @@ impl Place {
         }
     }
 
+    /// Refuses a directory that [`begin`](Place::begin) could not go on with.
+    fn check(&self, start: Start) -> Result<(), Error> {
+        match self {
+            Place::File(_) => Ok(()),
+            Place::Directory(files) => {
+                let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
+                files.refuse_unless_whole(last_id)?;
+                files.check_after(last_id).map(drop)
+            }
+        }
+    }
+
     /// Removes what is later than the start.
-    fn begin(&mut self, start: Start, index: usize, head: &[u8]) -> Result<(), Error> {
+    fn begin(&mut self, start: Start, index: usize) -> Result<(), Error> {
         let (length, last_id) = match start {
             Start::Resumed { committed, last_id } => (committed[index], last_id),
             Start::Fresh | Start::Overwrite => (0, 0),
         };
         match self {
-            Place::File(file) => file.begin(length, head),
+            Place::File(file) => file.begin(length),
             Place::Directory(files) => files.remove_after(last_id),
+        }
+    }
+
+    fn put_head(&mut self, head: &[u8]) {
+        if let Place::File(file) = self {
+            file.put_head(head);
         }
     }
 
@@ -196,6 +250,16 @@ impl Place {
             Place::File(file) => file.make_room(),
             Place::Directory(_) => Ok(()),
         }
+    }
+}
+
+/// Makes a directory if it is missing, as a file is made. A missing parent is more likely a slip of the pen.
+fn make_directory(path: &Path) -> Result<(), Error> {
+    match fs::create_dir(path) {
+        Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
+            Err(Error::Directory { path: path.to_owned(), cause })
+        }
+        _ => Ok(()),
     }
 }
 

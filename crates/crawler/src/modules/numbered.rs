@@ -52,8 +52,28 @@ impl NumberedFiles {
         }
     }
 
+    /// Refuses a directory that has not all the files up to a number.
+    pub(super) fn refuse_unless_whole(&self, last: u64) -> Result<(), Error> {
+        let mut numbers = self.numbers()?;
+        numbers.sort_unstable();
+        // Sorted and without repetition, they are 1, 2, 3 … as far as none is missing.
+        let whole = (1..).zip(numbers).take_while(|(expected, number)| expected == number).count() as u64;
+        if whole >= last {
+            return Ok(());
+        }
+        Err(lost(&self.path, &format!("has no file {}", whole + 1), last))
+    }
+
     /// Removes the files with larger numbers, and what a crash has left unfinished.
     pub(super) fn remove_after(&self, last: u64) -> Result<(), Error> {
+        for entry in self.check_after(last)? {
+            fs::remove_file(entry).map_err(|cause| Error::Directory { path: self.path.clone(), cause })?;
+        }
+        Ok(())
+    }
+
+    /// The files with larger numbers, all of which can be removed from a directory that can be written to.
+    pub(super) fn check_after(&self, last: u64) -> Result<Vec<PathBuf>, Error> {
         let unusable = |cause| Error::Directory { path: self.path.clone(), cause };
         let later = self.numbers()?.into_iter().filter(|number| *number > last);
         let later: Vec<PathBuf> = later.map(|number| self.name(number)).collect();
@@ -69,10 +89,7 @@ impl NumberedFiles {
             return Err(Error::InTheWay { path: unfinished });
         }
         create_anew(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
-        for entry in later {
-            fs::remove_file(entry).map_err(unusable)?;
-        }
-        Ok(())
+        Ok(later)
     }
 
     /// Writes a file that does not exist yet, in two parts.
@@ -97,9 +114,14 @@ impl NumberedFiles {
         }
     }
 
-    /// Asks the system to put all files where a loss of power does not reach them.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        nameless::sync(&self.directory)
+    /// A handle to sync the files by, while more are written.
+    pub(super) fn handle(&self) -> io::Result<Handle> {
+        Ok(Handle { path: self.path.clone(), directory: self.directory.try_clone()? })
+    }
+
+    /// The directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The path of a file.
@@ -144,6 +166,40 @@ impl NumberedFiles {
             }
         }
     }
+}
+
+/// A directory to be synced apart from what is written to it.
+#[derive(Debug)]
+pub(super) struct Handle {
+    path: PathBuf,
+    directory: File,
+}
+
+impl Handle {
+    /// Asks the system to put all files where a loss of power does not reach them.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        nameless::sync(&self.directory)
+    }
+
+    /// The directory.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Refuses a directory that should have files and does not even exist.
+pub(super) fn refuse_if_missing(path: &Path, last: u64) -> Result<(), Error> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(lost(path, "is not there", last)),
+        _ => Ok(()),
+    }
+}
+
+fn lost(path: &Path, what: &str, last: u64) -> Error {
+    Error::Setting(format!(
+        "page directory '{}' {what} where the crawl had written 1 to {last}; put all files back, or begin a new crawl",
+        path.display()
+    ))
 }
 
 /// A new file in the place of whatever has this name. What is there is removed, never opened: it may be a link
@@ -252,7 +308,7 @@ mod tests {
             files.replace(1, b"second").unwrap();
             assert_eq!(fs::read(path.join("1")).unwrap(), b"second");
             assert_eq!(names(path), ["1"]);
-            files.sync().unwrap();
+            files.handle().unwrap().sync().unwrap();
         });
     }
 }

@@ -39,6 +39,7 @@ impl<R: Resources> Crew<R> {
     pub(super) fn crawl(self, crawler: Crawler, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
         let begun = Instant::now();
         let before = block_on(self.resources.snapshot())??;
+        self.installed.refuse_unless_whole(before.pages)?;
         watch(&before);
         let resumed = match before.admitted {
             0 => Resumed::No,

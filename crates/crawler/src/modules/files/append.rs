@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use super::Handle;
 use crate::error::Error;
 
 /// How many bytes wait in memory before they are written: a thousand short lines cost one call of the system.
@@ -16,6 +17,8 @@ pub(super) struct AppendFile {
     file: File,
     written: u64,
     waiting: Vec<u8>,
+    /// How many of the waiting bytes are the head, which is not written for its own sake when the file is dropped.
+    head: usize,
 }
 
 impl AppendFile {
@@ -37,7 +40,7 @@ impl AppendFile {
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             return Err(unusable(&"another crawl or another module writes to it"));
         }
-        Ok(AppendFile { path: path.to_owned(), file, written: 0, waiting: Vec::new() })
+        Ok(AppendFile { path: path.to_owned(), file, written: 0, waiting: Vec::new(), head: 0 })
     }
 
     /// Refuses a file that has something in it.
@@ -63,15 +66,19 @@ impl AppendFile {
         }
     }
 
-    /// Cuts the file to a length and goes on from there; an empty one begins with the head.
-    pub(super) fn begin(&mut self, length: u64, head: &[u8]) -> Result<(), Error> {
+    /// Cuts the file to a length and goes on from there.
+    pub(super) fn begin(&mut self, length: u64) -> Result<(), Error> {
         self.file.set_len(length).map_err(|error| Error::Setting(self.named(error).to_string()))?;
         self.written = length;
-        self.waiting.clear();
-        if length == 0 {
-            self.waiting.extend_from_slice(head);
-        }
         Ok(())
+    }
+
+    /// Lets an empty file begin with a head.
+    pub(super) fn put_head(&mut self, head: &[u8]) {
+        if self.length() == 0 {
+            self.waiting.extend_from_slice(head);
+            self.head = head.len();
+        }
     }
 
     /// The length of the file once all that waits is written.
@@ -103,13 +110,14 @@ impl AppendFile {
         }
         self.written += self.waiting.len() as u64;
         self.waiting.clear();
+        self.head = 0;
         Ok(())
     }
 
-    /// Writes what waits, and asks the system to put it where a loss of power does not reach it.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        self.flush()?;
-        self.file.sync_data().map_err(|error| self.named(error))
+    /// A handle to sync by what has been written.
+    pub(super) fn handle(&self) -> io::Result<Handle> {
+        let file = self.file.try_clone().map_err(|error| self.named(error))?;
+        Ok(Handle::File(self.path.clone(), file))
     }
 
     fn found(&self) -> Result<u64, Error> {
@@ -122,10 +130,12 @@ impl AppendFile {
     }
 }
 
-/// A crawl that ends by an error keeps what it can.
+/// A crawl that ends by an error keeps what it can; one that has not begun leaves nothing.
 impl Drop for AppendFile {
     fn drop(&mut self) {
-        let _ = self.flush();
+        if self.waiting.len() > self.head {
+            let _ = self.flush();
+        }
     }
 }
 
@@ -154,7 +164,8 @@ mod tests {
             return;
         };
         let mut file = AppendFile::open(&path).unwrap();
-        file.begin(0, b"head\n").unwrap();
+        file.begin(0).unwrap();
+        file.put_head(b"head\n");
         file.flush().unwrap();
         file.append(&[b'x'; 4096]);
         let refused = file.flush().unwrap_err().to_string();

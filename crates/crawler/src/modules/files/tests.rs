@@ -192,3 +192,45 @@ fn what_does_not_fit_its_place_is_refused() {
     let refused = OutputFiles::open(&specs, resumed).unwrap_err().to_string();
     assert!(refused.contains("begun with 2 output modules and is resumed with 3"), "{refused}");
 }
+
+#[test]
+fn a_directory_that_lost_pages_is_refused_and_nothing_destroyed() {
+    let directory = tempfile::tempdir().unwrap();
+    let specs = specs(directory.path());
+    let committed = apply(&mut OutputFiles::open(&specs, Start::Fresh).unwrap(), &specs, 1..=3);
+    let start = Start::Resumed { committed: &committed, last_id: 3 };
+    fs::remove_file(directory.path().join("pages/2")).unwrap();
+    fs::write(directory.path().join("pages/4"), "later").unwrap();
+    let before = contents(directory.path());
+    let refused = OutputFiles::open(&specs, start).unwrap_err().to_string();
+    assert!(refused.contains("pages' has no file 2 where the crawl had written 1 to 3"), "{refused}");
+    assert_eq!(contents(directory.path()), before);
+    fs::remove_dir_all(directory.path().join("pages")).unwrap();
+    let refused = OutputFiles::open(&specs, start).unwrap_err().to_string();
+    assert!(refused.contains("pages' is not there"), "{refused}");
+    assert!(!directory.path().join("pages").exists(), "nor is it made anew");
+}
+
+#[test]
+fn if_one_output_is_refused_the_others_are_left_as_they_were() {
+    for obstacle in ["pages/7", "pages/.page.unfinished"] {
+        let directory = tempfile::tempdir().unwrap();
+        let specs = specs(directory.path());
+        fs::create_dir_all(directory.path().join(obstacle)).unwrap();
+        fs::write(directory.path().join(FILES[1]), "from an earlier crawl").unwrap();
+        let refused = OutputFiles::open(&specs, Start::Overwrite).unwrap_err().to_string();
+        assert!(refused.contains("is in the way"), "{refused}");
+        assert_eq!(fs::read(directory.path().join(FILES[1])).unwrap(), b"from an earlier crawl");
+    }
+}
+
+#[test]
+fn a_crawl_that_does_not_begin_leaves_no_head_behind_and_one_without_pages_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let specs = specs(directory.path());
+    drop(OutputFiles::open(&specs, Start::Fresh).unwrap());
+    let mut files = OutputFiles::open(&specs, Start::Fresh).expect("nothing is in the way");
+    files.flush().unwrap();
+    drop(files);
+    assert_eq!(fs::read(directory.path().join(FILES[1])).unwrap(), b"from,to\n");
+}

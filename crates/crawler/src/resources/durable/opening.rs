@@ -260,10 +260,9 @@ impl Keeper {
     /// Removes a state that was begun for nothing.
     pub fn abandon(mut self) {
         let _ = self.finish();
-        let path = self.directory.join(FILE);
-        drop(self);
-        // Whatever cannot be removed is an empty state, and harmless.
-        let _ = fs::remove_file(path);
+        // While it is still ours: as soon as it is not, another process may begin a crawl there. Whatever cannot be
+        // removed is an empty state, and harmless.
+        let _ = fs::remove_file(self.directory.join(FILE));
     }
 
     fn finish(&mut self) -> Result<(), Trouble> {
