@@ -35,6 +35,7 @@ impl Batch {
             && self.output.is_empty()
             && self.written.is_none()
             && self.hosts.is_empty()
+            && self.domains.is_empty()
             && self.forgotten.is_empty()
             && self.links.len() == 0
             && self.meta.is_empty()

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -16,6 +17,7 @@ use super::disk::Disk;
 use super::opening::{FORMAT, open_with};
 use super::seen::Room;
 use super::{Batch, Begin, FILE, Fate, Keeper, Opened, Stored, Tables, Terms};
+use crate::modules::Addition;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, Queues};
 use crate::task::Depth;
@@ -402,4 +404,36 @@ async fn a_move_that_fails_half_way_leaves_the_last_commit_as_it_was() {
     life.open();
     let snapshot = life.resources().snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed), (10, 0));
+}
+
+#[tokio::test]
+async fn a_move_that_panics_half_way_leaves_the_last_commit_as_it_was() {
+    let mut life = Life::new(7, ROOM);
+    life.resources().admit(found(0..10)).await.unwrap();
+    let shared = Arc::clone(&life.resources().shared);
+    let broken = std::thread::spawn(move || {
+        let mut state = shared.state();
+        state.counts.completed += 1;
+        state.storage.record(1, vec![(0, Addition::Append(b"half".to_vec()))]);
+        panic!("half-way");
+    });
+    broken.join().unwrap_err();
+    let refused = life.resources().admit(found(10..20)).await.unwrap_err();
+    assert!(refused.to_string().contains("broke off half-way"), "{refused}");
+    let (resources, keeper) = life.open.take().unwrap();
+    drop(resources);
+    assert!(keeper.close().unwrap_err().to_string().contains("nothing committed is lost"));
+    life.open();
+    let snapshot = life.resources().snapshot().await.unwrap();
+    assert_eq!((snapshot.admitted, snapshot.completed), (10, 0));
+}
+
+#[tokio::test]
+async fn time_that_passes_without_anything_to_write_outlives_a_death() {
+    let mut life = Life::new(7, ROOM);
+    life.resources().admit(found(0..1)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let began = life.now();
+    life.die();
+    assert!(life.now() + Duration::from_secs(2) > began, "{:?} of {began:?}", life.now());
 }
