@@ -65,7 +65,13 @@ fn next(shared: &Shared<Disk>, noted: Instant) -> Option<Arc<Batch>> {
                     .into(),
             ));
         }
-        let disk = &state.storage;
+        let disk = &mut state.storage;
+        if !disk.failed
+            && !disk.closing
+            && let Err(trouble) = disk.sweep()
+        {
+            disk.fail(&trouble);
+        }
         if disk.failed {
             return None;
         }
@@ -73,7 +79,8 @@ fn next(shared: &Shared<Disk>, noted: Instant) -> Option<Arc<Batch>> {
         if !disk.batch.is_empty() || disk.closing || is_time {
             return take(&mut state, is_time);
         }
-        let waited = shared.uncommitted.wait_timeout(state, WAIT);
+        let wait = if disk.is_sweeping() { INTERVAL } else { WAIT };
+        let waited = shared.uncommitted.wait_timeout(state, wait);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
+use self::links::Sweep;
 use super::super::embedded::storage::{Body, Commit, End, Generation, Item, Met, Storage};
 use super::super::{Pacing, Ticket, Trouble};
 use super::records::{BodyPlace, EndRow, Link, PageRow, TaskRow, output_to_bytes};
@@ -45,6 +46,7 @@ pub struct Disk {
     key: Key,
     keep_depths: bool,
     generation: Generation,
+    sweep: Sweep,
     known: usize,
     /// The URLs that wait for the URL queue: those at the front, then `waiting` ones on disk, from ticket `first` on.
     front: VecDeque<Item>,
@@ -70,6 +72,7 @@ impl Disk {
             key,
             keep_depths,
             generation: Generation::first(lifetime),
+            sweep: Sweep::default(),
             known: 0,
             front: VecDeque::new(),
             first: 0,
@@ -268,7 +271,7 @@ impl Storage for Disk {
     fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         // Rounded up: a little too late is polite.
-        let until = milliseconds_since_1970().saturating_add(milliseconds(pacing.rest) + 1);
+        let until = milliseconds_since_1970().saturating_add(milliseconds(pacing.rest)).saturating_add(1);
         self.host(host, |row| (row.until, row.delay) = (until, milliseconds(pacing.delay)))
     }
 

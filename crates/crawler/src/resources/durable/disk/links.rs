@@ -1,6 +1,7 @@
 //! Link storage on disk: which URLs were met, and how near to a seed.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::super::super::embedded::storage::{GENERATIONS, Met};
@@ -9,11 +10,40 @@ use super::super::records::{EndRow, Link, TaskRow};
 use super::Disk;
 use crate::task::Depth;
 
-/// How many links are looked at at a time for those to be forgotten.
-const SWEPT_AT_A_TIME: usize = 4096;
+/// How many links are looked at at a time for those to be forgotten: everybody waits for that.
+const SWEPT_AT_A_TIME: usize = 1024;
 
-/// So many bits of an id tell which of the [`GENERATIONS`] parts of link storage it is in.
-const PART_BITS: u32 = 4;
+/// So many ids there are.
+const IDS: u64 = 1 << 56;
+
+/// Goes round link storage once in a lifetime, a little at a time.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// The next id to look at.
+    next: u64,
+    /// So many ids are to be looked at by now.
+    due: u64,
+}
+
+impl Sweep {
+    /// So many generations have passed.
+    fn advance(&mut self, generations: u32) {
+        let more = IDS / u64::from(GENERATIONS) * u64::from(generations.min(GENERATIONS));
+        self.due = (self.due + more).min(IDS);
+    }
+
+    /// What to look at next; nothing, when nothing is due.
+    fn ids(&self) -> Option<RangeInclusive<u64>> {
+        let last = (self.next + self.due).min(IDS).checked_sub(1)?;
+        (self.due > 0).then_some(self.next..=last)
+    }
+
+    /// All ids up to one were looked at.
+    fn looked_at(&mut self, last: u64) {
+        self.due -= last + 1 - self.next;
+        self.next = (last + 1) % IDS;
+    }
+}
 
 impl Disk {
     /// Finds the links that the last process met and had not written yet, in the rows of the URLs it admitted.
@@ -40,9 +70,8 @@ impl Disk {
 
     /// Meets a URL.
     pub(super) fn meet_link(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble> {
-        if self.generation.advance(now) {
-            self.sweep()?;
-        }
+        let passed = self.generation.advance(now);
+        self.sweep.advance(passed);
         let generation = self.generation.number();
         let Some(mut link) = self.find(id)? else {
             self.known += 1;
@@ -112,26 +141,30 @@ impl Disk {
         Ok(self.ended(link.ticket)?.is_some_and(|end| old(end.generation)))
     }
 
-    /// Takes what is to be forgotten out of one part of link storage. In a lifetime, every part has its turn.
-    fn sweep(&mut self) -> Result<(), Trouble> {
-        let part = u64::from(self.generation.number() % GENERATIONS);
-        let bits = 56 - PART_BITS;
-        let (mut first, last) = (part << bits, ((part + 1) << bits) - 1);
-        while first <= last {
-            let rows = self.view.links_in(first..=last, SWEPT_AT_A_TIME)?;
-            let Some((furthest, _)) = rows.last() else { break };
-            first = furthest + 1;
-            for (id, row) in rows {
-                // What is remembered is newer than what is on disk; what is not must not displace what is.
-                let on_disk = || Link::from_bytes(&row).ok_or_else(|| self.view.damaged());
-                let link = match self.seen.peek(id).or_else(|| self.committing.as_deref()?.links.get(id)) {
-                    Some(link) => link,
-                    None => on_disk()?,
-                };
-                if self.is_over(link)? && self.batch.forgotten.insert(id) {
-                    self.seen.forget(id);
-                    self.known = self.known.saturating_sub(1);
-                }
+    /// Whether there is link storage to be looked through.
+    pub(crate) fn is_sweeping(&self) -> bool {
+        self.sweep.due > 0
+    }
+
+    /// Looks through a little of link storage, and takes what is to be forgotten out of it. This is for when nothing is
+    /// being written: all that is there is on disk, or remembered as changed since.
+    pub(crate) fn sweep(&mut self) -> Result<(), Trouble> {
+        let Some(ids) = self.sweep.ids() else { return Ok(()) };
+        let last = *ids.end();
+        let rows = self.view.links_in(ids, SWEPT_AT_A_TIME)?;
+        self.sweep.looked_at(match rows.last() {
+            Some((furthest, _)) if rows.len() == SWEPT_AT_A_TIME => *furthest,
+            _ => last,
+        });
+        for (id, row) in rows {
+            // What is remembered is newer than what is on disk; what is not must not displace what is.
+            let link = match self.seen.peek(id) {
+                Some(link) => link,
+                None => Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?,
+            };
+            if self.is_over(link)? && self.batch.forgotten.insert(id) {
+                self.seen.forget(id);
+                self.known = self.known.saturating_sub(1);
             }
         }
         Ok(())
