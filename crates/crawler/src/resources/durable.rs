@@ -20,7 +20,7 @@ mod tickets;
 
 use std::fs::{self, File};
 use std::io;
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -219,7 +219,10 @@ impl Tables {
             if !batch.hosts.is_empty() || is_first {
                 let mut hosts = transaction.open_table(HOSTS)?;
                 for (host, row) in &batch.hosts {
-                    hosts.insert(host.as_str(), row.as_slice())?;
+                    match row {
+                        Some(row) => drop(hosts.insert(host.as_str(), row.as_slice())?),
+                        None => drop(hosts.remove(host.as_str())?),
+                    }
                 }
             }
             if !batch.domains.is_empty() || is_first {
@@ -307,9 +310,9 @@ impl View {
         self.rows(|tables| &tables.output, document..=u64::MAX, max)
     }
 
-    pub(crate) fn hosts(&self) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
+    pub(crate) fn hosts_after(&self, host: &str, max: usize) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
         self.read(|tables| {
-            let rows = tables.hosts.iter()?;
+            let rows = tables.hosts.range::<&str>((Bound::Excluded(host), Bound::Unbounded))?.take(max);
             rows.map(|row| row.map(|(host, row)| (host.value().to_owned(), row.value().to_vec()))).collect()
         })
     }

@@ -20,7 +20,7 @@ pub(crate) struct Batch {
     pub(crate) output: BTreeMap<u64, Vec<u8>>,
     /// The outputs are written up to here.
     pub(crate) written: Option<u64>,
-    pub(crate) hosts: BTreeMap<String, Vec<u8>>,
+    pub(crate) hosts: BTreeMap<String, Option<Vec<u8>>>,
     pub(crate) domains: BTreeMap<String, u32>,
     pub(crate) meta: BTreeMap<&'static str, Vec<u8>>,
 }

@@ -45,6 +45,8 @@ pub struct Disk {
     pub(crate) links_up_to: u64,
     key: Key,
     keep_depths: bool,
+    /// The pause every host gets, also after a death.
+    delay: Duration,
     generation: Generation,
     sweep: Sweep,
     known: usize,
@@ -57,7 +59,14 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(view: View, key: Key, lifetime: Duration, keep_depths: bool, room: Room) -> Disk {
+    pub(crate) fn new(
+        view: View,
+        key: Key,
+        lifetime: Duration,
+        keep_depths: bool,
+        delay: Duration,
+        room: Room,
+    ) -> Disk {
         Disk {
             view,
             batch: Batch { number: 1, ..Batch::default() },
@@ -71,6 +80,7 @@ impl Disk {
             links_up_to: 0,
             key,
             keep_depths,
+            delay,
             generation: Generation::first(lifetime),
             sweep: Sweep::default(),
             known: 0,
@@ -269,14 +279,11 @@ impl Storage for Disk {
     }
 
     fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        // Rounded up: a little too late is polite.
-        let until = milliseconds_since_1970().saturating_add(milliseconds(pacing.rest)).saturating_add(1);
-        self.host(host, |row| (row.until, row.delay) = (until, milliseconds(pacing.delay)))
+        self.pace_host(host, pacing)
     }
 
     fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), Trouble> {
-        self.host(host, |row| row.pages = pages)
+        self.change_host(host, |row| row.pages = pages)
     }
 
     fn linking_pages(&mut self, domain: &Domain, pages: u32) {

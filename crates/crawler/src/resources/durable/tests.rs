@@ -2,6 +2,7 @@
 //! is delivered that is done.
 
 mod faults;
+mod hosts;
 mod times;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,23 +1,45 @@
-//! What outlives the process of what is known of hosts.
+//! What outlives the process of what is known of hosts: little, so that millions of ordinary ones leave no trace.
 
-use super::super::super::Trouble;
+use std::time::Duration;
+
+use super::super::super::{Pacing, Trouble};
 use super::super::Batch;
 use super::super::records::HostRow;
-use super::Disk;
+use super::{Disk, milliseconds_since_1970};
 
 impl Disk {
-    pub(super) fn host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) -> Result<(), Trouble> {
+    /// Notes when a host may be asked again, if that is not what everybody gets after a death.
+    pub(super) fn pace_host(&mut self, host: &str, Pacing { delay, rest }: Pacing) -> Result<(), Trouble> {
+        if delay.max(rest) <= self.delay {
+            return self.change_host(host, |row| (row.until, row.delay) = (0, 0));
+        }
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        // Rounded up: a little too late is polite.
+        let until = milliseconds_since_1970().saturating_add(milliseconds(rest)).saturating_add(1);
+        self.change_host(host, |row| (row.until, row.delay) = (until, milliseconds(delay)))
+    }
+
+    /// Changes what is known of a host. What says nothing has no row.
+    pub(super) fn change_host(
+        &mut self,
+        host: &str,
+        change: impl FnOnce(&mut HostRow),
+    ) -> Result<(), Trouble> {
         let gathered = |batch: &Batch| batch.hosts.get(host).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
-            Some(row) => Some(row),
+            Some(row) => row,
             None => self.view.host(host)?,
         };
-        let mut row = match row {
+        let before = match row {
             Some(row) => HostRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?,
             None => HostRow::default(),
         };
-        change(&mut row);
-        self.batch.hosts.insert(host.to_owned(), row.to_bytes());
+        let mut after = before;
+        change(&mut after);
+        if after != before {
+            let row = (after != HostRow::default()).then(|| after.to_bytes());
+            self.batch.hosts.insert(host.to_owned(), row);
+        }
         Ok(())
     }
 }
