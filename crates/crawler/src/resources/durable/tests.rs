@@ -1,6 +1,7 @@
 //! Random moves on a durable state that is closed, or dies, and is opened again in between: nothing is lost, and nothing
 //! is delivered that is done.
 
+mod bodies;
 mod faults;
 mod hosts;
 mod times;
