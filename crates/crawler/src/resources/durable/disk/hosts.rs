@@ -10,13 +10,19 @@ use super::{Disk, milliseconds_since_1970};
 impl Disk {
     /// Notes when a host may be asked again, if that is not what everybody gets after a death.
     pub(super) fn pace_host(&mut self, host: &str, Pacing { delay, rest }: Pacing) -> Result<(), Trouble> {
-        if delay.max(rest) <= self.delay {
-            return self.change_host(host, |row| (row.until, row.delay) = (0, 0));
-        }
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (now, everybody) = (milliseconds_since_1970(), self.delay);
         // Rounded up: a little too late is polite.
-        let until = milliseconds_since_1970().saturating_add(milliseconds(rest)).saturating_add(1);
-        self.change_host(host, |row| (row.until, row.delay) = (until, milliseconds(delay)))
+        let until = now.saturating_add(milliseconds(rest)).saturating_add(1);
+        self.change_host(host, |row| {
+            // What was learnt first may be told last: the longer rest is the one that is owed.
+            let is_owed_more = row.until > now.saturating_add(milliseconds(everybody));
+            row.until = match is_owed_more || rest > everybody {
+                true => row.until.max(until),
+                false => 0,
+            };
+            row.delay = if delay > everybody { milliseconds(delay) } else { 0 };
+        })
     }
 
     /// Changes what is known of a host. What says nothing has no row.
