@@ -5,6 +5,7 @@
 //! forgotten by a death, and done anew. Moves gather in a batch while the one before is being written
 //! (`committer.rs`), and whoever made a move waits until its batch is safe.
 
+mod batch;
 pub(crate) mod committer;
 pub(crate) mod disk;
 mod lock;
@@ -17,10 +18,9 @@ mod stored;
 mod terms;
 mod tickets;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use redb::{
     ReadableTableMetadata, StorageError, TableDefinition,
 };
 
+pub(crate) use self::batch::Batch;
 use self::lock::Lock;
 pub use self::opening::{Before, Begin, Keeper, Opened, open};
 use self::panics::{Quiet, quietly};
-use self::seen::Links;
 pub use self::stored::{Fate, Stored, Why};
 pub use self::terms::Terms;
 use super::Trouble;
@@ -66,27 +66,6 @@ const UNFINISHED: &str = "crawl.state.unfinished";
 
 /// How much of the file is kept in memory at most.
 const CACHE_BYTES: usize = 48 << 20;
-
-/// What is to be written together: all of it or nothing.
-#[derive(Default)]
-pub(crate) struct Batch {
-    pub(crate) number: u64,
-    /// `None` removes.
-    pub(crate) tasks: BTreeMap<u64, Option<Vec<u8>>>,
-    pub(crate) ends: BTreeMap<u64, Vec<u8>>,
-    pub(crate) links: Links,
-    /// Ids to be removed from link storage, before links are added.
-    pub(crate) forgotten: BTreeSet<u64>,
-    pub(crate) pages: BTreeMap<u64, Option<Vec<u8>>>,
-    /// By segment; one batch fills one.
-    pub(crate) bodies: BTreeMap<u64, Option<Vec<u8>>>,
-    pub(crate) output: BTreeMap<u64, Vec<u8>>,
-    /// The outputs are written up to here.
-    pub(crate) written: Option<u64>,
-    pub(crate) hosts: BTreeMap<String, Vec<u8>>,
-    pub(crate) domains: BTreeMap<String, u32>,
-    pub(crate) meta: BTreeMap<&'static str, Vec<u8>>,
-}
 
 /// The tables of a state, open.
 pub(crate) struct Tables {
@@ -240,7 +219,10 @@ impl Tables {
             if !batch.hosts.is_empty() || is_first {
                 let mut hosts = transaction.open_table(HOSTS)?;
                 for (host, row) in &batch.hosts {
-                    hosts.insert(host.as_str(), row.as_slice())?;
+                    match row {
+                        Some(row) => drop(hosts.insert(host.as_str(), row.as_slice())?),
+                        None => drop(hosts.remove(host.as_str())?),
+                    }
                 }
             }
             if !batch.domains.is_empty() || is_first {
@@ -328,9 +310,9 @@ impl View {
         self.rows(|tables| &tables.output, document..=u64::MAX, max)
     }
 
-    pub(crate) fn hosts(&self) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
+    pub(crate) fn hosts_after(&self, host: &str, max: usize) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
         self.read(|tables| {
-            let rows = tables.hosts.iter()?;
+            let rows = tables.hosts.range::<&str>((Bound::Excluded(host), Bound::Unbounded))?.take(max);
             rows.map(|row| row.map(|(host, row)| (host.value().to_owned(), row.value().to_vec()))).collect()
         })
     }
@@ -378,22 +360,6 @@ impl View {
             let rows = table(tables).range(keys)?.take(max);
             rows.map(|row| row.map(|(key, row)| (key.value(), row.value().to_vec()))).collect()
         })
-    }
-}
-
-impl Batch {
-    /// Nothing has been gathered.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tasks.is_empty()
-            && self.ends.is_empty()
-            && self.pages.is_empty()
-            && self.bodies.is_empty()
-            && self.output.is_empty()
-            && self.written.is_none()
-            && self.hosts.is_empty()
-            && self.forgotten.is_empty()
-            && self.links.len() == 0
-            && self.meta.is_empty()
     }
 }
 

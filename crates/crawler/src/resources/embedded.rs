@@ -83,6 +83,11 @@ impl<S: Storage> Shared<S> {
     pub(crate) fn state(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether a move panicked half-way: what it left must not outlive the process.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.state.is_poisoned()
+    }
 }
 
 impl Embedded {

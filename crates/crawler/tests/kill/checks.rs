@@ -53,7 +53,7 @@ pub fn state(directory: &Path, world: World, web: &Web) {
 }
 
 /// The URLs of the JSON lines, in order.
-fn urls(directory: &Path) -> Vec<String> {
+pub fn urls(directory: &Path) -> Vec<String> {
     let lines = fs::read_to_string(directory.join("jsonl")).unwrap();
     assert!(lines.ends_with('\n'));
     let url = |line: &str| serde_json::from_str::<Value>(line).unwrap()["url"].as_str().unwrap().to_owned();

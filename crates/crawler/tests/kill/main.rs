@@ -4,6 +4,7 @@
 //! `make soak` has many more kills: CRAWLER_KILLS says how many, CRAWLER_SEED which.
 
 mod checks;
+mod depths;
 mod faults;
 mod process;
 mod world;

@@ -26,6 +26,7 @@ fn a_process_that_crawls_as_it_is_told() {
                 "resumed": format!("{:?}", report.resumed),
                 "admitted": snapshot.admitted,
                 "completed": snapshot.completed,
+                "revisits": snapshot.revisits,
                 "outcomes": snapshot.outcomes,
                 "pages": snapshot.pages,
             });
@@ -61,6 +62,9 @@ fn crawl(told: &Value) -> Result<Report, Error> {
         .workers(number("workers") as u16)
         .max_pages(number("max-pages"))
         .state(told["state"].as_str().unwrap());
+    if let Some(depth) = told["max-depth"].as_u64() {
+        crawler = crawler.max_depth(depth as u32);
+    }
     for module in told["modules"].as_array().unwrap() {
         crawler = crawler.named_module(module.as_str().unwrap())?;
     }
@@ -88,6 +92,7 @@ impl Orders {
             "queue-size": 50,
             "similarity": 0.0,
             "max-pages": 1_000_000,
+            "max-depth": null,
         }))
     }
 

@@ -1,14 +1,18 @@
 //! Storage on disk: reads from the last commit and from what is on its way there, and writes into the next batch.
 
+mod hosts;
+mod links;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-use super::super::embedded::storage::{Body, Commit, End, GENERATIONS, Generation, Item, Met, Storage};
+use self::links::Sweep;
+use super::super::embedded::storage::{Body, Commit, End, Generation, Item, Met, Storage};
 use super::super::{Pacing, Ticket, Trouble};
-use super::records::{BodyPlace, EndRow, HostRow, Link, PageRow, TaskRow, output_to_bytes};
+use super::records::{BodyPlace, EndRow, Link, PageRow, TaskRow, output_to_bytes};
 use super::seen::{Room, Seen};
 use super::tickets::Tickets;
 use super::{Batch, View};
@@ -19,12 +23,6 @@ use crate::worker::similarity::{Fingerprint, Key};
 
 /// How many URLs are read at a time of those that wait on disk for the URL queue.
 const READ_AHEAD: usize = 1024;
-
-/// How many links are looked at at a time for those to be forgotten.
-const SWEPT_AT_A_TIME: usize = 4096;
-
-/// So many bits of an id tell which of the [`GENERATIONS`] parts of link storage it is in.
-const PART_BITS: u32 = 4;
 
 /// Storage on disk.
 pub struct Disk {
@@ -47,7 +45,10 @@ pub struct Disk {
     pub(crate) links_up_to: u64,
     key: Key,
     keep_depths: bool,
+    /// The pause every host gets, also after a death.
+    delay: Duration,
     generation: Generation,
+    sweep: Sweep,
     known: usize,
     /// The URLs that wait for the URL queue: those at the front, then `waiting` ones on disk, from ticket `first` on.
     front: VecDeque<Item>,
@@ -58,7 +59,14 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(view: View, key: Key, lifetime: Duration, keep_depths: bool, room: Room) -> Disk {
+    pub(crate) fn new(
+        view: View,
+        key: Key,
+        lifetime: Duration,
+        keep_depths: bool,
+        delay: Duration,
+        room: Room,
+    ) -> Disk {
         Disk {
             view,
             batch: Batch { number: 1, ..Batch::default() },
@@ -72,7 +80,9 @@ impl Disk {
             links_up_to: 0,
             key,
             keep_depths,
+            delay,
             generation: Generation::first(lifetime),
+            sweep: Sweep::default(),
             known: 0,
             front: VecDeque::new(),
             first: 0,
@@ -90,56 +100,12 @@ impl Disk {
         self.recover_links(links_up_to)
     }
 
-    /// Finds the links that the last process met and had not written yet, in the rows of the URLs it admitted.
-    fn recover_links(&mut self, links_up_to: u64) -> Result<(), Trouble> {
-        let first = links_up_to.checked_add(1).ok_or_else(|| self.view.damaged())?;
-        let mut lost: BTreeMap<u64, (String, Depth, u32)> = BTreeMap::new();
-        for (ticket, row) in self.view.tasks_from(first, usize::MAX)? {
-            let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            lost.insert(ticket, (row.url, row.depth, row.generation));
-        }
-        for (ticket, row) in self.view.ends_from(first, usize::MAX)? {
-            let row = EndRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            lost.insert(ticket, (row.url, row.depth, row.generation));
-        }
-        for (ticket, (url, depth, generation)) in lost {
-            let id = self.key.url_id(&url);
-            if self.find(id)?.is_none() {
-                self.known += 1;
-            }
-            self.seen.change(id, Link { ticket: Ticket(ticket), depth, generation });
-        }
-        Ok(())
-    }
-
     /// Counts a stored body that an earlier process left.
     pub(crate) fn restore_body(&mut self, place: BodyPlace) -> Result<(), Trouble> {
         let next = place.segment.checked_add(1).ok_or_else(|| self.view.damaged())?;
         self.segment = self.segment.max(next);
         *self.segments.entry(place.segment).or_default() += 1;
         Ok(())
-    }
-
-    /// What link storage knows of a URL.
-    pub(crate) fn find(&mut self, id: u64) -> Result<Option<Link>, Trouble> {
-        if let Some(link) = self.seen.get(id) {
-            return Ok(Some(link));
-        }
-        if self.seen.is_complete || self.batch.forgotten.contains(&id) {
-            return Ok(None);
-        }
-        let link = match self.committing.as_deref() {
-            Some(batch) if batch.links.get(id).is_some() => batch.links.get(id),
-            Some(batch) if batch.forgotten.contains(&id) => None,
-            _ => match self.view.link(id)? {
-                Some(row) => Some(Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?),
-                None => None,
-            },
-        };
-        if let Some(link) = link {
-            self.seen.remember(id, link);
-        }
-        Ok(link)
     }
 
     /// An outstanding URL.
@@ -162,52 +128,6 @@ impl Disk {
         };
         let Some(row) = row else { return Ok(None) };
         EndRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
-    }
-
-    /// Lowers the depth of an outstanding URL, safe with the move that met it.
-    fn lower(&mut self, ticket: Ticket, depth: Depth) -> Result<(), Trouble> {
-        let Some(mut row) = self.task(ticket)? else { return Ok(()) };
-        if depth < row.depth {
-            row.depth = depth;
-            self.batch.tasks.insert(ticket.0, Some(row.to_bytes()));
-            self.lowered.insert(ticket, depth);
-        }
-        Ok(())
-    }
-
-    /// Whether what was last met in a generation is to be forgotten: not while it is outstanding, and not for a
-    /// lifetime after its completion.
-    fn is_over(&self, link: Link) -> Result<bool, Trouble> {
-        let old = |generation: u32| self.generation.number().saturating_sub(generation) > GENERATIONS;
-        if !old(link.generation) {
-            return Ok(false);
-        }
-        Ok(self.ended(link.ticket)?.is_some_and(|end| old(end.generation)))
-    }
-
-    /// Takes what is to be forgotten out of one part of link storage. In a lifetime, every part has its turn.
-    fn sweep(&mut self) -> Result<(), Trouble> {
-        let part = u64::from(self.generation.number() % GENERATIONS);
-        let bits = 56 - PART_BITS;
-        let (mut first, last) = (part << bits, ((part + 1) << bits) - 1);
-        while first <= last {
-            let rows = self.view.links_in(first..=last, SWEPT_AT_A_TIME)?;
-            let Some((furthest, _)) = rows.last() else { break };
-            first = furthest + 1;
-            for (id, row) in rows {
-                // What is remembered is newer than what is on disk; what is not must not displace what is.
-                let on_disk = || Link::from_bytes(&row).ok_or_else(|| self.view.damaged());
-                let link = match self.seen.peek(id).or_else(|| self.committing.as_deref()?.links.get(id)) {
-                    Some(link) => link,
-                    None => on_disk()?,
-                };
-                if self.is_over(link)? && self.batch.forgotten.insert(id) {
-                    self.seen.forget(id);
-                    self.known = self.known.saturating_sub(1);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Reads the next URLs that wait on disk for the URL queue: of each place where they may be as many as are wanted,
@@ -247,21 +167,6 @@ impl Disk {
         let Some(row) = row else { return Ok(None) };
         PageRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
     }
-
-    fn host(&mut self, host: &str, change: impl FnOnce(&mut HostRow)) -> Result<(), Trouble> {
-        let gathered = |batch: &Batch| batch.hosts.get(host).cloned();
-        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
-            Some(row) => Some(row),
-            None => self.view.host(host)?,
-        };
-        let mut row = match row {
-            Some(row) => HostRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?,
-            None => HostRow::default(),
-        };
-        change(&mut row);
-        self.batch.hosts.insert(host.to_owned(), row.to_bytes());
-        Ok(())
-    }
 }
 
 impl Storage for Disk {
@@ -272,33 +177,7 @@ impl Storage for Disk {
     }
 
     fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble> {
-        if self.generation.advance(now) {
-            self.sweep()?;
-        }
-        let generation = self.generation.number();
-        let Some(mut link) = self.find(id)? else {
-            self.known += 1;
-            return Ok(Met::New);
-        };
-        if self.is_over(link)? {
-            return Ok(Met::New);
-        }
-        let nearer = self.keep_depths && depth < link.depth;
-        if link.generation == generation && !nearer {
-            return Ok(Met::Known);
-        }
-        link.generation = generation;
-        let mut met = Met::Known;
-        if nearer {
-            link.depth = depth;
-            match self.ended(link.ticket)? {
-                Some(end) if depth < end.depth && end.has_links() => met = Met::Nearer,
-                Some(_) => {}
-                None => self.lower(link.ticket, depth)?,
-            }
-        }
-        self.seen.change(id, link);
-        Ok(met)
+        self.meet_link(id, depth, now)
     }
 
     fn admit(&mut self, id: u64, item: Item, now: Duration) {
@@ -400,14 +279,11 @@ impl Storage for Disk {
     }
 
     fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        // Rounded up: a little too late is polite.
-        let until = milliseconds_since_1970().saturating_add(milliseconds(pacing.rest) + 1);
-        self.host(host, |row| (row.until, row.delay) = (until, milliseconds(pacing.delay)))
+        self.pace_host(host, pacing)
     }
 
     fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), Trouble> {
-        self.host(host, |row| row.pages = pages)
+        self.change_host(host, |row| row.pages = pages)
     }
 
     fn linking_pages(&mut self, domain: &Domain, pages: u32) {

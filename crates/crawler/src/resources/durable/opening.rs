@@ -164,7 +164,7 @@ fn state_of(
 ) -> Result<State<Disk>, Trouble> {
     let Begin { settings, delay: everybody, .. } = begin;
     let clock = Clock::resumed(progress.age());
-    let mut disk = Disk::new(view, key, settings.ttl, settings.keep_depths, room);
+    let mut disk = Disk::new(view, key, settings.ttl, settings.keep_depths, *everybody, room);
     let was_begun = progress.last_ticket() > 0;
     disk.resume(progress.links_up_to)?;
     let mut state = State::new(settings.clone(), clock, disk);
@@ -188,25 +188,36 @@ fn state_of(
     for (domain, pages) in state.storage.view.domains()? {
         state.popularity.resume(&Domain::named(&domain), pages);
     }
-    let now = milliseconds_since_1970();
-    for (host, row) in state.storage.view.hosts()? {
-        let row = HostRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
-        if row.pages > 0 {
-            state.budgets.resume_host(host.clone(), row.pages);
-        }
-        // A request may have been in flight when the last process ended, so the whole delay runs from now. No host is
-        // owed more than the longest rest: the clock may have been set back since.
-        let (owed, delay) = (row.until.saturating_sub(now), Duration::from_millis(row.delay));
-        let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(*everybody));
-        // What everybody gets is noted below, once for all.
-        if rest > *everybody {
-            state.rests.note(host, Pacing { delay, rest });
-        }
-    }
+    resume_hosts(&mut state, *everybody)?;
     if was_begun {
         state.rests.note_everybody(*everybody);
     }
     Ok(state)
+}
+
+/// Takes back what is known of hosts, given the pause that everybody gets.
+fn resume_hosts(state: &mut State<Disk>, everybody: Duration) -> Result<(), Trouble> {
+    let now = milliseconds_since_1970();
+    let mut after = String::new();
+    loop {
+        let rows = state.storage.view.hosts_after(&after, CHUNK)?;
+        let Some((last, _)) = rows.last() else { return Ok(()) };
+        after.clone_from(last);
+        for (host, row) in rows {
+            let row = HostRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
+            if row.pages > 0 {
+                state.budgets.resume_host(host.clone(), row.pages);
+            }
+            // A request may have been in flight when the last process ended, so the whole delay runs from now. No host
+            // is owed more than the longest rest: the clock may have been set back since.
+            let (owed, delay) = (row.until.saturating_sub(now), Duration::from_millis(row.delay));
+            let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(everybody));
+            // What everybody gets is noted once for all.
+            if rest > everybody {
+                state.rests.note(host, Pacing { delay, rest });
+            }
+        }
+    }
 }
 
 impl Keeper {

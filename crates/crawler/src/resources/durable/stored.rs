@@ -66,7 +66,7 @@ impl Stored {
         let tables = open(directory)?;
         let view = tables.view()?;
         let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
-        let mut disk = Disk::new(view, key, Duration::MAX, false, Room::default());
+        let mut disk = Disk::new(view, key, Duration::MAX, false, Duration::ZERO, Room::default());
         disk.resume(progress.links_up_to)?;
         Ok(Stored { disk, _tables: tables })
     }

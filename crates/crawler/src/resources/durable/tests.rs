@@ -1,6 +1,11 @@
 //! Random moves on a durable state that is closed, or dies, and is opened again in between: nothing is lost, and nothing
 //! is delivered that is done.
 
+mod bodies;
+mod faults;
+mod hosts;
+mod times;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -9,13 +14,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::super::embedded::storage::{Clock, Storage};
+use super::super::embedded::storage::Clock;
 use super::super::embedded::{Embedded, Settings};
 use super::super::{Completed, Completion, Found, Lease, Resources, WorkerId};
 use super::disk::Disk;
-use super::opening::{FORMAT, open_with};
+use super::opening::open_with;
 use super::seen::Room;
-use super::{Batch, Begin, FILE, Fate, Keeper, Opened, Stored, Tables, Terms};
+use super::{Begin, FILE, Fate, Keeper, Opened, Stored, Terms};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, Queues};
 use crate::task::Depth;
@@ -48,15 +53,18 @@ fn begin(queue_size: usize) -> Begin {
 struct Life {
     directory: TempDir,
     deaths: usize,
-    queue_size: usize,
+    begin: Begin,
     room: Room,
     open: Option<(Embedded<Disk>, Keeper)>,
 }
 
 impl Life {
     fn new(queue_size: usize, room: Room) -> Life {
-        let mut life =
-            Life { directory: tempfile::tempdir().unwrap(), deaths: 0, queue_size, room, open: None };
+        Life::of(begin(queue_size), room)
+    }
+
+    fn of(begin: Begin, room: Room) -> Life {
+        let mut life = Life { directory: tempfile::tempdir().unwrap(), deaths: 0, begin, room, open: None };
         life.open();
         life
     }
@@ -67,7 +75,7 @@ impl Life {
 
     fn open(&mut self) {
         let _ = fs::create_dir(self.path());
-        let opened = open_with(&self.path(), begin(self.queue_size), self.room);
+        let opened = open_with(&self.path(), self.begin.clone(), self.room);
         let Opened { resources, keeper, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
         self.open = Some((resources, keeper));
     }
@@ -334,72 +342,4 @@ async fn a_page_visited_again_for_its_links_is_still_the_one_that_was_kept() {
     let why = Stored::open(&life.path()).unwrap().why(&url(0).parse().unwrap()).unwrap().unwrap();
     assert_eq!(why.depth, 1);
     assert!(matches!(why.fate, Fate::Ended { document: Some(1), .. }), "{:?}", why.fate);
-}
-
-#[tokio::test]
-async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
-    let mut life = Life::new(7, ROOM);
-    life.resources().admit(found(0..10)).await.unwrap();
-    life.close();
-    let path = life.path();
-    life.open = None;
-    let tables = Tables::open(&path, Batch::default).unwrap();
-    let mut batch = Batch::default();
-    batch.meta.insert("format", (FORMAT + 1).to_le_bytes().to_vec());
-    tables.write(&batch).unwrap();
-    drop(tables);
-    let refused = [open_with(&path, begin(7), ROOM).err(), Stored::open(&path).err()];
-    for error in refused {
-        let error = error.expect("it is refused").to_string();
-        assert!(error.contains("has format 2") && error.contains("resume it with the version"), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_panic() {
-    let life = Life::new(7, Room::default());
-    for first in (0..2_000).step_by(100) {
-        life.resources().admit(found(first..first + 100)).await.unwrap();
-    }
-    let whole = fs::read(life.path().join(FILE)).unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let mut refused = 0;
-    for at in (0..whole.len()).step_by(4096).filter(|at| whole[*at..at + 64] != [0; 64]) {
-        let mut bytes = whole.clone();
-        (0..16).for_each(|n| bytes[at + n * 37] ^= 1 << (n % 8));
-        fs::write(place.path().join(FILE), &bytes).unwrap();
-        match open_with(place.path(), begin(7), ROOM) {
-            Ok(Opened { resources, keeper, .. }) => {
-                let _ = resources.incoming(100, Duration::ZERO).await;
-                let _ = resources.admit(found(1_990..2_010)).await;
-                drop(resources);
-                let _ = keeper.close();
-            }
-            Err(error) => {
-                assert!(error.to_string().contains("state"), "{error}");
-                refused += 1;
-            }
-        }
-    }
-    assert!(refused > 10, "{refused}");
-}
-
-#[tokio::test]
-async fn a_move_that_fails_half_way_leaves_the_last_commit_as_it_was() {
-    let mut life = Life::new(7, ROOM);
-    life.resources().admit(found(0..10)).await.unwrap();
-    let trouble = super::super::Trouble("the disk is gone".into());
-    {
-        let mut state = life.resources().shared.state();
-        state.counts.completed += 1;
-        state.storage.fail(&trouble);
-    }
-    let refused = life.resources().admit(found(10..20)).await.unwrap_err();
-    assert!(refused.to_string().contains("the disk is gone"), "{refused}");
-    let (resources, keeper) = life.open.take().unwrap();
-    drop(resources);
-    assert!(keeper.close().unwrap_err().to_string().contains("the disk is gone"));
-    life.open();
-    let snapshot = life.resources().snapshot().await.unwrap();
-    assert_eq!((snapshot.admitted, snapshot.completed), (10, 0));
 }

@@ -97,14 +97,14 @@ impl Contents {
 
     /// Whether a page is there.
     pub(crate) fn holds(&self, id: u64, now: Duration) -> bool {
-        self.pages.get(&id).is_some_and(|page| now < page.stored + self.ttl)
+        self.pages.get(&id).is_some_and(|page| now < page.stored.saturating_add(self.ttl))
     }
 
     /// Forgets the pages whose time has come, and tells which.
     pub(crate) fn expire(&mut self, now: Duration) -> Vec<u64> {
         let mut expired = Vec::new();
         while let Some((stored, id)) = self.order.front().copied()
-            && now >= stored + self.ttl
+            && now >= stored.saturating_add(self.ttl)
         {
             self.order.pop_front();
             // Stored again since: then a later entry of the order is its own.

@@ -47,6 +47,13 @@ struct State<Line> {
     is_hungry: bool,
 }
 
+impl<Line: Default> State<Line> {
+    fn of(owner: WorkerId) -> State<Line> {
+        let (last_used, line) = (Instant::now(), Line::default());
+        State { owner, last_used, held: 0, line, waiting: 0, is_hungry: false }
+    }
+}
+
 impl<Line: Default> Domains<Line> {
     pub(super) fn new(ttl: Duration) -> Domains<Line> {
         Domains { ttl, domains: HashMap::new(), hungry: HashMap::new(), waiting: 0, sweep_at: SWEEP_AT }
@@ -93,21 +100,22 @@ impl<Line: Default> Domains<Line> {
         if self.domains.len() >= self.sweep_at {
             self.sweep();
         }
-        let line = Line::default();
-        let state = State { owner: worker, last_used: now, held: 1, line, waiting: 0, is_hungry: false };
-        self.domains.insert(domain.clone(), state);
+        self.domains.insert(domain.clone(), State { held: 1, ..State::of(worker) });
     }
 
-    /// Lets a URL wait for its domain's share.
+    /// Lets a URL wait for its domain's share, where [`Domains::place`] said so.
     pub(super) fn wait(&mut self, domain: &Domain, mut item: Item, storage: &mut impl Storage<Line = Line>) {
-        if let Some(state) = self.domains.get_mut(domain) {
-            // The line knows it, for all that wait in it.
-            item.domain = None;
-            storage.park(&mut state.line, item);
-            state.waiting += 1;
-            self.waiting += 1;
-            self.note_hunger(domain);
-        }
+        let state = match self.domains.get_mut(domain) {
+            Some(state) => state,
+            // Nobody's: whoever told it to wait, it is not lost. Every crawl has a first worker.
+            None => self.domains.entry(domain.clone()).or_insert_with(|| State::of(WorkerId(0))),
+        };
+        // The line knows it, for all that wait in it.
+        item.domain = None;
+        storage.park(&mut state.line, item);
+        state.waiting += 1;
+        self.waiting += 1;
+        self.note_hunger(domain);
     }
 
     /// A URL of the domain was completed.
@@ -184,4 +192,27 @@ impl<Line: Default> Domains<Line> {
 fn shortest(lengths: &[Option<usize>]) -> Option<WorkerId> {
     let there = lengths.iter().enumerate().filter_map(|(index, length)| Some(((*length)?, index)));
     there.min().and_then(|(_, index)| u16::try_from(index).ok()).map(WorkerId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Ticket;
+    use super::super::line::Line;
+    use super::super::memory::Memory;
+    use super::*;
+
+    #[test]
+    fn a_url_that_is_to_wait_is_fed_to_somebody_whether_its_domain_is_known_or_not() {
+        let mut storage = Memory::for_tests();
+        let mut domains: Domains<Line> = Domains::new(Duration::ZERO);
+        let domain = Domain::named("a.test");
+        let (ticket, url) = (Ticket(1), "http://a.test/".into());
+        let item = Item { ticket, from: ticket, url, depth: 0, redirects: 0, again: false, domain: None };
+        domains.wait(&domain, item, &mut storage);
+        assert_eq!((domains.waiting(), domains.owned()), (1, 1));
+        assert_eq!(domains.place(&domain, &[Some(0)], 10), Place::Wait, "what comes joins its end");
+        let fed = domains.feed(WorkerId(0), 10, &mut storage).unwrap();
+        assert_eq!(fed.iter().map(|item| item.ticket).collect::<Vec<_>>(), [ticket]);
+        assert_eq!(domains.waiting(), 0);
+    }
 }

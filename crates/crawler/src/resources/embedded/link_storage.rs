@@ -54,9 +54,7 @@ impl LinkStorage {
 
     /// Meets a URL, which is outstanding from now on if it is new: one question, one step.
     pub(super) fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Found {
-        if self.generation.advance(now) {
-            self.forget();
-        }
+        self.advance(now);
         let age = age(self.generation);
         let found = match self.shard(id).find_mut(hash(id), |entry| entry >> AGE_BITS == id) {
             Some(entry) if *entry & 0xFF == OUTSTANDING => Some(true),
@@ -95,9 +93,7 @@ impl LinkStorage {
 
     /// Begins the lifetime of a completed URL anew.
     pub(super) fn completed(&mut self, id: u64, now: Duration) {
-        if self.generation.advance(now) {
-            self.forget();
-        }
+        self.advance(now);
         self.set(id, age(self.generation));
     }
 
@@ -119,13 +115,23 @@ impl LinkStorage {
         }
     }
 
-    /// Forgets what was last met a lifetime ago and is not outstanding.
-    fn forget(&mut self) {
+    /// Goes on to a time.
+    fn advance(&mut self, now: Duration) {
+        let passed = self.generation.advance(now);
+        if passed > 0 {
+            self.forget(passed);
+        }
+    }
+
+    /// Forgets what was last met a lifetime ago and is not outstanding, now that so many generations have passed.
+    fn forget(&mut self, passed: u32) {
         let now = age(self.generation);
+        // After a long silence numbers may have come round: whatever was met is over, however young it looks.
+        let all_are_over = passed > GENERATIONS;
         for shard in &mut self.shards {
             shard.retain(|entry| match *entry & 0xFF {
                 OUTSTANDING => true,
-                met => (now + OUTSTANDING - met) % OUTSTANDING <= u64::from(GENERATIONS),
+                met => !all_are_over && (now + OUTSTANDING - met) % OUTSTANDING <= u64::from(GENERATIONS),
             });
             if shard.len() * 4 < shard.capacity() {
                 shard.shrink_to_fit(|entry| hash(entry >> AGE_BITS));
@@ -174,6 +180,19 @@ mod tests {
         assert_eq!(links.meet(2, 0, now), Found::New);
         assert_eq!(links.len(), 1);
         assert_eq!(links.meet(1, 0, now), Found::New);
+    }
+
+    #[test]
+    fn a_url_is_forgotten_after_a_silence_of_any_length() {
+        for sixteenths in 18..800 {
+            let mut links = LinkStorage::new(HOUR, false);
+            links.meet(1, 0, Duration::ZERO);
+            links.completed(1, Duration::ZERO);
+            links.meet(2, 0, Duration::ZERO);
+            let now = HOUR / 16 * sixteenths;
+            assert_eq!(links.meet(1, 0, now), Found::New, "{sixteenths}");
+            assert_eq!(links.meet(2, 0, now), Found::Known, "{sixteenths}: it is outstanding");
+        }
     }
 
     #[test]

@@ -32,6 +32,14 @@ impl Memory {
     }
 }
 
+#[cfg(test)]
+impl Memory {
+    pub(super) fn for_tests() -> Memory {
+        let (links, overflow) = (LinkStorage::new(Duration::MAX, false), Line::default());
+        Memory { key: Key::new(1), links, overflow, bodies: HashMap::new() }
+    }
+}
+
 impl Storage for Memory {
     type Line = Line;
 

@@ -16,6 +16,9 @@ use crate::worker::similarity::Fingerprint;
 /// A lifetime is measured in so many generations: what is forgotten is forgotten up to one too late.
 pub(crate) const GENERATIONS: u32 = 16;
 
+/// No generation is shorter: the number of the last one must not be reached within any crawl.
+const SHORTEST_GENERATION: Duration = Duration::from_millis(1);
+
 /// An outstanding URL, wherever it waits.
 #[derive(Debug)]
 pub(crate) struct Item {
@@ -175,7 +178,7 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.before + self.since.elapsed()
+        self.before.saturating_add(self.since.elapsed())
     }
 }
 
@@ -188,7 +191,7 @@ pub(crate) struct Generation {
 
 impl Generation {
     pub(crate) fn first(lifetime: Duration) -> Generation {
-        Generation { number: 0, time: (lifetime / GENERATIONS).max(Duration::from_nanos(1)) }
+        Generation { number: 0, time: (lifetime / GENERATIONS).max(SHORTEST_GENERATION) }
     }
 
     pub(crate) fn number(self) -> u32 {
@@ -201,9 +204,9 @@ impl Generation {
         Generation { number, ..self }
     }
 
-    /// Goes on to a time; tells whether that is another generation.
-    pub(crate) fn advance(&mut self, now: Duration) -> bool {
+    /// Goes on to a time; tells how many generations later that is.
+    pub(crate) fn advance(&mut self, now: Duration) -> u32 {
         let before = std::mem::replace(self, self.at(now));
-        before != *self
+        self.number.saturating_sub(before.number)
     }
 }
