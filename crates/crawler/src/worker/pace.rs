@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
+use crate::config::Config;
 use crate::resources::Pacing;
 
 /// The longest pause that slow answers alone lead to: a host that always times out must not stall its pages for ever.
@@ -18,7 +19,7 @@ const SMOOTHING: u32 = 4;
 /// So many hosts are remembered before those are forgotten that may be asked at once anyway.
 const FORGET_AT: usize = 10_000;
 
-/// The pace of the hosts asked lately.
+/// The pace of the hosts asked lately. Threads may share it, each with a runtime of its own.
 #[derive(Debug)]
 pub struct Pace {
     delay: Duration,
@@ -67,6 +68,12 @@ pub struct Turn {
 }
 
 impl Pace {
+    /// The pace that these settings ask for.
+    pub fn of(config: &Config) -> Pace {
+        let pace = Pace::new(config.delay, config.per_host);
+        if config.adapt { pace.adapting() } else { pace }
+    }
+
     /// At least `delay` between requests to a host, at most `parallel` in flight. With one in flight the delay
     /// runs from the end of one to the start of the next, otherwise from start to start.
     pub fn new(delay: Duration, parallel: usize) -> Pace {

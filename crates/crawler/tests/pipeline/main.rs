@@ -4,6 +4,7 @@ mod endings;
 mod order;
 mod parts;
 mod polite;
+mod polite_robots;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
