@@ -145,6 +145,17 @@ fn budgets_are_hit_exactly_and_end_the_crawl_cleanly() {
 }
 
 #[test]
+fn the_bodies_of_error_answers_count_against_the_budget_of_bytes() {
+    let links: String = (0..50).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
+    let site = Site::new().page("/", links).otherwise(|_| Answer::status(404).body(vec![b'x'; 1_000]));
+    let web = Web::builder().site(site).start();
+    let report = crawl(&web, "one.test").workers(1).max_bytes(10_000).run().unwrap();
+    assert_eq!(report.snapshot.pages, 1);
+    // One that does not fit into what is left is not read.
+    assert!((9_000..=10_000).contains(&report.snapshot.bytes), "{}", report.snapshot.bytes);
+}
+
+#[test]
 fn a_slow_host_and_a_dead_one_do_not_hold_up_the_others() {
     let links: String = (0..300).map(|n| format!("<a href=http://slow.test:{{}}/{n}>s</a>")).collect();
     let slow = Site::new().otherwise(|_| Answer::page("slow").after(Duration::from_millis(200)));
