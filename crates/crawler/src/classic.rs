@@ -22,6 +22,7 @@ use crate::stop::Stop;
 use crate::task::{Depth, Task};
 use crate::worker::download::{Download, Want};
 use crate::worker::links::{self, BadLink, each_link};
+use crate::worker::pace::Pace;
 use crate::worker::visit::{Visit, Visitor};
 
 /// A crawl to be: where it starts, where it stays, how deep it goes.
@@ -69,7 +70,8 @@ impl Classic {
     pub async fn run(self, pages: PageFiles, observer: &dyn Observer, stop: &Stop) -> Result<Report, Error> {
         let concurrency = self.config.concurrency.max(1);
         let page = Want::Page(self.config.max_page_bytes);
-        let visitor = Arc::new(Visitor::new(self.config, &[self.credentials], stop.clone())?);
+        let pace = Arc::new(Pace::of(&self.config));
+        let visitor = Arc::new(Visitor::new(self.config, &[self.credentials], pace, stop.clone())?);
         let mut crawl = Crawl {
             scope: self.scope,
             max_depth: self.max_depth,

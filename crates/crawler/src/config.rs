@@ -39,8 +39,8 @@ pub struct Config {
     /// Slow down with hosts whose answers slow down: leave them alone for at least as long as their answers took
     /// lately, up to 30 seconds. Only where there is a delay.
     pub adapt: bool,
-    /// Connections kept open between requests, of each protocol and by each worker: a host that is asked every second
-    /// or so finds its own again if no more others have been asked meanwhile. Each takes a file and some 30 KB.
+    /// Connections kept open between requests, by each worker: a host that is asked every second or so finds its own
+    /// again if no more others have been asked meanwhile. Each takes a file and some 30 KB.
     pub max_idle: usize,
     /// The longest time for finding, reaching and securing a host.
     pub connect_timeout: Duration,

@@ -18,6 +18,7 @@ mod files;
 mod hostile;
 mod https;
 mod look;
+mod open_files;
 mod output;
 mod pipeline;
 mod politeness;

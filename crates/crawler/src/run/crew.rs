@@ -15,6 +15,7 @@ use crate::prioritizer::Random;
 use crate::resources::{Found, Resources, Snapshot, Trouble, WorkerId};
 use crate::stop::Stop;
 use crate::task::Depth;
+use crate::worker::pace::Pace;
 use crate::worker::visit::Visitor;
 use crate::worker::{Orders, Worker};
 
@@ -77,9 +78,10 @@ impl<R: Resources> Crew<R> {
             in_hand: settings.queue_size.max(2 * config.concurrency),
             stop: stop.clone(),
         });
+        let pace = Arc::new(Pace::of(config));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
-            let visitor = Visitor::new(config.clone(), &crawler.seeds, stop.clone())?;
+            let visitor = Visitor::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;
             workers.push(Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(&orders))));
         }
         thread::scope(|scope| {

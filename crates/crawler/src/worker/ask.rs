@@ -1,6 +1,7 @@
 //! One polite request: waits for the host's turn, asks, gives the turn back.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -53,7 +54,7 @@ impl Allowance for Want {
 /// The one way to a server, for pages and robots.txt alike.
 pub struct Ask {
     /// When each host may be asked.
-    pub pace: Pace,
+    pub pace: Arc<Pace>,
     /// Requests in flight: taken in the host's turn, so that one who waits for a host keeps nobody else waiting.
     slots: Semaphore,
     downloader: Downloader,
@@ -62,7 +63,7 @@ pub struct Ask {
 
 impl Ask {
     /// Asks at this pace, with so many requests in flight, until told to stop.
-    pub fn new(pace: Pace, in_flight: usize, downloader: Downloader, stop: Stop) -> Ask {
+    pub fn new(pace: Arc<Pace>, in_flight: usize, downloader: Downloader, stop: Stop) -> Ask {
         Ask { pace, slots: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)), downloader, stop }
     }
 

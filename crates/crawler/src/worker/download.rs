@@ -32,7 +32,7 @@ use crate::origin::Origin;
 use crate::outcome::Outcome;
 
 /// A body that nobody wants is still read up to this size, so that its connection can be kept.
-const MAX_DRAIN_BYTES: u64 = 64 * 1024;
+const MAX_DRAIN_BYTES: usize = 64 * 1024;
 
 /// And for this long at most; a new connection costs less than waiting.
 const MAX_DRAIN_TIME: Duration = Duration::from_millis(250);
@@ -46,7 +46,7 @@ pub enum Want {
     Start(usize),
 }
 
-/// Counts the decoded body bytes of one request.
+/// Counts the body bytes of one request: decoded, or as they came where nobody wants them.
 #[derive(Debug, Default)]
 pub struct Meter(AtomicU64);
 
@@ -224,7 +224,7 @@ async fn read(response: Response<Incoming>, want: Want, meter: &Meter) -> Result
         body: Bytes::new(),
     };
     if !head.status.is_success() || matches!(status, 204 | 205) {
-        let whole = timeout(MAX_DRAIN_TIME, drain(body)).await.unwrap_or(false);
+        let whole = timeout(MAX_DRAIN_TIME, drain(body, want, meter)).await.unwrap_or(false);
         return Ok((download, whole));
     }
     let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
@@ -298,19 +298,21 @@ fn broken_body(broken: Broken, limit: usize) -> Outcome {
     }
 }
 
-/// Reads a body nobody wants, if it is short; tells whether it came to its end.
-async fn drain(mut body: Incoming) -> bool {
-    let mut left = MAX_DRAIN_BYTES;
-    if body.size_hint().lower() > left {
+/// Reads a body nobody wants, if it is short, and no more of it than was asked for; tells whether it came to its end.
+async fn drain(mut body: Incoming, want: Want, meter: &Meter) -> bool {
+    let (Want::Page(limit) | Want::Start(limit)) = want;
+    let limit = limit.min(MAX_DRAIN_BYTES);
+    if body.size_hint().lower() > limit as u64 {
         return false;
     }
+    let mut read = 0;
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return false };
-        let read = frame.data_ref().map_or(0, |data| data.len() as u64);
-        if read > left {
+        read += frame.data_ref().map_or(0, Bytes::len);
+        meter.set(read.min(limit));
+        if read > limit {
             return false;
         }
-        left -= read;
     }
     true
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
+use crate::config::Config;
 use crate::resources::Pacing;
 
 /// The longest pause that slow answers alone lead to: a host that always times out must not stall its pages for ever.
@@ -18,7 +19,11 @@ const SMOOTHING: u32 = 4;
 /// So many hosts are remembered before those are forgotten that may be asked at once anyway.
 const FORGET_AT: usize = 10_000;
 
-/// The pace of the hosts asked lately.
+/// A host with a delay of its own is remembered for so long after it could have been asked. Its delay comes back with
+/// the next look at its robots.txt, so to forget it is safe; not to would let one domain of endless names fill memory.
+const QUIET: Duration = Duration::from_secs(5 * 60);
+
+/// The pace of the hosts asked lately. Threads may share it, each with a runtime of its own.
 #[derive(Debug)]
 pub struct Pace {
     delay: Duration,
@@ -67,6 +72,12 @@ pub struct Turn {
 }
 
 impl Pace {
+    /// The pace that these settings ask for.
+    pub fn of(config: &Config) -> Pace {
+        let pace = Pace::new(config.delay, config.per_host);
+        if config.adapt { pace.adapting() } else { pace }
+    }
+
     /// At least `delay` between requests to a host, at most `parallel` in flight. With one in flight the delay
     /// runs from the end of one to the start of the next, otherwise from start to start.
     pub fn new(delay: Duration, parallel: usize) -> Pace {
@@ -187,11 +198,12 @@ impl Host {
         unpoisoned(&self.times)
     }
 
-    /// Nobody waits for it, it need not be waited for, and it wants no more than the others: to forget it changes
-    /// nothing.
+    /// Nobody waits for it, it need not be waited for, and it wants no more than the others, or has not been asked for
+    /// long: to forget it makes no request come too early.
     fn is_as_new(self: &Arc<Host>, delay: Duration, now: Instant) -> bool {
         let times = self.times();
-        Arc::strong_count(self) == 1 && times.next <= now && times.delay <= delay
+        let quiet = if times.delay > delay { QUIET } else { Duration::ZERO };
+        Arc::strong_count(self) == 1 && times.next + quiet <= now
     }
 
     fn rest(&self, time: Duration) {
@@ -241,6 +253,19 @@ mod tests {
         let ended = Instant::now();
         drop(pace.turn("slow").await);
         assert!(ended.elapsed() >= 5 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_hosts_are_forgotten_once_they_have_been_quiet_for_long() {
+        let pace = Pace::new(SECOND, 1);
+        let hosts = || unpoisoned(&pace.hosts).by_name.len();
+        for round in 0..5 {
+            for number in 0..FORGET_AT {
+                pace.slow_down(&format!("{number}.{round}"), 30 * SECOND);
+            }
+            assert!(hosts() <= FORGET_AT, "{} in round {round}", hosts());
+            sleep(QUIET + 30 * SECOND).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

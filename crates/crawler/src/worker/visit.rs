@@ -33,11 +33,10 @@ pub enum Visit {
 }
 
 impl Visitor {
-    /// A visitor for a crawl from these seeds, which may carry credentials for their own origins.
-    pub fn new(config: Config, seeds: &[Url], stop: Stop) -> Result<Visitor, Error> {
+    /// A visitor for a crawl from these seeds, which may carry credentials for their own origins. All visitors of a
+    /// crawl share its pace: a robots.txt may lead one of them to a host that another one asks.
+    pub fn new(config: Config, seeds: &[Url], pace: Arc<Pace>, stop: Stop) -> Result<Visitor, Error> {
         let config = Arc::new(config);
-        let pace = Pace::new(config.delay, config.per_host);
-        let pace = if config.adapt { pace.adapting() } else { pace };
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
         let ask = Ask::new(pace, config.concurrency, downloader, stop);
         Ok(Visitor { config, robots: Robots::default(), ask })

@@ -4,6 +4,7 @@ mod endings;
 mod order;
 mod parts;
 mod polite;
+mod polite_robots;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -186,6 +187,17 @@ fn budgets_are_hit_exactly_and_end_the_crawl_cleanly() {
         assert_eq!(report.snapshot.bytes, 30_000, "the last page was cut by what was left");
         assert_adds_up(&report);
     }
+}
+
+#[test]
+fn the_bodies_of_error_answers_count_against_the_budget_of_bytes() {
+    let links: String = (0..50).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
+    let site = Site::new().page("/", links).otherwise(|_| Answer::status(404).body(vec![b'x'; 1_000]));
+    let web = Web::builder().site(site).start();
+    let report = crawl(&web, "one.test").workers(1).max_bytes(10_000).run().unwrap();
+    assert_eq!(report.snapshot.pages, 1);
+    // One that does not fit into what is left is not read.
+    assert!((9_000..=10_000).contains(&report.snapshot.bytes), "{}", report.snapshot.bytes);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crawler::prioritizer::Queues;
 use crawler::resources::embedded::Settings;
 use crawler::resources::{Resources, WorkerId};
 use crawler::scope::Scope;
+use crawler::worker::pace::Pace;
 use crawler::worker::visit::Visitor;
 use crawler::worker::{Orders, Worker};
 use url::Url;
@@ -48,8 +49,9 @@ pub fn orders<R: Resources>(resources: &Arc<R>, stop: &Stop) -> Arc<Orders<R>> {
     })
 }
 
-/// One of the workers.
+/// One of the workers, as if it were alone in its process.
 pub fn worker<R: Resources>(id: u16, seed: &Url, config: Config, orders: &Arc<Orders<R>>) -> Arc<Worker<R>> {
-    let visitor = Visitor::new(config, std::slice::from_ref(seed), orders.stop.clone()).unwrap();
+    let pace = Arc::new(Pace::of(&config));
+    let visitor = Visitor::new(config, std::slice::from_ref(seed), pace, orders.stop.clone()).unwrap();
     Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(orders)))
 }

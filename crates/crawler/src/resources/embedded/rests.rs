@@ -30,12 +30,14 @@ impl Rests {
             self.until.retain(|_, until| *until > now);
             self.sweep_at = 2 * self.until.len();
         }
-        self.until.insert(host, Instant::now() + pacing.rest);
+        // What was learnt first may be told last: the longer rest is the one that is owed.
+        let until = Instant::now() + pacing.rest;
+        self.until.entry(host).and_modify(|before| *before = until.max(*before)).or_insert(until);
     }
 
     /// Leaves all hosts alone for a while from now.
     pub(crate) fn note_everybody(&mut self, rest: Duration) {
-        self.everybody = Some(Instant::now() + rest);
+        self.everybody = self.everybody.max(Some(Instant::now() + rest));
     }
 
     /// How long the host of a URL must still be left alone.
@@ -45,5 +47,26 @@ impl Rests {
         }
         let until = self.until.get(paced_host(url)).copied().max(self.everybody);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shorter_rest_that_is_told_later_does_not_cut_a_longer_one_short() {
+        let second = Duration::from_secs(1);
+        let mut rests = Rests::default();
+        let mut note = |seconds| rests.note("host".into(), Pacing { delay: second, rest: seconds * second });
+        note(300);
+        note(1);
+        assert_eq!(rests.of("http://host/"), 300 * second);
+        rests.note_everybody(9 * second);
+        rests.note_everybody(2 * second);
+        assert_eq!(rests.of("http://other/"), 9 * second);
+        assert_eq!(rests.of("http://host/"), 300 * second);
+        tokio::time::advance(100 * second).await;
+        assert_eq!(rests.of("http://host/"), 200 * second);
     }
 }

@@ -6,10 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -23,6 +24,9 @@ const DNS_TTL: Duration = Duration::from_secs(60);
 
 /// How many answers are remembered; beyond that the old ones are forgotten.
 const DNS_CACHE_NAMES: usize = 10_000;
+
+/// How long connections that were given up take at most to be closed.
+const CLOSING: Duration = Duration::from_millis(50);
 
 /// A connection as it comes out of the wall.
 pub enum Stream {
@@ -48,12 +52,13 @@ impl Connector {
         Connector { config, homes, names: Mutex::default(), tls: OnceLock::new() }
     }
 
-    /// Connects to an origin, within the connect timeout altogether.
-    pub async fn connect(&self, origin: &Origin) -> Result<Stream, Outcome> {
+    /// Connects to an origin, within the connect timeout altogether. Where no more files can be opened, `make_room` is
+    /// called to close some, and it is tried once more: that says nothing about the origin.
+    pub async fn connect(&self, origin: &Origin, make_room: impl Fn()) -> Result<Stream, Outcome> {
         let limit = self.config.connect_timeout;
         let connecting = timeout(limit, async {
-            let addresses = self.permitted_addresses(origin).await?;
-            let stream = reach(&addresses, limit).await?;
+            let addresses = self.permitted_addresses(origin, &make_room).await?;
+            let stream = reach(&addresses, limit, &make_room).await?;
             if origin.https { self.secure(stream, origin).await } else { Ok(Stream::Plain(stream)) }
         });
         connecting.await.unwrap_or(Err(Outcome::TimedOut { doing: "connecting", limit }))
@@ -61,8 +66,12 @@ impl Connector {
 
     /// The addresses of a host that we may connect to. The check is made on the very addresses that are
     /// connected to, literal ones included, so that no name and no redirect gets around it.
-    async fn permitted_addresses(&self, origin: &Origin) -> Result<Vec<SocketAddr>, Outcome> {
-        let addresses = self.addresses(&origin.host).await?;
+    async fn permitted_addresses(
+        &self,
+        origin: &Origin,
+        make_room: &impl Fn(),
+    ) -> Result<Vec<SocketAddr>, Outcome> {
+        let addresses = self.addresses(&origin.host, make_room).await?;
         let anywhere = self.config.allow_private || self.homes.contains(origin);
         let permitted: Vec<SocketAddr> = addresses
             .iter()
@@ -76,7 +85,7 @@ impl Connector {
         }
     }
 
-    async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Outcome> {
+    async fn addresses(&self, host: &str, make_room: &impl Fn()) -> Result<Vec<IpAddr>, Outcome> {
         if let Some(resolve) = self.config.resolve.iter().find(|resolve| resolve.is_for(host)) {
             return Ok(vec![resolve.address]);
         }
@@ -89,9 +98,12 @@ impl Connector {
         {
             return Ok(addresses.clone());
         }
-        let looked_up = tokio::net::lookup_host((host, 0)).await;
-        let found = looked_up.map_err(|error| Outcome::NameNotFound { cause: error.to_string() })?;
-        let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+        let looked_up = with_room(make_room, || async {
+            let found = tokio::net::lookup_host((host, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect::<Vec<IpAddr>>())
+        });
+        let looked_up = looked_up.await;
+        let addresses = looked_up.map_err(|error| Outcome::NameNotFound { cause: error.to_string() })?;
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= DNS_CACHE_NAMES {
             names.clear();
@@ -113,13 +125,17 @@ impl Connector {
 }
 
 /// Tries the addresses in turn, each with an equal share of the time that is left.
-async fn reach(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, Outcome> {
+async fn reach(
+    addresses: &[SocketAddr],
+    limit: Duration,
+    make_room: &impl Fn(),
+) -> Result<TcpStream, Outcome> {
     let deadline = Instant::now() + limit;
     let mut failure = Outcome::TimedOut { doing: "connecting", limit };
     for (index, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / (addresses.len() - index) as u32;
-        match timeout(share, TcpStream::connect(address)).await {
+        match timeout(share, with_room(make_room, || TcpStream::connect(address))).await {
             Ok(Ok(stream)) => {
                 // A failure here costs a little latency and nothing else.
                 let _ = stream.set_nodelay(true);
@@ -132,6 +148,26 @@ async fn reach(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, O
         }
     }
     Err(failure)
+}
+
+/// Does what opens a file, and once more where there was no room for it.
+async fn with_room<T, F: Future<Output = io::Result<T>>>(
+    make_room: &impl Fn(),
+    open: impl Fn() -> F,
+) -> io::Result<T> {
+    match open().await {
+        Err(error) if is_out_of_files(&error) => {
+            make_room();
+            sleep(CLOSING).await;
+            open().await
+        }
+        opened => opened,
+    }
+}
+
+/// Whether this process, or the system, has as many files open as it may.
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn tls_connector(config: &Config) -> TlsConnector {

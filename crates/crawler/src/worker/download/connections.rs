@@ -62,7 +62,7 @@ impl Drop for Driver {
 /// The connections of every origin.
 pub struct Connections {
     connector: Connector,
-    /// The most idle ones of each protocol.
+    /// The most idle ones, of both protocols together.
     max_idle: usize,
     idle: Mutex<Idle>,
 }
@@ -112,17 +112,24 @@ impl Connections {
 
     /// Keeps a connection whose response was read to its end.
     pub fn keep(&self, origin: &Origin, mut connection: Connection) {
-        let Sender::Http1(sender) = &connection.sender else { return };
+        let mut idle = self.idle();
+        let Sender::Http1(sender) = &connection.sender else {
+            // It is kept already. Where it was one too many, it was so only while somebody was at work on it.
+            let is_last_user = Arc::strong_count(&connection.driver) == 2;
+            if idle.count() > self.max_idle && is_last_user {
+                idle.stop_sharing(origin, &connection);
+            }
+            return;
+        };
         if sender.is_closed() {
             return;
         }
         connection.reused = true;
-        let mut idle = self.idle();
-        if idle.http1_count >= self.max_idle {
+        if idle.count() >= self.max_idle {
             // Hosts take turns: whichever were dropped to make room would be those that are asked next. But what is of
             // no use any more is only in the way.
             idle.drop_useless();
-            if idle.http1_count >= self.max_idle {
+            if idle.count() >= self.max_idle {
                 return;
             }
         }
@@ -148,10 +155,15 @@ impl Connections {
 
     /// Shares this one connection no longer, whatever others there are by now.
     pub fn stop_sharing(&self, origin: &Origin, connection: &Connection) {
+        self.idle().stop_sharing(origin, connection);
+    }
+
+    /// Closes whatever nobody is at work on.
+    fn drop_idle(&self) {
         let mut idle = self.idle();
-        if idle.http2.get(origin).is_some_and(|(_, driver)| Arc::ptr_eq(driver, &connection.driver)) {
-            idle.http2.remove(origin);
-        }
+        idle.http1.clear();
+        idle.http1_count = 0;
+        idle.drop_unshared();
     }
 
     async fn kept(&self, origin: &Origin) -> Option<Connection> {
@@ -161,9 +173,7 @@ impl Connections {
                 if let Some(shared) = idle.shared(origin) {
                     return Some(shared);
                 }
-                let (connection, _) = idle.http1.get_mut(origin)?.pop()?;
-                idle.http1_count -= 1;
-                connection
+                idle.http1(origin)?
             };
             if let Sender::Http1(sender) = &mut connection.sender
                 && sender.ready().await.is_ok()
@@ -174,7 +184,7 @@ impl Connections {
     }
 
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
-        match self.connector.connect(origin).await? {
+        match self.connector.connect(origin, || self.drop_idle()).await? {
             Stream::Plain(stream) => http1_over(stream).await,
             Stream::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
                 let (sender, driver) = http2_over(*stream).await?;
@@ -191,8 +201,15 @@ impl Connections {
 
     fn share(&self, origin: &Origin, sender: http2::SendRequest<Empty<Bytes>>, driver: Arc<Driver>) {
         let mut idle = self.idle();
-        if idle.http2.len() >= self.max_idle {
+        if idle.count() >= self.max_idle {
+            idle.drop_useless();
+        }
+        if idle.count() >= self.max_idle {
             idle.drop_unshared();
+        }
+        if idle.count() >= self.max_idle {
+            // Many may share this one; of the others each serves only one at a time.
+            idle.drop_any_http1();
         }
         idle.http2.insert(origin.clone(), (sender, driver));
     }
@@ -203,6 +220,36 @@ impl Connections {
 }
 
 impl Idle {
+    /// How many there are, those included that are shared by requests in flight.
+    fn count(&self) -> usize {
+        self.http1_count + self.http2.len()
+    }
+
+    /// Takes the HTTP/1.1 connection to the origin that was used last. Nothing stays behind of an origin without any:
+    /// a crawl meets millions.
+    fn http1(&mut self, origin: &Origin) -> Option<Connection> {
+        let kept = self.http1.get_mut(origin)?;
+        let last = kept.pop();
+        if kept.is_empty() {
+            self.http1.remove(origin);
+        }
+        let (connection, _) = last?;
+        self.http1_count -= 1;
+        Some(connection)
+    }
+
+    fn drop_any_http1(&mut self) {
+        if let Some(origin) = self.http1.keys().next().cloned() {
+            drop(self.http1(&origin));
+        }
+    }
+
+    fn stop_sharing(&mut self, origin: &Origin, connection: &Connection) {
+        if self.http2.get(origin).is_some_and(|(_, driver)| Arc::ptr_eq(driver, &connection.driver)) {
+            self.http2.remove(origin);
+        }
+    }
+
     /// Drops the HTTP/1.1 connections that are closed, or have been idle for long.
     fn drop_useless(&mut self) {
         let now = Instant::now();

@@ -74,6 +74,15 @@ impl Rules {
         self.crawl_delay
     }
 
+    /// How many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        let sitemaps = self.sitemaps.iter().map(|sitemap| allocated(sitemap.len()));
+        size_of::<Rules>()
+            + self.patterns.bytes()
+            + self.sitemaps.capacity() * size_of::<String>()
+            + sitemaps.sum::<usize>()
+    }
+
     /// The sitemaps the file names, as written: they may be anything, not only URLs.
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps
@@ -255,6 +264,14 @@ impl<'a> Reader<'a> {
     fn finish(self) -> Rules {
         let Group { rules, crawl_delay } = self.us.unwrap_or(self.everyone);
         Rules { patterns: Patterns::new(rules), crawl_delay, sitemaps: self.sitemaps }
+    }
+}
+
+/// What an allocation of so many octets takes, at the least sizes that allocators deal in.
+fn allocated(octets: usize) -> usize {
+    match octets {
+        0 => 0,
+        octets => (octets + size_of::<usize>()).next_multiple_of(16).max(32),
     }
 }
 

@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use super::allocated;
+
 /// Stands for `*` in a compiled pattern, where `*` itself may be an octet to compare. No text in normal
 /// form contains it.
 const ANYTHING: u8 = 0;
@@ -120,7 +122,18 @@ impl Patterns {
                 }
             }
         }
+        // They are kept for long, and files of sixty thousand rules exist.
+        patterns.heads.shrink_to_fit();
+        patterns.rules.shrink_to_fit();
         patterns
+    }
+
+    /// How many bytes they take besides the struct itself.
+    pub(super) fn bytes(&self) -> usize {
+        let heads = self.heads.iter().map(|head| size_of::<Head>() + allocated(head.text.len()));
+        let rules =
+            self.rules.iter().map(|(_, tail)| size_of::<(Weight, Tail)>() + allocated(tail.pieces.len()));
+        heads.sum::<usize>() + rules.sum::<usize>()
     }
 
     /// Whether a page with this path and query may be fetched.

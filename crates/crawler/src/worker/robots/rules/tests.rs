@@ -28,6 +28,17 @@ fn matches(pattern: &str, path: &str) -> bool {
 }
 
 #[test]
+fn rules_tell_how_much_memory_they_take() {
+    assert!(Rules::allow_all().bytes() < 200);
+    let patterns: String = (0..10_000).map(|n| format!("Disallow: /{n}*{n}\n")).collect();
+    let text = format!("User-agent: *\n{patterns}");
+    let read = rules(&text);
+    assert!((text.len()..10 * text.len()).contains(&read.bytes()), "{} of {}", read.bytes(), text.len());
+    let with_sitemap = rules(format!("{text}Sitemap: {}", "s".repeat(2_000)));
+    assert!(with_sitemap.bytes() > read.bytes() + 2_000);
+}
+
+#[test]
 fn a_site_without_rules_allows_everything() {
     for text in ["", "\n\n", "# nothing\n", "User-agent: *\n", "User-agent: *\nDisallow:\n"] {
         assert!(allows(text, "/a?b"), "{text:?}");
