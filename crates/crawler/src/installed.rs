@@ -163,6 +163,16 @@ impl Installed {
         Some(written)
     }
 
+    /// The crawl was told to end: nobody waits long for the modules.
+    pub fn hurry(&self) {
+        for module in &self.modules {
+            self.attempt(&**module, |module| {
+                module.hurry();
+                Ok(())
+            });
+        }
+    }
+
     /// Ends the modules, and returns the counts and what the modules have to say. No page comes after it.
     pub fn finish(&self) -> (Counts, Vec<String>) {
         for module in &self.modules {

@@ -39,6 +39,9 @@ pub trait Module: Send + Sync {
         true
     }
 
+    /// The crawl was told to end: [`finish`](Module::finish) is about to be called, and should take seconds at most.
+    fn hurry(&self) {}
+
     /// Brings what it has under way to an end. Called once, after the last page.
     fn finish(&self) -> Result<(), String> {
         Ok(())

@@ -39,6 +39,9 @@ pub const STALL: Duration = Duration::from_secs(30);
 /// How long a program may take from the last page to its end, before it is killed.
 pub const LAST_WORK: Duration = Duration::from_secs(60);
 
+/// The same where the crawl was told to end.
+pub const LAST_WORK_IN_A_HURRY: Duration = Duration::from_secs(5);
+
 /// The pause before the first restart; each further one in a row is twice as long.
 const FIRST_RESTART: Duration = Duration::from_millis(100);
 
@@ -102,6 +105,10 @@ impl Module for Exec {
         self.start()?;
         let line = jsonl::line_with_content(page);
         self.desk.hand_in(line, self.times.stall).map_err(|what| self.named(what))
+    }
+
+    fn hurry(&self) {
+        self.desk.close(Instant::now() + self.times.last_work.min(LAST_WORK_IN_A_HURRY));
     }
 
     fn finish(&self) -> Result<(), String> {

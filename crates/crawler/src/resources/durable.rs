@@ -370,6 +370,9 @@ fn trouble(path: &Path, error: StorageError) -> Trouble {
         StorageError::Io(error) if error.kind() == io::ErrorKind::StorageFull => Trouble(format!(
             "cannot write the state '{name}': the disk is full; make room and resume: nothing committed is lost"
         )),
+        StorageError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            damaged(path, &"it is shorter than it was")
+        }
         StorageError::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
             Trouble(format!("'{name}' is not the state of a crawl ({error}); name another directory"))
         }

@@ -53,6 +53,9 @@ impl<R: Resources> Crew<R> {
             (_, Some(budget)) => Ok(End::Spent(budget)),
             _ => self.work_on(&crawler, resumed, watch),
         };
+        if !matches!(end, Ok(End::Done | End::Spent(_))) {
+            self.installed.hurry();
+        }
         let (counts, summaries) = self.installed.finish();
         let written = block_on(self.write_outputs())?;
         // Trouble of the storage explains everything that followed from it.

@@ -33,6 +33,11 @@ pub trait Allowance: Sync {
     /// So many body bytes were read.
     fn used(&self, bytes: u64);
 
+    /// What a URL ends with whose first try failed, when the crawl ends before the second.
+    fn unfinished(&self, first: Outcome) -> Outcome {
+        first
+    }
+
     /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
     /// noted where it outlives this process.
     fn slowed(&self, host: &str, pacing: Pacing) -> impl Future<Output = ()> + Send;
@@ -103,7 +108,11 @@ impl Ask {
         let meter = Meter::default();
         let (want, asked) = (want?, Instant::now());
         // A request's own state is large, and most who are in here wait for their host's turn: they do without.
-        let answer = Box::pin(self.downloader.get(url, want, &meter)).await;
+        let answer = tokio::select! {
+            biased;
+            answer = Box::pin(self.downloader.get(url, want, &meter)) => answer,
+            () = self.stop.asked_at_once() => Err(Outcome::NotReached),
+        };
         turn.took(asked.elapsed());
         allowance.used(meter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {

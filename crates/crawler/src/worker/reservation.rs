@@ -84,6 +84,11 @@ impl<R: Resources> Allowance for Reservation<'_, R> {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    fn unfinished(&self, _: Outcome) -> Outcome {
+        // It stays to be done: whoever goes on with the crawl tries again.
+        Outcome::NotReached
+    }
+
     async fn slowed(&self, host: &str, pacing: Pacing) {
         // If the storage is gone, the next move will tell.
         let _ = self.resources.pace(host, pacing).await;

@@ -72,12 +72,15 @@ impl Visitor {
         };
         // A connection that the server had closed meanwhile says nothing about the server: no need to wait for it.
         let stale = failure == Outcome::StaleConnection;
-        if failure.asks_for_too_long() || !(stale || self.ask.pause(RETRY_PAUSE).await) {
+        if failure.asks_for_too_long() {
             return Err(failure);
         }
+        if !(stale || self.ask.pause(RETRY_PAUSE).await) {
+            return Err(allowance.unfinished(failure));
+        }
         match self.try_download(url, allowance).await {
-            // The crawl ended before the second try: the first is what is known.
-            Err(Outcome::NotReached) => Err(failure),
+            // The crawl ended before the second try.
+            Err(Outcome::NotReached) => Err(allowance.unfinished(failure)),
             answer => answer,
         }
     }

@@ -86,8 +86,11 @@ pub fn open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
 
 /// Opens the state in a directory, and remembers so many links in memory.
 pub(super) fn open_with(directory: &Path, begin: Begin, room: Room) -> Result<Opened, Error> {
+    let mut is_new = false;
     let tables = Tables::open(directory, || {
-        let mut batch = Batch::default();
+        is_new = true;
+        // Whoever finds the file knows what it was begun with.
+        let mut batch = terms_of(&begin);
         batch.meta.insert("format", FORMAT.to_le_bytes().to_vec());
         batch.meta.insert("key", secret().to_le_bytes().to_vec());
         batch.meta.insert("progress", Progress::default().to_bytes());
@@ -100,9 +103,9 @@ pub(super) fn open_with(directory: &Path, begin: Begin, room: Room) -> Result<Op
         let terms: Terms = serde_json::from_slice(terms).map_err(|_| view.damaged())?;
         terms.allow(&begin.terms).map_err(Error::Setting)?;
     }
-    let before = match terms {
-        None => Before::Nothing,
-        Some(_) => Before::Begun { elapsed: progress.age() },
+    let before = match is_new {
+        true => Before::Nothing,
+        false => Before::Begun { elapsed: progress.age() },
     };
     tables.write(&terms_of(&begin))?;
     let state = state_of(&begin, tables.view()?, key, progress, room)?;
