@@ -354,3 +354,29 @@ fn a_page_like_another_is_dropped_and_named() {
     let outcomes = outcomes.lock().unwrap();
     assert!(outcomes.iter().any(|line| line.contains("near duplicate of http://one.test")), "{outcomes:?}");
 }
+
+#[test]
+fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
+    let hanging = Site::new().otherwise(|_| Answer::hostile(Hostile::Silence));
+    let site = Site::new().otherwise(|request| {
+        let port = request.authority.rsplit(':').next().unwrap_or("80");
+        Answer::page(format!(
+            "<a href=http://hanging.test:{port}/>h</a> <a href=http://other.test:{port}/>o</a>"
+        ))
+    });
+    let web = Web::builder().host("hanging.test", hanging).site(site).start();
+    let begun = Instant::now();
+    let report = crawl(&web, "start.test")
+        .settings(|settings| settings.similarity = None)
+        .max_time(Duration::from_secs(2))
+        .module(|page: &Page| {
+            if page.url.host_str() == Some("other.test") {
+                std::thread::sleep(Duration::from_secs(8));
+            }
+        })
+        .run()
+        .unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (End::TimeUp, 1), "{:?}", report.snapshot.outcomes);
+    assert_eq!(report.snapshot.outstanding(), 2, "what was given up stays to be done");
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+}
