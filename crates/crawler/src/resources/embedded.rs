@@ -1,5 +1,6 @@
 //! The queues and storages of a crawl in this process, behind one lock: in memory, or over another storage.
 
+mod bodies;
 mod budgets;
 mod contents;
 mod domains;

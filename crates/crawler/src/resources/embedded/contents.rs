@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::super::{Remembered, Trouble};
+use super::bodies::Bodies;
 use super::storage::Body;
 use crate::worker::similarity::{Fingerprint, Index, Match, Threshold};
 
@@ -15,6 +16,8 @@ pub(crate) struct Contents {
     index: Option<Index>,
     ttl: Duration,
     pages: HashMap<u64, Stored>,
+    /// The URLs of the pages.
+    names: Bodies,
     /// In the order of storing, which is the order of expiry.
     order: VecDeque<(Duration, u64)>,
     bytes: u64,
@@ -23,7 +26,6 @@ pub(crate) struct Contents {
 }
 
 struct Stored {
-    url: Box<str>,
     stored: Duration,
     bytes: u64,
 }
@@ -34,6 +36,7 @@ impl Contents {
             index: similarity.map(|threshold| Index::new(threshold, ttl)),
             ttl,
             pages: HashMap::new(),
+            names: Bodies::default(),
             order: VecDeque::new(),
             bytes: 0,
             restoring: Vec::new(),
@@ -50,7 +53,8 @@ impl Contents {
         stored: Duration,
     ) {
         self.bytes += bytes;
-        self.pages.insert(id, Stored { url: url.into(), stored, bytes });
+        self.pages.insert(id, Stored { stored, bytes });
+        self.names.insert_text(id, url);
         self.restoring.push((stored, id, fingerprint));
     }
 
@@ -73,7 +77,7 @@ impl Contents {
 
     /// The page from another URL that this one is like, if there is one.
     pub(crate) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<Remembered> {
-        let named = |id: u64| self.pages.get(&id).map_or(String::new(), |page| page.url.to_string());
+        let named = |id: u64| self.names.text(id).unwrap_or_default().to_owned();
         match self.index.as_ref()?.find(fingerprint, id, now)? {
             Match::Same(other) => Some(Remembered::Same(named(other))),
             Match::Similar(other) => Some(Remembered::Similar(named(other))),
@@ -90,7 +94,8 @@ impl Contents {
         }
         self.bytes += bytes;
         self.order.push_back((now, id));
-        if let Some(before) = self.pages.insert(id, Stored { url: url.into(), stored: now, bytes }) {
+        self.names.insert_text(id, url);
+        if let Some(before) = self.pages.insert(id, Stored { stored: now, bytes }) {
             self.bytes -= before.bytes;
         }
     }
@@ -112,6 +117,7 @@ impl Contents {
                 && let Some(page) = self.pages.remove(&id)
             {
                 self.bytes -= page.bytes;
+                self.names.remove(id);
                 expired.push(id);
             }
         }

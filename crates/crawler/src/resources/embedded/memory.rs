@@ -1,10 +1,10 @@
 //! Storage in memory: gone when the process is.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::super::{Pacing, Trouble};
 use super::Settings;
+use super::bodies::Bodies;
 use super::line::Line;
 use super::link_storage::{Found, LinkStorage};
 use super::storage::{Body, Commit, End, Item, Met, Storage};
@@ -18,7 +18,7 @@ pub struct Memory {
     key: Key,
     links: LinkStorage,
     overflow: Line,
-    bodies: HashMap<u64, Body>,
+    bodies: Bodies,
 }
 
 impl Memory {
@@ -27,7 +27,7 @@ impl Memory {
             key,
             links: LinkStorage::new(settings.ttl, settings.keep_depths),
             overflow: Line::default(),
-            bodies: HashMap::new(),
+            bodies: Bodies::default(),
         }
     }
 }
@@ -36,7 +36,7 @@ impl Memory {
 impl Memory {
     pub(super) fn for_tests() -> Memory {
         let (links, overflow) = (LinkStorage::new(Duration::MAX, false), Line::default());
-        Memory { key: Key::new(1), links, overflow, bodies: HashMap::new() }
+        Memory { key: Key::new(1), links, overflow, bodies: Bodies::default() }
     }
 }
 
@@ -96,16 +96,16 @@ impl Storage for Memory {
 
     fn keep(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<Body>, _: Duration) {
         if let Some(body) = body {
-            self.bodies.insert(id, body);
+            self.bodies.insert(id, &body);
         }
     }
 
     fn body(&self, id: u64) -> Result<Option<Body>, Trouble> {
-        Ok(self.bodies.get(&id).cloned())
+        Ok(self.bodies.get(id))
     }
 
     fn discard(&mut self, id: u64) -> Result<(), Trouble> {
-        self.bodies.remove(&id);
+        self.bodies.remove(id);
         Ok(())
     }
 

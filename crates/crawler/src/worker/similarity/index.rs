@@ -34,8 +34,11 @@ pub enum Match {
 pub struct Index {
     threshold: Threshold,
     time_to_live: Duration,
-    /// By number, the oldest first.
+    /// By number, the oldest first. All there is of a page is in here and in `places`, and nothing of it by itself:
+    /// small things that live for an hour among those that live for a moment leave the memory full of holes.
     pages: VecDeque<Stored>,
+    /// Where each page stands in the tables, as many places for each as there are tables.
+    places: VecDeque<Place>,
     /// The number of the oldest page. Numbers wrap around.
     oldest: u32,
     /// One for the exact hash, then one for each band.
@@ -47,9 +50,7 @@ struct Stored {
     url: u64,
     expires: Duration,
     exact: u128,
-    bits: Option<Box<Bits>>,
-    /// By table.
-    places: Box<[Place]>,
+    bits: Option<Bits>,
 }
 
 /// Where a page stands in a table.
@@ -65,7 +66,7 @@ impl Index {
     /// An index that forgets a page when so much time has passed since it was stored.
     pub fn new(threshold: Threshold, time_to_live: Duration) -> Self {
         let newest = (0..=threshold.band_count()).map(|_| HashTable::new()).collect();
-        Index { threshold, time_to_live, pages: VecDeque::new(), oldest: 0, newest }
+        Index { threshold, time_to_live, pages: VecDeque::new(), places: VecDeque::new(), oldest: 0, newest }
     }
 
     /// How many pages there are.
@@ -82,10 +83,15 @@ impl Index {
     /// the same.
     pub fn insert(&mut self, fingerprint: &Fingerprint, url: u64, now: Duration) {
         let number = self.oldest.wrapping_add(self.pages.len() as u32);
-        let mut places = Vec::with_capacity(self.newest.len());
+        let tables = self.newest.len();
+        // One without a sketch stands in the first table alone; in the others it is never looked for.
+        let nowhere = Place { key: 0, before: number };
+        self.places.extend(std::iter::repeat_n(nowhere, tables));
+        let first = self.pages.len() * tables;
         for (table, key) in self.keys(fingerprint).enumerate() {
-            let pages = &self.pages;
-            let key_of = |&number: &u32| pages[number.wrapping_sub(self.oldest) as usize].places[table].key;
+            let places = &self.places;
+            let key_of =
+                |&number: &u32| places[number.wrapping_sub(self.oldest) as usize * tables + table].key;
             let same = |number: &u32| key_of(number) == key;
             let before = match self.newest[table].entry(spread(key), same, |number| spread(key_of(number))) {
                 Entry::Occupied(mut newest) => std::mem::replace(newest.get_mut(), number),
@@ -95,15 +101,14 @@ impl Index {
                     number
                 }
             };
-            places.push(Place { key, before });
+            self.places[first + table] = Place { key, before };
         }
         let bits = fingerprint.sketch.as_deref().filter(|_| !self.threshold.is_exact());
         self.pages.push_back(Stored {
             url,
             expires: now.saturating_add(self.time_to_live),
             exact: fingerprint.exact,
-            bits: bits.map(|sketch| Box::new(sketch.bits)),
-            places: places.into(),
+            bits: bits.map(|sketch| sketch.bits),
         });
     }
 
@@ -127,7 +132,8 @@ impl Index {
     /// Forgets the pages whose time has come.
     pub fn remove_expired(&mut self, now: Duration) {
         while self.pages.front().is_some_and(|page| page.expires <= now) {
-            let places = self.pages.pop_front().map(|page| page.places).unwrap_or_default();
+            self.pages.pop_front();
+            let places = self.places.drain(..self.newest.len());
             for (newest, place) in self.newest.iter_mut().zip(places) {
                 // Where it is the newest of its key, all others of the key are gone before it.
                 if let Ok(newest) = newest.find_entry(spread(place.key), |&number| number == self.oldest) {
@@ -150,10 +156,13 @@ impl Index {
             let page = self.pages.get(number.wrapping_sub(self.oldest) as usize)?;
             Some((number, page))
         };
-        let is_this = |&number: &u32| place(number).is_some_and(|(_, page)| page.places[table].key == key);
+        let standing = move |number: u32| {
+            self.places[number.wrapping_sub(self.oldest) as usize * self.newest.len() + table]
+        };
+        let is_this = |&number: &u32| place(number).is_some_and(|(number, _)| standing(number).key == key);
         let newest = self.newest[table].find(spread(key), is_this).copied();
-        std::iter::successors(newest.and_then(place), move |(number, page)| {
-            let before = page.places[table].before;
+        std::iter::successors(newest.and_then(place), move |(number, _)| {
+            let before = standing(*number).before;
             // Numbers only go down along a key.
             place(before).filter(|_| before.wrapping_sub(self.oldest) < number.wrapping_sub(self.oldest))
         })
