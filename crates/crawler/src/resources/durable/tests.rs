@@ -258,7 +258,9 @@ async fn complete(life: &Life, model: &mut Model, index: usize, child: Option<(u
         model.meet(child, depth, new == 1, life.now());
     }
     let met = model.urls.get_mut(&number).unwrap();
-    (met.outstanding, met.since) = (false, (life.now(), life.now()));
+    // Met nearer while it was lent, it is visited again for its links.
+    (met.outstanding, met.since) = (met.depth < lease.depth, (life.now(), life.now()));
+    model.revisits += u64::from(met.outstanding);
 }
 
 proptest! {
