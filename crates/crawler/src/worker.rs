@@ -214,11 +214,14 @@ impl<R: Resources> Worker<R> {
             installed.see(&page);
             return Some(page);
         }
-        let _call = self.module_calls.acquire().await;
-        let seen = tokio::task::spawn_blocking(move || {
-            installed.see(&page);
-            page
-        });
+        let seen = async {
+            let _call = self.module_calls.acquire().await;
+            let seen = tokio::task::spawn_blocking(move || {
+                installed.see(&page);
+                page
+            });
+            seen.await
+        };
         let out_of_patience = async {
             stop.asked().await;
             tokio::time::sleep(MODULE_PATIENCE).await;

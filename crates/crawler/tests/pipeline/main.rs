@@ -380,3 +380,26 @@ fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
     assert_eq!(report.snapshot.outstanding(), 2, "what was given up stays to be done");
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
+
+#[test]
+fn a_program_that_never_reads_does_not_hold_up_the_end() {
+    let site = Site::new().otherwise(|request| {
+        let links: String =
+            (0..5).map(|n| format!("<a href={}/{n}>x</a>", request.path.trim_end_matches('/'))).collect();
+        Answer::page(links + &"padding ".repeat(20_000))
+    });
+    let web = Web::builder().site(site).start();
+    let begun = Instant::now();
+    let report = crawl(&web, "one.test")
+        .settings(|settings| settings.similarity = None)
+        .configure(|config| config.per_host = 8)
+        .max_time(Duration::from_secs(1))
+        .named_module("exec=sleep 1000")
+        .unwrap()
+        .run()
+        .unwrap();
+    assert_eq!(report.end, End::TimeUp);
+    // Two seconds for the pages in hand, five for the program, and one for it to die.
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert_adds_up(&report);
+}
