@@ -130,7 +130,7 @@ impl Contents {
 
 /// A page as it is stored.
 pub(super) fn compress(body: &[u8]) -> Body {
-    // Twice as fast as the fastest level of zstd that stores as little (`make bench`).
+    // Up to twice as fast as a fresh zstd at the levels that store as little (`bench/content.py`).
     match lz4_flex::compress_prepend_size(body) {
         compressed if compressed.len() < body.len() => Body::Compressed(compressed.into()),
         _ => Body::Plain(body.into()),
