@@ -1,9 +1,9 @@
 //! Assembles a crawl of the pipeline in one process: what it is told, its resources, its outputs, its crew.
 
 mod crew;
+mod report;
 mod terms;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -12,17 +12,18 @@ use std::time::Duration;
 use url::Url;
 
 use self::crew::Crew;
+pub use self::report::{End, Report, Resumed};
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::installed::{Counts, Installed, Teller};
+use crate::installed::{Installed, Teller};
 use crate::modules::files::{OutputFiles, Start};
 use crate::modules::{Module, OutputSpec, registry};
 use crate::outcome::Outcome;
 use crate::prioritizer::{FromCrawl, Prioritize, Queues};
+use crate::resources::Snapshot;
 use crate::resources::durable::{self, Before, Begin, Opened};
 use crate::resources::embedded::{Embedded, Settings};
-use crate::resources::{Budget, Snapshot};
 use crate::scope::Scope;
 use crate::stop::Stop;
 use crate::task::Depth;
@@ -58,63 +59,6 @@ pub struct Crawler {
     note: Vec<u8>,
     teller: Teller,
     stop: Stop,
-}
-
-/// How a crawl ended.
-#[derive(Debug)]
-pub struct Report {
-    /// Counts and lengths at the end.
-    pub snapshot: Snapshot,
-    /// What modules led to.
-    pub counts: Counts,
-    /// What the modules have to say.
-    pub summaries: Vec<String>,
-    /// Why it ended.
-    pub end: End,
-    /// Why the outputs are not whole, if they are not.
-    pub output_failure: Option<String>,
-    /// How long it took, all its processes together.
-    pub elapsed: Duration,
-    /// Whether an earlier process had begun it.
-    pub resumed: Resumed,
-}
-
-/// Whether a crawl had been begun by an earlier process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resumed {
-    /// It had not.
-    No,
-    /// It had, and went on.
-    Yes,
-    /// It had, and was finished: nothing was left to do.
-    Finished,
-}
-
-/// Why a crawl ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Nothing was left to do.
-    Done,
-    /// A budget was spent.
-    Spent(Budget),
-    /// The time was up.
-    TimeUp,
-    /// Somebody asked.
-    Stopped,
-    /// An output could not be written; what is missing in it is not lost where the crawl's state is durable.
-    OutputFailed,
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            End::Done => f.write_str("nothing was left to do"),
-            End::Spent(budget) => write!(f, "the budget of {budget} is spent"),
-            End::TimeUp => f.write_str("the time was up"),
-            End::Stopped => f.write_str("it was stopped"),
-            End::OutputFailed => f.write_str("an output could not be written"),
-        }
-    }
 }
 
 impl Crawler {

@@ -3,6 +3,7 @@
 mod bodies;
 mod budgets;
 mod contents;
+pub(crate) mod counts;
 mod domains;
 mod line;
 mod link_storage;

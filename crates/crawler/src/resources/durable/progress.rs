@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::embedded::state::{Counts, State};
+use super::super::embedded::counts::Counts;
+use super::super::embedded::state::State;
 use super::super::embedded::storage::Storage;
 
 /// Written with every commit.

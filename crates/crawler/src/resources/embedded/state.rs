@@ -1,6 +1,6 @@
 //! The moves of a URL, made under one lock: the queues of a crawl in one process, over any storage.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::super::{
@@ -10,6 +10,7 @@ use super::super::{
 use super::Settings;
 use super::budgets::{Budgets, Reserved};
 use super::contents::Contents;
+use super::counts::Counts;
 use super::domains::{Domains, Place};
 use super::rests::Rests;
 use super::storage::{Body, Clock, End, Item, Met, Storage};
@@ -40,20 +41,6 @@ pub(crate) struct State<S: Storage> {
     loans: HashMap<Ticket, Loan>,
     /// Workers whose queues got something since they were last called.
     pub(super) called: HashSet<WorkerId>,
-}
-
-/// What only grows.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Counts {
-    /// As many as there were admissions.
-    pub(crate) last_ticket: u64,
-    pub(crate) admitted: u64,
-    pub(crate) completed: u64,
-    pub(crate) revisits: u64,
-    pub(crate) outcomes: BTreeMap<String, u64>,
-    pub(crate) links_new: u64,
-    pub(crate) links_known: u64,
-    pub(crate) links_refused: BTreeMap<String, u64>,
 }
 
 struct Loan {
@@ -290,11 +277,9 @@ impl<S: Storage> State<S> {
         // A revisit finds the same links again; but those that are new now were not counted before.
         self.counts.links_new += new;
         if !item.again {
-            count(&mut self.counts.outcomes, outcome.label(), 1);
+            self.counts.ended(&outcome);
             self.counts.links_known += known;
-            for (reason, links) in refused {
-                count(&mut self.counts.links_refused, reason, links);
-            }
+            self.counts.refused(refused);
             self.popularity.count_page(&linked);
             for domain in &linked {
                 self.storage.linking_pages(domain, self.popularity.linking_pages(domain));
@@ -421,12 +406,5 @@ impl<S: Storage> State<S> {
             known: self.storage.known(),
             stored: self.contents.stored(),
         }
-    }
-}
-
-fn count(counts: &mut BTreeMap<String, u64>, name: &str, more: u64) {
-    match counts.get_mut(name) {
-        Some(count) => *count += more,
-        None => drop(counts.insert(name.to_owned(), more)),
     }
 }
