@@ -3,17 +3,16 @@
 Run from anywhere, as `python3 bench/classic.py`; see `--help`. Everything printed was measured in that very run.
 """
 
-import argparse
 import signal
 import sys
 from pathlib import Path
 
 import scanner
-from comparison import (PAGES, Result, build, choose_sites, clear_pages, comparable, print_differences, remove_pages,
+from comparison import (PAGES, Result, build, clear_pages, comparable, parse_arguments, print_differences, remove_pages,
                         take_turns, unknown, verdict)
 from measure import Failed, measure
 from server import Server, serve
-from sites import SCRATCH, SITES, Site, require_programs, unpack
+from sites import SCRATCH, Site, require_programs, unpack
 from tools import TOOLS, Tool
 
 PROGRAMS = {"nginx": "nginx", "openssl": "openssl", "wget": "wget", "wget2": "wget2", "valgrind": "valgrind"}
@@ -27,7 +26,8 @@ SCANNED_PAGES = 200
 
 
 def main() -> None:
-    arguments = parse_arguments()
+    arguments = parse_arguments(__doc__, rounds=5, quick="one small site, one round, few pages under callgrind")
+    scanned_pages = 20 if arguments.quick else SCANNED_PAGES
     # An end by signal passes through `finally` like any other, so that nginx never outlives the benchmark.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
     require_programs(PROGRAMS)
@@ -41,29 +41,11 @@ def main() -> None:
             with serve(site.directory(), SCRATCH / "server") as server:
                 for scheme in ("http", "https"):
                     compare(site, scheme, server, arguments.rounds, built, verdicts)
-            count_scanning(site, arguments.scanned_pages, scanner_built, verdicts)
+            count_scanning(site, scanned_pages, scanner_built, verdicts)
     finally:
         remove_pages()
     print("\nTargets")
     print("\n".join(verdicts))
-
-
-def parse_arguments() -> argparse.Namespace:
-    names = [site.name for site in SITES]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sites", default=",".join(names), help="which sites, separated by commas (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each tool, of which the median counts (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="one small site, one round, few pages under callgrind")
-    arguments = parser.parse_args()
-    if arguments.rounds < 1:
-        parser.error("--rounds must be at least 1")
-    try:
-        arguments.sites = choose_sites(names[0] if arguments.quick else arguments.sites)
-    except ValueError as error:
-        parser.error(str(error))
-    arguments.rounds = 1 if arguments.quick else arguments.rounds
-    arguments.scanned_pages = 20 if arguments.quick else SCANNED_PAGES
-    return arguments
 
 
 def compare(site: Site, scheme: str, server: Server, rounds: int, built: bool, verdicts: list[str]) -> None:

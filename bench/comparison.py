@@ -3,6 +3,7 @@
 Only this file knows where pages are saved, and how a figure is held against its target.
 """
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,24 @@ def choose_sites(names: str) -> list[Site]:
     if unknown := [name for name in chosen if name not in known]:
         raise ValueError(f"no site {', '.join(unknown)}; there are {', '.join(known)}")
     return [site for site in SITES if site.name in chosen]
+
+
+def parse_arguments(documentation: str, rounds: int, quick: str) -> argparse.Namespace:
+    """The sites to compare on and how often, from the command line; `quick` says what `--quick` means."""
+    names = [site.name for site in SITES]
+    parser = argparse.ArgumentParser(description=documentation.splitlines()[0])
+    parser.add_argument("--sites", default=",".join(names), help="which sites, separated by commas (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=rounds, help="runs of each tool, of which the median counts (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help=quick)
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    try:
+        arguments.sites = choose_sites(names[0] if arguments.quick else arguments.sites)
+    except ValueError as error:
+        parser.error(str(error))
+    arguments.rounds = 1 if arguments.quick else arguments.rounds
+    return arguments
 
 
 def build(*what: str, project: Path = ROOT) -> bool:

@@ -4,18 +4,17 @@ Run from anywhere, as `python3 bench/pipeline.py`; see `--help`. Everything prin
 what the server's own log says was served as HTML or text, and counts once however often it was asked for.
 """
 
-import argparse
 import json
 import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from comparison import (PAGES, Result, build, choose_sites, clear_pages, comparable, print_differences, remove_pages,
+from comparison import (PAGES, Result, build, clear_pages, comparable, parse_arguments, print_differences, remove_pages,
                         take_turns, unknown, verdict)
 from measure import Failed, measure
 from server import Server, serve
-from sites import SCRATCH, SITES, Site, require_programs, unpack
+from sites import SCRATCH, Site, require_programs, unpack
 from tools import (SPIDER, WGET_STATUSES, file_of, pipeline_command, spider_command, wget2_command,
                    wget2_discarding_command)
 
@@ -58,7 +57,7 @@ MOST_FOR_SAVING = 2.0
 
 
 def main() -> None:
-    arguments = parse_arguments()
+    arguments = parse_arguments(__doc__, rounds=3, quick="one small site, one round")
     # An end by signal passes through `finally` like any other, so that nginx never outlives the benchmark.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
     require_programs(PROGRAMS)
@@ -78,23 +77,6 @@ def main() -> None:
         remove_pages()
     print("\nTargets")
     print("\n".join(verdicts))
-
-
-def parse_arguments() -> argparse.Namespace:
-    names = [site.name for site in SITES]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sites", default=",".join(names), help="which sites, separated by commas (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each tool, of which the median counts (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="one small site, one round")
-    arguments = parser.parse_args()
-    if arguments.rounds < 1:
-        parser.error("--rounds must be at least 1")
-    try:
-        arguments.sites = choose_sites(names[0] if arguments.quick else arguments.sites)
-    except ValueError as error:
-        parser.error(str(error))
-    arguments.rounds = 1 if arguments.quick else arguments.rounds
-    return arguments
 
 
 def commands(server: Server, directory: Path) -> dict[str, tuple[list, set[int]]]:
