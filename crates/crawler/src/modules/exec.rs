@@ -23,7 +23,7 @@ mod program;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::desk::Desk;
 use self::feeder::Feeder;
@@ -108,11 +108,11 @@ impl Module for Exec {
     }
 
     fn hurry(&self) {
-        self.desk.close(Instant::now() + self.times.last_work.min(LAST_WORK_IN_A_HURRY));
+        self.desk.close(self.times.last_work.min(LAST_WORK_IN_A_HURRY));
     }
 
     fn finish(&self) -> Result<(), String> {
-        self.desk.close(Instant::now() + self.times.last_work);
+        self.desk.close(self.times.last_work);
         let feeder = self.feeder.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Without a thread no page ever came, or the end has been told before.
         let Some(thread) = feeder else { return Ok(()) };

@@ -28,6 +28,8 @@ struct State {
     stalled: bool,
     /// No more lines, and when the program must have ended.
     deadline: Option<Instant>,
+    /// How long that is from the last line.
+    last_work: Duration,
     /// Why no program takes lines any more.
     given_up: Option<String>,
     account: Account,
@@ -68,10 +70,18 @@ impl Desk {
         Ok(())
     }
 
-    /// No more lines will come; the program must have ended by the deadline.
-    pub(super) fn close(&self, deadline: Instant) {
-        self.lock().deadline.get_or_insert(deadline);
+    /// No more lines will come; the program must have ended after so long. The first word on it counts.
+    pub(super) fn close(&self, last_work: Duration) {
+        let mut state = self.lock();
+        if state.deadline.is_none() {
+            (state.deadline, state.last_work) = (Some(Instant::now() + last_work), last_work);
+        }
         self.changed.notify_all();
+    }
+
+    /// How long the program gets from the last line to its end.
+    pub(super) fn last_work(&self) -> Duration {
+        self.lock().last_work
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -91,7 +101,7 @@ impl Desk {
     /// What became of it, in a line.
     pub(super) fn account(&self) -> String {
         let Account { pages, refused, restarts, status } = &self.lock().account;
-        let mut account = format!("was sent {pages} pages");
+        let mut account = format!("was sent {pages} page{}", if *pages == 1 { "" } else { "s" });
         if *refused > 0 {
             account += &format!(", {refused} could not be sent");
         }

@@ -146,7 +146,7 @@ impl Feeder {
 
     fn killed(&mut self, why: &str) -> String {
         self.program = None;
-        format!("{why} within {:?} of the end of the crawl and was killed", self.times.last_work)
+        format!("{why} within {:?} of the end of the crawl and was killed", self.desk.last_work())
     }
 
     /// Starts a program, the later the more have died before it.

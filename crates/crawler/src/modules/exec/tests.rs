@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::modules::example;
+use std::time::Instant;
 
 /// Programs are started again soon; everything else may take its time on a busy machine.
 const SOON: Times = Times { first_restart: Duration::from_millis(5), ..TIMES };
@@ -198,7 +199,7 @@ fn the_exit_status_is_reported() {
     exec.page(&page(1)).unwrap();
     let ended = exec.finish().unwrap_err();
     assert_eq!(ended, "program 'cat > /dev/null; exit 3' ended with exit status: 3");
-    assert!(exec.summary().unwrap().ends_with("was sent 1 pages; exit status: 3"));
+    assert!(exec.summary().unwrap().ends_with("was sent 1 page; exit status: 3"));
 }
 
 #[test]
