@@ -29,7 +29,7 @@ demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --quiet --release -p crawler-cli -- demo
 
 test: ## run every test, installing through apt what they need and is missing
-	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
+	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	$(CARGO) test --workspace --no-fail-fast
 	$(CARGO) test --workspace --no-fail-fast -- --ignored
 

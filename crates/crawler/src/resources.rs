@@ -11,6 +11,7 @@
 
 pub mod durable;
 pub mod embedded;
+pub mod redis;
 
 use std::collections::BTreeMap;
 use std::fmt;

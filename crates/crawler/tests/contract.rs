@@ -1,5 +1,8 @@
 //! The contract of a crawl's resources, as promises. Written once, run on every implementation.
 
+mod redis_server;
+
+use std::any::Any;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +12,12 @@ use crawler::outcome::Outcome;
 use crawler::prioritizer::{Priority, Queues};
 use crawler::resources::durable::{self, Before, Begin, Opened, Terms};
 use crawler::resources::embedded::{Embedded, Settings};
+use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{
     Budget, Completed, Completion, Found, Grant, Lease, Remembered, Resources, WorkerId,
 };
 use crawler::worker::similarity::{Fingerprint, Threshold};
+use redis_server::RedisServer;
 
 const NO_WAIT: Duration = Duration::ZERO;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,6 +44,19 @@ fn settings() -> Settings {
 fn durable_state(directory: &Path, settings: Settings) -> Opened {
     let begin = Begin { settings, delay: Duration::ZERO, terms: Terms::default(), note: Vec::new() };
     durable::open(directory, begin).unwrap()
+}
+
+async fn on_redis(server: &RedisServer, settings: Settings, partitions: u16) -> RedisResources {
+    let place = Place { url: server.url(), crawl: "contract".into(), partitions };
+    RedisResources::open(place, settings).await.unwrap()
+}
+
+/// Lets time pass: tokio's, which is paused, or on Redis Redis's own.
+async fn advance(resources: &impl Resources, time: Duration) {
+    match (resources as &dyn Any).downcast_ref::<RedisResources>() {
+        Some(on_redis) => on_redis.advance(time),
+        None => tokio::time::advance(time).await,
+    }
 }
 
 fn found(url: &str, depth: u32) -> Found {
@@ -141,16 +159,16 @@ async fn a_domain_is_free_again_after_five_quiet_minutes(resources: impl Resourc
     resources.admit(vec![found("http://a.test/1", 0)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
-    tokio::time::advance(20 * MINUTE).await;
+    advance(&resources, 20 * MINUTE).await;
     assert_eq!(resources.snapshot().await.unwrap().owned_domains, 1, "not while it is on loan");
     resources.complete(vec![kept(&lease, Vec::new())]).await.unwrap();
     // Somebody else is busier, but the owner is asked while it owns.
-    tokio::time::advance(4 * MINUTE).await;
+    advance(&resources, 4 * MINUTE).await;
     resources.admit(vec![found("http://a.test/2", 0)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
     resources.complete(vec![kept(&lease, Vec::new())]).await.unwrap();
-    tokio::time::advance(6 * MINUTE).await;
+    advance(&resources, 6 * MINUTE).await;
     assert_eq!(resources.snapshot().await.unwrap().owned_domains, 0);
 }
 
@@ -262,7 +280,7 @@ async fn a_url_is_forgotten_after_its_hour_and_never_while_outstanding(resources
     let leases = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
     let done = leases.iter().find(|lease| lease.url == "http://done/").unwrap();
     resources.complete(vec![kept(done, Vec::new())]).await.unwrap();
-    tokio::time::advance(70 * MINUTE).await;
+    advance(&resources, 70 * MINUTE).await;
     let admitted = resources.admit(vec![found("http://done/", 0), found("http://waits/", 0)]).await.unwrap();
     assert_eq!((admitted.new, admitted.known), (1, 1));
 }
@@ -367,7 +385,7 @@ async fn a_page_like_another_is_not_stored_and_never_its_own_duplicate(resources
     assert_eq!(resources.content("http://a/").await.unwrap().as_deref(), Some(first.as_bytes()));
     assert_eq!(resources.content("http://b/").await.unwrap(), None);
     assert_eq!(resources.snapshot().await.unwrap().stored.0, 2);
-    tokio::time::advance(61 * MINUTE).await;
+    advance(&resources, 61 * MINUTE).await;
     assert_eq!(resources.content("http://a/").await.unwrap(), None, "after its hour");
     assert_eq!(remember("http://b/", &first).await, Remembered::New);
 }
@@ -400,6 +418,20 @@ macro_rules! contract {
                 assert_eq!(before, Before::Nothing);
                 super::$promise(resources).await;
                 keeper.close().unwrap();
+            })*
+        }
+
+        mod on_redis {
+            use super::*;
+
+            $(#[tokio::test]
+            #[ignore = "needs redis-server; make test installs it"]
+            async fn $promise() {
+                #[allow(unused_mut, unused_assignments)]
+                let mut chosen = settings();
+                $(chosen = $settings;)?
+                let server = RedisServer::start();
+                super::$promise(on_redis(&server, chosen, 1).await).await;
             })*
         }
     };

@@ -1,0 +1,182 @@
+//! The queues and storages of a crawl on Redis 7 or Valkey, for any number of processes and machines.
+//!
+//! Only this file and those below it know Redis. Every move of a URL is one script, which is atomic, on one partition:
+//! the URLs of a domain are all in one, and everything of a partition shares a hash tag. What concerns several
+//! partitions is done in an order in which a death in between loses nothing. Every script is harmless when repeated:
+//! the answer of a move may be lost, and then it is asked for again.
+//!
+//! ```text
+//! crawler:{NAME:pN}:   a partition's URLs
+//!     urls                stream: the URL queue; what is on loan to the prioritizer is pending
+//!     overflow            list: what does not fit into it, in order
+//!     filed:Q             list: priority queue Q
+//!     queue:W             stream: worker W's queue; what is on loan to it is pending
+//!     lengths             hash: worker to the length of its queue; who is not in it is not there
+//!     waiting:DOMAIN      list: what waits for its domain's share
+//!     hungry:W            list: W's domains with something waiting and some of their share free
+//!     returned            list: what dead workers had
+//!     tasks               hash: ticket to URL, domain, host, redirects
+//!     outstanding         hash: URL id to ticket and smallest depth
+//!     prioritizing, loans hashes: ticket to its message, and to its loan
+//!     links:G:S           set of integers, or hash to depths: the ids of completed URLs, by generation and shard
+//!     generations         hash: generation to its entries and shards
+//!     domains, lapses     hash and sorted set: domain to owner, and when that ends
+//!     rests               sorted set: host to when it may be asked again
+//!     popularity          hash: domain to the pages that link to it
+//!     counts, outcomes, refused, active, output
+//!     answer:N            string for a minute: what was answered to move N
+//! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, band:BAND, stored, sizes, bytes
+//! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
+//! crawler:{NAME:settings}:  settings
+//! ```
+
+mod completion;
+mod connection;
+mod contents;
+mod counts;
+mod frontier;
+mod home;
+mod keys;
+mod loans;
+mod moves;
+mod opening;
+mod scripts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::home::Home;
+pub use self::keys::PARTITIONS;
+use self::moves::Moves;
+use super::embedded::Settings;
+use super::{
+    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
+    Snapshot, Ticket, Trouble, WorkerId,
+};
+use crate::prioritizer::Priority;
+use crate::worker::similarity::{Fingerprint, Key};
+
+/// A crawl's resources on Redis.
+pub struct RedisResources {
+    moves: Arc<Moves>,
+    home: Home,
+}
+
+/// Which crawl, and where.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Where Redis is: `redis://[user:password@]host[:port][/database]`.
+    pub url: String,
+    /// The name of the crawl: letters, digits, dots, dashes and underscores.
+    pub crawl: String,
+    /// Into how many parts its URLs are divided, should the crawl be begun now.
+    pub partitions: u16,
+}
+
+impl RedisResources {
+    /// Begins a crawl, or joins the one that was begun under its name; then the settings have to be the same, but for
+    /// the number of workers.
+    pub async fn open(place: Place, settings: Settings) -> Result<RedisResources, Trouble> {
+        let home = Home::new()?;
+        let moves = home.run(opening::open(place, settings)).await?;
+        Ok(RedisResources { moves: Arc::new(moves), home })
+    }
+
+    /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.
+    #[doc(hidden)]
+    pub fn advance(&self, time: Duration) {
+        self.moves.advance(time);
+    }
+
+    /// Makes a move where the connection lives. It is made to its end, also when nobody waits for it any more.
+    async fn make<T: Send + 'static, F: Future<Output = Result<T, Trouble>> + Send + 'static>(
+        &self,
+        make: impl FnOnce(Arc<Moves>) -> F,
+    ) -> Result<T, Trouble> {
+        self.home.run(make(Arc::clone(&self.moves))).await
+    }
+}
+
+impl Resources for RedisResources {
+    async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+        self.make(async |moves| moves.admit(found).await).await
+    }
+
+    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
+        let anew = self.moves.begin_incoming();
+        let incoming = self.make(async move |moves| moves.incoming(max, wait, anew).await).await?;
+        self.moves.end_incoming();
+        Ok(incoming)
+    }
+
+    async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
+        self.make(async |moves| moves.file(filed).await).await
+    }
+
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+        self.make(async move |moves| moves.route(draws, wait).await).await
+    }
+
+    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+        let desk = self.moves.desk(worker);
+        if desk.must_fetch() {
+            let (moves, desk) = (Arc::clone(&self.moves), Arc::clone(&desk));
+            self.home.spawn(async move { desk.fetched(moves.lease(worker, max, wait).await) });
+        }
+        desk.take(max, wait).await
+    }
+
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+        let lease = lease.clone();
+        self.make(async move |moves| moves.reserve(&lease, read).await).await
+    }
+
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+        self.make(async |moves| moves.complete(completions).await).await
+    }
+
+    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+        let host = host.to_owned();
+        self.make(async move |moves| moves.pace(&host, pacing).await).await
+    }
+
+    async fn wrote(&self, last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.wrote(last_id).await).await
+    }
+
+    fn key(&self) -> Key {
+        self.moves.key
+    }
+
+    async fn remember(
+        &self,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: &[u8],
+    ) -> Result<Remembered, Trouble> {
+        // Compressed here, so that nobody else waits for it.
+        let page = self.moves.page(url, fingerprint, body);
+        self.make(async |moves| moves.remember(page).await).await
+    }
+
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        let url = url.to_owned();
+        self.make(async move |moves| moves.content(&url).await).await
+    }
+
+    async fn outstanding(&self) -> Result<u64, Trouble> {
+        self.make(async |moves| moves.outstanding().await).await
+    }
+
+    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+        self.make(async |moves| moves.spent().await).await
+    }
+
+    async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.leave(worker).await).await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+        self.make(async |moves| moves.snapshot().await).await
+    }
+}

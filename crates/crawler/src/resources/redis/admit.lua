@@ -1,0 +1,59 @@
+-- Admits URLs of this partition's domains: each that is new to link storage is remembered and queued in one step; one
+-- that is known has its depth lowered if it was met nearer. And counts a page for each domain that it links to.
+-- Answers how many were new, and how many were known.
+local before = answered()
+if before then return before end
+local partition, partitions = number(), number()
+
+for _ = 1, number() do
+  call('HINCRBY', base .. 'popularity', argument(), 1)
+end
+
+local new, known = 0, 0
+local free = room - urls_queued()
+local overflows = call('EXISTS', base .. 'overflow') == 1
+
+local function queue(id, depth, redirects, again, domain, host, url)
+  local ticket = ('%.0f'):format(call('HINCRBY', base .. 'counts', 'admitted', 1) * partitions + partition)
+  call('HSET', base .. 'tasks', ticket, cmsgpack.pack({ id, redirects, again, domain, host, url }))
+  call('HSET', base .. 'outstanding', id, ticket .. ' ' .. depth)
+  -- While the overflow is not empty, what comes joins its end.
+  if overflows or free <= 0 then
+    call('RPUSH', base .. 'overflow', ticket)
+    overflows = true
+  else
+    call('XADD', base .. 'urls', '*', 't', ticket)
+    free = free - 1
+  end
+end
+
+for _ = 1, number() do
+  local id, depth, redirects = argument(), number(), number()
+  local domain, host, url = argument(), argument(), argument()
+  local ticket, smallest = outstanding(id)
+  if ticket then
+    known = known + 1
+    if keeps_depths and depth < smallest then
+      call('HSET', base .. 'outstanding', id, ticket .. ' ' .. depth)
+    end
+  else
+    local which
+    which, smallest = find_link(id)
+    if not which then
+      new = new + 1
+      queue(id, depth, redirects, 0, domain, host, url)
+    else
+      known = known + 1
+      if keeps_depths and depth < smallest then
+        forget_link(id, which)
+        call('HINCRBY', base .. 'counts', 'revisits', 1)
+        queue(id, depth, redirects, 1, domain, host, url)
+      elseif which ~= generation then
+        forget_link(id, which)
+        keep_link(id, smallest)
+      end
+    end
+  end
+end
+fill_url_queue()
+return answer({ new, known })

@@ -1,0 +1,31 @@
+-- What every script begins with: its arguments, the crawl's clock, and answers that are given twice.
+-- KEYS[1] is what the names of a partition's keys begin with; it carries the partition's hash tag, so whatever is
+-- named after it is on the same node of a cluster.
+local base = KEYS[1]
+local call = redis.call
+local nonce = ARGV[2]
+local last_argument = 2
+
+local function argument()
+  last_argument = last_argument + 1
+  return ARGV[last_argument]
+end
+
+local function number()
+  return tonumber(argument())
+end
+
+-- Milliseconds by Redis's own clock; how far the crawl's is ahead of it is for tests alone.
+local time = call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
+
+-- A move whose answer was lost is asked for again under the same nonce: it is answered as before, and not made twice.
+local function answered()
+  local before = call('GET', base .. 'answer:' .. nonce)
+  return before and cmsgpack.unpack(before)
+end
+
+local function answer(reply)
+  call('SET', base .. 'answer:' .. nonce, cmsgpack.pack(reply), 'EX', 60)
+  return reply
+end

@@ -1,0 +1,42 @@
+//! Where the connection lives: a thread of its own, because those who make moves come and go with their runtimes.
+
+use std::thread;
+
+use tokio::runtime::{self, Handle};
+use tokio::sync::oneshot;
+
+use super::super::Trouble;
+
+/// The thread; it ends when this is dropped.
+pub(super) struct Home {
+    handle: Handle,
+    _ends: oneshot::Sender<()>,
+}
+
+impl Home {
+    pub(super) fn new() -> Result<Home, Trouble> {
+        let cannot = |error: std::io::Error| Trouble(format!("cannot start a thread for Redis: {error}"));
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+        let (handle, (ends, ended)) = (runtime.handle().clone(), oneshot::channel());
+        let live = move || drop(runtime.block_on(ended));
+        thread::Builder::new().name("redis".into()).spawn(live).map_err(cannot)?;
+        Ok(Home { handle, _ends: ends })
+    }
+
+    /// Lets something happen here, to its end.
+    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(future);
+    }
+
+    /// Lets something happen here, and waits for it.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, Trouble>> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        match self.handle.spawn(future).await {
+            Ok(made) => made,
+            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+            Err(_) => Err(Trouble("the connection to Redis was closed".into())),
+        }
+    }
+}

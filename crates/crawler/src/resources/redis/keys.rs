@@ -1,0 +1,91 @@
+//! The names of a crawl's keys: everything of a partition shares a hash tag, so that a script finds it on one node.
+
+use super::super::Ticket;
+use crate::domain::Domain;
+
+/// How many parts the URLs of a crawl are kept in, unless it is told otherwise.
+pub const PARTITIONS: u16 = 16;
+
+/// What the names of a crawl's keys begin with, by what they are for.
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    /// URLs, by their domain.
+    pub(super) partitions: Vec<String>,
+    /// Pages, by their content.
+    pub(super) contents: Vec<String>,
+    pub(super) budget: String,
+}
+
+impl Keys {
+    pub(super) fn new(crawl: &str, partitions: u16) -> Keys {
+        let all = |kind: &str| {
+            (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
+        };
+        Keys { partitions: all("p"), contents: all("c"), budget: format!("crawler:{{{crawl}:budget}}:") }
+    }
+
+    /// What was agreed on when the crawl was begun.
+    pub(super) fn settings(crawl: &str) -> String {
+        format!("crawler:{{{crawl}:settings}}:")
+    }
+
+    /// The partition of a domain.
+    pub(super) fn of_domain(&self, domain: &Domain) -> usize {
+        (hash(domain.as_str().as_bytes()) % self.partitions.len() as u64) as usize
+    }
+
+    /// The partition of an outstanding URL.
+    pub(super) fn of_ticket(&self, ticket: Ticket) -> usize {
+        (ticket.0 % self.partitions.len() as u64) as usize
+    }
+
+    /// Where a page is kept that is known by this number.
+    pub(super) fn content(&self, number: u64) -> &str {
+        &self.contents[(number % self.contents.len() as u64) as usize]
+    }
+}
+
+/// Whether a crawl can have this name: it stands in the names of keys.
+pub(super) fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=64).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// FNV-1a: the same on every machine and in every version. Who crafts domains that share a partition slows down
+/// nobody but them.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_partition_share_a_tag_and_those_of_a_crawl_a_beginning() {
+        let keys = Keys::new("news", 16);
+        assert_eq!(keys.partitions[3], "crawler:{news:p3}:");
+        let all = keys.partitions.iter().chain(&keys.contents).chain([&keys.budget]);
+        assert!(all.clone().all(|key| key.starts_with("crawler:{news:")));
+    }
+
+    #[test]
+    fn domains_are_spread_over_all_partitions() {
+        let keys = Keys::new("news", 16);
+        let mut counts = [0; 16];
+        for number in 0..16_000 {
+            counts[keys.of_domain(&Domain::of_text(&format!("http://www.h{number}.test/")))] += 1;
+        }
+        assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_name_has_nothing_that_means_something_in_a_key() {
+        assert!(is_name("news-2026.10_a"));
+        for bad in ["", "a b", "a{b", "a:b", "ä", &"x".repeat(65)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+-- Lends a worker URLs from its own queue. What was lent under the same nonce, and its answer lost, is lent once.
+local worker, max = argument(), number()
+local stream = base .. 'queue:' .. worker
+if call('HSETNX', base .. 'lengths', worker, 0) == 1 then
+  redis.pcall('XGROUP', 'CREATE', stream, 'worker', '0', 'MKSTREAM')
+end
+local leases = {}
+
+local function lend(ticket, loan)
+  local id, redirects, again, _, host, url = unpack(task_of(ticket))
+  local _, depth = outstanding(id)
+  local until_then = tonumber(call('ZSCORE', base .. 'rests', host) or 0)
+  leases[#leases + 1] = { ticket, loan, url, depth, redirects, again, math.max(0, until_then - now) }
+end
+
+if not call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', 60) then
+  for _, ticket in ipairs(call('HKEYS', base .. 'loans')) do
+    local loan = loan_of(ticket)
+    if loan.nonce == nonce then lend(ticket, loan.number) end
+  end
+  return leases
+end
+
+local read = call('XREADGROUP', 'GROUP', 'worker', 'worker', 'COUNT', max, 'STREAMS', stream, '>')
+for _, message in ipairs(read and read[1][2] or {}) do
+  local ticket = message[2][2]
+  local loan = call('HINCRBY', base .. 'counts', 'loans', 1)
+  call('HSET', base .. 'loans', ticket, ('%.0f %s %s %s'):format(loan, worker, message[1], nonce))
+  host_is_active(task_of(ticket)[5], 1)
+  lend(ticket, loan)
+end
+call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
+feed(worker)
+return leases

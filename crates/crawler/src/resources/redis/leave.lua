@@ -1,0 +1,29 @@
+-- A worker is no more: its loans return, its queue is routed anew, its domains are free. Answers which loans ended.
+local worker = argument()
+local returned, lost = {}, {}
+for _, message in ipairs(call('XRANGE', base .. 'queue:' .. worker, '-', '+')) do
+  local ticket = message[2][2]
+  returned[#returned + 1] = ticket
+  if loan_of(ticket) then
+    lost[#lost + 1] = ticket
+    call('HDEL', base .. 'loans', ticket)
+    host_is_active(task_of(ticket)[5], -1)
+  end
+end
+local domains = call('HGETALL', base .. 'domains')
+for i = 1, #domains, 2 do
+  local name = domains[i]
+  if domains[i + 1]:match('^%d+') == worker then
+    local waiting = call('LRANGE', base .. 'waiting:' .. name, 0, -1)
+    for _, ticket in ipairs(waiting) do returned[#returned + 1] = ticket end
+    call('HINCRBY', base .. 'counts', 'waiting', 0 - #waiting)
+    call('DEL', base .. 'waiting:' .. name)
+    call('HDEL', base .. 'domains', name)
+    call('ZREM', base .. 'lapses', name)
+  end
+end
+call('DEL', base .. 'queue:' .. worker, base .. 'hungry:' .. worker)
+call('HDEL', base .. 'lengths', worker)
+table.sort(returned, function(a, b) return tonumber(a) < tonumber(b) end)
+for _, ticket in ipairs(returned) do call('RPUSH', base .. 'returned', ticket) end
+return lost

@@ -1,0 +1,218 @@
+//! What every move stands on: the connection, the names of the keys, and how a script is called.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Script, cmd};
+use tokio::time::{Instant, sleep};
+
+use super::super::WorkerId;
+use super::connection::Connection;
+use super::keys::Keys;
+use super::loans::Desk;
+use crate::resources::embedded::{Settings, secret};
+use crate::worker::similarity::Key;
+
+/// Pauses between two looks at queues that were empty; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The moves of a crawl's URLs.
+pub(super) struct Moves {
+    pub(super) connection: Connection,
+    pub(super) keys: Keys,
+    pub(super) settings: Settings,
+    pub(super) key: Key,
+    /// Tells the moves of this process from those of others.
+    process: String,
+    next_move: AtomicU64,
+    /// How far the crawl's clock is ahead of Redis's, in milliseconds.
+    ahead: AtomicU64,
+    /// Which partition is first in turn.
+    turn: AtomicUsize,
+    /// Everything lent to the prioritizer has reached it.
+    handed_over: AtomicBool,
+    desks: Mutex<HashMap<WorkerId, Arc<Desk>>>,
+    /// Completed, so that nobody has to remember that they were settled.
+    pub(super) completed: Mutex<Vec<u64>>,
+}
+
+impl Moves {
+    pub(super) fn new(connection: Connection, keys: Keys, settings: Settings, key: Key) -> Moves {
+        Moves {
+            connection,
+            keys,
+            settings,
+            key,
+            process: format!("{:x}", secret()),
+            next_move: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
+            turn: AtomicUsize::new(0),
+            handed_over: AtomicBool::new(false),
+            desks: Mutex::default(),
+            completed: Mutex::default(),
+        }
+    }
+
+    pub(super) fn advance(&self, time: Duration) {
+        self.ahead.fetch_add(milliseconds(time), Ordering::Relaxed);
+    }
+
+    pub(super) fn ahead(&self) -> u64 {
+        self.ahead.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether what was lent to the prioritizer before has to be lent anew: to somebody new, or to somebody who
+    /// did not wait for it.
+    pub(super) fn begin_incoming(&self) -> bool {
+        !self.handed_over.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn end_incoming(&self) {
+        self.handed_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Where a worker's leases wait for it.
+    pub(super) fn desk(&self, worker: WorkerId) -> Arc<Desk> {
+        let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(desks.entry(worker).or_default())
+    }
+
+    pub(super) fn partitions(&self) -> usize {
+        self.keys.partitions.len()
+    }
+
+    /// A script under names that begin so. It has a number of its own, under which it is made once.
+    pub(super) fn script(&self, script: &Script, base: &str) -> Cmd {
+        let number = self.next_move.fetch_add(1, Ordering::Relaxed);
+        let mut command = cmd("EVALSHA");
+        command.arg(script.get_hash()).arg(1).arg(base).arg(self.ahead());
+        command.arg(format!("{}-{number:x}", self.process));
+        command
+    }
+
+    /// A script on a partition.
+    pub(super) fn on(&self, partition: usize, script: &Script) -> Cmd {
+        let Settings { queue_size, ttl, domain_ttl, keep_depths, .. } = &self.settings;
+        let mut command = self.script(script, &self.keys.partitions[partition]);
+        command
+            .arg(share(*queue_size, self.partitions(), partition))
+            .arg(milliseconds(*ttl).max(1))
+            .arg(milliseconds(*domain_ttl))
+            .arg(u8::from(*keep_depths));
+        command
+    }
+
+    /// A script on every partition.
+    pub(super) fn on_all(&self, script: &Script, tell: impl Fn(&mut Cmd)) -> Vec<Cmd> {
+        let commands = (0..self.partitions()).map(|partition| {
+            let mut command = self.on(partition, script);
+            tell(&mut command);
+            command
+        });
+        commands.collect()
+    }
+
+    /// A script on the budgets.
+    pub(super) fn on_budget(&self, script: &Script) -> Cmd {
+        let Settings { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
+        let mut command = self.script(script, &self.keys.budget);
+        command.arg(*max_pages).arg(*max_bytes).arg(*max_page_bytes);
+        match *max_pages_per_host {
+            u64::MAX => command.arg(""),
+            pages => command.arg(pages),
+        };
+        command
+    }
+
+    /// Divides so many among the partitions that have something, which are first in turn.
+    pub(super) fn allot(&self, available: &[usize], max: usize) -> Vec<usize> {
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) % available.len().max(1);
+        allot(available, max, first)
+    }
+}
+
+fn allot(available: &[usize], mut max: usize, first: usize) -> Vec<usize> {
+    let mut given = vec![0; available.len()];
+    while max > 0 {
+        let have_more: Vec<usize> = (first..available.len())
+            .chain(0..first)
+            .filter(|partition| given[*partition] < available[*partition])
+            .collect();
+        if have_more.is_empty() {
+            break;
+        }
+        let share = (max / have_more.len()).max(1);
+        for partition in have_more {
+            let more = share.min(available[partition] - given[partition]).min(max);
+            given[partition] += more;
+            max -= more;
+        }
+    }
+    given
+}
+
+/// A partition's part of what a queue holds; the parts are the whole, where there are not more partitions than places.
+fn share(queue_size: usize, partitions: usize, partition: usize) -> usize {
+    let (part, rest) = (queue_size / partitions, queue_size % partitions);
+    (part + usize::from(partition < rest)).max(1)
+}
+
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    // What is longer than Lua can count is for ever.
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(1 << 50)
+}
+
+/// Waits for something that may come, and looks again after longer and longer pauses.
+pub(super) struct Waiting {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Waiting {
+    pub(super) fn up_to(wait: Duration) -> Waiting {
+        let now = Instant::now();
+        Waiting {
+            until: now.checked_add(wait).unwrap_or(now + Duration::from_secs(3600)),
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Pauses; tells whether there is any use in looking again.
+    pub(super) async fn pause(&mut self) -> bool {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        sleep(self.pause.min(left)).await;
+        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_allotted_is_there_and_all_that_is_wanted(
+            available in proptest::collection::vec(0usize..50, 1..20), max in 0usize..500, first in 0usize..20,
+        ) {
+            let given = allot(&available, max, first % available.len());
+            prop_assert!(given.iter().zip(&available).all(|(given, available)| given <= available));
+            prop_assert_eq!(given.iter().sum::<usize>(), max.min(available.iter().sum()));
+        }
+
+        #[test]
+        fn the_shares_of_the_partitions_are_the_whole_queue(queue_size in 1usize..20_000, partitions in 1usize..64) {
+            let partitions = partitions.min(queue_size);
+            let shares: Vec<usize> = (0..partitions).map(|partition| share(queue_size, partitions, partition)).collect();
+            prop_assert_eq!(shares.iter().sum::<usize>(), queue_size);
+            prop_assert!(shares.iter().all(|share| *share >= 1));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Begins a crawl, or joins one: who joins must mean the same by it.
+
+use std::collections::BTreeMap;
+
+use super::super::Trouble;
+use super::Place;
+use super::connection::Connection;
+use super::keys::{Keys, is_name};
+use super::moves::{Moves, milliseconds};
+use super::scripts;
+use crate::resources::embedded::{Settings, secret};
+use crate::worker::similarity::Key;
+
+/// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
+const LAYOUT: u32 = 1;
+
+const SECRET: &str = "secret";
+const PARTITIONS: &str = "partitions";
+
+pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trouble> {
+    let Place { url, crawl, partitions } = place;
+    if !is_name(&crawl) {
+        return Err(Trouble(format!(
+            "{crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
+        )));
+    }
+    let connection = Connection::open(&url).await?;
+    // Every partition has at least one place in every queue, and all together no more than the queue may hold.
+    let partitions = partitions.clamp(1, u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX));
+    let mut ours = described(&settings);
+    ours.insert(PARTITIONS, partitions.to_string());
+    ours.insert(SECRET, format!("{:032x}", secret()));
+    let nowhere = Keys::new(&crawl, 1);
+    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), Key::new(0));
+    let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
+    begin.arg(ours.len());
+    for (name, value) in &ours {
+        begin.arg(*name).arg(value);
+    }
+    let theirs: BTreeMap<String, String> = connection.one(begin).await?;
+    agree(&crawl, connection.address(), &ours, &theirs)?;
+
+    let damaged = || {
+        let address = connection.address();
+        Trouble(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
+    };
+    let secret =
+        theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok()).ok_or_else(damaged)?;
+    let partitions: u16 =
+        theirs.get(PARTITIONS).and_then(|number| number.parse().ok()).ok_or_else(damaged)?;
+    let keys = Keys::new(&crawl, partitions.max(1));
+    let workers = settings.workers;
+    let moves = Moves::new(connection, keys, settings, Key::new(secret));
+    let opens = moves.on_all(&scripts::OPEN, |command| {
+        command.arg(workers);
+    });
+    moves.connection.all(opens).await?;
+    Ok(moves)
+}
+
+/// What all who work on a crawl have to agree on.
+fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
+    let Settings {
+        queue_size, priority_queues, ttl, domain_ttl, keep_depths, similarity, keep_content, ..
+    } = settings;
+    BTreeMap::from([
+        ("layout", LAYOUT.to_string()),
+        ("queue size", queue_size.to_string()),
+        ("priority queues", priority_queues.count().to_string()),
+        ("milliseconds that links and pages live", milliseconds(*ttl).to_string()),
+        ("milliseconds that a domain has its owner", milliseconds(*domain_ttl).to_string()),
+        ("exact depths", keep_depths.to_string()),
+        ("similarity", similarity.map_or("none".to_owned(), |threshold| threshold.dice().to_string())),
+        ("stored pages", keep_content.to_string()),
+        ("most pages", settings.max_pages.to_string()),
+        ("most bytes", settings.max_bytes.to_string()),
+        ("most bytes of a page", settings.max_page_bytes.to_string()),
+        ("most pages of a host", settings.max_pages_per_host.to_string()),
+    ])
+}
+
+fn agree(
+    crawl: &str,
+    address: &str,
+    ours: &BTreeMap<&'static str, String>,
+    theirs: &BTreeMap<String, String>,
+) -> Result<(), Trouble> {
+    for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
+        let their = theirs.get(*name).map_or("unknown", String::as_str);
+        if their != our {
+            return Err(Trouble(format!(
+                "the crawl {crawl:?} on Redis at {address} was begun with another setting: {name} is {their} there and \
+                 {our} here; use the same settings, or another name for this crawl"
+            )));
+        }
+    }
+    Ok(())
+}

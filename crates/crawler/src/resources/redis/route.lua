@@ -1,0 +1,76 @@
+-- For each draw, moves one URL from the priority queue drawn, or the next that is not empty and not held back, to the
+-- queue of its domain's owner, or lets it wait for its domain's share. A domain that nobody owns goes to the worker
+-- with the shortest queue. Answers how many were moved.
+local queues, first = number(), number()
+local lengths, workers = {}, {}
+local own = call('HGETALL', base .. 'lengths')
+for i = 1, #own, 2 do lengths[own[i]] = tonumber(own[i + 1]) end
+-- How much each worker has in its queues of other partitions; those who are not here are not there.
+local total = {}
+for _ = 1, number() do
+  local worker, elsewhere = argument(), number()
+  if lengths[worker] then
+    total[worker] = lengths[worker] + elsewhere
+    workers[#workers + 1] = worker
+  end
+end
+forget_lapsed_domains()
+
+-- Among equals each partition begins with another, so that they do not all choose the same.
+local function shortest()
+  local best
+  for i = 1, #workers do
+    local worker = workers[(first + i - 1) % #workers + 1]
+    if not best or total[worker] < total[best] then best = worker end
+  end
+  return best
+end
+
+local function place(ticket)
+  local name = task_of(ticket)[4]
+  local state = domain_of(name)
+  local waits = state and call('EXISTS', base .. 'waiting:' .. name) == 1
+  if state and not waits and state.held == 0 and state.lapses <= now then state = nil end
+  if state and (state.held >= SHARE or waits) then
+    call('RPUSH', base .. 'waiting:' .. name, ticket)
+    call('HINCRBY', base .. 'counts', 'waiting', 1)
+    note_hunger(name, state)
+    write_domain(name, state)
+    return true
+  end
+  local worker = state and state.owner or shortest()
+  if not worker or (lengths[worker] or room) >= room then return false end
+  enqueue(worker, ticket)
+  lengths[worker], total[worker] = lengths[worker] + 1, total[worker] + 1
+  write_domain(name, { owner = worker, held = (state and state.held or 0) + 1, hungry = state and state.hungry or '0' })
+  return true
+end
+
+local moved = 0
+-- What a dead worker left goes first, to be where it would be by now.
+while true do
+  local ticket = call('LINDEX', base .. 'returned', 0)
+  if not ticket or not place(ticket) then break end
+  call('LPOP', base .. 'returned')
+  moved = moved + 1
+end
+
+local held_back = {}
+for _ = 1, number() do
+  local drawn, placed = number(), false
+  for step = 0, queues - 1 do
+    local queue = (drawn + step) % queues
+    local ticket = not held_back[queue] and call('LINDEX', base .. 'filed:' .. queue, 0)
+    if ticket then
+      placed = place(ticket)
+      if placed then
+        call('LPOP', base .. 'filed:' .. queue)
+        moved = moved + 1
+        break
+      end
+    end
+    held_back[queue] = true
+  end
+  if not placed then break end
+end
+return moved

@@ -1,0 +1,213 @@
+//! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
+
+mod redis_server;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crawler::Stop;
+use crawler::config::{Config, Resolve};
+use crawler::frontier;
+use crawler::installed::Installed;
+use crawler::modules::Module;
+use crawler::modules::files::{OutputFiles, Start};
+use crawler::page::Page;
+use crawler::prioritizer::{FromCrawl, Queues, Random};
+use crawler::resources::embedded::Settings;
+use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::{Budget, Found, Resources, Snapshot, WorkerId};
+use crawler::scope::Scope;
+use crawler::worker::visit::Visitor;
+use crawler::worker::{Orders, Worker};
+use redis_server::RedisServer;
+use testweb::Web;
+use tokio::runtime;
+use url::Url;
+
+fn settings(workers: u16) -> Settings {
+    Settings {
+        queue_size: 100,
+        priority_queues: Queues::new(10).unwrap(),
+        workers,
+        ttl: Duration::from_secs(3600),
+        domain_ttl: Duration::from_secs(300),
+        keep_depths: false,
+        similarity: None,
+        keep_content: true,
+        max_pages: 10_000,
+        max_bytes: 50_000_000,
+        max_page_bytes: 500_000,
+        max_pages_per_host: u64::MAX,
+    }
+}
+
+/// A crawl of hosts that are all on loopback, without robots.txt.
+#[derive(Clone)]
+struct Crawl {
+    redis: String,
+    name: &'static str,
+    partitions: u16,
+    settings: Settings,
+    delay: Duration,
+    seed: Url,
+}
+
+/// The URLs of the pages that were kept.
+type Kept = Arc<Mutex<Vec<String>>>;
+
+impl Crawl {
+    fn of(web: &Web, redis: &RedisServer, name: &'static str, workers: u16) -> Crawl {
+        let seed = web.url_of("h0.test", "/").parse().unwrap();
+        let settings = settings(workers);
+        Crawl { redis: redis.url(), name, partitions: 16, settings, delay: Duration::ZERO, seed }
+    }
+
+    fn open(&self) -> RedisResources {
+        let place = Place { url: self.redis.clone(), crawl: self.name.into(), partitions: self.partitions };
+        block_on(RedisResources::open(place, self.settings.clone())).unwrap()
+    }
+
+    /// Crawls to the end; each worker, and the frontier, with a thread and a connection of its own.
+    fn run(&self) -> (Vec<String>, Snapshot) {
+        let (kept, stop) = (Kept::default(), Stop::new());
+        let resources = self.open();
+        block_on(resources.admit(vec![Found { url: self.seed.to_string(), depth: 0, redirects: 0 }]))
+            .unwrap();
+        thread::scope(|scope| {
+            for id in 0..self.settings.workers {
+                let (kept, stop) = (&kept, &stop);
+                scope.spawn(move || {
+                    let worked = block_on(self.worker(id, kept, stop).run());
+                    // Whoever fails ends the crawl, rather than to let the others wait for it.
+                    stop.stop();
+                    worked.unwrap();
+                });
+            }
+            let over = block_on(frontier::run(&resources, &FromCrawl, Random::seeded(7), &stop));
+            stop.stop();
+            over.unwrap();
+        });
+        let snapshot = block_on(resources.snapshot()).unwrap();
+        (Arc::into_inner(kept).unwrap().into_inner().unwrap(), snapshot)
+    }
+
+    fn worker(&self, id: u16, kept: &Kept, stop: &Stop) -> Arc<Worker<RedisResources>> {
+        let kept = Arc::clone(kept);
+        let keep: Box<dyn Module> =
+            Box::new(move |page: &Page| kept.lock().unwrap().push(page.url.to_string()));
+        let files = OutputFiles::open(&[], Start::Fresh).unwrap();
+        let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();
+        let orders = Arc::new(Orders {
+            resources: Arc::new(self.open()),
+            installed: Arc::new(Installed::new(vec![keep], Vec::new(), files, Box::new(|_, _| {}))),
+            scope: Scope::domains(&hosts),
+            max_depth: 1_000,
+            max_page_bytes: 500_000,
+            compare: self.settings.similarity.is_some(),
+            in_hand: 100,
+            stop: stop.clone(),
+        });
+        let config = Config {
+            resolve: vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }],
+            allow_private: true,
+            obey_robots: false,
+            delay: self.delay,
+            ..Config::default()
+        };
+        let visitor = Visitor::new(config, std::slice::from_ref(&self.seed), stop.clone()).unwrap();
+        Arc::new(Worker::new(WorkerId(id), visitor, orders))
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn truth(web: &Web) -> BTreeSet<String> {
+    web.truth_from(&web.url_of("h0.test", "/"), 1_000).into_keys().collect()
+}
+
+fn assert_is_whole(kept: Vec<String>, snapshot: &Snapshot, web: &Web) {
+    let pages = kept.len();
+    let kept: BTreeSet<String> = kept.into_iter().collect();
+    assert_eq!(kept.len(), pages, "no page twice");
+    assert_eq!(kept, truth(web));
+    assert_eq!((snapshot.pages, snapshot.outstanding()), (pages as u64, 0));
+    assert_eq!(snapshot.outcomes.values().sum::<u64>(), snapshot.completed);
+    assert_eq!(snapshot.stored.0, pages);
+    let (queued, on_loan): (Vec<_>, Vec<_>) = snapshot.workers.iter().copied().unzip();
+    assert_eq!(queued.iter().chain(&on_loan).chain(&snapshot.priority_queues).sum::<usize>(), 0);
+    assert_eq!((snapshot.url_queue, snapshot.waiting, snapshot.active_hosts), ((0, 0), 0, 0));
+    assert_eq!(snapshot.known, snapshot.completed as usize);
+}
+
+fn assert_asked_once(web: &Web) {
+    let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
+    assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), asked.len(), "each URL is asked for once");
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn every_page_of_many_hosts_is_reached_with_any_number_of_workers_and_partitions() {
+    for (workers, partitions) in [(1, 1), (4, 1), (4, 16)] {
+        let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), RedisServer::start());
+        let crawl = Crawl { partitions, ..Crawl::of(&web, &redis, "whole", workers) };
+        let (kept, snapshot) = crawl.run();
+        assert_is_whole(kept, &snapshot, &web);
+        assert_asked_once(&web);
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn no_host_is_asked_by_two_or_faster_than_allowed() {
+    let (web, redis) = (Web::builder().seeded_hosts(3, 20, 6).start(), RedisServer::start());
+    let delay = Duration::from_millis(40);
+    let (kept, snapshot) = Crawl { delay, ..Crawl::of(&web, &redis, "polite", 4) }.run();
+    assert_is_whole(kept, &snapshot, &web);
+    let log = web.log();
+    assert!(log.smallest_gap().unwrap() >= delay, "{:?}", log.smallest_gap());
+    for host in (0..20).map(|n| format!("h{n}.test")) {
+        assert!(log.of_host(&host).most_at_once() <= 1, "{host}");
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn two_crawls_side_by_side_in_one_redis_do_not_meet() {
+    let webs = [7, 8].map(|seed| Web::builder().seeded_hosts(seed, 20, 8).start());
+    let redis = RedisServer::start();
+    thread::scope(|scope| {
+        for (name, web) in ["one", "other"].into_iter().zip(&webs) {
+            let crawl = Crawl::of(web, &redis, name, 2);
+            scope.spawn(move || {
+                let (kept, snapshot) = crawl.run();
+                assert_is_whole(kept, &snapshot, web);
+                assert_asked_once(web);
+            });
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn tiny_queues_lose_nothing() {
+    let (web, redis) = (Web::builder().seeded_hosts(5, 20, 6).start(), RedisServer::start());
+    let mut crawl = Crawl::of(&web, &redis, "tiny", 3);
+    crawl.settings.queue_size = 1;
+    let (kept, snapshot) = crawl.run();
+    assert_is_whole(kept, &snapshot, &web);
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn budgets_are_hit_exactly_across_partitions() {
+    let (web, redis) = (Web::builder().seeded_hosts(11, 20, 20).start(), RedisServer::start());
+    let mut crawl = Crawl::of(&web, &redis, "budget", 4);
+    crawl.settings.max_pages = 57;
+    let (kept, snapshot) = crawl.run();
+    assert_eq!((kept.len(), snapshot.pages), (57, 57));
+    assert_eq!(block_on(crawl.open().spent()).unwrap(), Some(Budget::Pages));
+}
