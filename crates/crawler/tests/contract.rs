@@ -457,3 +457,41 @@ contract! {
     moves_made_twice_are_made_once;
     a_page_like_another_is_not_stored_and_never_its_own_duplicate;
 }
+
+/// The promises that do not depend on which partition is first, with many of them, also on a node of a cluster.
+macro_rules! in_partitions {
+    ($($promise:ident $(with $settings:expr)?;)*) => {
+        mod on_redis_in_partitions {
+            use super::*;
+
+            $(#[tokio::test]
+            #[ignore = "needs redis-server; make test installs it"]
+            async fn $promise() {
+                #[allow(unused_mut, unused_assignments)]
+                let mut chosen = settings();
+                $(chosen = $settings;)?
+                let alone = RedisServer::start();
+                super::$promise(on_redis(&alone, chosen.clone(), 16).await).await;
+                let node = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+                node.ask::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
+                while !node.ask::<String>("CLUSTER INFO").contains("cluster_state:ok") {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                super::$promise(on_redis(&node, chosen, 16).await).await;
+            })*
+        }
+    };
+}
+
+in_partitions! {
+    a_url_is_admitted_once;
+    children_are_admitted_before_their_parent_completes;
+    a_loan_is_completed_once;
+    what_a_dead_worker_had_returns_and_its_late_word_is_refused with Settings { queue_size: 1600, ..settings() };
+    full_queues_overflow_in_order_and_lose_nothing;
+    a_url_met_nearer_after_its_completion_is_visited_again_for_its_links with Settings { workers: 1, ..settings() };
+    a_url_is_forgotten_after_its_hour_and_never_while_outstanding;
+    a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };
+    the_prioritizer_learns_how_many_pages_link_to_a_domain with Settings { workers: 1, ..settings() };
+    a_page_like_another_is_not_stored_and_never_its_own_duplicate;
+}

@@ -16,17 +16,24 @@ pub struct RedisServer {
 impl RedisServer {
     /// Starts a server and waits until it answers.
     pub fn start() -> RedisServer {
-        // Somebody else may take the port before the server does.
-        (0..5).find_map(|_| Self::try_start()).expect("redis-server did not start on any of five free ports")
+        RedisServer::start_with(&[])
     }
 
-    fn try_start() -> Option<RedisServer> {
+    /// Starts a server with more settings.
+    pub fn start_with(arguments: &[&str]) -> RedisServer {
+        // Somebody else may take the port before the server does.
+        let started = (0..5).find_map(|_| Self::try_start(arguments));
+        started.expect("redis-server did not start on any of five free ports")
+    }
+
+    fn try_start(arguments: &[&str]) -> Option<RedisServer> {
         let directory = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("redis-server")
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(directory.path())
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -45,6 +52,18 @@ impl RedisServer {
             std::thread::sleep(Duration::from_millis(10));
         }
         None
+    }
+
+    /// Asks it something.
+    #[allow(dead_code, reason = "not every test does")]
+    pub fn ask<T: redis::FromRedisValue>(&self, command: &str) -> T {
+        let mut connection = redis::Client::open(self.url()).unwrap().get_connection().unwrap();
+        let mut words = command.split(' ');
+        let mut asked = redis::cmd(words.next().unwrap());
+        for word in words {
+            asked.arg(word);
+        }
+        asked.query(&mut connection).unwrap()
     }
 
     /// Where it is.

@@ -3,10 +3,16 @@
 -- Answers how many were new, and how many were known.
 local before = answered()
 if before then return before end
+local MOST_DOMAINS = 200000  -- in a partition's count of who links to them
 local partition, partitions = number(), number()
 
+-- When there is no room for more domains, the others still count.
+local counted = call('HLEN', base .. 'popularity')
 for _ = 1, number() do
-  call('HINCRBY', base .. 'popularity', argument(), 1)
+  local domain = argument()
+  if counted < MOST_DOMAINS or call('HEXISTS', base .. 'popularity', domain) == 1 then
+    call('HINCRBY', base .. 'popularity', domain, 1)
+  end
 end
 
 local new, known = 0, 0

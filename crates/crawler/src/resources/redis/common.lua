@@ -4,7 +4,7 @@
 local base = KEYS[1]
 local call = redis.call
 local nonce = ARGV[2]
-local last_argument = 2
+local last_argument = 3
 
 local function argument()
   last_argument = last_argument + 1
@@ -18,6 +18,9 @@ end
 -- Milliseconds by Redis's own clock; how far the crawl's is ahead of it is for tests alone.
 local time = call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
+
+-- Answers that have arrived need not be remembered.
+for arrived in ARGV[3]:gmatch('%S+') do call('DEL', base .. 'answer:' .. arrived) end
 
 -- A move whose answer was lost is asked for again under the same nonce: it is answered as before, and not made twice.
 local function answered()

@@ -2,9 +2,8 @@
 
 use std::sync::PoisonError;
 
-use redis::Cmd;
-
 use super::super::{Completed, Completion, Trouble};
+use super::connection::Call;
 use super::frontier::sum;
 use super::moves::{Moves, milliseconds};
 use super::scripts;
@@ -84,7 +83,7 @@ impl Moves {
         Ok(counted)
     }
 
-    fn finish(&self, completion: &mut Completion, counted: &Counted) -> Cmd {
+    fn finish(&self, completion: &mut Completion, counted: &Counted) -> Call {
         let Completion { lease, outcome, refused, output, pacing, .. } = completion;
         let mut command = self.on(self.keys.of_ticket(lease.ticket), &scripts::FINISH);
         command.arg(lease.ticket.0).arg(lease.loan);

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use redis::Value;
 
 use super::super::{Remembered, Trouble};
+use super::connection::Call;
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 use crate::resources::embedded::decompress;
@@ -73,9 +74,9 @@ impl Moves {
             return Ok(Remembered::New);
         };
         let bands = bands(threshold, &page.fingerprint);
-        let mut looks = vec![cmd("TIME"), self.exact(&page)];
+        let mut looks = vec![Call::plain("TIME"), self.exact(&page)];
         looks.extend(bands.iter().map(|band| {
-            let mut look = cmd("LRANGE");
+            let mut look = Call::plain("LRANGE");
             look.arg(format!("{}band:{band}", self.keys.content(*band))).arg(0).arg(MOST_CANDIDATES - 1);
             look
         }));
@@ -151,7 +152,7 @@ impl Moves {
         Ok(similar.next().map(|other| other.url))
     }
 
-    fn store(&self, page: &Page, now: u64) -> Cmd {
+    fn store(&self, page: &Page, now: u64) -> Call {
         let lifetime = self.content_lifetime();
         let stored =
             Stored { expires: now + lifetime, fingerprint: page.fingerprint.clone(), url: page.url.clone() };
@@ -163,7 +164,8 @@ impl Moves {
     pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
         let id = self.key.url_id(url);
         let base = self.keys.content(id);
-        let looks = vec![cmd("TIME"), get(format!("{base}page:{id}")), get(format!("{base}body:{id}"))];
+        let looks =
+            vec![Call::plain("TIME"), get(format!("{base}page:{id}")), get(format!("{base}body:{id}"))];
         let mut answers = self.connection.all(looks).await?.into_iter();
         let now = self.time(answers.next().unwrap_or_default())?;
         let page: Option<Vec<u8>> = self.connection.read(answers.next().unwrap_or_default())?;
@@ -176,7 +178,7 @@ impl Moves {
         }
     }
 
-    fn exact(&self, page: &Page) -> Cmd {
+    fn exact(&self, page: &Page) -> Call {
         get(format!("{}exact:{}", self.keys.content(page.fingerprint.exact as u64), exact_name(page)))
     }
 
@@ -185,7 +187,7 @@ impl Moves {
     }
 
     async fn now(&self) -> Result<u64, Trouble> {
-        let time = self.connection.one(cmd("TIME")).await?;
+        let time = self.connection.one(Call::plain("TIME")).await?;
         self.time(time)
     }
 
@@ -197,8 +199,8 @@ impl Moves {
     }
 }
 
-fn get(key: String) -> Cmd {
-    let mut command = cmd("GET");
+fn get(key: String) -> Call {
+    let mut command = Call::plain("GET");
     command.arg(key);
     command
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use redis::cmd;
-
 use super::super::{Budget, Snapshot, Trouble};
+use super::connection::Call;
 use super::loans::budget;
 use super::moves::Moves;
 use super::scripts;
@@ -36,7 +35,7 @@ impl Moves {
 
     async fn count_of(&self, name: &str) -> Result<u64, Trouble> {
         let counts = self.keys.partitions.iter().map(|base| {
-            let mut count = cmd("HGET");
+            let mut count = Call::plain("HGET");
             count.arg(format!("{base}counts")).arg(name);
             count
         });

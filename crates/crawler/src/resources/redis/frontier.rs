@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use redis::Cmd;
-
 use super::super::{Admitted, Found, Incoming, Ticket, Trouble};
+use super::connection::Call;
 use super::moves::{Moves, Waiting};
 use super::scripts;
 use crate::domain::Domain;
@@ -30,7 +29,7 @@ impl Moves {
 
     /// The scripts that admit what was found on a page, partition by partition, and count the page for the domains
     /// that it links to.
-    pub(super) fn admissions(&self, found: &[Found], linked: &[Domain]) -> Vec<Cmd> {
+    pub(super) fn admissions(&self, found: &[Found], linked: &[Domain]) -> Vec<Call> {
         let mut domains: HashMap<&str, Domain> = HashMap::new();
         let mut parts: BTreeMap<usize, (Vec<&Domain>, Vec<&Found>)> = BTreeMap::new();
         for domain in linked {
@@ -161,7 +160,7 @@ impl Moves {
         draws: &[Priority],
         lengths: &BTreeMap<u16, usize>,
         here: &[(u16, usize)],
-    ) -> Cmd {
+    ) -> Call {
         let queues = self.settings.priority_queues;
         let mut command = self.on(partition, &scripts::ROUTE);
         command.arg(queues.count()).arg(partition).arg(lengths.len());

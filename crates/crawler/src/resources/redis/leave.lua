@@ -1,4 +1,6 @@
 -- A worker is no more: its loans return, its queue is routed anew, its domains are free. Answers which loans ended.
+local before = answered()
+if before then return before end
 local worker = argument()
 local returned, lost = {}, {}
 for _, message in ipairs(call('XRANGE', base .. 'queue:' .. worker, '-', '+')) do
@@ -26,4 +28,4 @@ call('DEL', base .. 'queue:' .. worker, base .. 'hungry:' .. worker)
 call('HDEL', base .. 'lengths', worker)
 table.sort(returned, function(a, b) return tonumber(a) < tonumber(b) end)
 for _, ticket in ipairs(returned) do call('RPUSH', base .. 'returned', ticket) end
-return lost
+return answer(lost)

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, cmd};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::{Budget, Grant, Lease, Pacing, Ticket, Trouble, WorkerId};
+use super::connection::Call;
 use super::moves::{Moves, Waiting, milliseconds};
 use super::scripts;
 use crate::domain::Domain;
@@ -38,7 +38,7 @@ impl Moves {
 
     async fn lease_now(&self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, Trouble> {
         let lengths = self.keys.partitions.iter().map(|base| {
-            let mut length = cmd("HGET");
+            let mut length = Call::plain("HGET");
             length.arg(format!("{base}lengths")).arg(worker.0);
             length
         });
@@ -67,7 +67,7 @@ impl Moves {
     }
 
     /// The script that tells whether a loan still holds.
-    pub(super) fn check(&self, lease: &Lease) -> Cmd {
+    pub(super) fn check(&self, lease: &Lease) -> Call {
         let mut command = self.on(self.keys.of_ticket(lease.ticket), &scripts::CHECK);
         command.arg(1).arg(lease.ticket.0).arg(lease.loan);
         command

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, Script, cmd};
 use tokio::time::{Instant, sleep};
 
 use super::super::WorkerId;
-use super::connection::Connection;
+use super::connection::{Call, Connection};
 use super::keys::Keys;
 use super::loans::Desk;
+use super::scripts::Lua;
 use crate::resources::embedded::{Settings, secret};
 use crate::worker::similarity::Key;
 
@@ -84,17 +84,14 @@ impl Moves {
         self.keys.partitions.len()
     }
 
-    /// A script under names that begin so. It has a number of its own, under which it is made once.
-    pub(super) fn script(&self, script: &Script, base: &str) -> Cmd {
+    /// A script under names that begin so. It has a name of its own, under which it is made once.
+    pub(super) fn script(&self, script: &Lua, base: &str) -> Call {
         let number = self.next_move.fetch_add(1, Ordering::Relaxed);
-        let mut command = cmd("EVALSHA");
-        command.arg(script.get_hash()).arg(1).arg(base).arg(self.ahead());
-        command.arg(format!("{}-{number:x}", self.process));
-        command
+        self.connection.script(script, base, format!("{}-{number:x}", self.process), self.ahead())
     }
 
     /// A script on a partition.
-    pub(super) fn on(&self, partition: usize, script: &Script) -> Cmd {
+    pub(super) fn on(&self, partition: usize, script: &Lua) -> Call {
         let Settings { queue_size, ttl, domain_ttl, keep_depths, .. } = &self.settings;
         let mut command = self.script(script, &self.keys.partitions[partition]);
         command
@@ -106,7 +103,7 @@ impl Moves {
     }
 
     /// A script on every partition.
-    pub(super) fn on_all(&self, script: &Script, tell: impl Fn(&mut Cmd)) -> Vec<Cmd> {
+    pub(super) fn on_all(&self, script: &Lua, tell: impl Fn(&mut Call)) -> Vec<Call> {
         let commands = (0..self.partitions()).map(|partition| {
             let mut command = self.on(partition, script);
             tell(&mut command);
@@ -116,7 +113,7 @@ impl Moves {
     }
 
     /// A script on the budgets.
-    pub(super) fn on_budget(&self, script: &Script) -> Cmd {
+    pub(super) fn on_budget(&self, script: &Lua) -> Call {
         let Settings { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
         let mut command = self.script(script, &self.keys.budget);
         command.arg(*max_pages).arg(*max_bytes).arg(*max_page_bytes);

@@ -4,14 +4,23 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
+/// A script.
+pub(super) struct Lua {
+    pub(super) script: Script,
+    /// It remembers what it answered until that has arrived, so that it is made once.
+    pub(super) is_once: bool,
+}
+
 macro_rules! scripts {
-    ($($name:ident = $($file:literal),+;)*) => {
-        $(pub(super) static $name: LazyLock<Script> =
-            LazyLock::new(|| Script::new(concat!(include_str!("common.lua"), $(include_str!($file)),+)));)*
+    ($($name:ident = $($once:ident)? $($file:literal),+;)*) => {
+        $(pub(super) static $name: LazyLock<Lua> = LazyLock::new(|| Lua {
+            script: Script::new(concat!(include_str!("common.lua"), $(include_str!($file)),+)),
+            is_once: !stringify!($($once)?).is_empty(),
+        });)*
 
         /// All of them.
         pub(super) fn all() -> impl Iterator<Item = &'static Script> {
-            [$(&*$name),*].into_iter()
+            [$(&$name.script),*].into_iter()
         }
     };
 }
@@ -19,19 +28,19 @@ macro_rules! scripts {
 scripts! {
     BEGIN = "begin.lua";
     OPEN = "partition.lua", "open.lua";
-    ADMIT = "partition.lua", "admit.lua";
-    INCOMING = "partition.lua", "incoming.lua";
+    ADMIT = once "partition.lua", "admit.lua";
+    INCOMING = once "partition.lua", "incoming.lua";
     FILE = "partition.lua", "file.lua";
     ROUTE = "partition.lua", "route.lua";
-    LEASE = "partition.lua", "lease.lua";
+    LEASE = once "partition.lua", "lease.lua";
     CHECK = "partition.lua", "check.lua";
-    FINISH = "partition.lua", "finish.lua";
+    FINISH = once "partition.lua", "finish.lua";
     PACE = "partition.lua", "pace.lua";
-    LEAVE = "partition.lua", "leave.lua";
+    LEAVE = once "partition.lua", "leave.lua";
     LOOK = "partition.lua", "look.lua";
     SNAPSHOT = "partition.lua", "snapshot.lua";
     WROTE = "partition.lua", "wrote.lua";
-    RESERVE = "budget.lua", "reserve.lua";
+    RESERVE = once "budget.lua", "reserve.lua";
     SETTLE = "budget.lua", "settle.lua";
     GIVE_BACK = "budget.lua", "give_back.lua";
     SPENT = "budget.lua", "spent.lua";

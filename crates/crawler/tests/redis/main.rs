@@ -1,6 +1,9 @@
 //! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
 
+mod outages;
+#[path = "../redis_server/mod.rs"]
 mod redis_server;
+mod storage;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,134 @@
+//! Answers that are lost, servers that are not there or not as they should be.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::{Found, Resources, Trouble};
+use testweb::Web;
+
+use super::redis_server::RedisServer;
+use super::{Crawl, assert_asked_once, assert_is_whole, block_on, settings};
+
+/// Stands before a server and cuts connections, each after so many answers, the last of which it keeps to itself:
+/// what was asked was done, and nobody knows.
+fn before(server: &RedisServer, answers: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = server.url().replace("redis://", "").replace('/', "");
+    thread::spawn(move || {
+        for (number, client) in listener.incoming().enumerate() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
+            // Not all after the same number, so that every move loses its answer once.
+            pass_on(client, server, answers + number % 17);
+        }
+    });
+    format!("redis://{address}/")
+}
+
+fn pass_on(client: TcpStream, server: TcpStream, answers: usize) {
+    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut from_client, &mut to_server);
+        let _ = to_server.shutdown(Shutdown::Both);
+    });
+    thread::spawn(move || {
+        let (mut server, mut client, mut buffer) = (server, client, vec![0; 1 << 20]);
+        for _ in 0..answers {
+            match server.read(&mut buffer) {
+                Ok(read @ 1..) if client.write_all(&buffer[..read]).is_ok() => {}
+                _ => break,
+            }
+        }
+        let _ = server.read(&mut buffer);
+        let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn moves_whose_answers_are_lost_are_made_once() {
+    let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), RedisServer::start());
+    // Opening a crawl takes some thirty answers; after that every sixtieth or so is lost.
+    let crawl = Crawl { redis: before(&redis, 50), ..Crawl::of(&web, &redis, "cut", 3) };
+    let (kept, snapshot) = crawl.run();
+    assert_is_whole(kept, &snapshot, &web);
+    assert_asked_once(&web);
+    assert_eq!(
+        snapshot.links_new + 1,
+        snapshot.admitted,
+        "all but the seed were found on a page, each on one"
+    );
+    assert!(redis.ask::<String>("INFO stats").lines().any(|line| {
+        line.strip_prefix("total_connections_received:")
+            .is_some_and(|count| count.parse::<u32>().unwrap() > 20)
+    }));
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_server_that_forgot_the_scripts_learns_them_again() {
+    let (web, redis) = (Web::builder().seeded_hosts(7, 20, 2).start(), RedisServer::start());
+    let resources = Crawl::of(&web, &redis, "forgetful", 1).open();
+    redis.ask::<()>("SCRIPT FLUSH");
+    let seed = Found { url: "http://a.test/".into(), depth: 0, redirects: 0 };
+    assert_eq!(block_on(resources.admit(vec![seed])).unwrap().new, 1);
+}
+
+fn refused(
+    url: &str,
+    crawl: &str,
+    change: impl FnOnce(&mut crawler::resources::embedded::Settings),
+) -> String {
+    let mut settings = settings(1);
+    change(&mut settings);
+    let place = Place { url: url.into(), crawl: crawl.into(), partitions: 1 };
+    let Trouble(message) = block_on(RedisResources::open(place, settings)).err().expect("it is refused");
+    message
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn what_is_wrong_with_a_redis_is_said_with_its_address_and_without_the_password() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let message = refused(&format!("redis://me:secret@{unused}/"), "x", |_| {});
+    assert!(message.starts_with(&format!("cannot reach Redis at redis://{unused}: ")), "{message}");
+    assert!(message.ends_with("is it running, and can it be reached from here?"), "{message}");
+    assert!(!message.contains("secret"), "{message}");
+
+    let locked = RedisServer::start_with(&["--requirepass", "open sesame"]);
+    let message = refused(&locked.url().replace("//", "//:wrong@"), "x", |_| {});
+    assert!(message.contains("password") && !message.contains("wrong@"), "{message}");
+
+    let evicting = RedisServer::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let message = refused(&evicting.url(), "x", |_| {});
+    assert!(message.ends_with("set maxmemory-policy to noeviction"), "{message}");
+
+    let message = refused("http://127.0.0.1/", "x", |_| {});
+    assert!(message.ends_with("give one like redis://host:6379/0"), "{message}");
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn who_joins_a_crawl_must_mean_the_same_by_it() {
+    let redis = RedisServer::start();
+    let place = Place { url: redis.url(), crawl: "mine".into(), partitions: 4 };
+    let first = block_on(RedisResources::open(place.clone(), settings(1))).unwrap();
+    let second = block_on(RedisResources::open(Place { partitions: 9, ..place }, settings(3))).unwrap();
+    let seed = || vec![Found { url: "http://a.test/".into(), depth: 0, redirects: 0 }];
+    assert_eq!(block_on(first.admit(seed())).unwrap().new, 1);
+    assert_eq!(
+        block_on(second.admit(seed())).unwrap().new,
+        0,
+        "it has the partitions and the secret of the first"
+    );
+    let message = refused(&redis.url(), "mine", |settings| settings.ttl = Duration::from_secs(1));
+    assert!(
+        message.contains("milliseconds that links and pages live is 3600000 there and 1000 here"),
+        "{message}"
+    );
+    let message = refused(&redis.url(), "a{b", |_| {});
+    assert!(message.contains("cannot be the name of a crawl"), "{message}");
+}
