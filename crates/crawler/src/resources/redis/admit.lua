@@ -19,13 +19,18 @@ local new, known = 0, 0
 local free = room - urls_queued()
 local overflows = call('EXISTS', base .. 'overflow') == 1
 
+local admitted = tonumber(call('HGET', base .. 'counts', 'admitted') or 0)
+local tasks, behind, revisits = {}, {}, 0
+
 local function queue(id, depth, redirects, again, domain, host, url)
-  local ticket = ('%.0f'):format(call('HINCRBY', base .. 'counts', 'admitted', 1) * partitions + partition)
-  call('HSET', base .. 'tasks', ticket, cmsgpack.pack({ id, redirects, again, domain, host, url }))
+  admitted = admitted + 1
+  local ticket = ('%.0f'):format(admitted * partitions + partition)
+  tasks[#tasks + 1] = ticket
+  tasks[#tasks + 1] = cmsgpack.pack({ id, redirects, again, domain, host, url })
   call('HSET', base .. 'outstanding', id, ticket .. ' ' .. depth)
   -- While the overflow is not empty, what comes joins its end.
   if overflows or free <= 0 then
-    call('RPUSH', base .. 'overflow', ticket)
+    behind[#behind + 1] = ticket
     overflows = true
   else
     call('XADD', base .. 'urls', '*', 't', ticket)
@@ -52,7 +57,7 @@ for _ = 1, number() do
       known = known + 1
       if keeps_depths and depth < smallest then
         forget_link(id, which)
-        call('HINCRBY', base .. 'counts', 'revisits', 1)
+        revisits = revisits + 1
         queue(id, depth, redirects, 1, domain, host, url)
       elseif which ~= generation then
         forget_link(id, which)
@@ -61,5 +66,11 @@ for _ = 1, number() do
     end
   end
 end
-fill_url_queue()
+if #tasks > 0 then
+  for_many('HSET', base .. 'tasks', tasks)
+  for_many('RPUSH', base .. 'overflow', behind)
+  call('HSET', base .. 'counts', 'admitted', ('%.0f'):format(admitted))
+end
+if revisits > 0 then call('HINCRBY', base .. 'counts', 'revisits', revisits) end
+if overflows then fill_url_queue() end
 return answer({ new, known })

@@ -176,10 +176,7 @@ impl Moves {
     }
 
     async fn look(&self) -> Result<Vec<Look>, Trouble> {
-        let looks = self.on_all(&scripts::LOOK, |command| {
-            command.arg(self.settings.priority_queues.count());
-        });
-        self.connection.each(looks).await
+        self.connection.each(self.on_all(&scripts::LOOK, |_| {})).await
     }
 }
 

@@ -6,11 +6,13 @@ if call('HSETNX', base .. 'lengths', worker, 0) == 1 then
 end
 local leases = {}
 
+-- Answers the host.
 local function lend(ticket, loan)
   local id, redirects, again, _, host, url = unpack(task_of(ticket))
   local _, depth = outstanding(id)
   local until_then = tonumber(call('ZSCORE', base .. 'rests', host) or 0)
   leases[#leases + 1] = { ticket, loan, url, depth, redirects, again, math.max(0, until_then - now) }
+  return host
 end
 
 if not call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', 60) then
@@ -26,8 +28,7 @@ for _, message in ipairs(read and read[1][2] or {}) do
   local ticket = message[2][2]
   local loan = call('HINCRBY', base .. 'counts', 'loans', 1)
   call('HSET', base .. 'loans', ticket, ('%.0f %s %s %s'):format(loan, worker, message[1], nonce))
-  host_is_active(task_of(ticket)[5], 1)
-  lend(ticket, loan)
+  host_is_active(lend(ticket, loan), 1)
 end
 call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
 feed(worker)

@@ -9,6 +9,21 @@ local GENERATIONS = 8   -- parts of a link's lifetime: what is forgotten is forg
 -- Entries in a shard, in the mean. Integer sets stay compact up to 512; hashes are searched from end to end.
 local SHARD = keeps_depths and 32 or 256
 
+-- Lua passes on only so many values at a time.
+local AT_ONCE = 1000
+
+-- Carries out a command for many values at once.
+local function for_many(command, key, values)
+  local answers = {}
+  for first = 1, #values, AT_ONCE do
+    local answer = call(command, key, unpack(values, first, math.min(first + AT_ONCE - 1, #values)))
+    if type(answer) == 'table' then
+      for _, one in ipairs(answer) do answers[#answers + 1] = one end
+    end
+  end
+  return answers
+end
+
 ---------------------------------------------------------------- tasks
 
 -- A task: id, redirects, again, domain, host, URL.
@@ -66,9 +81,9 @@ local function shard_key(which, shard)
   return base .. 'links:' .. which .. ':' .. shard
 end
 
-local function shard_add(key, id, depth)
-  if keeps_depths then call('HSET', key, id, depth) else call('SADD', key, id) end
-  call('PEXPIRE', key, lifetime + 2 * generation_time)
+-- A shard lives until nothing that may come into it within its generation matters any more.
+local function expire_shard(key)
+  call('PEXPIRE', key, lifetime + 3 * generation_time, 'NX')
 end
 
 local function split_shard(which)
@@ -78,11 +93,18 @@ local function split_shard(which)
   state.shards = state.shards + 1
   local key, target = shard_key(which, from), shard_key(which, state.shards - 1)
   local entries = call(keeps_depths and 'HGETALL' or 'SMEMBERS', key)
+  local gone, added = {}, {}
   for i = 1, #entries, keeps_depths and 2 or 1 do
     if shard_of(entries[i], state.shards) ~= from then
-      call(keeps_depths and 'HDEL' or 'SREM', key, entries[i])
-      shard_add(target, entries[i], entries[i + 1])
+      gone[#gone + 1] = entries[i]
+      added[#added + 1] = entries[i]
+      if keeps_depths then added[#added + 1] = entries[i + 1] end
     end
+  end
+  if #gone > 0 then
+    for_many(keeps_depths and 'HDEL' or 'SREM', key, gone)
+    for_many(keeps_depths and 'HSET' or 'SADD', target, added)
+    expire_shard(target)
   end
 end
 
@@ -117,7 +139,9 @@ local function keep_link(id, depth)
     generations[generation] = state
     table.insert(newest_first, 1, generation)
   end
-  shard_add(shard_key(generation, (shard_of(id, state.shards))), id, depth)
+  local key = shard_key(generation, (shard_of(id, state.shards)))
+  if keeps_depths then call('HSET', key, id, depth) else call('SADD', key, id) end
+  expire_shard(key)
   state.entries = state.entries + 1
   if state.entries > state.shards * SHARD then split_shard(generation) end
   write_generation(generation)
@@ -144,17 +168,23 @@ end
 local function domain_of(name)
   local state = call('HGET', base .. 'domains', name)
   if not state then return nil end
-  local owner, held, hungry, lapses = state:match('^(%d+) (%d+) (%d) (%d+)$')
-  return { owner = owner, held = tonumber(held), hungry = hungry, lapses = tonumber(lapses) }
+  local owner, held, waiting, hungry, lapses = state:match('^(%d+) (%d+) (%d+) (%d) (%d+)$')
+  held, waiting = tonumber(held), tonumber(waiting)
+  local is_held = held > 0 or waiting > 0
+  return {
+    owner = owner, held = held, waiting = waiting, hungry = hungry, lapses = tonumber(lapses), was_held = is_held,
+  }
 end
 
 -- A domain lapses a while after its last use, and not while its owner holds anything of it.
 local function write_domain(name, state)
-  local held = state.held > 0 or state.hungry == '1'
+  local is_held = state.held > 0 or state.waiting > 0
   state.lapses = now + domain_lifetime
   call('HSET', base .. 'domains', name,
-    ('%s %d %s %.0f'):format(state.owner, state.held, state.hungry, state.lapses))
-  call('ZADD', base .. 'lapses', held and '+inf' or state.lapses, name)
+    ('%s %d %d %s %.0f'):format(state.owner, state.held, state.waiting, state.hungry, state.lapses))
+  if not is_held or not state.was_held then
+    call('ZADD', base .. 'lapses', is_held and '+inf' or state.lapses, name)
+  end
 end
 
 local function forget_lapsed_domains()
@@ -167,7 +197,7 @@ end
 
 -- Joins its owner's list of hungry domains: something of it waits, and some of its share is free.
 local function note_hunger(name, state)
-  if state.hungry == '0' and state.held < SHARE and call('EXISTS', base .. 'waiting:' .. name) == 1 then
+  if state.hungry == '0' and state.held < SHARE and state.waiting > 0 then
     state.hungry = '1'
     call('RPUSH', base .. 'hungry:' .. state.owner, name)
   end
@@ -177,30 +207,34 @@ local function queue_length(worker)
   return tonumber(call('HGET', base .. 'lengths', worker) or room)
 end
 
+-- Whoever does this counts it in the lengths.
 local function enqueue(worker, ticket)
   call('XADD', base .. 'queue:' .. worker, '*', 't', ticket)
-  call('HINCRBY', base .. 'lengths', worker, 1)
 end
 
 -- Brings what waits for its domain's share into a worker's queue, from its domains in turn, as far as there is room.
 local function feed(worker)
-  local free = room - queue_length(worker)
-  while free > 0 do
+  if call('EXISTS', base .. 'hungry:' .. worker) == 0 then return end
+  local fed, free = 0, room - queue_length(worker)
+  while fed < free do
     local name = call('LPOP', base .. 'hungry:' .. worker)
-    if not name then return end
+    if not name then break end
     local state = domain_of(name)
     if state and state.owner == worker then
       state.hungry = '0'
       local ticket = call('LPOP', base .. 'waiting:' .. name)
       if ticket then
-        call('HINCRBY', base .. 'counts', 'waiting', -1)
-        state.held = state.held + 1
+        state.held, state.waiting = state.held + 1, state.waiting - 1
         enqueue(worker, ticket)
-        free = free - 1
+        fed = fed + 1
       end
       note_hunger(name, state)
       write_domain(name, state)
     end
+  end
+  if fed > 0 then
+    call('HINCRBY', base .. 'counts', 'waiting', 0 - fed)
+    call('HINCRBY', base .. 'lengths', worker, fed)
   end
 end
 

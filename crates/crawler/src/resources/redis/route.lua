@@ -26,14 +26,16 @@ local function shortest()
   return best
 end
 
+local moved, filed, waiting = 0, 0, 0
+
 local function place(ticket)
   local name = task_of(ticket)[4]
   local state = domain_of(name)
-  local waits = state and call('EXISTS', base .. 'waiting:' .. name) == 1
-  if state and not waits and state.held == 0 and state.lapses <= now then state = nil end
-  if state and (state.held >= SHARE or waits) then
+  if state and not state.was_held and state.lapses <= now then state = nil end
+  if state and (state.held >= SHARE or state.waiting > 0) then
     call('RPUSH', base .. 'waiting:' .. name, ticket)
-    call('HINCRBY', base .. 'counts', 'waiting', 1)
+    state.waiting = state.waiting + 1
+    waiting = waiting + 1
     note_hunger(name, state)
     write_domain(name, state)
     return true
@@ -42,11 +44,12 @@ local function place(ticket)
   if not worker or (lengths[worker] or room) >= room then return false end
   enqueue(worker, ticket)
   lengths[worker], total[worker] = lengths[worker] + 1, total[worker] + 1
-  write_domain(name, { owner = worker, held = (state and state.held or 0) + 1, hungry = state and state.hungry or '0' })
+  state = state or { owner = worker, held = 0, waiting = 0, hungry = '0' }
+  state.held = state.held + 1
+  write_domain(name, state)
   return true
 end
 
-local moved = 0
 -- What a dead worker left goes first, to be where it would be by now.
 while true do
   local ticket = call('LINDEX', base .. 'returned', 0)
@@ -60,17 +63,22 @@ for _ = 1, number() do
   local drawn, placed = number(), false
   for step = 0, queues - 1 do
     local queue = (drawn + step) % queues
-    local ticket = not held_back[queue] and call('LINDEX', base .. 'filed:' .. queue, 0)
+    local ticket = not held_back[queue] and call('LPOP', base .. 'filed:' .. queue)
     if ticket then
       placed = place(ticket)
       if placed then
-        call('LPOP', base .. 'filed:' .. queue)
-        moved = moved + 1
+        moved, filed = moved + 1, filed + 1
         break
       end
+      call('LPUSH', base .. 'filed:' .. queue, ticket)
     end
     held_back[queue] = true
   end
   if not placed then break end
+end
+if moved > 0 then
+  call('HINCRBY', base .. 'counts', 'filed', 0 - filed)
+  call('HINCRBY', base .. 'counts', 'waiting', waiting)
+  for _, worker in ipairs(workers) do call('HSET', base .. 'lengths', worker, lengths[worker]) end
 end
 return moved
