@@ -18,6 +18,7 @@
 //!     tasks               hash: ticket to URL, domain, host, redirects
 //!     outstanding         hash: URL id to ticket and smallest depth
 //!     prioritizing, loans hashes: ticket to its message, and to its loan
+//!     endings             hash: ticket to how its loan ends, from there until it has ended
 //!     links:G:S           set of integers, or hash to depths: the ids of completed URLs, by generation and shard
 //!     generations         hash: generation to its entries and shards
 //!     domains, lapses     hash and sorted set: domain to owner, and when that ends

@@ -1,5 +1,6 @@
 //! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
 
+mod deaths;
 mod outages;
 #[path = "../redis_server/mod.rs"]
 mod redis_server;

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use super::super::{Completed, Completion, Trouble};
+use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
 use super::connection::Call;
 use super::frontier::sum;
 use super::moves::{Moves, milliseconds};
@@ -19,23 +19,22 @@ struct Counted {
 }
 
 impl Moves {
-    /// Three round trips, however many: does the loan still hold; children and budgets; the end of the loan. A death
-    /// in between leaves the loan: what was admitted is known then, what was settled is not settled again.
+    /// Three round trips, however many: does the loan still hold, and how does it end; children and budgets; the end of
+    /// the loan. A death in between leaves the loan: what was admitted is known then, and what was settled is brought to
+    /// its end when the worker is found dead.
     pub(super) async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        let checks = completions.iter().map(|completion| self.check(&completion.lease)).collect();
-        let holds: Vec<Vec<u8>> = self.connection.each(checks).await?;
-        let held = holds.iter().map(|holds| *holds == [1]);
-        let (mut held, lost): (Vec<_>, Vec<_>) =
-            completions.into_iter().enumerate().zip(held).partition(|(_, holds)| *holds);
-        let mut completed = vec![Completed::Refused; held.len() + lost.len()];
+        let prepares = completions.iter().map(|completion| self.prepare(completion)).collect();
+        let holds: Vec<u8> = self.connection.each(prepares).await?;
+        let mut completed = vec![Completed::Refused; holds.len()];
+        let held: Vec<(usize, &Completion)> =
+            completions.iter().enumerate().filter(|(index, _)| holds[*index] == 1).collect();
         // Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-        let counted = self.count(held.iter().map(|((_, completion), _)| completion)).await?;
-        let finishes = held
-            .iter_mut()
-            .zip(&counted)
-            .map(|(((_, completion), _), counted)| self.finish(completion, counted));
+        let counted = self.count(held.iter().map(|(_, completion)| *completion)).await?;
+        let finishes = held.iter().zip(&counted);
+        let finishes = finishes
+            .map(|((_, Completion { lease, .. }), counted)| self.finish(lease.ticket, lease.loan, counted));
         let finished: Vec<u8> = self.connection.each(finishes.collect()).await?;
-        for ((((index, completion), _), counted), finished) in held.into_iter().zip(counted).zip(finished) {
+        for (((index, completion), counted), finished) in held.into_iter().zip(counted).zip(finished) {
             if finished == 1 {
                 let Counted { new, document, .. } = counted;
                 completed[index] = Completed::Done { id: (document > 0).then_some(document), new };
@@ -43,6 +42,35 @@ impl Moves {
             }
         }
         Ok(completed)
+    }
+
+    /// Brings the loans of a dead worker to their end that were settled: their pages have their numbers, and what they
+    /// add to the outputs is recorded. How many of their links were new is not known any more.
+    pub(super) async fn finish_settled(&self, worker: WorkerId) -> Result<(), Trouble> {
+        let ending = self.on_all(&scripts::ENDING, |call| {
+            call.arg(worker.0);
+        });
+        let ending = self.connection.each::<Vec<(u64, u64)>>(ending).await?.concat();
+        if ending.is_empty() {
+            return Ok(());
+        }
+        let mut look = Call::plain("HMGET");
+        look.arg(format!("{}settled", self.keys.budget));
+        look.arg(ending.iter().map(|(ticket, _)| *ticket).collect::<Vec<u64>>());
+        let settled: Vec<Option<String>> = self.connection.one(look).await?;
+        let mut finishes = Vec::new();
+        for ((ticket, loan), settled) in ending.into_iter().zip(settled) {
+            let by_and_document = settled.as_deref().and_then(|settled| settled.split_once(' '));
+            if let Some((by, document)) = by_and_document
+                && by == loan.to_string()
+            {
+                let document = document.parse().unwrap_or(0);
+                finishes.push(self.finish(Ticket(ticket), loan, &Counted { new: 0, known: 0, document }));
+                self.settled().push(ticket);
+            }
+        }
+        self.connection.all(finishes).await?;
+        Ok(())
     }
 
     /// Admits the children and settles the budgets.
@@ -83,24 +111,28 @@ impl Moves {
         Ok(counted)
     }
 
-    fn finish(&self, completion: &mut Completion, counted: &Counted) -> Call {
+    /// The script that records how a loan ends, if it still holds.
+    fn prepare(&self, completion: &Completion) -> Call {
         let Completion { lease, outcome, refused, output, pacing, .. } = completion;
-        let mut command = self.on(self.keys.of_ticket(lease.ticket), &scripts::FINISH);
-        command.arg(lease.ticket.0).arg(lease.loan);
-        if lease.again {
-            // It was counted before.
-            command.arg("").arg(0).arg(0).arg(0);
-        } else {
-            // A page that has its number is kept, whatever its second visit gave.
-            let label = if counted.document > 0 { Outcome::Kept.label() } else { outcome.label() };
-            command.arg(label).arg(counted.new).arg(counted.known).arg(refused.len());
-            for (reason, links) in std::mem::take(refused) {
-                command.arg(reason).arg(links);
-            }
+        let mut call = self.on(self.keys.of_ticket(lease.ticket), &scripts::PREPARE);
+        call.arg(lease.ticket.0).arg(lease.loan);
+        // One that was visited again was counted before.
+        call.arg(if lease.again { "" } else { outcome.label() });
+        call.arg(pacing.map_or(0, |pacing| milliseconds(pacing.rest)))
+            .arg(recorded(output))
+            .arg(refused.len());
+        for (reason, links) in refused {
+            call.arg(*reason).arg(*links);
         }
-        command.arg(pacing.map_or(0, |pacing| milliseconds(pacing.rest)));
-        command.arg(counted.document).arg(if counted.document > 0 { recorded(output) } else { Vec::new() });
-        command
+        call
+    }
+
+    /// The script that ends a loan.
+    fn finish(&self, ticket: Ticket, loan: u64, counted: &Counted) -> Call {
+        let Counted { new, known, document } = counted;
+        let mut call = self.on(self.keys.of_ticket(ticket), &scripts::FINISH);
+        call.arg(ticket.0).arg(loan).arg(*document).arg(*new).arg(*known);
+        call
     }
 
     fn settled(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {

@@ -170,10 +170,11 @@ impl Connection {
     }
 
     async fn load(&self) -> Result<(), RedisError> {
-        for script in scripts::all() {
-            script.load_async(&mut self.manager.clone()).await?;
+        let mut pipeline = Pipeline::new();
+        for lua in scripts::all() {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(lua.text).ignore();
         }
-        Ok(())
+        pipeline.exec_async(&mut self.manager.clone()).await
     }
 
     /// Refuses a Redis that is too old, or that throws away what it is asked to keep.

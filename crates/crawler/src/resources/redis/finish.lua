@@ -1,13 +1,16 @@
--- Ends a loan whose children are admitted and whose budget is settled: counts it, remembers the URL for a lifetime, and
--- gives its place to the next of its domain. Answers 1, or 0 if the loan had ended already.
+-- Ends a loan whose end is recorded, whose children are admitted and whose budget is settled: counts it, remembers the URL
+-- for a lifetime, and gives its place to the next of its domain. Answers 1, or 0 if the loan had ended already.
 local before = answered()
 if before then return before end
-local ticket, which = argument(), argument()
+local ticket, which, document = argument(), argument(), argument()
+local links_new, links_known = number(), number()
 local loan = loan_of(ticket)
 if not loan or loan.number ~= which then return answer(0) end
 
 local id, _, _, name, host = unpack(task_of(ticket))
 local _, depth = outstanding(id)
+local ending = cmsgpack.unpack(call('HGET', base .. 'endings', ticket))
+call('HDEL', base .. 'endings', ticket)
 call('HDEL', base .. 'loans', ticket)
 call('XACK', base .. 'queue:' .. loan.worker, 'worker', loan.message)
 call('XDEL', base .. 'queue:' .. loan.worker, loan.message)
@@ -16,24 +19,21 @@ call('HDEL', base .. 'outstanding', id)
 keep_link(id, depth)
 host_is_active(host, -1)
 
--- One that was visited again has been counted before.
-local label = argument()
-if label ~= '' then call('HINCRBY', base .. 'outcomes', label, 1) end
-for _, count in ipairs({ 'links_new', 'links_known' }) do
-  local more = number()
-  if more > 0 then call('HINCRBY', base .. 'counts', count, more) end
+-- A URL that was visited again has no label: it has been counted before.
+if ending.label ~= '' then
+  -- A page that has its number is kept, whatever its second visit gave.
+  call('HINCRBY', base .. 'outcomes', document ~= '0' and 'kept' or ending.label, 1)
+  if links_new > 0 then call('HINCRBY', base .. 'counts', 'links_new', links_new) end
+  if links_known > 0 then call('HINCRBY', base .. 'counts', 'links_known', links_known) end
+  for i = 1, #ending.refused, 2 do
+    call('HINCRBY', base .. 'refused', ending.refused[i], ending.refused[i + 1])
+  end
 end
-for _ = 1, number() do
-  local reason = argument()
-  call('HINCRBY', base .. 'refused', reason, argument())
-end
-local rest = number()
-if rest > 0 then
+if ending.rest > 0 then
   call('ZREMRANGEBYSCORE', base .. 'rests', '-inf', now)
-  call('ZADD', base .. 'rests', now + rest, host)
+  call('ZADD', base .. 'rests', now + ending.rest, host)
 end
-local document, output = argument(), argument()
-if output ~= '' then call('HSET', base .. 'output', document, output) end
+if document ~= '0' and ending.output ~= '' then call('HSET', base .. 'output', document, ending.output) end
 
 local state = domain_of(name)
 if state then

@@ -17,9 +17,9 @@ const ADMIT_AT_ONCE: usize = 500;
 /// No move takes more at a time: Redis counts what it is told to take in 32 bits.
 const MOST: usize = 1 << 20;
 
-/// What a partition looks like to the frontier: URLs that come in, URLs to be routed, and how long the queues of its
-/// workers are.
-type Look = (usize, usize, Vec<(u16, usize)>);
+/// What a partition looks like to the frontier: URLs that come in, URLs to be routed, URLs outstanding, and how long the
+/// queues of its workers are.
+type Look = (usize, usize, u64, Vec<(u16, usize)>);
 
 impl Moves {
     pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
@@ -121,27 +121,29 @@ impl Moves {
     pub(super) async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
         let mut waiting = Waiting::up_to(wait);
         loop {
-            let moved = self.route_now(&draws).await?;
-            if moved > 0 || !waiting.pause().await {
+            let looks = self.look().await?;
+            let moved = self.route_now(&draws, &looks).await?;
+            // Nobody waits for what will not come: the crawl seems to be over.
+            let is_over = looks.iter().all(|(_, _, outstanding, _)| *outstanding == 0);
+            if moved > 0 || is_over || !waiting.pause().await {
                 return Ok(moved);
             }
         }
     }
 
-    async fn route_now(&self, draws: &[Priority]) -> Result<usize, Trouble> {
-        let looks = self.look().await?;
+    async fn route_now(&self, draws: &[Priority], looks: &[Look]) -> Result<usize, Trouble> {
         let mut lengths: BTreeMap<u16, usize> = BTreeMap::new();
-        for (worker, length) in looks.iter().flat_map(|(_, _, workers)| workers) {
+        for (worker, length) in looks.iter().flat_map(|(.., workers)| workers) {
             *lengths.entry(*worker).or_default() += length;
         }
-        let mut untried: Vec<usize> = looks.iter().map(|(_, filed, _)| *filed).collect();
+        let mut untried: Vec<usize> = looks.iter().map(|(_, filed, ..)| *filed).collect();
         // Those that are first in turn may be full: then it is the others' turn.
         loop {
             let allotted = self.allot(&untried, draws.len());
             let (mut draws, mut commands) = (draws, Vec::new());
             for (partition, count) in allotted.into_iter().enumerate().filter(|(_, count)| *count > 0) {
                 let (here, rest) = draws.split_at(count);
-                commands.push(self.routing(partition, here, &lengths, &looks[partition].2));
+                commands.push(self.routing(partition, here, &lengths, &looks[partition].3));
                 (draws, untried[partition]) = (rest, 0);
             }
             if commands.is_empty() {

@@ -9,6 +9,7 @@ for _, message in ipairs(call('XRANGE', base .. 'queue:' .. worker, '-', '+')) d
   if loan_of(ticket) then
     lost[#lost + 1] = ticket
     call('HDEL', base .. 'loans', ticket)
+    call('HDEL', base .. 'endings', ticket)
     host_is_active(task_of(ticket)[5], -1)
   end
 end

@@ -103,6 +103,7 @@ impl Moves {
     }
 
     pub(super) async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.finish_settled(worker).await?;
         let leaves = self.on_all(&scripts::LEAVE, |command| {
             command.arg(worker.0);
         });

@@ -1,4 +1,8 @@
--- What the frontier looks at before it moves anything: URLs in the URL queue and its overflow, whether anything is
--- filed or returned, and the lengths of the workers' queues.
-local filed = call('LLEN', base .. 'returned') + tonumber(call('HGET', base .. 'counts', 'filed') or 0)
-return { urls_queued() + call('LLEN', base .. 'overflow'), filed, call('HGETALL', base .. 'lengths') }
+-- What the frontier looks at before it moves anything: URLs in the URL queue and its overflow, URLs that are filed or
+-- returned, URLs outstanding, and the lengths of the workers' queues.
+local counts = call('HMGET', base .. 'counts', 'filed', 'admitted', 'completed')
+for i = 1, 3 do counts[i] = tonumber(counts[i] or 0) end
+return {
+  urls_queued() + call('LLEN', base .. 'overflow'), call('LLEN', base .. 'returned') + counts[1], counts[2] - counts[3],
+  call('HGETALL', base .. 'lengths'),
+}

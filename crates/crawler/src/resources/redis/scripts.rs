@@ -6,6 +6,7 @@ use redis::Script;
 
 /// A script.
 pub(super) struct Lua {
+    pub(super) text: &'static str,
     pub(super) script: Script,
     /// It remembers what it answered until that has arrived, so that it is made once.
     pub(super) is_once: bool,
@@ -14,13 +15,14 @@ pub(super) struct Lua {
 macro_rules! scripts {
     ($($name:ident = $($once:ident)? $($file:literal),+;)*) => {
         $(pub(super) static $name: LazyLock<Lua> = LazyLock::new(|| Lua {
+            text: concat!(include_str!("common.lua"), $(include_str!($file)),+),
             script: Script::new(concat!(include_str!("common.lua"), $(include_str!($file)),+)),
             is_once: !stringify!($($once)?).is_empty(),
         });)*
 
         /// All of them.
-        pub(super) fn all() -> impl Iterator<Item = &'static Script> {
-            [$(&$name.script),*].into_iter()
+        pub(super) fn all() -> impl Iterator<Item = &'static Lua> {
+            [$(&*$name),*].into_iter()
         }
     };
 }
@@ -34,6 +36,8 @@ scripts! {
     ROUTE = "partition.lua", "route.lua";
     LEASE = once "partition.lua", "lease.lua";
     CHECK = "partition.lua", "check.lua";
+    PREPARE = "partition.lua", "prepare.lua";
+    ENDING = "partition.lua", "ending.lua";
     FINISH = once "partition.lua", "finish.lua";
     PACE = "partition.lua", "pace.lua";
     LEAVE = once "partition.lua", "leave.lua";

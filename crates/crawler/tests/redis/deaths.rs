@@ -1,0 +1,132 @@
+//! Workers and frontiers that die at any moment, also in the middle of a move: nothing is lost, and nothing counts twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crawler::Stop;
+use crawler::frontier;
+use crawler::modules::Addition;
+use crawler::outcome::Outcome;
+use crawler::prioritizer::{FromCrawl, Random};
+use crawler::resources::embedded::Settings;
+use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::{Completion, Found, Grant, Lease, Resources, WorkerId};
+use tokio::time::timeout;
+
+use super::redis_server::RedisServer;
+use super::{block_on, settings};
+
+const WORKERS: u16 = 3;
+const PAGES: usize = 1_500;
+const PARTITIONS: u16 = 8;
+
+/// Page n links to the pages 2n + 1 and 2n + 2, which are elsewhere, and to the first.
+fn page(number: usize) -> Found {
+    Found { url: format!("http://h{}.test/{number}", number % 37), depth: 1, redirects: 0 }
+}
+
+fn children(url: &str) -> Vec<Found> {
+    let number: usize = url.rsplit('/').next().unwrap().parse().unwrap();
+    [2 * number + 1, 2 * number + 2, 0].into_iter().filter(|child| *child < PAGES).map(page).collect()
+}
+
+fn completion(lease: &Lease) -> Completion {
+    Completion {
+        outcome: Outcome::Kept,
+        bytes: 7,
+        children: children(&lease.url),
+        output: vec![(0, Addition::Append(lease.url.clone().into_bytes()))],
+        ..Completion::of(lease)
+    }
+}
+
+struct World {
+    redis: RedisServer,
+    over: AtomicBool,
+    deaths: AtomicUsize,
+}
+
+impl World {
+    async fn open(&self) -> RedisResources {
+        let place = Place { url: self.redis.url(), crawl: "deaths".into(), partitions: PARTITIONS };
+        let settings = Settings { queue_size: 64, keep_content: false, ..settings(WORKERS) };
+        RedisResources::open(place, settings).await.unwrap()
+    }
+
+    /// A worker that lives for a while and dies with whatever it was doing; then that is noticed, and another begins.
+    async fn work(&self, worker: WorkerId) {
+        let mut random = Random::seeded(u64::from(worker.0));
+        let overseer = self.open().await;
+        while !self.over.load(Ordering::Relaxed) {
+            let resources = self.open().await;
+            let life = Duration::from_micros(20_000 + random.below(100_000) as u64);
+            if timeout(life, visit_for_ever(&resources, worker)).await.is_err() {
+                // Its connection is closed with it, and nobody hears the answers to what it sent.
+                drop(resources);
+                self.deaths.fetch_add(1, Ordering::Relaxed);
+                overseer.leave(worker).await.unwrap();
+            }
+        }
+    }
+
+    /// Frontiers, one after another.
+    async fn route(&self) {
+        let mut random = Random::seeded(99);
+        while !self.over.load(Ordering::Relaxed) {
+            let (resources, stop) = (self.open().await, Stop::new());
+            let life = Duration::from_millis(50 + random.below(300) as u64);
+            let run = frontier::run(&resources, &FromCrawl, Random::seeded(5), &stop);
+            if timeout(life, run).await.is_ok_and(|over| over.unwrap()) {
+                self.over.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+async fn visit_for_ever(resources: &RedisResources, worker: WorkerId) {
+    loop {
+        let leases = resources.lease(worker, 8, Duration::from_millis(20)).await.unwrap();
+        for lease in &leases {
+            assert!(matches!(resources.reserve(lease, 0).await.unwrap(), Grant::Bytes(_) | Grant::Lost));
+        }
+        resources.complete(leases.iter().map(completion).collect()).await.unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn whoever_dies_when_each_page_counts_once_and_is_in_the_output_once() {
+    let world =
+        World { redis: RedisServer::start(), over: AtomicBool::new(false), deaths: AtomicUsize::new(0) };
+    block_on(async { world.open().await.admit(vec![page(0)]).await.unwrap() });
+    thread::scope(|scope| {
+        for worker in 0..WORKERS {
+            let world = &world;
+            scope.spawn(move || block_on(world.work(WorkerId(worker))));
+        }
+        scope.spawn(|| block_on(world.route()));
+    });
+    let snapshot = block_on(async { world.open().await.snapshot().await.unwrap() });
+    let pages = PAGES as u64;
+    assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (pages, pages, pages));
+    assert_eq!(snapshot.outcomes, BTreeMap::from([("kept".to_owned(), pages)]));
+    assert!(world.deaths.load(Ordering::Relaxed) > 20, "{:?} deaths", world.deaths);
+
+    let mut outputs: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+    for partition in 0..PARTITIONS {
+        let recorded: BTreeMap<usize, Vec<u8>> =
+            world.redis.ask(&format!("HGETALL crawler:{{deaths:p{partition}}}:output"));
+        outputs.extend(recorded);
+    }
+    assert!(outputs.keys().copied().eq(1..=PAGES), "numbers without holes");
+    // Before the bytes of an addition are its output, its kind and its length.
+    let urls: BTreeSet<String> =
+        outputs.into_values().map(|record| String::from_utf8(record[9..].to_vec()).unwrap()).collect();
+    assert_eq!(urls, (0..PAGES).map(|number| page(number).url).collect());
+    for kept in ["pages_reserved", "bytes_reserved"] {
+        let reserved: i64 = world.redis.ask(&format!("HGET crawler:{{deaths:budget}}:used {kept}"));
+        assert_eq!(reserved, 0, "{kept}: everything reserved was given back");
+    }
+}
