@@ -23,10 +23,11 @@ use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Budget, Found, Resources, Snapshot, WorkerId};
 use crawler::scope::Scope;
+use crawler::worker::similarity::Threshold;
 use crawler::worker::visit::Visitor;
 use crawler::worker::{Orders, Worker};
 use redis_server::RedisServer;
-use testweb::Web;
+use testweb::{Site, Web};
 use tokio::runtime;
 use url::Url;
 
@@ -193,6 +194,25 @@ fn two_crawls_side_by_side_in_one_redis_do_not_meet() {
             });
         }
     });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_page_like_another_is_dropped_and_the_others_are_stored() {
+    let site = Site::seeded(9, 30).with_print_views();
+    let (web, redis) = (Web::builder().host("h0.test", site).start(), RedisServer::start());
+    let mut crawl = Crawl::of(&web, &redis, "alike", 2);
+    crawl.settings.similarity = Threshold::new(0.9);
+    let (kept, snapshot) = crawl.run();
+    let dropped = snapshot.outcomes.get("near duplicate").copied().unwrap_or(0);
+    assert!(dropped > 10, "{:?}", snapshot.outcomes);
+    assert_eq!(snapshot.stored.0, kept.len());
+    let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
+    let resources = crawl.open();
+    for url in &kept {
+        let stored = block_on(resources.content(url)).unwrap();
+        assert_eq!(stored.as_ref(), Some(&truth[url].1), "{url}");
+    }
 }
 
 #[test]

@@ -2,13 +2,21 @@
 local max_pages, max_bytes, max_page_bytes = number(), number(), number()
 local max_pages_per_host = tonumber(argument())  -- none: no limit
 
-local function used(what)
-  return tonumber(call('HGET', base .. 'used', what) or 0)
+-- What was used and what is reserved, read once and written once: everybody comes here.
+local used = {}
+do
+  local names = { 'pages', 'bytes', 'pages_reserved', 'bytes_reserved' }
+  for i, value in ipairs(call('HMGET', base .. 'used', unpack(names))) do used[names[i]] = tonumber(value or 0) end
+end
+
+local function write_used()
+  call('HSET', base .. 'used', 'pages', ('%.0f'):format(used.pages), 'bytes', ('%.0f'):format(used.bytes),
+    'pages_reserved', ('%.0f'):format(used.pages_reserved), 'bytes_reserved', ('%.0f'):format(used.bytes_reserved))
 end
 
 local function spent()
-  if used('pages') >= max_pages then return 'pages' end
-  if used('bytes') >= max_bytes then return 'bytes' end
+  if used.pages >= max_pages then return 'pages' end
+  if used.bytes >= max_bytes then return 'bytes' end
 end
 
 -- Returns a reservation, if there is one: a URL has one at most, whoever has it on loan.
@@ -17,8 +25,8 @@ local function give_back(ticket)
   if not reservation then return end
   local bytes, host = reservation:match('^(%d+) (.*)$')
   call('HDEL', base .. 'reservations', ticket)
-  call('HINCRBY', base .. 'used', 'pages_reserved', -1)
-  call('HINCRBY', base .. 'used', 'bytes_reserved', 0 - bytes)
+  used.pages_reserved = used.pages_reserved - 1
+  used.bytes_reserved = used.bytes_reserved - bytes
   if host ~= '' and call('HINCRBY', base .. 'hosts_reserved', host, -1) <= 0 then
     call('HDEL', base .. 'hosts_reserved', host)
   end

@@ -4,19 +4,21 @@
 for _ = 1, number() do call('HDEL', base .. 'settled', argument()) end
 local documents = {}
 for i = 1, number() do
-  local ticket, loan, kept, bytes, host = argument(), argument(), argument() == '1', argument(), argument()
+  local ticket, loan, kept, bytes, host = argument(), argument(), argument() == '1', number(), argument()
   local settled = call('HGET', base .. 'settled', ticket) or '0 0'
   local by, document = settled:match('^(%d+) (%d+)$')
   document = tonumber(document)
   if by ~= loan then
-    call('HINCRBY', base .. 'used', 'bytes', bytes)
+    used.bytes = used.bytes + bytes
     give_back(ticket)
     if kept and document == 0 then
       if max_pages_per_host then call('HINCRBY', base .. 'hosts', host, 1) end
-      document = call('HINCRBY', base .. 'used', 'pages', 1)
+      used.pages = used.pages + 1
+      document = used.pages
     end
     call('HSET', base .. 'settled', ticket, ('%s %.0f'):format(loan, document))
   end
   documents[i] = document
 end
+write_used()
 return documents
