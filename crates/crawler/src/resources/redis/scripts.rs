@@ -41,7 +41,7 @@ scripts! {
     FINISH = once "partition.lua", "finish.lua";
     PACE = "partition.lua", "pace.lua";
     LEAVE = once "partition.lua", "leave.lua";
-    LOOK = "partition.lua", "look.lua";
+    LOOK = "look.lua";
     SNAPSHOT = "partition.lua", "snapshot.lua";
     WROTE = "partition.lua", "wrote.lua";
     RESERVE = once "budget.lua", "reserve.lua";
