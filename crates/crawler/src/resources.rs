@@ -18,6 +18,8 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::Domain;
 use crate::modules::Addition;
 use crate::outcome::Outcome;
@@ -190,7 +192,7 @@ pub enum Remembered {
 }
 
 /// Counts and lengths of a crawl, at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// URLs admitted; only grows.
     pub admitted: u64,

@@ -1,7 +1,10 @@
 //! Assembles a crawl of the pipeline in one process: what it is told, its resources, its outputs, its crew.
 
 mod crew;
+mod identity;
+pub mod remote;
 mod report;
+pub mod roles;
 mod terms;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +14,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use self::crew::Crew;
+use self::crew::{Crew, block_on};
 pub use self::report::{End, Report, Resumed};
 
 use crate::config::Config;
@@ -325,12 +328,17 @@ impl Crawler {
     /// # Ok::<(), crawler::Error>(())
     /// ```
     pub fn run_watched(mut self, watch: impl Fn(&Snapshot)) -> Result<Report, Error> {
-        self.settings.keep_depths = self.max_depth.is_some();
-        self.settings.max_page_bytes = self.config.max_page_bytes as u64;
+        self.settle();
         match self.state.take() {
             None => self.run_in_memory(&watch),
             Some(directory) => self.run_durably(&directory, &watch),
         }
+    }
+
+    /// Settles what follows from what was told.
+    fn settle(&mut self) {
+        self.settings.keep_depths = self.max_depth.is_some();
+        self.settings.max_page_bytes = self.config.max_page_bytes as u64;
     }
 
     fn run_in_memory(mut self, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
@@ -384,6 +392,11 @@ impl Crawler {
 
     fn fresh_start(&self) -> Start<'static> {
         if self.overwrite { Start::Overwrite } else { Start::Fresh }
+    }
+
+    /// Opens a worker's parts of the outputs.
+    fn install_parts(&mut self, _worker: crate::resources::WorkerId) -> Result<Arc<Installed>, Error> {
+        self.install(Start::Fresh)
     }
 
     /// Opens the files of the outputs.

@@ -4,6 +4,7 @@ pub mod ask;
 pub mod content;
 pub mod download;
 mod hosts;
+pub mod license;
 pub mod links;
 pub mod pace;
 mod reservation;

@@ -70,17 +70,7 @@ impl<R: Resources> Crew<R> {
 
     fn work_on(&self, crawler: &Crawler, resumed: Resumed, watch: &dyn Fn(&Snapshot)) -> Result<End, Error> {
         let Crawler { settings, config, stop, .. } = crawler;
-        let orders = Arc::new(Orders {
-            resources: Arc::clone(&self.resources),
-            installed: Arc::clone(&self.installed),
-            scope: crawler.scope.clone().refusing_private(config, &crawler.seeds),
-            max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
-            max_page_bytes: config.max_page_bytes,
-            compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
-            // As many as its queue holds; but what waits for its host must not keep others from being asked.
-            in_hand: settings.queue_size.max(2 * config.concurrency),
-            stop: stop.clone(),
-        });
+        let orders = orders(crawler, &self.resources, &self.installed, stop);
         let pace = Arc::new(Pace::of(config));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
@@ -172,7 +162,28 @@ impl<R: Resources> Crew<R> {
     }
 }
 
-fn seeds(crawler: &Crawler) -> Vec<Found> {
+/// What every worker of a crawl goes by, until it is told to stop.
+pub(super) fn orders<R>(
+    crawler: &Crawler,
+    resources: &Arc<R>,
+    installed: &Arc<Installed>,
+    stop: &Stop,
+) -> Arc<Orders<R>> {
+    let Crawler { settings, config, .. } = crawler;
+    Arc::new(Orders {
+        resources: Arc::clone(resources),
+        installed: Arc::clone(installed),
+        scope: crawler.scope.clone().refusing_private(config, &crawler.seeds),
+        max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
+        max_page_bytes: config.max_page_bytes,
+        compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
+        // As many as its queue holds; but what waits for its host must not keep others from being asked.
+        in_hand: settings.queue_size.max(2 * config.concurrency),
+        stop: stop.clone(),
+    })
+}
+
+pub(super) fn seeds(crawler: &Crawler) -> Vec<Found> {
     let seeds = crawler.seeds.iter().map(|seed| {
         let mut url = without_credentials(seed);
         url.set_fragment(None);
@@ -183,7 +194,7 @@ fn seeds(crawler: &Crawler) -> Vec<Found> {
 
 /// A worker on a thread of its own, with a runtime of its own: its connections stay where they are used. However it
 /// ends, the others are told: a crawl that lost a worker would wait for ever for what that one held.
-fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
+pub(super) fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
     let _stop = StopWhenDropped(stop);
     block_on(worker.run()).map_err(|error| Trouble(error.to_string()))?
 }
@@ -196,7 +207,7 @@ impl Drop for StopWhenDropped {
     }
 }
 
-fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
+pub(super) fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::Setting(format!("cannot start a runtime: {error}")))?;
     let output = runtime.block_on(future);

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::download::{Download, Downloader, Meter, Want};
+use super::license::License;
 use super::pace::Pace;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::Origin;
@@ -63,13 +64,25 @@ pub struct Ask {
     /// Requests in flight: taken in the host's turn, so that one who waits for a host keeps nobody else waiting.
     slots: Semaphore,
     downloader: Downloader,
+    license: License,
     stop: Stop,
 }
 
 impl Ask {
     /// Asks at this pace, with so many requests in flight, until told to stop.
     pub fn new(pace: Arc<Pace>, in_flight: usize, downloader: Downloader, stop: Stop) -> Ask {
-        Ask { pace, slots: Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)), downloader, stop }
+        let slots = Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS));
+        Ask { pace, slots, downloader, license: License::unlimited(), stop }
+    }
+
+    /// The same, only while it has leave to.
+    pub fn licensed(self, license: License) -> Ask {
+        Ask { license, ..self }
+    }
+
+    /// Whether others ask other hosts meanwhile, with a pace of their own.
+    pub fn is_licensed(&self) -> bool {
+        self.license.is_limited()
     }
 
     /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
@@ -94,6 +107,12 @@ impl Ask {
                 match allowance.want().await {
                     // Whoever has what is missing may need the slot to bring it back.
                     Ok(None) => drop(slot),
+                    // Its storage may have been out of reach for longer than this worker counts as alive.
+                    Ok(Some(_)) if !self.license.is_current() => {
+                        drop(slot);
+                        self.license.granted().await;
+                        continue;
+                    }
                     Ok(Some(want)) => break (turn, slot, Ok(want)),
                     Err(outcome) => break (turn, slot, Err(outcome)),
                 }
@@ -112,6 +131,8 @@ impl Ask {
             biased;
             answer = Box::pin(self.downloader.get(url, want, &meter)) => answer,
             () = self.stop.asked_at_once() => Err(Outcome::NotReached),
+            // Others are about to take over; if they do not, it is asked again.
+            () = self.license.lapsed() => Err(Outcome::NotTaken),
         };
         turn.took(asked.elapsed());
         allowance.used(meter.bytes());

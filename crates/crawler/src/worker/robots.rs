@@ -16,6 +16,7 @@ use super::ask::{Allowance, Ask};
 use super::download::Want;
 use super::links;
 use crate::config::{MAX_CRAWL_DELAY, PRODUCT_TOKEN};
+use crate::domain::Domain;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::resources::Pacing;
@@ -207,6 +208,8 @@ async fn fetch(origin: &Origin, ask: &Ask, allowance: &impl Allowance) -> Result
         let answer = ask.once(&url, allowance).await?;
         match (answer.status, answer.redirect) {
             (_, Some(location)) => match links::resolve(&url, &location) {
+                // Another domain may be somebody else's to ask.
+                Ok(target) if ask.is_licensed() && Domain::of(&target) != Domain::of(&url) => break,
                 Ok(target) => url = target,
                 Err(_) => break,
             },

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::ask::{Allowance, Ask};
 use super::download::{Download, Downloader};
+use super::license::License;
 use super::pace::Pace;
 use super::robots::Robots;
 use crate::config::Config;
@@ -40,6 +41,11 @@ impl Visitor {
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
         let ask = Ask::new(pace, config.concurrency, downloader, stop);
         Ok(Visitor { config, robots: Robots::default(), ask })
+    }
+
+    /// The same, asking only while it has leave to.
+    pub fn licensed(self, license: License) -> Visitor {
+        Visitor { ask: self.ask.licensed(license), ..self }
     }
 
     /// The settings it goes by.

@@ -14,6 +14,8 @@ pub(super) struct Keys {
     /// Pages, by their content.
     pub(super) contents: Vec<String>,
     pub(super) budget: String,
+    /// Who works on it, and how far it is.
+    pub(super) crew: String,
 }
 
 impl Keys {
@@ -21,12 +23,22 @@ impl Keys {
         let all = |kind: &str| {
             (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
         };
-        Keys { partitions: all("p"), contents: all("c"), budget: format!("crawler:{{{crawl}:budget}}:") }
+        Keys {
+            partitions: all("p"),
+            contents: all("c"),
+            budget: format!("crawler:{{{crawl}:budget}}:"),
+            crew: Keys::crew(crawl),
+        }
     }
 
     /// What was agreed on when the crawl was begun.
     pub(super) fn settings(crawl: &str) -> String {
         format!("crawler:{{{crawl}:settings}}:")
+    }
+
+    /// Who works on a crawl, and how far it is.
+    pub(super) fn crew(crawl: &str) -> String {
+        format!("crawler:{{{crawl}:crew}}:")
     }
 
     /// The partition of a domain.

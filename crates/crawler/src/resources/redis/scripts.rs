@@ -53,4 +53,11 @@ scripts! {
     CLAIM = "claim.lua";
     BANDS = "bands.lua";
     STORED = "stored.lua";
+    JOIN = once "crew.lua", "join.lua";
+    BEAT = "crew.lua", "beat.lua";
+    CREW_LOOK = "crew.lua", "crew_look.lua";
+    DEAD = "crew.lua", "dead.lua";
+    PART = "crew.lua", "part.lua";
+    RESULT = "crew.lua", "result.lua";
+    STEER = once "crew.lua", "steer.lua";
 }

@@ -1,0 +1,253 @@
+//! Who works on a crawl: places in its crew, signs of life, and how far the crawl is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::{Trouble, WorkerId};
+use super::connection::{Call, Connection};
+use super::home::Home;
+use super::keys::Keys;
+use super::{Place, RedisResources};
+use super::moves::{Moves, milliseconds};
+use super::scripts::{self, Lua};
+
+/// A place in the crew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// It gives every URL its priority and its worker; there is one.
+    Frontier,
+    /// It visits URLs.
+    Worker(WorkerId),
+}
+
+impl Role {
+    fn name(self) -> String {
+        match self {
+            Role::Frontier => "frontier".into(),
+            Role::Worker(WorkerId(id)) => id.to_string(),
+        }
+    }
+
+    fn named(name: &str) -> Option<Role> {
+        match name {
+            "frontier" => Some(Role::Frontier),
+            id => id.parse().ok().map(|id| Role::Worker(WorkerId(id))),
+        }
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Role::Frontier => f.write_str("the frontier"),
+            Role::Worker(WorkerId(id)) => write!(f, "worker {id}"),
+        }
+    }
+}
+
+/// How far a crawl is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Nobody has begun it.
+    Unknown,
+    /// Its seeds are being admitted.
+    Opening,
+    /// It is under way.
+    Running,
+    /// It has ended, for this reason.
+    Over(String),
+}
+
+/// How a crawl is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Course {
+    /// How far it is.
+    pub phase: Phase,
+    /// How often it was opened: an end is the end of one opening.
+    pub opening: u64,
+    /// The version of its settings.
+    pub version: u64,
+    /// How long it has been under way, all its openings together.
+    pub elapsed: Duration,
+}
+
+/// A member of the crew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its place.
+    pub role: Role,
+    /// What tells its process from all others.
+    pub token: String,
+    /// Where it runs.
+    pub place: String,
+    /// It was found dead, and what it had is on its way back.
+    pub is_dead: bool,
+    /// When it was last heard of, by Redis's clock, in milliseconds: only good to be compared.
+    pub heard: u64,
+    /// How long ago that is.
+    pub silent: Duration,
+}
+
+/// What came of asking for a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Joined {
+    /// It is there, where nobody was.
+    New(Role),
+    /// It is there, in the place of somebody who is dead.
+    Again(Role),
+    /// Somebody is there, or what a dead one had is on its way back.
+    Taken(Member),
+}
+
+type CourseAnswer = (String, String, u64, u64, u64);
+
+impl RedisResources {
+    /// Takes a place in the crew: this one, or a worker's that is free. Of `dead` it is known that it lives no more.
+    pub async fn join(
+        &self,
+        role: Option<Role>,
+        token: &str,
+        place: &str,
+        dead: Option<&str>,
+    ) -> Result<Joined, Trouble> {
+        let mut call = self.of_crew(&scripts::JOIN);
+        call.arg(role.map_or_else(String::new, Role::name)).arg(token).arg(place).arg(dead.unwrap_or("-"));
+        let (what, name, where_, token, heard): (String, String, String, String, u64) = self.ask(call).await?;
+        let role = Role::named(&name).ok_or_else(|| Trouble(format!("the crew has a strange place: {name:?}")))?;
+        Ok(match what.as_str() {
+            "new" => Joined::New(role),
+            "again" => Joined::Again(role),
+            what => Joined::Taken(Member {
+                role,
+                token,
+                place: where_,
+                is_dead: what == "leaving",
+                heard,
+                silent: Duration::ZERO,
+            }),
+        })
+    }
+
+    /// Tells that a member lives and, by its count, how much longer the crawl has been under way. Learns whether it still has
+    /// its place, and how the crawl is.
+    pub async fn beat(&self, role: Role, token: &str, elapsed: Duration) -> Result<(bool, Course), Trouble> {
+        let mut call = self.of_crew(&scripts::BEAT);
+        call.arg(role.name()).arg(token).arg(milliseconds(elapsed));
+        let (has_place, phase, end, opening, version, elapsed): (u8, String, String, u64, u64, u64) =
+            self.ask(call).await?;
+        Ok((has_place == 1, course((phase, end, opening, version, elapsed))))
+    }
+
+    /// Who is in the crew, and how the crawl is.
+    pub async fn crew(&self) -> Result<(Vec<Member>, Course), Trouble> {
+        type Row = (String, String, String, u8, u64, u64);
+        let (members, phase, end, opening, version, elapsed): (Vec<Row>, String, String, u64, u64, u64) =
+            self.ask(self.of_crew(&scripts::CREW_LOOK)).await?;
+        let mut members: Vec<Member> = members
+            .into_iter()
+            .filter_map(|(name, token, place, is_dead, heard, silent)| {
+                let silent = Duration::from_millis(silent);
+                Some(Member { role: Role::named(&name)?, token, place, is_dead: is_dead == 1, heard, silent })
+            })
+            .collect();
+        members.sort_by_key(|member| member.role);
+        Ok((members, course((phase, end, opening, version, elapsed))))
+    }
+
+    /// Declares a member dead that was not heard of since; tells whether it is.
+    pub async fn declare_dead(&self, member: &Member) -> Result<bool, Trouble> {
+        let mut call = self.of_crew(&scripts::DEAD);
+        call.arg(member.role.name()).arg(&member.token).arg(member.heard);
+        Ok(self.ask::<u8>(call).await? == 1)
+    }
+
+    /// Gives up a place, when all that its holder had is back.
+    pub async fn part(&self, role: Role, token: &str) -> Result<(), Trouble> {
+        let mut call = self.of_crew(&scripts::PART);
+        call.arg(role.name()).arg(token);
+        self.ask(call).await
+    }
+
+    /// Opens the crawl, or opens it again, with a note for those who work on it; nobody ends it before it
+    /// [runs](RedisResources::set_running).
+    pub async fn set_opening(&self, note: &[u8]) -> Result<Course, Trouble> {
+        self.steer("opening", "", 0, note).await
+    }
+
+    /// All seeds of an opening are admitted.
+    pub async fn set_running(&self, opening: u64) -> Result<Course, Trouble> {
+        self.steer("running", "", opening, b"").await
+    }
+
+    /// Ends the crawl, unless it was opened again meanwhile.
+    pub async fn set_over(&self, opening: u64, how: &str) -> Result<Course, Trouble> {
+        self.steer("over", how, opening, b"").await
+    }
+
+    async fn steer(&self, to: &'static str, how: &str, opening: u64, note: &[u8]) -> Result<Course, Trouble> {
+        let mut call = self.of_crew(&scripts::STEER);
+        call.arg(to).arg(how).arg(opening).arg(note);
+        Ok(course(self.ask::<CourseAnswer>(call).await?))
+    }
+
+    /// Leaves word of a member at its end, for whoever sums up.
+    pub async fn report(&self, token: &str, word: &str) -> Result<(), Trouble> {
+        let mut call = self.plain_of_crew("HSET", "reports");
+        call.arg(token).arg(word);
+        self.ask(call).await
+    }
+
+    /// The words that members left at their end.
+    pub async fn reports(&self) -> Result<BTreeMap<String, String>, Trouble> {
+        self.ask(self.plain_of_crew("HGETALL", "reports")).await
+    }
+
+    /// Keeps the result of a crawl that is over, unless it was opened again meanwhile.
+    pub async fn keep_result(&self, opening: u64, result: &str) -> Result<(), Trouble> {
+        let mut call = self.of_crew(&scripts::RESULT);
+        call.arg(opening).arg(result);
+        self.ask(call).await
+    }
+
+    /// The result of a crawl that is over.
+    pub async fn result(&self) -> Result<Option<String>, Trouble> {
+        self.ask(self.plain_of_crew("GET", "result")).await
+    }
+
+    fn plain_of_crew(&self, command: &str, name: &str) -> Call {
+        let mut call = Call::plain(command);
+        call.arg(format!("{}{name}", self.moves.keys.crew));
+        call
+    }
+
+    fn of_crew(&self, script: &Lua) -> Call {
+        self.moves.script(script, &self.moves.keys.crew)
+    }
+
+    async fn ask<T: redis::FromRedisValue + Send + 'static>(&self, call: Call) -> Result<T, Trouble> {
+        self.make(async move |moves: std::sync::Arc<Moves>| moves.connection.one(call).await).await
+    }
+}
+
+/// What those who began a crawl noted for those who work on it; nothing if nobody has begun it.
+pub async fn note(place: &Place) -> Result<Option<Vec<u8>>, Trouble> {
+    let home = Home::new()?;
+    let place = place.clone();
+    let look = async move {
+        let connection = Connection::open(&place.url).await?;
+        let mut call = Call::plain("HGET");
+        call.arg(format!("{}crawl", Keys::crew(&place.crawl))).arg("note");
+        connection.one(call).await
+    };
+    home.run(look).await
+}
+
+fn course((phase, end, opening, version, elapsed): CourseAnswer) -> Course {
+    let phase = match phase.as_str() {
+        "opening" => Phase::Opening,
+        "running" => Phase::Running,
+        "over" => Phase::Over(end),
+        _ => Phase::Unknown,
+    };
+    Course { phase, opening, version, elapsed: Duration::from_millis(elapsed) }
+}

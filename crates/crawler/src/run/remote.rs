@@ -1,0 +1,84 @@
+//! A crawl on Redis, seen from outside: begins it, looks at it, ends it.
+
+use super::roles::{Sharing, Sum, word};
+use super::{Crawler, End, Report, Resumed, crew};
+use crate::error::Error;
+use crate::resources::redis::{self, Course, Member, Phase, RedisResources};
+use crate::resources::{Admitted, Resources, Snapshot};
+
+/// A crawl on Redis.
+pub struct Remote {
+    resources: RedisResources,
+    crawler: Crawler,
+}
+
+/// How a crawl stands.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// How far it is.
+    pub course: Course,
+    /// Who works on it.
+    pub members: Vec<Member>,
+    /// Counts and lengths.
+    pub snapshot: Snapshot,
+}
+
+impl Remote {
+    /// What those who begin a crawl noted for those who work on it; nothing if nobody has begun it.
+    pub async fn note(sharing: &Sharing) -> Result<Option<Vec<u8>>, Error> {
+        Ok(redis::note(&sharing.place).await?)
+    }
+
+    /// The crawl on Redis that has these settings: begun now, if it was not before.
+    pub async fn open(mut crawler: Crawler, sharing: &Sharing) -> Result<Remote, Error> {
+        crawler.settle();
+        let resources = RedisResources::open(sharing.place.clone(), crawler.settings.clone()).await?;
+        Ok(Remote { resources, crawler })
+    }
+
+    /// Admits the seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note.
+    pub async fn submit(&self, note: &[u8]) -> Result<Admitted, Error> {
+        let Course { opening, .. } = self.resources.set_opening(note).await?;
+        self.resources.reopen().await?;
+        let admitted = self.resources.admit(crew::seeds(&self.crawler)).await?;
+        self.resources.set_running(opening).await?;
+        Ok(admitted)
+    }
+
+    /// How it stands.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let (members, course) = self.resources.crew().await?;
+        Ok(Status { course, members, snapshot: self.resources.snapshot().await? })
+    }
+
+    /// How far it is, and who works on it.
+    pub async fn crew(&self) -> Result<(Vec<Member>, Course), Error> {
+        Ok(self.resources.crew().await?)
+    }
+
+    /// Ends it: what is in flight is finished. Tells whether it was under way.
+    pub async fn stop(&self) -> Result<bool, Error> {
+        let (_, course) = self.resources.crew().await?;
+        if !matches!(course.phase, Phase::Opening | Phase::Running) {
+            return Ok(false);
+        }
+        // Seeds that are just being admitted are not stopped half-way, unless whoever admits them is no more.
+        self.resources.set_running(course.opening).await?;
+        self.resources.set_over(course.opening, word(End::Stopped)).await?;
+        Ok(true)
+    }
+
+    /// What it came to, once that is known.
+    pub async fn report(&self, resumed: Resumed) -> Result<Option<Report>, Error> {
+        let Some(sum) = self.resources.result().await? else { return Ok(None) };
+        let sum: Sum = serde_json::from_str(&sum).map_err(|error| {
+            Error::Storage(format!("the result of the crawl cannot be read: {error}; is it of another version?"))
+        })?;
+        Ok(Some(sum.report(resumed)))
+    }
+
+    /// Its queues and storages.
+    pub fn resources(&self) -> &RedisResources {
+        &self.resources
+    }
+}

@@ -1,0 +1,188 @@
+//! One role of a crawl that many processes share over Redis: the frontier, or a worker.
+
+mod deaths;
+mod frontier;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use self::deaths::Deaths;
+use super::identity::{Identity, is_surely_dead};
+use super::{End, Report, Resumed};
+use crate::installed::Counts;
+use crate::resources::redis::{Course, Joined, Place, RedisResources, Role};
+use crate::resources::{Budget, Resources, Snapshot, Trouble};
+
+/// Somebody who is told what happens to a role, in words.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A member counts as dead when it was not heard of for so long, unless it is told otherwise.
+pub const DEAD_AFTER: Duration = Duration::from_secs(15);
+
+/// How often a member tells that it lives, as a part of the time after which it counts as dead.
+const BEATS: u32 = 15;
+
+/// How long between two looks at what will take its time.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How a crawl is shared.
+#[derive(Clone)]
+pub struct Sharing {
+    /// Where the crawl is.
+    pub place: Place,
+    /// A member counts as dead when it was not heard of for so long.
+    pub dead_after: Duration,
+    /// Who is told what happens.
+    pub notice: Notice,
+}
+
+/// Why a role came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RoleEnd {
+    /// The crawl is over.
+    Over(End),
+    /// The crawl has other settings now: whoever takes the role up again goes by them.
+    Changed,
+    /// It was taken for dead, and another has its place: whoever takes the role up again is a new member.
+    Lost,
+    /// Somebody asked.
+    Stopped,
+    /// The crawl is no more: it was purged.
+    Gone,
+}
+
+/// What a member leaves behind for whoever sums up.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Word {
+    failures: BTreeMap<String, u64>,
+    last_failure: Option<String>,
+    summaries: Vec<String>,
+}
+
+/// A place in the crew, and what keeps it.
+struct Membership {
+    resources: Arc<RedisResources>,
+    role: Role,
+    identity: Identity,
+    dead_after: Duration,
+    last_beat: Instant,
+}
+
+impl Membership {
+    /// Takes a place, when it is free. Tells whether its last holder is dead, and left something there.
+    async fn take(
+        resources: Arc<RedisResources>,
+        wanted: Option<Role>,
+        sharing: &Sharing,
+    ) -> Result<(Membership, bool), Trouble> {
+        let identity = Identity::new();
+        let (mut deaths, mut dead, mut told) = (Deaths::new(sharing.dead_after), None, false);
+        loop {
+            let Identity { token, place } = &identity;
+            let joined = resources.join(wanted, token, place, dead.as_deref()).await?;
+            let (role, is_again) = match joined {
+                Joined::New(role) => (role, false),
+                Joined::Again(role) => (role, true),
+                Joined::Taken(member) => {
+                    if is_surely_dead(&member.token) || deaths.is_dead(&member) {
+                        dead = Some(member.token);
+                        continue;
+                    }
+                    if !std::mem::replace(&mut told, true) {
+                        let (role, place) = (member.role, &member.place);
+                        (sharing.notice)(&format!("{role} is {place}; waiting for its end"));
+                    }
+                    sleep(LOOK).await;
+                    continue;
+                }
+            };
+            let dead_after = sharing.dead_after;
+            let membership = Membership { resources, role, identity, dead_after, last_beat: Instant::now() };
+            return Ok((membership, is_again));
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        self.dead_after / BEATS
+    }
+
+    /// Tells that this member lives. Learns whether it still has its place, and how the crawl is.
+    async fn beat(&mut self) -> Result<(bool, Course), Trouble> {
+        let now = Instant::now();
+        // Time in which nobody could work, because Redis was away, does not count as the crawl's.
+        let since = now.duration_since(self.last_beat).min(4 * self.interval());
+        self.last_beat = now;
+        let elapsed = if self.role == Role::Frontier { since } else { Duration::ZERO };
+        self.resources.beat(self.role, &self.identity.token, elapsed).await
+    }
+
+    /// Gives the place up; what a worker still has is given to others first.
+    async fn part(self) -> Result<(), Trouble> {
+        if let Role::Worker(id) = self.role {
+            self.resources.leave(id).await?;
+        }
+        self.resources.part(self.role, &self.identity.token).await
+    }
+}
+
+/// How a crawl is called to have ended.
+pub(super) fn word(end: End) -> &'static str {
+    match end {
+        End::Done => "done",
+        End::Spent(Budget::Pages) => "pages",
+        End::Spent(Budget::Bytes) => "bytes",
+        End::TimeUp => "time",
+        End::Stopped => "stopped",
+        End::OutputFailed => "output",
+    }
+}
+
+/// The end of this name.
+fn end_of(word: &str) -> End {
+    match word {
+        "done" => End::Done,
+        "pages" => End::Spent(Budget::Pages),
+        "bytes" => End::Spent(Budget::Bytes),
+        "time" => End::TimeUp,
+        "output" => End::OutputFailed,
+        _ => End::Stopped,
+    }
+}
+
+/// What a crawl that is over came to, as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Sum {
+    end: String,
+    milliseconds: u64,
+    snapshot: Snapshot,
+    words: Vec<Word>,
+}
+
+impl Sum {
+    pub(super) fn report(self, resumed: Resumed) -> Report {
+        let mut counts = Counts::default();
+        let mut summaries = Vec::new();
+        for word in self.words {
+            for (name, failures) in word.failures {
+                *counts.failures.entry(name).or_default() += failures;
+            }
+            counts.last_failure = word.last_failure.or(counts.last_failure);
+            summaries.extend(word.summaries);
+        }
+        let output_failure = counts.failures.contains_key("output").then(|| counts.last_failure.clone()).flatten();
+        Report {
+            end: end_of(&self.end),
+            snapshot: self.snapshot,
+            counts,
+            summaries,
+            output_failure,
+            elapsed: Duration::from_millis(self.milliseconds),
+            resumed,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The role of the frontier: gives every URL its priority and its worker, finds the dead, and ends the crawl.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{Deaths, Membership, RoleEnd, Sum, Sharing, Word, end_of, word};
+use crate::error::Error;
+use crate::frontier;
+use crate::prioritizer::Random;
+use crate::resources::redis::{Course, Member, Phase, RedisResources, Role};
+use crate::resources::{Resources, Trouble};
+use crate::run::{Crawler, End, block_on};
+
+/// The frontier at its work.
+struct Office<'a> {
+    crawler: &'a Crawler,
+    sharing: &'a Sharing,
+    membership: Membership,
+    deaths: Deaths,
+    /// How the crawl was when it was last looked at.
+    course: Course,
+}
+
+impl Crawler {
+    /// Is the frontier of this crawl, which was begun on Redis, until the crawl is over.
+    pub fn run_frontier(mut self, sharing: &Sharing) -> Result<RoleEnd, Error> {
+        self.settle();
+        block_on(async {
+            let resources = Arc::new(RedisResources::open(sharing.place.clone(), self.settings.clone()).await?);
+            let (mut membership, _) = Membership::take(resources, Some(Role::Frontier), sharing).await?;
+            let (_, course) = membership.beat().await?;
+            let deaths = Deaths::new(sharing.dead_after);
+            let mut office = Office { crawler: &self, sharing, membership, deaths, course };
+            let end = office.work().await?;
+            // Whoever is taken for dead has no place to give up.
+            if end != RoleEnd::Lost {
+                office.membership.part().await?;
+            }
+            Ok::<_, Trouble>(end)
+        })?
+        .map_err(Error::from)
+    }
+}
+
+impl Office<'_> {
+    async fn work(&mut self) -> Result<RoleEnd, Trouble> {
+        let version = self.course.version;
+        loop {
+            match self.course.phase.clone() {
+                Phase::Unknown => return Ok(RoleEnd::Gone),
+                Phase::Over(how) => {
+                    if self.sum_up(&how).await? {
+                        return Ok(RoleEnd::Over(end_of(&how)));
+                    }
+                }
+                Phase::Opening | Phase::Running => {
+                    if let Some(end) = self.route(version).await? {
+                        return Ok(end);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Routes until there is a reason not to, which may be one to end.
+    async fn route(&mut self, version: u64) -> Result<Option<RoleEnd>, Trouble> {
+        let resources = Arc::clone(&self.membership.resources);
+        // Whatever was about to expire is needed again.
+        resources.reopen().await?;
+        let (prioritize, stop) = (&*self.crawler.prioritize, &self.crawler.stop);
+        let mut routing = std::pin::pin!(async {
+            frontier::run(&*resources, prioritize, Random::from_system(), stop).await
+        });
+        loop {
+            let next_beat = Instant::now() + self.membership.interval();
+            let over = tokio::select! {
+                biased;
+                over = &mut routing => Some(over?),
+                () = sleep_until(next_beat) => None,
+            };
+            let (has_place, course) = self.membership.beat().await?;
+            let (before, is_under_way) =
+                (std::mem::replace(&mut self.course, course), matches!(self.course.phase, Phase::Running));
+            match () {
+                () if !has_place => return Ok(Some(RoleEnd::Lost)),
+                () if over == Some(false) => return Ok(Some(RoleEnd::Stopped)),
+                () if self.course.version != version => return Ok(Some(RoleEnd::Changed)),
+                () if !matches!(self.course.phase, Phase::Opening | Phase::Running) => return Ok(None),
+                // The end of the opening that was under way before nothing was found left; later ones are not over.
+                () if over == Some(true) && is_under_way => return self.end(before.opening, End::Done).await,
+                // Its seeds are on their way.
+                () if over == Some(true) => return Ok(None),
+                () => {}
+            }
+            self.bury_the_dead().await?;
+            if is_under_way && let Some(end) = self.reason_to_end().await? {
+                return self.end(before.opening, end).await;
+            }
+        }
+    }
+
+    async fn end(&mut self, opening: u64, end: End) -> Result<Option<RoleEnd>, Trouble> {
+        self.course = self.membership.resources.set_over(opening, word(end)).await?;
+        Ok(None)
+    }
+
+    async fn reason_to_end(&self) -> Result<Option<End>, Trouble> {
+        if self.crawler.max_time.is_some_and(|time| self.course.elapsed >= time) {
+            return Ok(Some(End::TimeUp));
+        }
+        Ok(self.membership.resources.spent().await?.map(End::Spent))
+    }
+
+    /// Gives to others what the dead had. Returns the workers that live.
+    async fn bury_the_dead(&mut self) -> Result<Vec<Member>, Trouble> {
+        let resources = &self.membership.resources;
+        let (members, _) = resources.crew().await?;
+        self.deaths.keep(&members);
+        let mut alive = Vec::new();
+        for member in members {
+            let Role::Worker(id) = member.role else { continue };
+            if !member.is_dead && !(self.deaths.is_dead(&member) && resources.declare_dead(&member).await?) {
+                alive.push(member);
+                continue;
+            }
+            resources.leave(id).await?;
+            resources.part(member.role, &member.token).await?;
+            let (role, place, silent) = (member.role, &member.place, member.silent.as_secs());
+            (self.sharing.notice)(&format!(
+                "{role} ({place}) is dead: not heard of for {silent} s; what it had is given to others"
+            ));
+        }
+        Ok(alive)
+    }
+
+    /// Waits for the workers to be done with what they have in flight, and keeps what the crawl came to. Tells whether
+    /// it is still over then.
+    async fn sum_up(&mut self, how: &str) -> Result<bool, Trouble> {
+        let opening = self.course.opening;
+        while !self.bury_the_dead().await?.is_empty() {
+            sleep_until(Instant::now() + self.membership.interval() / 4).await;
+            let (has_place, course) = self.membership.beat().await?;
+            self.course = course;
+            if !has_place || self.course.opening != opening || self.crawler.stop.is_asked() {
+                return Ok(false);
+            }
+        }
+        let resources = &self.membership.resources;
+        let words: BTreeMap<String, String> = resources.reports().await?;
+        let sum = Sum {
+            end: how.to_owned(),
+            milliseconds: self.course.elapsed.as_millis().try_into().unwrap_or(u64::MAX),
+            snapshot: resources.snapshot().await?,
+            words: words.values().filter_map(|word| serde_json::from_str::<Word>(word).ok()).collect(),
+        };
+        let sum = serde_json::to_string(&sum).map_err(|error| Trouble(error.to_string()))?;
+        resources.keep_result(opening, &sum).await?;
+        resources.close().await?;
+        (_, self.course) = resources.crew().await?;
+        // Opened again meanwhile, it goes on with all that it had.
+        Ok(self.course.opening == opening)
+    }
+}

@@ -1,0 +1,144 @@
+//! The role of a worker: visits what is sent to it, for as long as it is known to live.
+
+use std::sync::Arc;
+use std::thread;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Membership, RoleEnd, Sharing, Word, end_of, word};
+use crate::error::Error;
+use crate::installed::Installed;
+use crate::resources::redis::{Phase, RedisResources, Role};
+use crate::resources::{Trouble, WorkerId};
+use crate::run::crew::{orders, work};
+use crate::run::{Crawler, End, block_on};
+use crate::stop::Stop;
+use crate::worker::Worker;
+use crate::worker::license::License;
+use crate::worker::pace::Pace;
+use crate::worker::visit::Visitor;
+
+impl Crawler {
+    /// Is a worker of this crawl, which was begun on Redis, until the crawl is over: the one of this number, or one whose
+    /// place is free.
+    pub fn run_worker(mut self, sharing: &Sharing, id: Option<WorkerId>) -> Result<RoleEnd, Error> {
+        self.settle();
+        block_on(async {
+            let resources = Arc::new(RedisResources::open(sharing.place.clone(), self.settings.clone()).await?);
+            let (membership, is_again) =
+                Membership::take(Arc::clone(&resources), id.map(Role::Worker), sharing).await?;
+            let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
+            if is_again {
+                resources.rejoin(id).await?;
+            }
+            let installed = match self.install_parts(id) {
+                Ok(installed) => installed,
+                Err(error) => {
+                    membership.part().await?;
+                    return Err(error);
+                }
+            };
+            self.work_as(membership, installed, sharing).await
+        })?
+    }
+
+    async fn work_as(
+        self,
+        mut membership: Membership,
+        installed: Arc<Installed>,
+        sharing: &Sharing,
+    ) -> Result<RoleEnd, Error> {
+        let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
+        // Its own: a budget that is spent ends the worker, and not whoever runs it.
+        let stop = Stop::new();
+        let license = License::until_dead(sharing.dead_after);
+        let orders = orders(&self, &membership.resources, &installed, &stop);
+        let pace = Arc::new(Pace::of(&self.config));
+        let visitor = Visitor::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
+        let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
+        let (done, worked) = watch::channel(false);
+        let ends = stop.clone();
+        // The sign of life must not wait for a page: the worker has a thread of its own.
+        let working = thread::Builder::new().name(format!("worker {}", id.0)).spawn(move || {
+            let worked = work(worker, ends);
+            done.send_replace(true);
+            worked
+        });
+        let working = working.map_err(|error| Error::Setting(format!("cannot start a thread: {error}")))?;
+        let told = self.keep_alive(&mut membership, &license, &installed, worked.clone()).await;
+        // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
+        match &told {
+            Ok(RoleEnd::Lost) | Err(_) => stop.stop_at_once(),
+            Ok(_) => stop.stop(),
+        }
+        let finished = finish(&mut membership, &license, worked).await;
+        let worked = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let end = told?;
+        finished?;
+        worked?;
+        let (counts, summaries) = installed.finish();
+        let word = Word { failures: counts.failures, last_failure: counts.last_failure, summaries };
+        let word = serde_json::to_string(&word).unwrap_or_default();
+        membership.resources.report(&membership.identity.token, &word).await?;
+        if end != RoleEnd::Lost {
+            membership.part().await?;
+        }
+        Ok(end)
+    }
+
+    /// Tells that the worker lives, until there is a reason for it to end.
+    async fn keep_alive(
+        &self,
+        membership: &mut Membership,
+        license: &License,
+        installed: &Installed,
+        mut worked: watch::Receiver<bool>,
+    ) -> Result<RoleEnd, Trouble> {
+        let mut version = None;
+        loop {
+            let sent = Instant::now();
+            let (has_place, course) = membership.beat().await?;
+            let version = *version.get_or_insert(course.version);
+            match course.phase {
+                _ if !has_place => return Ok(RoleEnd::Lost),
+                Phase::Unknown => return Ok(RoleEnd::Gone),
+                Phase::Over(how) => return Ok(RoleEnd::Over(end_of(&how))),
+                _ if course.version != version => return Ok(RoleEnd::Changed),
+                Phase::Opening | Phase::Running => license.renew(sent),
+            }
+            let is_done = *worked.borrow();
+            if is_done && installed.output_failure().is_some() {
+                // To go on would be to no purpose; nothing is lost.
+                membership.resources.set_over(course.opening, word(End::OutputFailed)).await?;
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.asked() => return Ok(RoleEnd::Stopped),
+                // Done by itself, it has found a budget spent; the frontier will, and ends the crawl.
+                _ = worked.wait_for(|done| *done), if !is_done => {}
+                () = sleep_until(sent + membership.interval()) => {}
+            }
+        }
+    }
+}
+
+/// Goes on telling that the worker lives, while it finishes what is in flight.
+async fn finish(
+    membership: &mut Membership,
+    license: &License,
+    mut worked: watch::Receiver<bool>,
+) -> Result<(), Trouble> {
+    loop {
+        let sent = Instant::now();
+        tokio::select! {
+            biased;
+            _ = worked.wait_for(|done| *done) => return Ok(()),
+            () = sleep_until(sent + membership.interval()) => {}
+        }
+        let sent = Instant::now();
+        if let (true, _) = membership.beat().await? {
+            license.renew(sent);
+        }
+    }
+}
