@@ -21,6 +21,7 @@ use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Budget, Found, Resources, Snapshot, WorkerId};
 use crawler::scope::Scope;
+use crawler::worker::pace::Pace;
 use crawler::worker::similarity::Threshold;
 use crawler::worker::visit::Visitor;
 use crawler::worker::{Orders, Worker};
@@ -119,7 +120,8 @@ impl Crawl {
             delay: self.delay,
             ..Config::default()
         };
-        let visitor = Visitor::new(config, std::slice::from_ref(&self.seed), stop.clone()).unwrap();
+        let pace = Arc::new(Pace::new(self.delay, config.per_host));
+        let visitor = Visitor::new(config, std::slice::from_ref(&self.seed), pace, stop.clone()).unwrap();
         Arc::new(Worker::new(WorkerId(id), visitor, orders))
     }
 }
