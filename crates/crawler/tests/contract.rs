@@ -1,7 +1,5 @@
 //! The contract of a crawl's resources, as promises. Written once, run on every implementation.
 
-mod redis_server;
-
 use std::any::Any;
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,7 +15,7 @@ use crawler::resources::{
     Budget, Completed, Completion, Found, Grant, Lease, Remembered, Resources, WorkerId,
 };
 use crawler::worker::similarity::{Fingerprint, Threshold};
-use redis_server::RedisServer;
+use testredis::Server;
 
 const NO_WAIT: Duration = Duration::ZERO;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -46,7 +44,7 @@ fn durable_state(directory: &Path, settings: Settings) -> Opened {
     durable::open(directory, begin).unwrap()
 }
 
-async fn on_redis(server: &RedisServer, settings: Settings, partitions: u16) -> RedisResources {
+async fn on_redis(server: &Server, settings: Settings, partitions: u16) -> RedisResources {
     let place = Place { url: server.url(), crawl: "contract".into(), partitions };
     RedisResources::open(place, settings).await.unwrap()
 }
@@ -430,7 +428,7 @@ macro_rules! contract {
                 #[allow(unused_mut, unused_assignments)]
                 let mut chosen = settings();
                 $(chosen = $settings;)?
-                let server = RedisServer::start();
+                let server = Server::start();
                 super::$promise(on_redis(&server, chosen, 1).await).await;
             })*
         }
@@ -458,7 +456,8 @@ contract! {
     a_page_like_another_is_not_stored_and_never_its_own_duplicate;
 }
 
-/// The promises that do not depend on which partition is first, with many of them, also on a node of a cluster.
+/// The same with many partitions, also on a node of a cluster: all but the one promise that depends on which partition
+/// is first. Where a promise needs room in the queue of one domain or one worker, there is some in every partition.
 macro_rules! in_partitions {
     ($($promise:ident $(with $settings:expr)?;)*) => {
         mod on_redis_in_partitions {
@@ -470,9 +469,9 @@ macro_rules! in_partitions {
                 #[allow(unused_mut, unused_assignments)]
                 let mut chosen = settings();
                 $(chosen = $settings;)?
-                let alone = RedisServer::start();
+                let alone = Server::start();
                 super::$promise(on_redis(&alone, chosen.clone(), 16).await).await;
-                let node = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+                let node = Server::builder().cluster().start();
                 node.ask::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
                 while !node.ask::<String>("CLUSTER INFO").contains("cluster_state:ok") {
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -488,10 +487,18 @@ in_partitions! {
     children_are_admitted_before_their_parent_completes;
     a_loan_is_completed_once;
     what_a_dead_worker_had_returns_and_its_late_word_is_refused with Settings { queue_size: 1600, ..settings() };
+    a_domain_is_free_again_after_five_quiet_minutes with Settings { workers: 1, ..settings() };
+    one_domain_takes_only_its_share_of_a_queue with Settings { queue_size: 1600, ..settings() };
     full_queues_overflow_in_order_and_lose_nothing;
+    a_url_met_nearer_while_it_waits_has_its_depth_lowered with Settings { workers: 1, ..settings() };
     a_url_met_nearer_after_its_completion_is_visited_again_for_its_links with Settings { workers: 1, ..settings() };
+    a_url_met_nearer_while_on_loan_is_visited_again_for_its_links;
+    a_revisit_needs_no_page_of_the_budget with Settings { max_pages_per_host: 1, workers: 1, ..settings() };
     a_url_is_forgotten_after_its_hour_and_never_while_outstanding;
+    budgets_are_reserved_before_and_settled_after
+        with Settings { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..settings() };
     a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };
     the_prioritizer_learns_how_many_pages_link_to_a_domain with Settings { workers: 1, ..settings() };
+    moves_made_twice_are_made_once;
     a_page_like_another_is_not_stored_and_never_its_own_duplicate;
 }

@@ -25,7 +25,7 @@
 //!     rests               sorted set: host to when it may be asked again
 //!     popularity          hash: domain to the pages that link to it
 //!     counts, outcomes, refused, active, output
-//!     answer:N            string for a minute: what was answered to move N
+//!     answer:N            string for an hour: what was answered to move N
 //! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, band:BAND, stored, sizes, bytes
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
 //! crawler:{NAME:settings}:  settings
@@ -147,8 +147,9 @@ impl Resources for RedisResources {
         self.make(async move |moves| moves.reserve(&lease, read).await).await
     }
 
-    async fn release(&self, _lease: &Lease, _read: u64) -> Result<(), Trouble> {
-        Ok(())
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+        let lease = lease.clone();
+        self.make(async move |moves| moves.release(&lease, read).await).await
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {

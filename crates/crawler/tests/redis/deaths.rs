@@ -13,9 +13,9 @@ use crawler::prioritizer::{FromCrawl, Random};
 use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Completion, Found, Grant, Lease, Resources, WorkerId};
+use testredis::Server;
 use tokio::time::timeout;
 
-use super::redis_server::RedisServer;
 use super::{block_on, settings};
 
 const WORKERS: u16 = 3;
@@ -43,7 +43,7 @@ fn completion(lease: &Lease) -> Completion {
 }
 
 struct World {
-    redis: RedisServer,
+    redis: Server,
     over: AtomicBool,
     deaths: AtomicUsize,
 }
@@ -98,8 +98,7 @@ async fn visit_for_ever(resources: &RedisResources, worker: WorkerId) {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn whoever_dies_when_each_page_counts_once_and_is_in_the_output_once() {
-    let world =
-        World { redis: RedisServer::start(), over: AtomicBool::new(false), deaths: AtomicUsize::new(0) };
+    let world = World { redis: Server::start(), over: AtomicBool::new(false), deaths: AtomicUsize::new(0) };
     block_on(async { world.open().await.admit(vec![page(0)]).await.unwrap() });
     thread::scope(|scope| {
         for worker in 0..WORKERS {

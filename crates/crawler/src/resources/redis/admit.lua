@@ -4,7 +4,6 @@
 local before = answered()
 if before then return before end
 local MOST_DOMAINS = 200000  -- in a partition's count of who links to them
-local partition, partitions = number(), number()
 
 -- When there is no room for more domains, the others still count.
 local counted = call('HLEN', base .. 'popularity')
@@ -16,27 +15,6 @@ for _ = 1, number() do
 end
 
 local new, known = 0, 0
-local free = room - urls_queued()
-local overflows = call('EXISTS', base .. 'overflow') == 1
-
-local admitted = tonumber(call('HGET', base .. 'counts', 'admitted') or 0)
-local tasks, behind, revisits = {}, {}, 0
-
-local function queue(id, depth, redirects, again, domain, host, url)
-  admitted = admitted + 1
-  local ticket = ('%.0f'):format(admitted * partitions + partition)
-  tasks[#tasks + 1] = ticket
-  tasks[#tasks + 1] = cmsgpack.pack({ id, redirects, again, domain, host, url })
-  call('HSET', base .. 'outstanding', id, ticket .. ' ' .. depth)
-  -- While the overflow is not empty, what comes joins its end.
-  if overflows or free <= 0 then
-    behind[#behind + 1] = ticket
-    overflows = true
-  else
-    call('XADD', base .. 'urls', '*', 't', ticket)
-    free = free - 1
-  end
-end
 
 for _ = 1, number() do
   local id, depth, redirects = argument(), number(), number()
@@ -52,13 +30,12 @@ for _ = 1, number() do
     which, smallest = find_link(id)
     if not which then
       new = new + 1
-      queue(id, depth, redirects, 0, domain, host, url)
+      admit(id, depth, redirects, 0, domain, host, url)
     else
       known = known + 1
       if keeps_depths and depth < smallest then
         forget_link(id, which)
-        revisits = revisits + 1
-        queue(id, depth, redirects, 1, domain, host, url)
+        admit(id, depth, redirects, 1, domain, host, url)
       elseif which ~= generation then
         forget_link(id, which)
         keep_link(id, smallest)
@@ -66,11 +43,5 @@ for _ = 1, number() do
     end
   end
 end
-if #tasks > 0 then
-  for_many('HSET', base .. 'tasks', tasks)
-  for_many('RPUSH', base .. 'overflow', behind)
-  call('HSET', base .. 'counts', 'admitted', ('%.0f'):format(admitted))
-end
-if revisits > 0 then call('HINCRBY', base .. 'counts', 'revisits', revisits) end
-if overflows then fill_url_queue() end
+write_admitted()
 return answer({ new, known })

@@ -19,15 +19,18 @@ local function spent()
   if used.bytes >= max_bytes then return 'bytes' end
 end
 
--- Returns a reservation, if there is one: a URL has one at most, whoever has it on loan.
-local function give_back(ticket)
+-- Returns the reservation of a loan, if there is one. A URL has one at most, whoever has it on loan; who lost it to
+-- somebody else has none. Tells whether the loan is the latest of its URL that is known here.
+local function give_back(ticket, loan)
   local reservation = call('HGET', base .. 'reservations', ticket)
-  if not reservation then return end
-  local bytes, host = reservation:match('^(%d+) (.*)$')
+  if not reservation then return true end
+  local by, bytes, pages, host = reservation:match('^(%d+) (%d+) (%d) (.*)$')
+  if tonumber(by) > tonumber(loan) then return false end
   call('HDEL', base .. 'reservations', ticket)
-  used.pages_reserved = used.pages_reserved - 1
+  used.pages_reserved = used.pages_reserved - pages
   used.bytes_reserved = used.bytes_reserved - bytes
   if host ~= '' and call('HINCRBY', base .. 'hosts_reserved', host, -1) <= 0 then
     call('HDEL', base .. 'hosts_reserved', host)
   end
+  return true
 end

@@ -5,6 +5,7 @@ local base = KEYS[1]
 local call = redis.call
 local nonce = ARGV[2]
 local last_argument = 3
+local ANSWER_LIFETIME = 3600  -- seconds: longer than anybody waits for Redis before the move is asked for again
 
 local function argument()
   last_argument = last_argument + 1
@@ -29,6 +30,6 @@ local function answered()
 end
 
 local function answer(reply)
-  call('SET', base .. 'answer:' .. nonce, cmsgpack.pack(reply), 'EX', 60)
+  call('SET', base .. 'answer:' .. nonce, cmsgpack.pack(reply), 'EX', ANSWER_LIFETIME)
   return reply
 end

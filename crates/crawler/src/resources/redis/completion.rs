@@ -119,6 +119,8 @@ impl Moves {
         // One that was visited again was counted before.
         call.arg(if lease.again { "" } else { outcome.label() });
         call.arg(pacing.map_or(0, |pacing| milliseconds(pacing.rest)))
+            .arg(u8::from(outcome.has_links()))
+            .arg(lease.depth)
             .arg(recorded(output))
             .arg(refused.len());
         for (reason, links) in refused {

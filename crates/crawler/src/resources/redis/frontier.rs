@@ -51,7 +51,7 @@ impl Moves {
                     break;
                 }
                 let mut command = self.on(partition, &scripts::ADMIT);
-                command.arg(partition).arg(self.partitions()).arg(linked.len());
+                command.arg(linked.len());
                 for domain in std::mem::take(&mut linked) {
                     command.arg(domain.as_str());
                 }
@@ -165,7 +165,7 @@ impl Moves {
     ) -> Call {
         let queues = self.settings.priority_queues;
         let mut command = self.on(partition, &scripts::ROUTE);
-        command.arg(queues.count()).arg(partition).arg(lengths.len());
+        command.arg(queues.count()).arg(lengths.len());
         for (worker, length) in lengths {
             let here = here.iter().find(|(other, _)| other == worker).map_or(0, |(_, length)| *length);
             command.arg(*worker).arg(length - here);

@@ -12,7 +12,7 @@ local function lend(tickets)
   end
 end
 
-local is_new = call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', 60)
+local is_new = call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', ANSWER_LIFETIME)
 if anew or not is_new then
   lend(call('HKEYS', base .. 'prioritizing'))
   if not is_new then return incoming end

@@ -15,7 +15,7 @@ local function lend(ticket, loan)
   return host
 end
 
-if not call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', 60) then
+if not call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', ANSWER_LIFETIME) then
   for _, ticket in ipairs(call('HKEYS', base .. 'loans')) do
     local loan = loan_of(ticket)
     if loan.nonce == nonce then lend(ticket, loan.number) end

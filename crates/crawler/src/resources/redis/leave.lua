@@ -6,8 +6,9 @@ local returned, lost = {}, {}
 for _, message in ipairs(call('XRANGE', base .. 'queue:' .. worker, '-', '+')) do
   local ticket = message[2][2]
   returned[#returned + 1] = ticket
-  if loan_of(ticket) then
-    lost[#lost + 1] = ticket
+  local loan = loan_of(ticket)
+  if loan then
+    lost[#lost + 1] = { ticket, loan.number }
     call('HDEL', base .. 'loans', ticket)
     call('HDEL', base .. 'endings', ticket)
     host_is_active(task_of(ticket)[5], -1)

@@ -75,20 +75,30 @@ impl Moves {
 
     pub(super) async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
         let mut reserve = self.on_budget(&scripts::RESERVE);
-        reserve.arg(lease.ticket.0).arg(read).arg(paced_host(&lease.url));
+        // What is visited again for its links is a page already.
+        reserve.arg(lease.ticket.0).arg(lease.loan).arg(read).arg(u8::from(!lease.again));
+        reserve.arg(paced_host(&lease.url));
         let mut answers = self.connection.all(vec![self.check(lease), reserve]).await?.into_iter();
         let holds: Vec<u8> = self.connection.read(answers.next().unwrap_or_default())?;
         let (grant, bytes): (String, u64) = self.connection.read(answers.next().unwrap_or_default())?;
         if holds != [1] {
-            self.give_back(&[lease.ticket.0]).await?;
+            self.give_back(&[(lease.ticket.0, lease.loan)]).await?;
             return Ok(Grant::Lost);
         }
         Ok(match grant.as_str() {
             "bytes" => Grant::Bytes(bytes),
             "host" => Grant::HostSpent,
             "later" => Grant::NotNow,
+            "lost" => Grant::Lost,
             spent => Grant::Spent(budget(spent)),
         })
+    }
+
+    pub(super) async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+        let mut release = self.on_budget(&scripts::RELEASE);
+        release.arg(lease.ticket.0).arg(lease.loan).arg(read);
+        self.connection.all(vec![release]).await?;
+        Ok(())
     }
 
     pub(super) async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
@@ -107,18 +117,21 @@ impl Moves {
         let leaves = self.on_all(&scripts::LEAVE, |command| {
             command.arg(worker.0);
         });
-        let lost: Vec<Vec<u64>> = self.connection.each(leaves).await?;
+        let lost: Vec<Vec<(u64, u64)>> = self.connection.each(leaves).await?;
         self.desk(worker).clear();
         self.give_back(&lost.concat()).await
     }
 
     /// Returns what was reserved for loans that ended. Should this not happen, the next loan of the URL sees to it.
-    async fn give_back(&self, tickets: &[u64]) -> Result<(), Trouble> {
-        if tickets.is_empty() {
+    async fn give_back(&self, loans: &[(u64, u64)]) -> Result<(), Trouble> {
+        if loans.is_empty() {
             return Ok(());
         }
         let mut command = self.on_budget(&scripts::GIVE_BACK);
-        command.arg(tickets.len()).arg(tickets);
+        command.arg(loans.len());
+        for (ticket, loan) in loans {
+            command.arg(*ticket).arg(*loan);
+        }
         self.connection.all(vec![command]).await?;
         Ok(())
     }

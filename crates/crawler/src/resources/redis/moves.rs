@@ -98,7 +98,9 @@ impl Moves {
             .arg(share(*queue_size, self.partitions(), partition))
             .arg(milliseconds(*ttl).max(1))
             .arg(milliseconds(*domain_ttl))
-            .arg(u8::from(*keep_depths));
+            .arg(u8::from(*keep_depths))
+            .arg(partition)
+            .arg(self.partitions());
         command
     }
 

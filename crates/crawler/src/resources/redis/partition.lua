@@ -3,6 +3,7 @@ local room = number()             -- the most URLs in each queue of this partiti
 local lifetime = number()         -- of a link, in milliseconds
 local domain_lifetime = number()  -- of a domain's ownership after its last use
 local keeps_depths = argument() == '1'
+local partition, partitions = number(), number()  -- which this is, and of how many
 
 local SHARE = 64        -- URLs of one domain in its owner's queue and hands
 local GENERATIONS = 8   -- parts of a link's lifetime: what is forgotten is forgotten up to one too late
@@ -161,6 +162,41 @@ local function fill_url_queue()
   for _, ticket in ipairs(call('LPOP', base .. 'overflow', free) or {}) do
     call('XADD', base .. 'urls', '*', 't', ticket)
   end
+end
+
+local admitted, free, overflows
+local tasks, behind, revisits = {}, {}, 0
+
+-- Queues a URL that is not outstanding: whoever does this writes it all at the end.
+local function admit(id, depth, redirects, again, domain, host, url)
+  if not admitted then
+    admitted = tonumber(call('HGET', base .. 'counts', 'admitted') or 0)
+    free = room - urls_queued()
+    overflows = call('EXISTS', base .. 'overflow') == 1
+  end
+  admitted = admitted + 1
+  local ticket = ('%.0f'):format(admitted * partitions + partition)
+  tasks[#tasks + 1] = ticket
+  tasks[#tasks + 1] = cmsgpack.pack({ id, redirects, again, domain, host, url })
+  call('HSET', base .. 'outstanding', id, ticket .. ' ' .. depth)
+  revisits = revisits + again
+  -- While the overflow is not empty, what comes joins its end.
+  if overflows or free <= 0 then
+    behind[#behind + 1] = ticket
+    overflows = true
+  else
+    call('XADD', base .. 'urls', '*', 't', ticket)
+    free = free - 1
+  end
+end
+
+local function write_admitted()
+  if not admitted then return end
+  for_many('HSET', base .. 'tasks', tasks)
+  for_many('RPUSH', base .. 'overflow', behind)
+  call('HSET', base .. 'counts', 'admitted', ('%.0f'):format(admitted))
+  if revisits > 0 then call('HINCRBY', base .. 'counts', 'revisits', revisits) end
+  if overflows then fill_url_queue() end
 end
 
 ---------------------------------------------------------------- the domain table and the workers' queues

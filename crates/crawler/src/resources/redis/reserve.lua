@@ -1,21 +1,28 @@
--- Counts what earlier requests of a loan read, gives back their reservation, and reserves one page, and as many bytes
--- as a page may have or as are left. Decides first, takes second.
+-- Counts what earlier requests of a loan read, gives back their reservation, and reserves one page, if it may become
+-- one, and as many bytes as a page may have or as are left. Decides first, takes second.
+--
+-- Less than a page may have is given only where no more is left and nobody has reserved any of it: what others have
+-- reserved mostly comes back, and a page must not be cut for it.
 local before = answered()
 if before then return before end
-local ticket, read, host = argument(), number(), argument()
-if not max_pages_per_host then host = '' end
-used.bytes = used.bytes + read
-give_back(ticket)
+local ticket, loan, read, page, host = argument(), argument(), number(), number(), argument()
+if page == 0 or not max_pages_per_host then host = '' end
+local is_ours = give_back(ticket, loan)
 
 local function granted(grant, bytes)
   write_used()
   return answer({ grant, bytes })
 end
 
+if not is_ours then return granted('lost', 0) end
+used.bytes = used.bytes + read
 local why = spent()
 if why then return granted(why, 0) end
-local bytes_left = max_bytes - used.bytes - used.bytes_reserved
-if used.pages + used.pages_reserved >= max_pages or bytes_left <= 0 then return granted('later', 0) end
+local left = max_bytes - used.bytes
+local bytes = math.min(max_page_bytes, left)
+if used.bytes_reserved + bytes > left or page == 1 and used.pages + used.pages_reserved >= max_pages then
+  return granted('later', 0)
+end
 if host ~= '' then
   local kept = tonumber(call('HGET', base .. 'hosts', host) or 0)
   if kept >= max_pages_per_host then return granted('host', 0) end
@@ -23,7 +30,7 @@ if host ~= '' then
   if kept + reserved >= max_pages_per_host then return granted('later', 0) end
   call('HINCRBY', base .. 'hosts_reserved', host, 1)
 end
-local bytes = ('%.0f'):format(math.min(max_page_bytes, bytes_left))
-used.pages_reserved, used.bytes_reserved = used.pages_reserved + 1, used.bytes_reserved + bytes
-call('HSET', base .. 'reservations', ticket, bytes .. ' ' .. host)
+used.pages_reserved, used.bytes_reserved = used.pages_reserved + page, used.bytes_reserved + bytes
+bytes = ('%.0f'):format(bytes)
+call('HSET', base .. 'reservations', ticket, ('%s %s %d %s'):format(loan, bytes, page, host))
 return granted('bytes', bytes)

@@ -1,7 +1,7 @@
 -- For each draw, moves one URL from the priority queue drawn, or the next that is not empty and not held back, to the
 -- queue of its domain's owner, or lets it wait for its domain's share. A domain that nobody owns goes to the worker
 -- with the shortest queue. Answers how many were moved.
-local queues, first = number(), number()
+local queues = number()
 local lengths, workers = {}, {}
 local own = call('HGETALL', base .. 'lengths')
 for i = 1, #own, 2 do lengths[own[i]] = tonumber(own[i + 1]) end
@@ -20,7 +20,7 @@ forget_lapsed_domains()
 local function shortest()
   local best
   for i = 1, #workers do
-    local worker = workers[(first + i - 1) % #workers + 1]
+    local worker = workers[(partition + i - 1) % #workers + 1]
     if not best or total[worker] < total[best] then best = worker end
   end
   return best

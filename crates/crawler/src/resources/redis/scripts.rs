@@ -45,6 +45,7 @@ scripts! {
     SNAPSHOT = "partition.lua", "snapshot.lua";
     WROTE = "partition.lua", "wrote.lua";
     RESERVE = once "budget.lua", "reserve.lua";
+    RELEASE = once "budget.lua", "release.lua";
     SETTLE = "budget.lua", "settle.lua";
     GIVE_BACK = "budget.lua", "give_back.lua";
     SPENT = "budget.lua", "spent.lua";

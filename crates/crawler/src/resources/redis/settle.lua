@@ -10,7 +10,7 @@ for i = 1, number() do
   document = tonumber(document)
   if by ~= loan then
     used.bytes = used.bytes + bytes
-    give_back(ticket)
+    give_back(ticket, loan)
     if kept and document == 0 then
       if max_pages_per_host then call('HINCRBY', base .. 'hosts', host, 1) end
       used.pages = used.pages + 1
