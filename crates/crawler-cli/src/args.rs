@@ -5,14 +5,18 @@ mod crawl;
 mod fetch;
 mod look;
 mod resume;
+mod sharing;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use crawler::resources::WorkerId;
 
 pub use self::classic::ClassicJob;
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, target};
 pub use self::look::Look;
 pub use self::resume::ResumeOptions;
+pub use self::sharing::{Part, PurgeOptions, RoleOptions, StatusOptions, TypedPlace, WorkerOptions};
 
 use self::classic::TypedClassic;
 use self::fetch::TypedFetch;
@@ -66,15 +70,44 @@ Exit status:
   1    it never was, for the reason given as far as it can be told; or the state cannot be read
   2    bad arguments, or no state in DIR";
 
+const AFTER_ROLE_HELP: &str = "\
+Settings come from Redis, where those who began the crawl put them. Options given here win, and so do environment
+variables: CRAWLER_MODULE for --module, CRAWLER_MAX_PAGES for --max-pages, and so on. It waits for a crawl that has not
+begun yet, and ends with it; Ctrl-C or SIGTERM let it hand over what it has.
+
+Exit status:
+  0    the crawl is over
+  1    the crawl could not be carried out
+  2    bad arguments
+  130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
+
+The manual is docs/distributed.md";
+
+const AFTER_SUBMIT_HELP: &str = "\
+A crawl that has not begun begins, with the options given here; one that is over goes on. Somebody has to work on it:
+crawler frontier and crawler worker.
+
+Exit status:
+  0    the URLs were admitted, or were known already
+  1    Redis could not be reached or used
+  2    bad arguments, or the crawl was begun with other settings";
+
+const AFTER_REMOTE_HELP: &str = "\
+Exit status:
+  0    done
+  1    Redis could not be reached or used, or there is no such crawl
+  2    bad arguments";
+
 /// The commands that have a help of their own worth pointing to.
-const COMMANDS: [&str; 4] = ["crawl", "resume", "show", "why"];
+const COMMANDS: [&str; 10] =
+    ["crawl", "resume", "show", "why", "frontier", "worker", "submit", "status", "stop", "purge"];
 
 /// Crawls a site into a directory of numbered files: every internal page within maxDepth hops of the seed.
 #[derive(Parser)]
 #[command(name = "crawler", version, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
-    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler demo [--pipeline] [-v]"
+    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler demo [--pipeline] [-v]"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -97,6 +130,24 @@ enum TypedCommand {
     /// Tell what became of a URL in a crawl with --state, and why
     #[command(after_help = AFTER_WHY_HELP)]
     Why(TypedLook),
+    /// Be the frontier of a crawl on Redis
+    #[command(after_help = AFTER_ROLE_HELP)]
+    Frontier(Box<RoleOptions>),
+    /// Be a worker of a crawl on Redis
+    #[command(after_help = AFTER_ROLE_HELP)]
+    Worker(Box<WorkerOptions>),
+    /// Give URLs to a crawl on Redis
+    #[command(after_help = AFTER_SUBMIT_HELP)]
+    Submit(Box<CrawlOptions>),
+    /// Tell how a crawl on Redis stands
+    #[command(after_help = AFTER_REMOTE_HELP)]
+    Status(StatusOptions),
+    /// End a crawl on Redis: what is in flight is finished
+    #[command(after_help = AFTER_REMOTE_HELP)]
+    Stop(TypedPlace),
+    /// Remove everything of a crawl from Redis
+    #[command(after_help = AFTER_REMOTE_HELP)]
+    Purge(PurgeOptions),
     /// Serve a small site on loopback and crawl it, to see it work without a network
     Demo {
         /// Serve fifty hosts and crawl them, kill the crawl, and let it go on
@@ -137,6 +188,16 @@ pub enum Command {
     Show(Look),
     /// Tell what became of a URL.
     Why(Look),
+    /// Work on a crawl that processes share.
+    Role(Part, Box<RoleOptions>),
+    /// Give URLs to such a crawl.
+    Submit(Box<CrawlOptions>),
+    /// Tell how such a crawl stands.
+    Status(StatusOptions),
+    /// End such a crawl.
+    Stop(TypedPlace),
+    /// Remove such a crawl.
+    Purge(PurgeOptions),
     /// Show that it works.
     Demo(Verbosity),
     /// Show that a crawl of many hosts works and survives.
@@ -147,9 +208,10 @@ impl Invocation {
     /// Reads the command line. `--help` and `--version` print and exit; an error is one line without a period that
     /// ends with where help is.
     pub fn from_command_line() -> Result<Invocation, String> {
-        let matches = command_line()
-            .try_get_matches()
-            .and_then(|mut matches| Typed::from_arg_matches_mut(&mut matches));
+        let matches = command_line().try_get_matches().and_then(|mut matches| {
+            let given = given(&matches);
+            Typed::from_arg_matches_mut(&mut matches).map(|typed| typed.with_given(given))
+        });
         let refused = match matches {
             Ok(typed) => typed.meant(),
             Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -167,16 +229,54 @@ impl Invocation {
     }
 }
 
+/// The names of the options of a command that were given, on the command line or in the environment.
+fn given(matches: &ArgMatches) -> Vec<String> {
+    let Some((name, matches)) = matches.subcommand() else { return Vec::new() };
+    let typed = command_line();
+    let options = typed.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
+    let is_given = |option: &&clap::Arg| {
+        let source = matches.try_contains_id(option.get_id().as_str()).ok().filter(|there| *there);
+        let source = source.and_then(|_| matches.value_source(option.get_id().as_str()));
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
+    options.filter(is_given).filter_map(|option| option.get_long().map(str::to_owned)).collect()
+}
+
 /// The grammar. What the options shared by all crawls do in one from many hosts is said in its own words.
 fn command_line() -> clap::Command {
-    Typed::command().mut_subcommand("crawl", |crawl| {
+    let in_words = |crawl: clap::Command| {
         crawl
             .mut_arg("allow_private", |option| {
                 option.help("Let links and redirects lead to private, loopback and other special addresses")
             })
             .mut_arg("delay", |option| option.help("The least time between requests to a host: 0, 250ms, 2s"))
             .mut_arg("verbose", |option| option.help("Print how each URL ended"))
+    };
+    let typed = Typed::command().mut_subcommand("crawl", in_words).mut_subcommand("submit", |submit| {
+        in_words(submit).mut_args(|option| match option.get_id().as_str() {
+            "redis" => option.required(true).env("CRAWLER_REDIS"),
+            "crawl" => option.env("CRAWLER_CRAWL"),
+            "state" | "overwrite" | "workers" | "progress" | "summary" | "verbose" => option.hide(true),
+            _ => option,
+        })
+    });
+    ["frontier", "worker"].into_iter().fold(typed, |typed, name| {
+        typed.mut_subcommand(name, |role| in_words(role).mut_args(of_role))
     })
+}
+
+/// An option of a role: it may come from the environment, and those that mean nothing to a role are not shown.
+fn of_role(option: clap::Arg) -> clap::Arg {
+    let Some(name) = option.get_long() else {
+        return option.required(false).hide(true);
+    };
+    let variable = format!("CRAWLER_{}", name.replace('-', "_").to_uppercase());
+    match name {
+        "redis" => option.required(true).env("CRAWLER_REDIS"),
+        "state" | "workers" | "progress" | "summary" => option.hide(true),
+        "help" | "version" => option,
+        _ => option.env(variable).hide_env(true),
+    }
 }
 
 /// Clap's own message as one sentence, without its decorations.
@@ -244,12 +344,32 @@ fn first_argument() -> Option<String> {
 }
 
 impl Typed {
+    /// Lets those who merge options know which were given.
+    fn with_given(mut self, given: Vec<String>) -> Typed {
+        match &mut self.command {
+            Some(TypedCommand::Submit(options) | TypedCommand::Crawl(options)) => options.given = given,
+            Some(TypedCommand::Frontier(role)) => role.options.given = given,
+            Some(TypedCommand::Worker(worker)) => worker.role.options.given = given,
+            _ => {}
+        }
+        self
+    }
+
     fn meant(self) -> Result<Invocation, String> {
         let command = match self.command {
             Some(TypedCommand::Crawl(options)) => Command::Crawl(Box::new(options.meant()?)),
             Some(TypedCommand::Resume(options)) => Command::Resume(Box::new(options.meant()?)),
             Some(TypedCommand::Show(look)) => Command::Show(look.meant()?),
             Some(TypedCommand::Why(look)) => Command::Why(look.meant()?),
+            Some(TypedCommand::Frontier(role)) => Command::Role(Part::Frontier, Box::new(role.meant()?)),
+            Some(TypedCommand::Worker(worker)) => {
+                let id = worker.id.map(WorkerId);
+                Command::Role(Part::Worker(id), Box::new(worker.role.meant()?))
+            }
+            Some(TypedCommand::Submit(options)) => Command::Submit(options),
+            Some(TypedCommand::Status(options)) => Command::Status(options),
+            Some(TypedCommand::Stop(place)) => Command::Stop(place),
+            Some(TypedCommand::Purge(options)) => Command::Purge(options),
             Some(TypedCommand::Demo { verbose, pipeline }) => {
                 let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
                 if pipeline { Command::PipelineDemo(verbosity) } else { Command::Demo(verbosity) }

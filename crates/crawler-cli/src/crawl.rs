@@ -1,13 +1,13 @@
 //! The pipeline's commands: `crawler crawl URL…` and `crawler resume DIR`.
 
-mod account;
-mod display;
-mod machine;
+pub mod account;
+pub mod display;
+pub mod machine;
 pub mod note;
 mod onward;
 pub mod shared_rank;
 mod summary;
-mod summary_file;
+pub mod summary_file;
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ const FILES_PER_WORKER: usize = 8;
 /// Goes on with a crawl as it was begun, but for what is told now, and returns the exit status.
 pub async fn resume(resume: ResumeOptions) -> u8 {
     let begun = match Stored::note_in(&resume.directory) {
-        Ok(note) => Note::read(&note, &resume.directory),
+        Ok(note) => Note::read(&note, resume.directory.display()),
         Err(error) => {
             complain(&error.to_string());
             return status_of(&error);
@@ -108,16 +108,20 @@ pub async fn run(job: CrawlJob) -> u8 {
 
 /// Everything that can be found wrong before anything is fetched; and how many connections a worker may keep open.
 fn prepare(options: &CrawlOptions) -> Result<(Option<SummaryFile>, usize), String> {
-    let (workers, each) = (options.workers(), options.concurrency);
-    let said = format!("--concurrency {each} for each of {workers} workers");
-    let needed = workers * (each + FILES_PER_WORKER);
-    make_room(needed, &said)?;
-    let max_idle = spare(needed, workers * MAX_IDLE) / workers;
+    let max_idle = connections(options.workers(), options.concurrency)?;
     Ok((options.summary.as_deref().map(SummaryFile::at).transpose()?, max_idle))
 }
 
+/// Makes room for the connections of so many workers in this process, and tells how many each may keep open.
+pub fn connections(workers: usize, each: usize) -> Result<usize, String> {
+    let said = format!("--concurrency {each} for each of {workers} workers");
+    let needed = workers * (each + FILES_PER_WORKER);
+    make_room(needed, &said)?;
+    Ok(spare(needed, workers * MAX_IDLE) / workers)
+}
+
 /// Tells how the crawl ended, everywhere it is to be told, and returns the exit status.
-fn conclude(
+pub fn conclude(
     options: &CrawlOptions,
     report: &Report,
     display: &Display,

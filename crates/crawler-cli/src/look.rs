@@ -70,7 +70,7 @@ fn answered(answer: impl FnOnce() -> Result<u8, Error>) -> u8 {
 
 /// What the crawl was told, as far as this command knows: a program that uses the library notes what it likes.
 fn options_in(stored: &Stored, look: &Look) -> Option<CrawlOptions> {
-    Note::read(&stored.note().ok()?, &look.state).ok()
+    Note::read(&stored.note().ok()?, look.state.display()).ok()
 }
 
 /// Why a URL that was admitted has no stored page.

@@ -2,12 +2,15 @@
 
 mod args;
 mod classic;
+mod control;
 mod crawl;
 mod demo;
 mod look;
 mod open_files;
 mod printable;
 mod progress;
+mod remote;
+mod role;
 mod signals;
 mod summary;
 mod values;
@@ -44,10 +47,16 @@ fn main() -> ExitCode {
     };
     let code = match invocation.command {
         Command::Classic(job) => runtime.block_on(classic::run(*job)),
+        Command::Crawl(job) if job.options.sharing.redis.is_some() => runtime.block_on(control::run(*job)),
         Command::Crawl(job) => runtime.block_on(crawl::run(*job)),
         Command::Resume(options) => runtime.block_on(crawl::resume(*options)),
         Command::Show(look) => look::show(&look),
         Command::Why(look) => look::why(&look),
+        Command::Role(part, options) => runtime.block_on(role::run(part, *options)),
+        Command::Submit(options) => runtime.block_on(remote::submit(*options)),
+        Command::Status(options) => runtime.block_on(remote::status(options)),
+        Command::Stop(place) => runtime.block_on(remote::stop(place)),
+        Command::Purge(options) => runtime.block_on(remote::purge(options)),
         Command::Demo(verbosity) => runtime.block_on(demo::run(verbosity)),
         Command::PipelineDemo(verbosity) => runtime.block_on(demo::pipeline::run(verbosity)),
     };

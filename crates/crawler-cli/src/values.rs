@@ -88,6 +88,15 @@ fn time(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * seconds_per_unit).ok()
 }
 
+/// A time after which a silent process counts as dead.
+pub fn dead_after(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time < Duration::from_millis(300) {
+        return Err("must be 300ms at least: within it, processes tell several times that they live".into());
+    }
+    Ok(time)
+}
+
 /// A time that is not zero.
 pub fn timeout(text: &str) -> Result<Duration, String> {
     match duration(text)? {

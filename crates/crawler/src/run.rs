@@ -115,6 +115,11 @@ impl Crawler {
         })
     }
 
+    /// Where it starts.
+    pub fn seeds(&self) -> &[Url] {
+        &self.seeds
+    }
+
     /// How pages are fetched, altogether. Mind that [`Config::default`] has one request in flight, and does not adapt.
     pub fn config(mut self, config: Config) -> Crawler {
         self.config = config;

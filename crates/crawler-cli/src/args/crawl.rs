@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use super::TypedFetch;
+use super::sharing::TypedSharing;
 use crate::crawl::note::Note;
 use crate::crawl::shared_rank::SharedRank;
 use crate::values;
@@ -74,6 +75,10 @@ pub struct CrawlOptions {
     #[arg(long, value_name = "DIR", help_heading = "State")]
     pub state: Option<PathBuf>,
 
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub sharing: TypedSharing,
+
     /// How many workers share the hosts [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true, help_heading = "Workers")]
     pub workers: Option<u16>,
@@ -123,6 +128,10 @@ pub struct CrawlOptions {
     #[arg(skip)]
     #[serde(skip)]
     pub forgotten_credentials: Vec<String>,
+    /// The names of the options that were given, rather than left at their defaults.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub given: Vec<String>,
 }
 
 /// Which links are followed.
@@ -158,7 +167,8 @@ pub struct CrawlJob {
 impl CrawlOptions {
     /// Checks what was typed.
     pub fn meant(self) -> Result<CrawlJob, String> {
-        let options = self.with_absolute_paths()?;
+        // Where many processes work on a crawl, a path is one on the machine of each.
+        let options = if self.sharing.redis.is_none() { self.with_absolute_paths()? } else { self };
         options.check_outputs()?;
         let seeds = options.seeds()?;
         let config = options.fetch.config(options.concurrency, options.per_host)?;
@@ -199,6 +209,23 @@ impl CrawlOptions {
             crawler = crawler.state(directory).note(Note::of(&options).to_bytes());
         }
         Ok(CrawlJob { crawler, options, page_rank })
+    }
+
+    /// What a crawl was told when it was begun, with what is told otherwise now.
+    pub fn over(self, begun: CrawlOptions) -> Result<CrawlOptions, String> {
+        let written = |options: &CrawlOptions| serde_json::to_value(options).map_err(|error| error.to_string());
+        let (now, mut merged) = (written(&self)?, written(&begun)?);
+        for name in self.given.iter().filter(|name| *name != "seeds") {
+            if let Some(value) = now.get(name) {
+                merged[name] = value.clone();
+            }
+        }
+        let merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
+        let mut seeds = begun.seeds;
+        seeds.extend(self.seeds);
+        seeds.dedup();
+        let sharing = TypedSharing { redis: self.sharing.redis, crawl: self.sharing.crawl, ..merged.sharing };
+        Ok(CrawlOptions { seeds, sharing, given: self.given, ..merged })
     }
 
     /// The number of workers.

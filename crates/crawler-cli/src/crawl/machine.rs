@@ -6,6 +6,8 @@ use std::time::Duration;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::pagerank::Health;
 use crawler::resources::{Budget, Snapshot};
+use crawler::resources::redis::{Phase, Role};
+use crawler::run::remote::Status;
 use crawler::run::{End, Report, Resumed};
 use serde::Serialize;
 
@@ -35,6 +37,55 @@ pub struct Progress<'s> {
 struct Worker {
     queued: usize,
     on_loan: usize,
+}
+
+/// How a crawl that processes share stands.
+#[derive(Serialize)]
+pub struct Shared<'s> {
+    crawl: &'s str,
+    phase: &'static str,
+    /// Why it is over; null before that.
+    end: Option<&'s str>,
+    elapsed: f64,
+    #[serde(flatten)]
+    counts: Counts<'s>,
+    members: Vec<MemberOf<'s>>,
+}
+
+#[derive(Serialize)]
+struct MemberOf<'s> {
+    role: String,
+    place: &'s str,
+    silent: f64,
+    dead: bool,
+}
+
+impl<'s> Shared<'s> {
+    pub fn of(crawl: &'s str, status: &'s Status, snapshot: &'s Snapshot) -> Shared<'s> {
+        let (phase, end) = match &status.course.phase {
+            Phase::Unknown => ("unknown", None),
+            Phase::Opening => ("opening", None),
+            Phase::Running => ("running", None),
+            Phase::Over(how) => ("over", Some(how.as_str())),
+        };
+        let members = status.members.iter().map(|member| MemberOf {
+            role: match member.role {
+                Role::Frontier => "frontier".into(),
+                Role::Worker(id) => format!("worker {}", id.0),
+            },
+            place: &member.place,
+            silent: member.silent.as_secs_f64(),
+            dead: member.is_dead,
+        });
+        Shared {
+            crawl,
+            phase,
+            end,
+            elapsed: status.course.elapsed.as_secs_f64(),
+            counts: Counts::of(snapshot),
+            members: members.collect(),
+        }
+    }
 }
 
 /// How a crawl ended.

@@ -1,6 +1,6 @@
 //! What `crawler crawl` notes in a crawl's state, so that `crawler resume` and `crawler why` know what it was told.
 
-use std::path::Path;
+use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -15,6 +15,9 @@ pub struct Note {
     /// The hosts that are to be told a user name and password, which are not here.
     credentials: Vec<String>,
     options: CrawlOptions,
+    /// The seeds with their user names and passwords, where those who work on the crawl learn them from nobody else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    seeds: Vec<String>,
 }
 
 impl Note {
@@ -28,7 +31,14 @@ impl Note {
                 credentials.push(host);
             }
         }
-        Note { crawler: env!("CARGO_PKG_VERSION").into(), credentials, options: options.clone() }
+        let crawler = env!("CARGO_PKG_VERSION").into();
+        Note { crawler, credentials, options: options.clone(), seeds: Vec::new() }
+    }
+
+    /// Of a crawl that other processes work on, for them alone: it is kept where nobody gets at it without the password
+    /// of Redis, and shown nowhere.
+    pub fn shared(options: &CrawlOptions) -> Note {
+        Note { seeds: options.seeds.clone(), ..Note::of(options) }
     }
 
     /// As it is kept.
@@ -37,9 +47,8 @@ impl Note {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The options of the crawl in a directory, whose note is this.
-    pub fn read(note: &[u8], directory: &Path) -> Result<CrawlOptions, String> {
-        let place = directory.display();
+    /// The options of the crawl in a directory, or of this name, whose note is this.
+    pub fn read(note: &[u8], place: impl Display) -> Result<CrawlOptions, String> {
         let foreign = || {
             format!(
                 "the crawl in '{place}' was not begun by this command but by a program that uses the library; go on \
@@ -54,6 +63,9 @@ impl Note {
                  with that version, or give the whole command again"
             )
         })?;
+        if !note.seeds.is_empty() {
+            return Ok(CrawlOptions { seeds: note.seeds, ..note.options });
+        }
         Ok(CrawlOptions { forgotten_credentials: note.credentials, ..note.options })
     }
 }

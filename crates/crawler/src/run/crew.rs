@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime;
+use url::Url;
 
 use super::{Crawler, End, Report, Resumed};
 use crate::error::Error;
@@ -113,7 +114,7 @@ impl<R: Resources> Crew<R> {
         let resources = &*self.resources;
         if resumed == Resumed::No {
             self.write_outputs().await?;
-            resources.admit(seeds(crawler)).await?;
+            resources.admit(found(&crawler.seeds)).await?;
         }
         let time_up = async {
             match crawler.max_time {
@@ -183,8 +184,9 @@ pub(super) fn orders<R>(
     })
 }
 
-pub(super) fn seeds(crawler: &Crawler) -> Vec<Found> {
-    let seeds = crawler.seeds.iter().map(|seed| {
+/// Seeds, as they are admitted.
+pub(super) fn found(seeds: &[Url]) -> Vec<Found> {
+    let seeds = seeds.iter().map(|seed| {
         let mut url = without_credentials(seed);
         url.set_fragment(None);
         Found { url: url.into(), depth: 0, redirects: 0 }

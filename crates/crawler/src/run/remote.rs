@@ -1,15 +1,17 @@
 //! A crawl on Redis, seen from outside: begins it, looks at it, ends it.
 
+use url::Url;
+
 use super::roles::{Sharing, Sum, word};
 use super::{Crawler, End, Report, Resumed, crew};
 use crate::error::Error;
+pub use crate::resources::redis::Begun;
 use crate::resources::redis::{self, Course, Member, Phase, RedisResources};
 use crate::resources::{Admitted, Resources, Snapshot};
 
 /// A crawl on Redis.
 pub struct Remote {
     resources: RedisResources,
-    crawler: Crawler,
 }
 
 /// How a crawl stands.
@@ -24,23 +26,23 @@ pub struct Status {
 }
 
 impl Remote {
-    /// What those who begin a crawl noted for those who work on it; nothing if nobody has begun it.
-    pub async fn note(sharing: &Sharing) -> Result<Option<Vec<u8>>, Error> {
-        Ok(redis::note(&sharing.place).await?)
+    /// What is known of a crawl without its settings; nothing if nobody has begun it.
+    pub async fn begun(sharing: &Sharing) -> Result<Option<Begun>, Error> {
+        Ok(redis::begun(&sharing.place).await?)
     }
 
     /// The crawl on Redis that has these settings: begun now, if it was not before.
     pub async fn open(mut crawler: Crawler, sharing: &Sharing) -> Result<Remote, Error> {
         crawler.settle();
         let resources = RedisResources::open(sharing.place.clone(), crawler.settings.clone()).await?;
-        Ok(Remote { resources, crawler })
+        Ok(Remote { resources })
     }
 
-    /// Admits the seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note.
-    pub async fn submit(&self, note: &[u8]) -> Result<Admitted, Error> {
+    /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note.
+    pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<Admitted, Error> {
         let Course { opening, .. } = self.resources.set_opening(note).await?;
         self.resources.reopen().await?;
-        let admitted = self.resources.admit(crew::seeds(&self.crawler)).await?;
+        let admitted = self.resources.admit(crew::found(seeds)).await?;
         self.resources.set_running(opening).await?;
         Ok(admitted)
     }
@@ -75,6 +77,11 @@ impl Remote {
             Error::Storage(format!("the result of the crawl cannot be read: {error}; is it of another version?"))
         })?;
         Ok(Some(sum.report(resumed)))
+    }
+
+    /// What of the crawl the server may lose, in words, if anything.
+    pub async fn risk(&self) -> Result<Option<String>, Error> {
+        Ok(self.resources.risk().await?)
     }
 
     /// Its queues and storages.

@@ -142,8 +142,8 @@ pub(super) fn word(end: End) -> &'static str {
     }
 }
 
-/// The end of this name.
-fn end_of(word: &str) -> End {
+/// The end of this name, as a crawl's course has it.
+pub fn end_of(word: &str) -> End {
     match word {
         "done" => End::Done,
         "pages" => End::Spent(Budget::Pages),

@@ -229,15 +229,51 @@ impl RedisResources {
     }
 }
 
-/// What those who began a crawl noted for those who work on it; nothing if nobody has begun it.
-pub async fn note(place: &Place) -> Result<Option<Vec<u8>>, Trouble> {
+/// What is known of a crawl without its settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// What those who began it noted for those who work on it.
+    pub note: Vec<u8>,
+    /// How far it is.
+    pub course: Course,
+    /// Whether it is known what it came to.
+    pub has_result: bool,
+    /// How many processes are at work on it.
+    pub members: usize,
+}
+
+impl Begun {
+    /// Whether nothing was left to do.
+    pub fn is_finished(&self) -> bool {
+        self.course.phase == Phase::Over("done".into())
+    }
+}
+
+/// What is known of a crawl without its settings; nothing if nobody has begun it.
+pub async fn begun(place: &Place) -> Result<Option<Begun>, Trouble> {
     let home = Home::new()?;
     let place = place.clone();
     let look = async move {
         let connection = Connection::open(&place.url).await?;
-        let mut call = Call::plain("HGET");
-        call.arg(format!("{}crawl", Keys::crew(&place.crawl))).arg("note");
-        connection.one(call).await
+        let base = Keys::crew(&place.crawl);
+        let plain = |command: &str, name: &str| {
+            let mut call = Call::plain(command);
+            call.arg(format!("{base}{name}"));
+            call
+        };
+        let mut state = plain("HMGET", "crawl");
+        state.arg(&["note", "phase", "end", "openings", "version", "elapsed"]);
+        let looks = vec![state, plain("EXISTS", "result"), plain("HLEN", "members")];
+        let mut answers = connection.all(looks).await?.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        type State = (Option<Vec<u8>>, Option<String>, Option<String>, Option<u64>, Option<u64>, Option<u64>);
+        let (note, phase, end, opening, version, elapsed): State = connection.read(next())?;
+        let (has_result, members) = (connection.read::<u8>(next())? == 1, connection.read(next())?);
+        let Some(note) = note else { return Ok(None) };
+        let of = |number: Option<u64>| number.unwrap_or(0);
+        let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
+        let course = course((phase, end, of(opening), of(version), of(elapsed)));
+        Ok(Some(Begun { note, course, has_result, members }))
     };
     home.run(look).await
 }

@@ -1,0 +1,141 @@
+//! The options of crawls that many processes share over Redis, and the command lines of their roles.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawler::resources::WorkerId;
+use crawler::resources::redis::Place;
+use crawler::run::roles::{DEAD_AFTER, Notice, Sharing};
+use serde::{Deserialize, Serialize};
+
+use super::crawl::CrawlOptions;
+use crate::values;
+
+/// The crawl that is meant where none is named.
+const CRAWL: &str = "crawl";
+
+/// What was typed about sharing. Where Redis is stays with whoever was told: there may be a password in it.
+#[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TypedSharing {
+    /// Keep the crawl on this Redis, and let a frontier and --workers processes work on it: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD in the environment]
+    #[arg(long, value_name = "URL", conflicts_with = "state", hide_env_values = true, help_heading = "Many processes")]
+    #[serde(skip)]
+    pub redis: Option<String>,
+    /// The name of the crawl on Redis
+    #[arg(long, value_name = "NAME", default_value = CRAWL, help_heading = "Many processes")]
+    #[serde(skip, default = "default_crawl")]
+    pub crawl: String,
+    /// How long a process may be silent before others take over what it had
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::dead_after, allow_negative_numbers = true, help_heading = "Many processes")]
+    #[serde(default = "default_dead_after")]
+    pub dead_after: Duration,
+    /// Into how many parts the URLs are divided, by domain [default: 1, and 16 on a Redis Cluster]
+    #[arg(long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true, help_heading = "Many processes")]
+    #[serde(default)]
+    pub partitions: Option<u16>,
+    /// How many replicas must have a page's links before the page counts as done [default: 1 where there are any]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=8), allow_negative_numbers = true, help_heading = "Many processes")]
+    #[serde(default)]
+    pub replicas: Option<u8>,
+}
+
+fn default_crawl() -> String {
+    CRAWL.into()
+}
+
+fn default_dead_after() -> Duration {
+    DEAD_AFTER
+}
+
+impl TypedSharing {
+    /// How the crawl is shared, if it is; what happens is told to `notice`.
+    pub fn sharing(&self, notice: Notice) -> Result<Option<Sharing>, String> {
+        let Some(redis) = &self.redis else { return Ok(None) };
+        let place = place(redis, &self.crawl, self.partitions)?;
+        Ok(Some(Sharing { place, dead_after: self.dead_after, notice }))
+    }
+}
+
+fn place(redis: &str, crawl: &str, partitions: Option<u16>) -> Result<Place, String> {
+    Ok(Place { url: redis.to_owned(), crawl: crawl.to_owned(), partitions: partitions.unwrap_or(1) })
+}
+
+/// Which crawl, on which Redis.
+#[derive(clap::Args, Debug, Clone)]
+pub struct TypedPlace {
+    /// Where Redis is: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD]
+    #[arg(long, value_name = "URL", env = "CRAWLER_REDIS", hide_env_values = true)]
+    redis: String,
+    /// The name of the crawl on Redis
+    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
+    crawl: String,
+}
+
+impl TypedPlace {
+    /// Checks what was typed.
+    pub fn meant(&self) -> Result<Sharing, String> {
+        let place = place(&self.redis, &self.crawl, None)?;
+        Ok(Sharing { place, dead_after: DEAD_AFTER, notice: Arc::new(crate::printable::complain) })
+    }
+}
+
+/// What `crawler frontier` was told.
+#[derive(clap::Args)]
+pub struct RoleOptions {
+    /// Stay when the crawl is over, and wait for it to be opened again
+    #[arg(long)]
+    pub stay: bool,
+    #[command(flatten)]
+    pub options: CrawlOptions,
+}
+
+/// What `crawler worker` was told.
+#[derive(clap::Args)]
+pub struct WorkerOptions {
+    /// Which worker to be; one that died is taken up where it was [default: the first that is free]
+    #[arg(long, value_name = "K")]
+    pub id: Option<u16>,
+    #[command(flatten)]
+    pub role: RoleOptions,
+}
+
+/// Which role a process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Frontier,
+    Worker(Option<WorkerId>),
+}
+
+impl RoleOptions {
+    /// Checks what was typed.
+    pub fn meant(self) -> Result<RoleOptions, String> {
+        if !self.options.seeds.is_empty() {
+            return Err("a role takes no URLs; give them to 'crawler submit'".into());
+        }
+        Ok(self)
+    }
+}
+
+/// What `crawler status` was told.
+#[derive(clap::Args)]
+pub struct StatusOptions {
+    #[command(flatten)]
+    pub place: TypedPlace,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "quiet")]
+    pub json: bool,
+    /// Print nothing: the exit status tells
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// What `crawler purge` was told.
+#[derive(clap::Args)]
+pub struct PurgeOptions {
+    #[command(flatten)]
+    pub place: TypedPlace,
+    /// Also while processes are at work on it
+    #[arg(long)]
+    pub force: bool,
+}

@@ -1,0 +1,125 @@
+//! The controller of a crawl that processes share: `crawler crawl URL… --redis URL`.
+
+mod children;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crawler::Error;
+use crawler::resources::redis::{Phase, Role};
+use crawler::run::Resumed;
+use crawler::run::remote::Remote;
+use crawler::run::roles::{Notice, Sharing};
+use crawler::stop::Stop;
+
+use self::children::Children;
+use crate::args::CrawlJob;
+use crate::crawl::account::Account;
+use crate::crawl::display::Display;
+use crate::crawl::note::Note;
+use crate::crawl::summary_file::SummaryFile;
+use crate::crawl::{conclude, status_of};
+use crate::printable::complain;
+use crate::{EXIT_USAGE, signals};
+
+/// How often the controller looks after its children.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often it shows how things stand.
+const SHOW: Duration = Duration::from_secs(1);
+
+/// Begins a crawl on Redis, or goes on with it, and sees to it that there are a frontier and workers until it is over.
+/// Returns the exit status.
+pub async fn run(job: CrawlJob) -> u8 {
+    let display = Arc::new(Display::new(&job.options));
+    let shown = Arc::clone(&display);
+    let notice: Notice = Arc::new(move |message: &str| shown.say(&format!("crawler: {message}")));
+    let prepared = job.options.sharing.sharing(notice).and_then(|sharing| {
+        let summary = job.options.summary.as_deref().map(SummaryFile::at).transpose()?;
+        Ok((sharing, summary))
+    });
+    let (sharing, summary_file) = match prepared {
+        Ok((Some(sharing), summary)) => (sharing, summary),
+        Ok((None, _)) => return EXIT_USAGE,
+        Err(error) => {
+            complain(&error);
+            return EXIT_USAGE;
+        }
+    };
+    let options = job.options.clone();
+    let (stop, ended_by) = (Stop::new(), Cell::new(None));
+    let report = tokio::select! {
+        report = control(job, &sharing, &display, &stop) => report,
+        never = signals::watch(&stop, &ended_by, |message| display.say(message), || display.clear()) => match never {},
+    };
+    display.clear();
+    match report {
+        Ok(report) => {
+            let account = Account::new(&options);
+            let status = conclude(&options, &report, &display, &account, None, summary_file);
+            ended_by.get().unwrap_or(status)
+        }
+        Err(error) => {
+            complain(&error.to_string());
+            status_of(&error)
+        }
+    }
+}
+
+async fn control(
+    job: CrawlJob,
+    sharing: &Sharing,
+    display: &Arc<Display>,
+    stop: &Stop,
+) -> Result<crawler::run::Report, Error> {
+    let CrawlJob { crawler, options, .. } = job;
+    let note = Note::shared(&options).to_bytes();
+    let begun = Remote::begun(sharing).await?;
+    let seeds = crawler.seeds().to_vec();
+    let remote = Remote::open(crawler, sharing).await?;
+    if let Some(warning) = remote.risk().await? {
+        (sharing.notice)(&warning);
+    }
+    let resumed = match &begun {
+        None => Resumed::No,
+        Some(begun) if begun.has_result && begun.is_finished() && begun.note == note => {
+            if let Some(report) = remote.report(Resumed::Finished).await? {
+                return Ok(report);
+            }
+            Resumed::Yes
+        }
+        Some(_) => Resumed::Yes,
+    };
+    remote.submit(&note, &seeds).await?;
+    display.show(&remote.status().await?.snapshot);
+    let mut children = Children::new(sharing, &options, Arc::clone(display));
+    let mut shown = Instant::now();
+    let mut told_to_stop = false;
+    loop {
+        let (members, course) = remote.crew().await?;
+        if let Phase::Over(_) | Phase::Unknown = course.phase
+            && let Some(report) = remote.report(resumed).await?
+        {
+            children.end().await;
+            return Ok(report);
+        }
+        if let Phase::Unknown = course.phase {
+            children.end().await;
+            return Err(Error::Storage("the crawl was purged while it was under way".into()));
+        }
+        if stop.is_asked() && !std::mem::replace(&mut told_to_stop, true) {
+            remote.stop().await?;
+        }
+        // A frontier is needed to the end; workers only as long as there is work.
+        let is_under_way = matches!(course.phase, Phase::Opening | Phase::Running);
+        let is_there = |role: Role| members.iter().any(|member| member.role == role && !member.is_dead);
+        children.look_after(is_under_way, is_there)?;
+        if shown.elapsed() >= SHOW {
+            shown = Instant::now();
+            display.show(&remote.status().await?.snapshot);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+

@@ -1,0 +1,176 @@
+//! The controller's children: a frontier and workers, started again when they die.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crawler::Error;
+use crawler::resources::WorkerId;
+use crawler::resources::redis::Role;
+use crawler::run::roles::Sharing;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::EXIT_USAGE;
+use crate::args::{CrawlOptions, Verbosity};
+use crate::crawl::display::Display;
+
+/// The pause before a role is started again, which doubles with each start that comes to nothing.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A process that lived so long was not started in vain.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// How long children may take to end when the crawl is over.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Children {
+    crawl: String,
+    redis: String,
+    verbosity: Verbosity,
+    display: Arc<Display>,
+    roles: BTreeMap<Role, Post>,
+}
+
+/// A role that somebody has to have.
+struct Post {
+    child: Option<Child>,
+    started: Instant,
+    /// Not before this.
+    next: Instant,
+    pause: Duration,
+}
+
+impl Children {
+    pub(super) fn new(sharing: &Sharing, options: &CrawlOptions, display: Arc<Display>) -> Children {
+        let now = Instant::now();
+        let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
+        let roles = std::iter::once(Role::Frontier).chain(workers);
+        let post = || Post { child: None, started: now, next: now, pause: FIRST_PAUSE };
+        Children {
+            crawl: sharing.place.crawl.clone(),
+            redis: sharing.place.secret_address(),
+            verbosity: options.fetch.verbosity(),
+            display,
+            roles: roles.map(|role| (role, post())).collect(),
+        }
+    }
+
+    /// Starts whoever is missing, and has not been taken by a process of somebody else's.
+    pub(super) fn look_after(
+        &mut self,
+        is_under_way: bool,
+        is_there: impl Fn(Role) -> bool,
+    ) -> Result<(), Error> {
+        let missing: Vec<Role> = self.roles.keys().copied().collect();
+        for role in missing {
+            if self.ended(role, is_under_way)? {
+                let is_needed = is_under_way || role == Role::Frontier;
+                let is_due = self.roles.get(&role).is_some_and(|post| post.next <= Instant::now());
+                if is_needed && is_due && !is_there(role) {
+                    let child = self.start(role)?;
+                    if let Some(post) = self.roles.get_mut(&role) {
+                        (post.child, post.started) = (Some(child), Instant::now());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nobody of ours has the role, or has it no more, which is told.
+    fn ended(&mut self, role: Role, is_under_way: bool) -> Result<bool, Error> {
+        let Some(post) = self.roles.get_mut(&role) else { return Ok(false) };
+        let Some(child) = &mut post.child else { return Ok(true) };
+        let Ok(Some(status)) = child.try_wait() else { return Ok(false) };
+        post.child = None;
+        if !is_under_way {
+            return Ok(true);
+        }
+        post.pause =
+            if post.started.elapsed() > SETTLED { FIRST_PAUSE } else { (2 * post.pause).min(LONGEST_PAUSE) };
+        post.next = Instant::now() + post.pause;
+        // What it complained of would come to the same each time.
+        if status.code() == Some(EXIT_USAGE.into()) {
+            return Err(Error::Setting(format!("{role} cannot work with these settings; see its message above")));
+        }
+        self.display.say(&format!("crawler: {role} ended ({status}); it is started again"));
+        Ok(true)
+    }
+
+    fn start(&self, role: Role) -> Result<Child, Error> {
+        let cannot = |error: io::Error| Error::Setting(format!("cannot start {role}: {error}"));
+        let mut command = Command::new(env::current_exe().map_err(cannot)?);
+        match role {
+            Role::Frontier => command.arg("frontier"),
+            Role::Worker(WorkerId(id)) => command.args(["worker", "--id", &id.to_string()]),
+        };
+        command.args(["--crawl", &self.crawl]);
+        match self.verbosity {
+            Verbosity::Quiet => command.arg("--quiet"),
+            Verbosity::Normal => &mut command,
+            Verbosity::Verbose => command.arg("--verbose"),
+        };
+        // There may be a password in it, and everybody sees the arguments of processes.
+        command.env("CRAWLER_REDIS", &self.redis);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(cannot)?;
+        if let Some(stdout) = child.stdout.take() {
+            pass_on(stdout, |line| {
+                let mut out = io::stdout().lock();
+                // A reader who has gone away (`| head`) has seen enough.
+                let _ = out.write_all(line).and_then(|()| out.flush());
+            });
+        }
+        if let Some(stderr) = child.stderr.take() {
+            let display = Arc::clone(&self.display);
+            pass_on(stderr, move |line| {
+                let line = String::from_utf8_lossy(line);
+                let line = line.trim_end().trim_start_matches("crawler: ");
+                display.say(&format!("crawler: {role}: {line}"));
+            });
+        }
+        Ok(child)
+    }
+
+    /// Waits for the children to end by themselves, now that the crawl is over; asks those who take too long.
+    pub(super) async fn end(mut self) {
+        let begun = Instant::now();
+        let mut asked = false;
+        loop {
+            for post in self.roles.values_mut() {
+                if let Some(child) = &mut post.child
+                    && let Ok(Some(_)) = child.try_wait()
+                {
+                    post.child = None;
+                }
+            }
+            let left: Vec<u32> = self.roles.values().filter_map(|post| post.child.as_ref()).map(Child::id).collect();
+            if left.is_empty() || begun.elapsed() > 2 * PATIENCE {
+                return;
+            }
+            if begun.elapsed() > PATIENCE && !std::mem::replace(&mut asked, true) {
+                for pid in left.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Passes on whole lines, on a thread of its own: those of several processes must not mix.
+fn pass_on(from: impl Read + Send + 'static, to: impl Fn(&[u8]) + Send + 'static) {
+    thread::spawn(move || {
+        let mut from = BufReader::with_capacity(64 * 1024, from);
+        let mut line = Vec::new();
+        while let Ok(1..) = from.read_until(b'\n', &mut line) {
+            to(&line);
+            line.clear();
+        }
+    });
+}
