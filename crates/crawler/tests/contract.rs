@@ -45,7 +45,7 @@ fn durable_state(directory: &Path, settings: Settings) -> Opened {
 }
 
 async fn on_redis(server: &Server, settings: Settings, partitions: u16) -> RedisResources {
-    let place = Place { url: server.url(), crawl: "contract".into(), partitions };
+    let place = Place { url: server.url(), crawl: "contract".into(), partitions, delay: Duration::ZERO };
     RedisResources::open(place, settings).await.unwrap()
 }
 

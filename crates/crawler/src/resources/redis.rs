@@ -23,6 +23,7 @@
 //!     generations         hash: generation to its entries and shards
 //!     domains, lapses     hash and sorted set: domain to owner, and when that ends
 //!     rests               sorted set: host to when it may be asked again
+//!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
 //!     popularity          hash: domain to the pages that link to it
 //!     counts, outcomes, refused, active, output
 //!     answer:N            string for an hour: what was answered to move N
@@ -35,6 +36,7 @@ mod completion;
 mod connection;
 mod contents;
 mod counts;
+mod deaths;
 mod frontier;
 mod home;
 mod keys;
@@ -74,6 +76,8 @@ pub struct Place {
     pub crawl: String,
     /// Into how many parts its URLs are divided, should the crawl be begun now.
     pub partitions: u16,
+    /// The pause that every host gets after a request, unless it has a longer one of its own.
+    pub delay: Duration,
 }
 
 impl Place {
@@ -95,6 +99,12 @@ impl RedisResources {
         let home = Home::new()?;
         let moves = home.run(opening::open(place, settings)).await?;
         Ok(RedisResources { moves: Arc::new(moves), home })
+    }
+
+    /// Takes up the place of a worker that is no more, under its number: what it had on loan goes back into its queue, to be
+    /// lent anew, and the queue and the domains stay its own. What it still completes is refused.
+    pub async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.rejoin(worker).await).await
     }
 
     /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.

@@ -50,7 +50,12 @@ struct World {
 
 impl World {
     async fn open(&self) -> RedisResources {
-        let place = Place { url: self.redis.url(), crawl: "deaths".into(), partitions: PARTITIONS };
+        let place = Place {
+            url: self.redis.url(),
+            crawl: "deaths".into(),
+            partitions: PARTITIONS,
+            delay: Duration::ZERO,
+        };
         let settings = Settings { queue_size: 64, keep_content: false, ..settings(WORKERS) };
         RedisResources::open(place, settings).await.unwrap()
     }
@@ -66,7 +71,11 @@ impl World {
                 // Its connection is closed with it, and nobody hears the answers to what it sent.
                 drop(resources);
                 self.deaths.fetch_add(1, Ordering::Relaxed);
-                overseer.leave(worker).await.unwrap();
+                // Others take what it had, or who comes in its place does.
+                match random.below(2) {
+                    0 => overseer.leave(worker).await.unwrap(),
+                    _ => overseer.rejoin(worker).await.unwrap(),
+                }
             }
         }
     }

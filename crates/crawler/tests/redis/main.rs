@@ -2,6 +2,7 @@
 
 mod deaths;
 mod outages;
+mod rejoining;
 mod storage;
 
 use std::collections::BTreeSet;
@@ -69,7 +70,12 @@ impl Crawl {
     }
 
     fn open(&self) -> RedisResources {
-        let place = Place { url: self.redis.clone(), crawl: self.name.into(), partitions: self.partitions };
+        let place = Place {
+            url: self.redis.clone(),
+            crawl: self.name.into(),
+            partitions: self.partitions,
+            delay: self.delay,
+        };
         block_on(RedisResources::open(place, self.settings.clone())).unwrap()
     }
 

@@ -81,7 +81,7 @@ fn refused(
 ) -> String {
     let mut settings = settings(1);
     change(&mut settings);
-    let place = Place { url: url.into(), crawl: crawl.into(), partitions: 1 };
+    let place = Place { url: url.into(), crawl: crawl.into(), partitions: 1, delay: Duration::ZERO };
     let Trouble(message) = block_on(RedisResources::open(place, settings)).err().expect("it is refused");
     message
 }
@@ -112,7 +112,7 @@ fn what_is_wrong_with_a_redis_is_said_with_its_address_and_without_the_password(
 #[ignore = "needs redis-server; make test installs it"]
 fn who_joins_a_crawl_must_mean_the_same_by_it() {
     let redis = Server::start();
-    let place = Place { url: redis.url(), crawl: "mine".into(), partitions: 4 };
+    let place = Place { url: redis.url(), crawl: "mine".into(), partitions: 4, delay: Duration::ZERO };
     let first = block_on(RedisResources::open(place.clone(), settings(1))).unwrap();
     let second = block_on(RedisResources::open(Place { partitions: 9, ..place }, settings(3))).unwrap();
     let seed = || vec![Found { url: "http://a.test/".into(), depth: 0, redirects: 0 }];

@@ -44,7 +44,7 @@ fn a_known_url_takes_less_than_60_bytes() {
             max_pages: u64::MAX,
             ..settings(1)
         };
-        let place = Place { url: redis.url(), crawl: "links".into(), partitions: 4 };
+        let place = Place { url: redis.url(), crawl: "links".into(), partitions: 4, delay: Duration::ZERO };
         let resources = block_on(RedisResources::open(place, settings)).unwrap();
         block_on(complete_many(&resources));
         assert_eq!(block_on(resources.snapshot()).unwrap().known, LINKS);
@@ -65,7 +65,7 @@ fn a_known_url_takes_less_than_60_bytes() {
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
     let redis = Server::start();
-    let place = Place { url: redis.url(), crawl: "clean".into(), partitions: 1 };
+    let place = Place { url: redis.url(), crawl: "clean".into(), partitions: 1, delay: Duration::ZERO };
     let settings =
         crawler::resources::embedded::Settings { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
     let resources = block_on(RedisResources::open(place, settings)).unwrap();

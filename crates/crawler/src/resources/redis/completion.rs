@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
 use super::connection::Call;
 use super::frontier::sum;
-use super::moves::{Moves, milliseconds};
+use super::moves::Moves;
 use super::scripts;
 use crate::modules::Addition;
 use crate::origin::paced_host;
@@ -118,7 +118,9 @@ impl Moves {
         call.arg(lease.ticket.0).arg(lease.loan);
         // One that was visited again was counted before.
         call.arg(if lease.again { "" } else { outcome.label() });
-        call.arg(pacing.map_or(0, |pacing| milliseconds(pacing.rest)))
+        let (rest, delay) = pacing.map_or((0, 0), |pacing| self.pacing(pacing));
+        call.arg(rest)
+            .arg(delay)
             .arg(u8::from(outcome.has_links()))
             .arg(lease.depth)
             .arg(recorded(output))

@@ -37,11 +37,7 @@ if ending.label ~= '' then
     call('HINCRBY', base .. 'refused', ending.refused[i], ending.refused[i + 1])
   end
 end
-if ending.rest > 0 then
-  call('ZREMRANGEBYSCORE', base .. 'rests', '-inf', now)
-  -- What was learnt first may be told last: the longer rest is the one that is owed.
-  call('ZADD', base .. 'rests', 'GT', now + ending.rest, host)
-end
+pace_host(host, ending.rest, ending.delay)
 if document ~= '0' and ending.output ~= '' then call('HSET', base .. 'output', document, ending.output) end
 
 local state = domain_of(name)

@@ -25,6 +25,8 @@ pub(super) struct Moves {
     pub(super) keys: Keys,
     pub(super) settings: Settings,
     pub(super) key: Key,
+    /// The pause that every host gets after a request, unless it has a longer one of its own.
+    pub(super) delay: Duration,
     /// Tells the moves of this process from those of others.
     process: String,
     next_move: AtomicU64,
@@ -40,12 +42,19 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    pub(super) fn new(connection: Connection, keys: Keys, settings: Settings, key: Key) -> Moves {
+    pub(super) fn new(
+        connection: Connection,
+        keys: Keys,
+        settings: Settings,
+        key: Key,
+        delay: Duration,
+    ) -> Moves {
         Moves {
             connection,
             keys,
             settings,
             key,
+            delay,
             process: format!("{:x}", secret()),
             next_move: AtomicU64::new(0),
             ahead: AtomicU64::new(0),

@@ -18,7 +18,7 @@ const SECRET: &str = "secret";
 const PARTITIONS: &str = "partitions";
 
 pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trouble> {
-    let Place { url, crawl, partitions } = place;
+    let Place { url, crawl, partitions, delay } = place;
     if !is_name(&crawl) {
         return Err(Trouble(format!(
             "{crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
@@ -28,10 +28,11 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     // Every partition has at least one place in every queue, and all together no more than the queue may hold.
     let partitions = partitions.clamp(1, u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX));
     let mut ours = described(&settings);
+    ours.insert("milliseconds between two requests to a host", milliseconds(delay).to_string());
     ours.insert(PARTITIONS, partitions.to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
     let nowhere = Keys::new(&crawl, 1);
-    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), Key::new(0));
+    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), Key::new(0), delay);
     let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
     begin.arg(ours.len());
     for (name, value) in &ours {
@@ -50,7 +51,7 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
         theirs.get(PARTITIONS).and_then(|number| number.parse().ok()).ok_or_else(damaged)?;
     let keys = Keys::new(&crawl, partitions.max(1));
     let workers = settings.workers;
-    let moves = Moves::new(connection, keys, settings, Key::new(secret));
+    let moves = Moves::new(connection, keys, settings, Key::new(secret), delay);
     let opens = moves.on_all(&scripts::OPEN, |command| {
         command.arg(workers);
     });

@@ -4,7 +4,7 @@ local ticket, which = argument(), argument()
 local loan = loan_of(ticket)
 if not loan or loan.number ~= which then return 0 end
 local ending = {
-  label = argument(), rest = number(), has_links = argument() == '1', depth = number(), output = argument(),
+  label = argument(), rest = number(), delay = number(), has_links = argument() == '1', depth = number(), output = argument(),
   refused = {},
 }
 for i = 1, 2 * number() do ending.refused[i] = argument() end

@@ -40,7 +40,8 @@ scripts! {
     ENDING = "partition.lua", "ending.lua";
     FINISH = once "partition.lua", "finish.lua";
     PACE = "partition.lua", "pace.lua";
-    LEAVE = once "partition.lua", "leave.lua";
+    LEAVE = once "partition.lua", "lost.lua", "leave.lua";
+    REJOIN = once "partition.lua", "lost.lua", "rejoin.lua";
     LOOK = "look.lua";
     SNAPSHOT = "partition.lua", "snapshot.lua";
     WROTE = "partition.lua", "wrote.lua";
