@@ -32,6 +32,7 @@
 //! crawler:{NAME:settings}:  settings
 //! ```
 
+mod address;
 mod completion;
 mod connection;
 mod contents;
@@ -49,6 +50,8 @@ mod scripts;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::address::Address;
+pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
 use self::home::Home;
 pub use self::keys::PARTITIONS;
 pub use self::roster::{Begun, Course, Joined, Member, Phase, Role, begun};
