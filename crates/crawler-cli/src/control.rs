@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
-use crawler::resources::redis::{Phase, Role};
+use crawler::resources::redis::Phase;
 use crawler::run::Resumed;
 use crawler::run::remote::Remote;
 use crawler::run::roles::{Notice, Sharing};
@@ -91,8 +91,8 @@ async fn control(
         }
         Some(_) => Resumed::Yes,
     };
-    remote.submit(&note, &seeds).await?;
     display.show(&remote.status().await?.snapshot);
+    remote.submit(&note, &seeds).await?;
     let mut children = Children::new(sharing, &options, Arc::clone(display));
     let mut shown = Instant::now();
     let mut told_to_stop = false;
@@ -113,8 +113,7 @@ async fn control(
         }
         // A frontier is needed to the end; workers only as long as there is work.
         let is_under_way = matches!(course.phase, Phase::Opening | Phase::Running);
-        let is_there = |role: Role| members.iter().any(|member| member.role == role && !member.is_dead);
-        children.look_after(is_under_way, is_there)?;
+        children.look_after(is_under_way, |role| Remote::is_taken(&members, role, sharing))?;
         if shown.elapsed() >= SHOW {
             shown = Instant::now();
             display.show(&remote.status().await?.snapshot);

@@ -58,7 +58,7 @@ impl TypedSharing {
 }
 
 fn place(redis: &str, crawl: &str, partitions: Option<u16>) -> Result<Place, String> {
-    Ok(Place { url: redis.to_owned(), crawl: crawl.to_owned(), partitions: partitions.unwrap_or(1) })
+    Ok(Place { url: redis.to_owned(), crawl: crawl.to_owned(), partitions: partitions.unwrap_or(1), delay: Duration::ZERO })
 }
 
 /// Which crawl, on which Redis.

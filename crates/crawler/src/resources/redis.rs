@@ -128,11 +128,6 @@ impl RedisResources {
     pub async fn close(&self) -> Result<(), Trouble> {
         Ok(())
     }
-    /// STUB
-    pub async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
-        self.leave(worker).await
-    }
-
     /// Makes a move where the connection lives. It is made to its end, also when nobody waits for it any more.
     async fn make<T: Send + 'static, F: Future<Output = Result<T, Trouble>> + Send + 'static>(
         &self,

@@ -2,11 +2,12 @@
 
 use url::Url;
 
+use super::identity::is_surely_dead;
 use super::roles::{Sharing, Sum, word};
 use super::{Crawler, End, Report, Resumed, crew};
 use crate::error::Error;
 pub use crate::resources::redis::Begun;
-use crate::resources::redis::{self, Course, Member, Phase, RedisResources};
+use crate::resources::redis::{self, Course, Member, Phase, RedisResources, Role};
 use crate::resources::{Admitted, Resources, Snapshot};
 
 /// A crawl on Redis.
@@ -34,7 +35,7 @@ impl Remote {
     /// The crawl on Redis that has these settings: begun now, if it was not before.
     pub async fn open(mut crawler: Crawler, sharing: &Sharing) -> Result<Remote, Error> {
         crawler.settle();
-        let resources = RedisResources::open(sharing.place.clone(), crawler.settings.clone()).await?;
+        let resources = crawler.shared_resources(sharing).await?;
         Ok(Remote { resources })
     }
 
@@ -56,6 +57,14 @@ impl Remote {
     /// How far it is, and who works on it.
     pub async fn crew(&self) -> Result<(Vec<Member>, Course), Error> {
         Ok(self.resources.crew().await?)
+    }
+
+    /// Whether somebody has this role, and lives as far as can be known.
+    pub fn is_taken(members: &[Member], role: Role, sharing: &Sharing) -> bool {
+        let is_alive = |member: &Member| {
+            !member.is_dead && member.silent < sharing.dead_after && !is_surely_dead(&member.token)
+        };
+        members.iter().any(|member| member.role == role && is_alive(member))
     }
 
     /// Ends it: what is in flight is finished. Tells whether it was under way.

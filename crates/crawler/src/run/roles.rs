@@ -13,9 +13,9 @@ use tokio::time::sleep;
 
 use self::deaths::Deaths;
 use super::identity::{Identity, is_surely_dead};
-use super::{End, Report, Resumed};
+use super::{Crawler, End, Report, Resumed};
 use crate::installed::Counts;
-use crate::resources::redis::{Course, Joined, Place, RedisResources, Role};
+use crate::resources::redis::{Course, Joined, Phase, Place, RedisResources, Role};
 use crate::resources::{Budget, Resources, Snapshot, Trouble};
 
 /// Somebody who is told what happens to a role, in words.
@@ -74,12 +74,14 @@ struct Membership {
 }
 
 impl Membership {
-    /// Takes a place, when it is free. Tells whether its last holder is dead, and left something there.
+    /// Takes a place, when it is free. Tells whether its last holder is dead, and left something there. Whoever waits for it
+    /// waits no longer than the crawl goes on.
     async fn take(
         resources: Arc<RedisResources>,
         wanted: Option<Role>,
+        crawler: &Crawler,
         sharing: &Sharing,
-    ) -> Result<(Membership, bool), Trouble> {
+    ) -> Result<Result<(Membership, bool), RoleEnd>, Trouble> {
         let identity = Identity::new();
         let (mut deaths, mut dead, mut told) = (Deaths::new(sharing.dead_after), None, false);
         loop {
@@ -97,13 +99,22 @@ impl Membership {
                         let (role, place) = (member.role, &member.place);
                         (sharing.notice)(&format!("{role} is {place}; waiting for its end"));
                     }
-                    sleep(LOOK).await;
-                    continue;
+                    tokio::select! {
+                        () = crawler.stop.asked() => return Ok(Err(RoleEnd::Stopped)),
+                        () = sleep(LOOK) => {}
+                    }
+                    match resources.crew().await?.1.phase {
+                        Phase::Over(how) if resources.result().await?.is_some() => {
+                            return Ok(Err(RoleEnd::Over(end_of(&how))));
+                        }
+                        Phase::Unknown => return Ok(Err(RoleEnd::Gone)),
+                        _ => continue,
+                    }
                 }
             };
             let dead_after = sharing.dead_after;
             let membership = Membership { resources, role, identity, dead_after, last_beat: Instant::now() };
-            return Ok((membership, is_again));
+            return Ok(Ok((membership, is_again)));
         }
     }
 
@@ -127,6 +138,14 @@ impl Membership {
             self.resources.leave(id).await?;
         }
         self.resources.part(self.role, &self.identity.token).await
+    }
+}
+
+impl Crawler {
+    /// The queues and storages of this crawl on Redis.
+    pub(super) async fn shared_resources(&self, sharing: &Sharing) -> Result<RedisResources, Trouble> {
+        let place = Place { delay: self.config.delay, ..sharing.place.clone() };
+        RedisResources::open(place, self.settings.clone()).await
     }
 }
 

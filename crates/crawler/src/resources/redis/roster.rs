@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::{Trouble, WorkerId};
-use super::connection::{Call, Connection};
+use super::connection::{Call, Connection, Manner};
 use super::home::Home;
 use super::keys::Keys;
 use super::{Place, RedisResources};
@@ -254,7 +254,7 @@ pub async fn begun(place: &Place) -> Result<Option<Begun>, Trouble> {
     let home = Home::new()?;
     let place = place.clone();
     let look = async move {
-        let connection = Connection::open(&place.url).await?;
+        let connection = Connection::open(&place.url.parse()?, Manner::default()).await?;
         let base = Keys::crew(&place.crawl);
         let plain = |command: &str, name: &str| {
             let mut call = Call::plain(command);

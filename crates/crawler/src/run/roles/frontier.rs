@@ -9,7 +9,7 @@ use super::{Deaths, Membership, RoleEnd, Sum, Sharing, Word, end_of, word};
 use crate::error::Error;
 use crate::frontier;
 use crate::prioritizer::Random;
-use crate::resources::redis::{Course, Member, Phase, RedisResources, Role};
+use crate::resources::redis::{Course, Member, Phase, Role};
 use crate::resources::{Resources, Trouble};
 use crate::run::{Crawler, End, block_on};
 
@@ -28,8 +28,12 @@ impl Crawler {
     pub fn run_frontier(mut self, sharing: &Sharing) -> Result<RoleEnd, Error> {
         self.settle();
         block_on(async {
-            let resources = Arc::new(RedisResources::open(sharing.place.clone(), self.settings.clone()).await?);
-            let (mut membership, _) = Membership::take(resources, Some(Role::Frontier), sharing).await?;
+            let resources = Arc::new(self.shared_resources(sharing).await?);
+            let taken = Membership::take(resources, Some(Role::Frontier), &self, sharing).await?;
+            let (mut membership, _) = match taken {
+                Ok(taken) => taken,
+                Err(end) => return Ok(end),
+            };
             let (_, course) = membership.beat().await?;
             let deaths = Deaths::new(sharing.dead_after);
             let mut office = Office { crawler: &self, sharing, membership, deaths, course };

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{Membership, RoleEnd, Sharing, Word, end_of, word};
 use crate::error::Error;
 use crate::installed::Installed;
-use crate::resources::redis::{Phase, RedisResources, Role};
+use crate::resources::redis::{Phase, Role};
 use crate::resources::{Trouble, WorkerId};
 use crate::run::crew::{orders, work};
 use crate::run::{Crawler, End, block_on};
@@ -25,9 +25,13 @@ impl Crawler {
     pub fn run_worker(mut self, sharing: &Sharing, id: Option<WorkerId>) -> Result<RoleEnd, Error> {
         self.settle();
         block_on(async {
-            let resources = Arc::new(RedisResources::open(sharing.place.clone(), self.settings.clone()).await?);
+            let resources = Arc::new(self.shared_resources(sharing).await?);
+            let wanted = id.map(Role::Worker);
             let (membership, is_again) =
-                Membership::take(Arc::clone(&resources), id.map(Role::Worker), sharing).await?;
+                match Membership::take(Arc::clone(&resources), wanted, &self, sharing).await? {
+                    Ok(taken) => taken,
+                    Err(end) => return Ok(end),
+                };
             let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
             if is_again {
                 resources.rejoin(id).await?;
