@@ -1,0 +1,82 @@
+//! Whole crawls with a controller.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::stage::{Running, Stage, finished, texts};
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_shared_crawl_finds_what_there_is_counts_it_once_and_asks_politely() {
+    let stage = Stage::new(12, 15);
+    let (status, said) = Running::start(stage.crawl(3, &[])).end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("ended because nothing was left to do"), "{said}");
+    assert!(said.contains("crawler collect"), "{said}");
+    stage.check();
+    let summary = fs::read(stage.directory.path().join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!(summary["pages"], stage.status()["pages"]);
+    assert_eq!(stage.status()["members"], Value::Array(Vec::new()));
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_finished_crawl_says_so_and_does_nothing() {
+    let stage = Stage::new(3, 4);
+    assert_eq!(Running::start(stage.crawl(2, &[])).end().0, Some(0));
+    let hits = stage.web.hits();
+    let (status, said) = Running::start(stage.crawl(2, &[])).end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("is finished") && said.contains("nothing was done"), "{said}");
+    assert_eq!(stage.web.hits(), hits);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_budget_is_exact_and_a_crawl_goes_on_when_it_is_raised() {
+    let stage = Stage::new(10, 10);
+    let (status, said) = Running::start(stage.crawl(3, &["--max-pages", "37"])).end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("37 pages were kept (--max-pages)"), "{said}");
+    assert_eq!(stage.pages().len(), 37);
+    let (status, said) = Running::start(stage.crawl(2, &[])).end();
+    assert_eq!(status, Some(0), "{said}");
+    stage.check();
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn one_that_is_interrupted_ends_soon_and_goes_on_later() {
+    let stage = Stage::new(10, 12);
+    let controller = Running::start(stage.crawl(3, &[]));
+    stage.until("some pages", |status| status["pages"].as_u64() > Some(20));
+    controller.signal(Signal::INT);
+    let (status, said) = controller.end();
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("to go on"), "{said}");
+    let (status, said) = Running::start(stage.crawl(3, &[])).end();
+    assert_eq!(status, Some(0), "{said}");
+    stage.check();
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn two_crawls_share_a_redis_and_one_is_removed_without_the_other() {
+    let stage = Stage::new(4, 5);
+    let first = Running::start(stage.crawl(2, &["--crawl", "first"]));
+    let mut second = stage.crawl(2, &["--crawl", "second"]);
+    fs::create_dir(stage.directory.path().join("second")).unwrap();
+    second.current_dir(stage.directory.path().join("second"));
+    let second = Running::start(second);
+    assert_eq!((first.end().0, second.end().0), (Some(0), Some(0)));
+    stage.say(&["purge", "--crawl", "first"]);
+    let output = finished(stage.crawler(&["status", "--crawl", "first"]));
+    assert_eq!(output.status.code(), Some(1), "{:?}", texts(&output));
+    assert!(texts(&output).1.contains("there is no crawl 'first'"), "{:?}", texts(&output));
+    assert!(stage.say(&["status", "--crawl", "second"]).contains("over, because nothing was left to do"));
+    stage.say(&["purge", "--crawl", "second"]);
+    assert_eq!(stage.redis.ask::<i64>("DBSIZE"), 0);
+}

@@ -1,0 +1,8 @@
+//! Crawls that processes share over a real Redis, with the real binary: roles, deaths, and a network in trouble.
+
+#![allow(missing_docs)]
+
+mod crawls;
+mod deaths;
+mod roles;
+mod stage;
