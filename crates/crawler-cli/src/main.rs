@@ -2,6 +2,7 @@
 
 mod args;
 mod classic;
+mod collect;
 mod crawl;
 mod demo;
 mod look;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Resume(options) => runtime.block_on(crawl::resume(*options)),
         Command::Show(look) => look::show(&look),
         Command::Why(look) => look::why(&look),
+        Command::Collect(job) => runtime.block_on(collect::run(&job)),
         Command::Demo(verbosity) => runtime.block_on(demo::run(verbosity)),
         Command::PipelineDemo(verbosity) => runtime.block_on(demo::pipeline::run(verbosity)),
     };
