@@ -1,6 +1,7 @@
 //! The command line: what was typed (clap's `Typed`), checked once, becomes what is meant (`Invocation`).
 
 mod classic;
+mod collect;
 mod crawl;
 mod fetch;
 mod look;
@@ -13,12 +14,14 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crawler::resources::WorkerId;
 
 pub use self::classic::ClassicJob;
+pub use self::collect::{CollectJob, Place};
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, target};
 pub use self::look::Look;
 pub use self::resume::ResumeOptions;
 pub use self::sharing::{Part, PurgeOptions, RoleOptions, StatusOptions, TypedPlace, WorkerOptions};
 
 use self::classic::TypedClassic;
+use self::collect::TypedCollect;
 use self::fetch::TypedFetch;
 use self::look::TypedLook;
 use crate::EXIT_FAILED;
@@ -98,16 +101,29 @@ Exit status:
   1    Redis could not be reached or used, or there is no such crawl
   2    bad arguments";
 
+const AFTER_COLLECT_HELP: &str = "\
+Each worker of a crawl on Redis writes parts of its own: worker 3 writes pages.3.jsonl and beside it \
+pages.3.jsonl.index, which is needed; or a directory pages.3. Parts may come from many machines, and from a crawl \
+that is still going on. The result is what one process would have written, with each page once.
+
+Example: crawler collect pages.*.jsonl --output pages.jsonl
+
+Exit status:
+  0    collected
+  1    a part is damaged or cannot be read, or what was collected cannot be told
+  2    bad arguments; nothing was written
+  3    the output could not be written";
+
 /// The commands that have a help of their own worth pointing to.
-const COMMANDS: [&str; 10] =
-    ["crawl", "resume", "show", "why", "frontier", "worker", "submit", "status", "stop", "purge"];
+const COMMANDS: [&str; 11] =
+    ["crawl", "collect", "resume", "show", "why", "frontier", "worker", "submit", "status", "stop", "purge"];
 
 /// Crawls a site into a directory of numbered files: every internal page within maxDepth hops of the seed.
 #[derive(Parser)]
 #[command(name = "crawler", version, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
-    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler demo [--pipeline] [-v]"
+    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect [--overwrite] <PART>... --output <PATH>\n       crawler demo [--pipeline] [-v]"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -130,6 +146,9 @@ enum TypedCommand {
     /// Tell what became of a URL in a crawl with --state, and why
     #[command(after_help = AFTER_WHY_HELP)]
     Why(TypedLook),
+    /// Make one output of the parts that the workers of a crawl have written
+    #[command(after_help = AFTER_COLLECT_HELP)]
+    Collect(TypedCollect),
     /// Be the frontier of a crawl on Redis
     #[command(after_help = AFTER_ROLE_HELP)]
     Frontier(Box<RoleOptions>),
@@ -188,6 +207,8 @@ pub enum Command {
     Show(Look),
     /// Tell what became of a URL.
     Why(Look),
+    /// Make one output of parts.
+    Collect(CollectJob),
     /// Work on a crawl that processes share.
     Role(Part, Box<RoleOptions>),
     /// Give URLs to such a crawl.
@@ -361,6 +382,7 @@ impl Typed {
             Some(TypedCommand::Resume(options)) => Command::Resume(Box::new(options.meant()?)),
             Some(TypedCommand::Show(look)) => Command::Show(look.meant()?),
             Some(TypedCommand::Why(look)) => Command::Why(look.meant()?),
+            Some(TypedCommand::Collect(collect)) => Command::Collect(collect.meant()),
             Some(TypedCommand::Frontier(role)) => Command::Role(Part::Frontier, Box::new(role.meant()?)),
             Some(TypedCommand::Worker(worker)) => {
                 let id = worker.id.map(WorkerId);

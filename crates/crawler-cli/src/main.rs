@@ -2,6 +2,7 @@
 
 mod args;
 mod classic;
+mod collect;
 mod control;
 mod crawl;
 mod demo;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Resume(options) => runtime.block_on(crawl::resume(*options)),
         Command::Show(look) => look::show(&look),
         Command::Why(look) => look::why(&look),
+        Command::Collect(job) => runtime.block_on(collect::run(&job)),
         Command::Role(part, options) => runtime.block_on(role::run(part, *options)),
         Command::Submit(options) => runtime.block_on(remote::submit(*options)),
         Command::Status(options) => runtime.block_on(remote::status(options)),

@@ -13,6 +13,7 @@ pub mod jsonl;
 pub mod noop;
 mod numbered;
 pub mod pages;
+pub mod parts;
 pub mod registry;
 pub mod stdout;
 pub mod timestamp;

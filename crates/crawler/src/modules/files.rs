@@ -9,7 +9,7 @@
 //!
 //! A crawl in memory applies in the same way and never resumes.
 
-mod append;
+pub(super) mod append;
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -51,10 +51,11 @@ enum Place {
 
 /// The files and directories of all outputs, to be synced apart from what is written to them.
 #[derive(Debug)]
-pub struct Handles(Vec<Handle>);
+pub struct Handles(pub(super) Vec<Handle>);
 
+/// One of them.
 #[derive(Debug)]
-enum Handle {
+pub(super) enum Handle {
     File(PathBuf, File),
     Directory(numbered::Handle),
 }
@@ -254,7 +255,7 @@ impl Place {
 }
 
 /// Makes a directory if it is missing, as a file is made. A missing parent is more likely a slip of the pen.
-fn make_directory(path: &Path) -> Result<(), Error> {
+pub(super) fn make_directory(path: &Path) -> Result<(), Error> {
     match fs::create_dir(path) {
         Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
             Err(Error::Directory { path: path.to_owned(), cause })
@@ -264,7 +265,7 @@ fn make_directory(path: &Path) -> Result<(), Error> {
 }
 
 /// The error with the name of the file.
-fn named(path: &Path, error: &io::Error) -> io::Error {
+pub(super) fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to output file '{}': {error}", path.display()))
 }
 

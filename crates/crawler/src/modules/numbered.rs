@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// The name a file has while it is being written, where files cannot be written without one. A crash leaves at
 /// most this one behind.
-const UNFINISHED: &str = ".page.unfinished";
+pub(super) const UNFINISHED: &str = ".page.unfinished";
 
 /// The directory, held open.
 #[derive(Debug)]
@@ -94,21 +94,19 @@ impl NumberedFiles {
 
     /// Writes a file that does not exist yet, in two parts.
     pub(super) fn save(&self, number: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
-        match self.way {
-            Way::NamedAtTheEnd => {
-                let mut file = nameless::create(&self.directory)?;
-                write(&mut file, head, body)?;
-                nameless::name(&file, &self.directory, &number.to_string())
-            }
-            Way::Renamed => self.save_by_renaming(number, head, body),
-        }
+        self.save_as(&number.to_string(), head, body)
     }
 
     /// Writes a file, in place of another if there is one.
     pub(super) fn replace(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
-        match self.save(number, b"", bytes) {
+        self.replace_as(&number.to_string(), bytes)
+    }
+
+    /// The same with a name that is no number.
+    pub(super) fn replace_as(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        match self.save_as(name, b"", bytes) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.save_by_renaming(number, b"", bytes)
+                self.save_by_renaming(name, b"", bytes)
             }
             saved => saved,
         }
@@ -129,11 +127,22 @@ impl NumberedFiles {
         self.path.join(number.to_string())
     }
 
-    fn save_by_renaming(&self, number: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
+    fn save_as(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
+        match self.way {
+            Way::NamedAtTheEnd => {
+                let mut file = nameless::create(&self.directory)?;
+                write(&mut file, head, body)?;
+                nameless::name(&file, &self.directory, name)
+            }
+            Way::Renamed => self.save_by_renaming(name, head, body),
+        }
+    }
+
+    fn save_by_renaming(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
         let unfinished = self.path.join(UNFINISHED);
         let written = create_anew(&unfinished)
             .and_then(|mut file| write(&mut file, head, body))
-            .and_then(|()| fs::rename(&unfinished, self.name(number)));
+            .and_then(|()| fs::rename(&unfinished, self.path.join(name)));
         if written.is_err() {
             // What cannot be removed now is cleared by the next run.
             let _ = fs::remove_file(&unfinished);

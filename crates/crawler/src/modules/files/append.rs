@@ -12,7 +12,7 @@ const WAITING_BYTES: usize = 64 * 1024;
 
 /// One file. Bytes wait in memory, are written in order, and count as written only when all of a batch are.
 #[derive(Debug)]
-pub(super) struct AppendFile {
+pub(in crate::modules) struct AppendFile {
     path: PathBuf,
     file: File,
     written: u64,
@@ -23,7 +23,7 @@ pub(super) struct AppendFile {
 
 impl AppendFile {
     /// Opens a file, new or not, keeps other crawls out of it, and changes nothing in it.
-    pub(super) fn open(path: &Path) -> Result<AppendFile, Error> {
+    pub(in crate::modules) fn open(path: &Path) -> Result<AppendFile, Error> {
         let unusable = |cause: &dyn std::fmt::Display| {
             let path = path.display();
             Error::Setting(format!(
@@ -44,7 +44,7 @@ impl AppendFile {
     }
 
     /// Refuses a file that has something in it.
-    pub(super) fn refuse_unless_empty(&self) -> Result<(), Error> {
+    pub(in crate::modules) fn refuse_unless_empty(&self) -> Result<(), Error> {
         match self.found()? {
             0 => Ok(()),
             length => Err(Error::Setting(format!(
@@ -55,7 +55,7 @@ impl AppendFile {
     }
 
     /// Refuses a file that is shorter than what was written to it.
-    pub(super) fn refuse_if_shorter(&self, committed: u64) -> Result<(), Error> {
+    pub(in crate::modules) fn refuse_if_shorter(&self, committed: u64) -> Result<(), Error> {
         match self.found()? {
             length if length >= committed => Ok(()),
             length => Err(Error::Setting(format!(
@@ -67,14 +67,21 @@ impl AppendFile {
     }
 
     /// Cuts the file to a length and goes on from there.
-    pub(super) fn begin(&mut self, length: u64) -> Result<(), Error> {
-        self.file.set_len(length).map_err(|error| Error::Setting(self.named(error).to_string()))?;
+    pub(in crate::modules) fn begin(&mut self, length: u64) -> Result<(), Error> {
+        self.take_back(length).map_err(|error| Error::Setting(error.to_string()))
+    }
+
+    /// Gives up what waits, and what was written after a length.
+    pub(in crate::modules) fn take_back(&mut self, length: u64) -> io::Result<()> {
+        self.waiting.clear();
+        self.head = 0;
+        self.file.set_len(length).map_err(|error| self.named(error))?;
         self.written = length;
         Ok(())
     }
 
     /// Lets an empty file begin with a head.
-    pub(super) fn put_head(&mut self, head: &[u8]) {
+    pub(in crate::modules) fn put_head(&mut self, head: &[u8]) {
         if self.length() == 0 {
             self.waiting.extend_from_slice(head);
             self.head = head.len();
@@ -82,22 +89,22 @@ impl AppendFile {
     }
 
     /// The length of the file once all that waits is written.
-    pub(super) fn length(&self) -> u64 {
+    pub(in crate::modules) fn length(&self) -> u64 {
         self.written + self.waiting.len() as u64
     }
 
     /// Writes what waits if it is much.
-    pub(super) fn make_room(&mut self) -> io::Result<()> {
+    pub(in crate::modules) fn make_room(&mut self) -> io::Result<()> {
         if self.waiting.len() < WAITING_BYTES { Ok(()) } else { self.flush() }
     }
 
     /// Adds bytes to those that wait. Cannot fail.
-    pub(super) fn append(&mut self, bytes: &[u8]) {
+    pub(in crate::modules) fn append(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
     }
 
     /// Writes what waits. If that fails, all of it still waits, and none of it is left in the file.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(in crate::modules) fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -115,12 +122,13 @@ impl AppendFile {
     }
 
     /// A handle to sync by what has been written.
-    pub(super) fn handle(&self) -> io::Result<Handle> {
+    pub(in crate::modules) fn handle(&self) -> io::Result<Handle> {
         let file = self.file.try_clone().map_err(|error| self.named(error))?;
         Ok(Handle::File(self.path.clone(), file))
     }
 
-    fn found(&self) -> Result<u64, Error> {
+    /// The length of the file as it was found.
+    pub(in crate::modules) fn found(&self) -> Result<u64, Error> {
         let found = self.file.metadata().map_err(|error| Error::Setting(self.named(error).to_string()))?;
         Ok(found.len())
     }

@@ -1,0 +1,171 @@
+//! `crawler collect`: parts that workers have written, made one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crawler::modules::edges::Edges;
+use crawler::modules::pages::Pages;
+use crawler::modules::parts::{CrawlIdentity, Parts};
+use crawler::modules::{Addition, OutputSpec, Target};
+use tempfile::TempDir;
+
+use crate::common::{Ended, binary, names, run};
+
+/// Parts of two outputs of a crawl.
+struct Crawled(TempDir);
+
+impl Crawled {
+    /// Two workers, of whom the first delivered page 2 and died, and the second delivered it again.
+    fn new() -> Crawled {
+        let crawled = Crawled(tempfile::tempdir().unwrap());
+        crawled.worker(1, "example", &[(3, 1), (2, 1)]);
+        crawled.worker(2, "example", &[(1, 1), (2, 2)]);
+        crawled
+    }
+
+    fn worker(&self, worker: u16, crawl: &str, deliveries: &[(u64, u64)]) {
+        let specs = [
+            OutputSpec { output: Box::new(Edges), target: Target::File(self.path("edges.csv")) },
+            OutputSpec { output: Box::new(Pages), target: Target::Directory(self.path("pages")) },
+        ];
+        let crawl = CrawlIdentity { name: crawl.into(), id: "1".into() };
+        let mut parts = Parts::open(&specs, worker, &crawl, false).unwrap();
+        for (ticket, loan) in deliveries {
+            let bytes = |what: &str| format!("{what} {ticket}, loan {loan}\n").into_bytes();
+            let additions = [(0, Addition::Append(bytes("edge"))), (1, Addition::File(bytes("page")))];
+            parts.add(*ticket, *loan, &additions).unwrap();
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs `crawler collect` with these arguments, in which every part and output stands in the directory.
+    fn collect(&self, parts: &[&str], output: &str, options: &[&str]) -> Ended {
+        let path = |name: &&str| self.path(name).display().to_string();
+        let mut arguments = vec!["collect".to_owned()];
+        arguments.extend(parts.iter().map(path));
+        arguments.extend(["--output".into(), if output == "-" { "-".into() } else { path(&output) }]);
+        arguments.extend(options.iter().map(|option| (*option).to_owned()));
+        run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+const EDGES: &str = "from,to\nedge 1, loan 1\nedge 2, loan 2\nedge 3, loan 1\n";
+
+#[test]
+fn each_page_is_collected_once_and_what_was_left_out_is_told() {
+    let crawled = Crawled::new();
+    let told = "collected 3 pages from 2 parts; left out 1 repeated delivery, 0 torn bytes\n";
+    let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "edges.csv", &[]).expect(0);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (told, ""));
+    assert_eq!(text(crawled.path("edges.csv")), EDGES);
+    let ended = crawled.collect(&["pages.2", "pages.1"], "pages", &[]).expect(0);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (told, ""));
+    let mut pages = names(&crawled.path("pages"));
+    pages.sort();
+    assert_eq!(pages, ["1", "2", "3"]);
+    assert_eq!(text(crawled.path("pages/2")), "page 2, loan 2\n");
+
+    // What a death has left torn.
+    let part = crawled.path("edges.1.csv");
+    fs::write(&part, text(&part) + "half an e").unwrap();
+    let ended = crawled.collect(&["edges.1.csv"], "one.csv", &[]).expect(0);
+    assert_eq!(ended.stdout, "collected 2 pages from 1 part; left out 0 repeated deliveries, 9 torn bytes\n");
+    assert_eq!(text(crawled.path("one.csv")), "from,to\nedge 2, loan 1\nedge 3, loan 1\n");
+}
+
+#[test]
+fn a_dash_is_standard_output_and_what_was_left_out_is_told_beside_it() {
+    let crawled = Crawled::new();
+    let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "-", &[]).expect(0);
+    assert_eq!(ended.stdout, EDGES);
+    assert!(ended.stderr.starts_with("collected 3 pages from 2 parts;"), "{}", ended.stderr);
+    let ended = crawled.collect(&["pages.1", "pages.2"], "-", &[]).expect(2);
+    assert!(ended.stderr.contains("name a directory as output"), "{}", ended.stderr);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let part = crawled.path("edges.1.csv");
+    let status = binary().arg("collect").arg(part).args(["-o", "-"]).stdout(full).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+}
+
+#[test]
+fn what_cannot_be_collected_is_refused_before_anything_is_written() {
+    let crawled = Crawled::new();
+    crawled.worker(3, "another", &[(1, 1)]);
+    fs::write(crawled.path("precious.csv"), "precious").unwrap();
+    for (parts, output, words) in [
+        (
+            &["edges.csv"][..],
+            "out",
+            &["edges.csv' is no part: it is not there; its parts are ", "edges.1.csv, "][..],
+        ),
+        (&["precious.csv"], "out", &["no index", "name parts that workers have written"]),
+        (
+            &["edges.1.csv", "edges.3.csv"],
+            "out",
+            &["crawl 'example' (1)", "crawl 'another' (1)", "one by one"],
+        ),
+        (&["edges.1.csv", "pages.2"], "out", &["module 'edges'", "module 'pages'"]),
+        (&["edges.1.csv", "edges.1.csv"], "out", &["named twice"]),
+        (&["edges.1.csv"], "edges.1.csv", &["is one of the parts"]),
+        (&["edges.1.csv"], "precious.csv", &["precious.csv'", "holds 8 bytes", "--overwrite"]),
+        (&["edges.1.csv"], "none/out", &["none/out'", "No such file"]),
+    ] {
+        let ended = crawled.collect(parts, output, &[]).expect(2);
+        assert!(ended.stderr.starts_with("crawler: ") && ended.stdout.is_empty(), "{}", ended.stderr);
+        for word in words {
+            assert!(ended.stderr.contains(word), "{word:?} is not in {}", ended.stderr);
+        }
+    }
+    assert!(!crawled.path("out").exists());
+    assert_eq!(text(crawled.path("precious.csv")), "precious");
+    crawled.collect(&["edges.1.csv"], "precious.csv", &["--overwrite"]).expect(0);
+    assert!(text(crawled.path("precious.csv")).starts_with("from,to\n"));
+}
+
+#[test]
+fn a_damaged_part_is_an_error_of_its_own() {
+    let crawled = Crawled::new();
+    let part = crawled.path("edges.2.csv");
+    fs::write(&part, "from,to\n").unwrap();
+    let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "out", &[]).expect(1);
+    assert!(ended.stderr.contains("edges.2.csv' has 8 bytes where its index names"), "{}", ended.stderr);
+    assert!(!crawled.path("out").exists());
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_nothing_that_looks_like_a_result() {
+    let crawled = Crawled::new();
+    crawled.worker(4, "example", &(10..500).map(|ticket| (ticket, 1)).collect::<Vec<_>>());
+    let status = std::process::Command::new("sh")
+        .args(["-c", r#"ulimit -f 4; exec "$0" collect "$1" --output "$2""#, env!("CARGO_BIN_EXE_crawler")])
+        .args([crawled.path("edges.4.csv"), crawled.path("out.csv")])
+        .output()
+        .unwrap();
+    assert_eq!(status.status.code(), Some(3), "{status:?}");
+    assert!(String::from_utf8_lossy(&status.stderr).contains("out.csv'"), "{status:?}");
+    assert!(names(crawled.0.path()).iter().all(|name| !name.contains("out")));
+}
+
+#[test]
+fn its_arguments_are_explained() {
+    let help = run(&["collect", "--help"]).expect(0).stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "crawler collect pages.*.jsonl --output pages.jsonl",
+        "<PART>...",
+        "Exit status:",
+        "'-' is standard output",
+    ] {
+        assert!(help.contains(words), "{words:?} is not in {help}");
+    }
+    let refused = run(&["collect", "x"]).expect(2).stderr;
+    assert!(refused.contains("--output") && refused.contains("crawler collect --help"), "{refused}");
+    assert!(run(&["collect", "--output", "x"]).expect(2).stderr.contains("<PART>"));
+}
