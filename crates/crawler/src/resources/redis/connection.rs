@@ -7,6 +7,8 @@ mod nodes;
 mod patience;
 mod reply;
 mod server;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::collections::HashMap;

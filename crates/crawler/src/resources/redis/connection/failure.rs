@@ -89,6 +89,14 @@ impl Failure {
             ),
             (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => refusal(address, self),
             (Failure::Refused { text, .. }, _) if text.contains("AUTH") => refusal(address, self),
+            (Failure::Refused { text, .. }, _) if text.contains("SELECT is not allowed in cluster mode") => {
+                format!(
+                    "Redis at {address} is a cluster, which has no databases; give the address without one"
+                )
+            }
+            (Failure::Refused { text, .. }, _) if text.contains("DB index is out of range") => {
+                format!("Redis at {address} has no such database; give one that it has, like 0")
+            }
             (_, "OOM") => format!(
                 "the memory of Redis at {address} is full: {self}; give it more (maxmemory), or let links and pages \
                  live shorter"

@@ -72,10 +72,6 @@ impl Nodes {
         Nodes { address, common, table: RwLock::new(table), looked_up: Mutex::default() }
     }
 
-    pub(super) fn database(&self) -> u32 {
-        self.address.database
-    }
-
     pub(super) fn kind(&self) -> Kind {
         self.read(|table| table.kind)
     }
@@ -132,9 +128,8 @@ impl Nodes {
         for node in known.chain(self.address.nodes.clone()) {
             match timeout(LOOK_UP, self.ask_seed(&node, is_known)).await {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(failed)) if !failed.passes() => return Err(self.named(failed, &node)),
-                Ok(Err(failed)) => failure = self.named(failed, &node),
-                Err(_) => failure = self.named(Failure::Cut("no answer".into()), &node),
+                Ok(Err(failed)) => failure = worse(failure, self.named(failed, &node)),
+                Err(_) => failure = worse(failure, self.named(Failure::Cut("no answer".into()), &node)),
             }
         }
         Err(failure)
@@ -191,8 +186,8 @@ impl Nodes {
                     self.found(Kind::Sentinel, vec![(primary, Vec::new())]);
                     return Ok(());
                 }
-                Ok(Err(failed)) => failure = failed.of(&format!("Sentinel {sentinel}")),
-                Err(_) => failure = Failure::Cut(format!("Sentinel {sentinel}: no answer")),
+                Ok(Err(failed)) => failure = worse(failure, failed.of(&format!("Sentinel {sentinel}"))),
+                Err(_) => failure = worse(failure, Failure::Cut(format!("Sentinel {sentinel}: no answer"))),
             }
         }
         Err(failure)
@@ -257,6 +252,11 @@ impl Nodes {
     fn read<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
         look(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Of two reasons the one that does not pass, or the later.
+fn worse(one: Failure, other: Failure) -> Failure {
+    if one.passes() { other } else { one }
 }
 
 async fn shards(wire: &mut Wire) -> Result<Vec<(u16, u16, Vec<Value>)>, Failure> {

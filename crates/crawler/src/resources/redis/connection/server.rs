@@ -76,11 +76,6 @@ impl Connection {
                      primary, or of the Sentinels that know it: redis+sentinel://host:26379/NAME"
                 )));
             }
-            if field(&information, "cluster_enabled") == "1" && self.inner.nodes.database() != 0 {
-                return Err(Trouble(format!(
-                    "Redis at {address} is a cluster, which has no databases; give the address without one"
-                )));
-            }
         }
         Ok(())
     }
