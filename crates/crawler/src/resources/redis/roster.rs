@@ -88,6 +88,13 @@ pub struct Member {
     pub silent: Duration,
 }
 
+impl Member {
+    /// The number of its process, where it runs.
+    pub fn process(&self) -> Option<u32> {
+        self.token.split('/').nth(1)?.parse().ok()
+    }
+}
+
 /// What came of asking for a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Joined {
