@@ -12,6 +12,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub use self::source::parts_of;
+
 use self::result::Sink;
 use self::source::Source;
 use super::index;

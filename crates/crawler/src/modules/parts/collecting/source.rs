@@ -182,7 +182,7 @@ pub(super) fn refuse_mixed(sources: &[Source]) -> Result<(), Failure> {
 
 /// Says that something is no part, and which parts there are in its place.
 fn no_part(path: &Path, why: &str) -> Failure {
-    let parts = parts_beside(path);
+    let parts = parts_of(path);
     let named: Vec<String> = parts.iter().take(PARTS_NAMED).map(|part| part.display().to_string()).collect();
     let remedy = match parts.len() {
         0 => "name parts that workers have written, each with its index beside it".into(),
@@ -194,8 +194,9 @@ fn no_part(path: &Path, why: &str) -> Failure {
     Failure::Refused(format!("'{}' is no part: {why}; {remedy}", path.display()))
 }
 
-/// The parts of an output, in the order of workers.
-fn parts_beside(output: &Path) -> Vec<PathBuf> {
+/// The parts that workers have written of an output, in the order of the workers: what stands beside it, with an index,
+/// and is named as its parts are.
+pub fn parts_of(output: &Path) -> Vec<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty());
     let Ok(entries) = fs::read_dir(parent.unwrap_or(Path::new("."))) else { return Vec::new() };
     let Some(whole) = output.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
