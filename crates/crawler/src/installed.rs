@@ -5,12 +5,13 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
-use crate::modules::files::OutputFiles;
+use crate::modules::files::{Handles, OutputFiles, Start};
+use crate::modules::parts::Parts;
 use crate::modules::{Addition, Module, OutputSpec, Target};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::quietly;
-use crate::resources::Lease;
+use crate::resources::{Completion, Lease};
 
 /// Somebody who wants to hear how each URL ended.
 pub type Teller = Box<dyn Fn(&str, &Outcome) + Send + Sync>;
@@ -30,6 +31,8 @@ pub struct Installed {
 struct Files {
     open: OutputFiles,
     early: BTreeMap<u64, Vec<(usize, Addition)>>,
+    /// Where other workers write too, this one writes parts, and nothing else.
+    parts: Option<Parts>,
     failure: Option<String>,
 }
 
@@ -50,8 +53,30 @@ impl Installed {
         open: OutputFiles,
         teller: Teller,
     ) -> Installed {
-        let files = Mutex::new(Files { open, early: BTreeMap::new(), failure: None });
-        Installed { modules, outputs, files, writing_out: Mutex::default(), counts: Mutex::default(), teller }
+        let files = Files { open, early: BTreeMap::new(), parts: None, failure: None };
+        Installed::over(modules, outputs, files, teller)
+    }
+
+    /// Installs modules, and one worker's parts of outputs.
+    pub fn with_parts(
+        modules: Vec<Box<dyn Module>>,
+        outputs: Vec<OutputSpec>,
+        parts: Parts,
+        teller: Teller,
+    ) -> Result<Installed, Error> {
+        let open = OutputFiles::open(&[], Start::Fresh)?;
+        let files = Files { open, early: BTreeMap::new(), parts: Some(parts), failure: None };
+        Ok(Installed::over(modules, outputs, files, teller))
+    }
+
+    fn over(
+        modules: Vec<Box<dyn Module>>,
+        outputs: Vec<OutputSpec>,
+        files: Files,
+        teller: Teller,
+    ) -> Installed {
+        let (files, writing_out, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
+        Installed { modules, outputs, files, writing_out, counts, teller }
     }
 
     /// Whether showing a page to the modules may block.
@@ -83,6 +108,25 @@ impl Installed {
         self.outputs.iter().enumerate().map(addition).collect()
     }
 
+    /// Writes a page to this worker's parts, where there are parts: before it counts, so that every page that counts is in
+    /// them. One that was delivered before, and gave no page this time, is taken back. Tells whether all went well so far.
+    pub fn hand_over(&self, done: &Completion) -> bool {
+        let Completion { lease, outcome, output, .. } = done;
+        let mut files = lock(&self.files);
+        let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.again) else {
+            return true;
+        };
+        let written = match outcome {
+            Outcome::Kept => parts.add(lease.ticket.0, lease.loan, output),
+            _ => parts.withdraw(lease.ticket.0, lease.loan),
+        };
+        if let Err(error) = written {
+            self.lost(files, error.to_string());
+            return false;
+        }
+        files.failure.is_none()
+    }
+
     /// Writes what page `id` adds, when the pages before it have been written. Tells whether all went well so far.
     pub fn write(&self, id: u64, additions: Vec<(usize, Addition)>) -> bool {
         // Without outputs nothing is recorded that would tell a resumed crawl how far they are.
@@ -90,6 +134,9 @@ impl Installed {
             return true;
         }
         let mut files = lock(&self.files);
+        if files.parts.is_some() {
+            return files.failure.is_none();
+        }
         files.early.insert(id, additions);
         if let Err(error) = files.write_in_order() {
             self.lost(files, error.to_string());
@@ -144,8 +191,8 @@ impl Installed {
         if files.failure.is_some() {
             return None;
         }
-        let open = &mut files.open;
-        let flushed = open.flush().and_then(|()| if sync { open.handles().map(Some) } else { Ok(None) });
+        let flushed = files.open.flush();
+        let flushed = flushed.and_then(|()| if sync { files.handles().map(Some) } else { Ok(None) });
         let handles = match flushed {
             Ok(handles) => handles,
             Err(error) => {
@@ -204,6 +251,10 @@ impl Installed {
 }
 
 impl Files {
+    fn handles(&self) -> io::Result<Handles> {
+        self.parts.as_ref().map_or_else(|| self.open.handles(), Parts::handles)
+    }
+
     fn write_in_order(&mut self) -> io::Result<()> {
         while let Some(next) = self.early.first_entry()
             && *next.key() == self.open.last_id() + 1
@@ -225,7 +276,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::modules::files::Start;
     use crate::modules::{Output, example};
 
     /// Panics at every page whose URL has this in it.

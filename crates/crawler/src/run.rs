@@ -21,10 +21,11 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::installed::{Installed, Teller};
 use crate::modules::files::{OutputFiles, Start};
+use crate::modules::parts::{CrawlIdentity, Parts};
 use crate::modules::{Module, OutputSpec, registry};
 use crate::outcome::Outcome;
 use crate::prioritizer::{FromCrawl, Prioritize, Queues};
-use crate::resources::Snapshot;
+use crate::resources::{Snapshot, WorkerId};
 use crate::resources::durable::{self, Before, Begin, Opened};
 use crate::resources::embedded::{Embedded, Settings};
 use crate::scope::Scope;
@@ -400,8 +401,11 @@ impl Crawler {
     }
 
     /// Opens a worker's parts of the outputs.
-    fn install_parts(&mut self, _worker: crate::resources::WorkerId) -> Result<Arc<Installed>, Error> {
-        self.install(Start::Fresh)
+    fn install_parts(&mut self, worker: WorkerId, crawl: &CrawlIdentity) -> Result<Arc<Installed>, Error> {
+        let parts = Parts::open(&self.outputs, worker.0, crawl, self.overwrite)?;
+        let (modules, outputs) = (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs));
+        let teller = std::mem::replace(&mut self.teller, Box::new(|_, _| {}));
+        Ok(Arc::new(Installed::with_parts(modules, outputs, parts, teller)?))
     }
 
     /// Opens the files of the outputs.

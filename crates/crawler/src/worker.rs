@@ -245,6 +245,11 @@ impl<R: Resources> Worker<R> {
         if !done.lease.again {
             installed.tell(&done.outcome, &done.lease);
         }
+        // It stays to be done, by whoever can write it.
+        if !installed.hand_over(&done) {
+            stop.stop();
+            return Ok(());
+        }
         let output = done.output.clone();
         let completed = resources.complete(vec![done]).await?;
         if let Some(Completed::Done { id: Some(id), .. }) = completed.first() {

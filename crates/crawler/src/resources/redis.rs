@@ -61,6 +61,7 @@ use super::{
     Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
     Snapshot, Ticket, Trouble, WorkerId,
 };
+use crate::modules::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
 use crate::worker::similarity::{Fingerprint, Key};
 
@@ -114,6 +115,12 @@ impl RedisResources {
     #[doc(hidden)]
     pub fn advance(&self, time: Duration) {
         self.moves.advance(time);
+    }
+
+    /// What tells this crawl from all others, of its name too.
+    pub fn identity(&self) -> CrawlIdentity {
+        let id = format!("{:016x}", self.moves.key.url_id("the crawl itself"));
+        CrawlIdentity { name: self.moves.keys.crawl.clone(), id }
     }
 
     /// STUB

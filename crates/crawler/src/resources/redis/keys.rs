@@ -9,6 +9,8 @@ pub const PARTITIONS: u16 = 16;
 /// What the names of a crawl's keys begin with, by what they are for.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
+    /// The name of the crawl.
+    pub(super) crawl: String,
     /// URLs, by their domain.
     pub(super) partitions: Vec<String>,
     /// Pages, by their content.
@@ -24,6 +26,7 @@ impl Keys {
             (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
         };
         Keys {
+            crawl: crawl.to_owned(),
             partitions: all("p"),
             contents: all("c"),
             budget: format!("crawler:{{{crawl}:budget}}:"),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Membership, RoleEnd, Sharing, Word, end_of, word};
@@ -18,6 +19,9 @@ use crate::worker::Worker;
 use crate::worker::license::License;
 use crate::worker::pace::Pace;
 use crate::worker::visit::Visitor;
+
+/// After so many signs of life, parts are made safe from a loss of power.
+const SYNC_AFTER: u32 = 5;
 
 impl Crawler {
     /// Is a worker of this crawl, which was begun on Redis, until the crawl is over: the one of this number, or one whose
@@ -36,7 +40,7 @@ impl Crawler {
             if is_again {
                 resources.rejoin(id).await?;
             }
-            let installed = match self.install_parts(id) {
+            let installed = match self.install_parts(id, &resources.identity()) {
                 Ok(installed) => installed,
                 Err(error) => {
                     membership.part().await?;
@@ -82,6 +86,7 @@ impl Crawler {
         finished?;
         worked?;
         let (counts, summaries) = installed.finish();
+        let _ = write_out(&installed).await;
         let word = Word { failures: counts.failures, last_failure: counts.last_failure, summaries };
         let word = serde_json::to_string(&word).unwrap_or_default();
         membership.resources.report(&membership.identity.token, &word).await?;
@@ -96,11 +101,14 @@ impl Crawler {
         &self,
         membership: &mut Membership,
         license: &License,
-        installed: &Installed,
+        installed: &Arc<Installed>,
         mut worked: watch::Receiver<bool>,
     ) -> Result<RoleEnd, Trouble> {
         let mut version = None;
-        loop {
+        for beat in 0u32.. {
+            if beat.is_multiple_of(SYNC_AFTER) {
+                drop(write_out(installed));
+            }
             let sent = Instant::now();
             let (has_place, course) = membership.beat().await?;
             let version = *version.get_or_insert(course.version);
@@ -124,7 +132,14 @@ impl Crawler {
                 () = sleep_until(sent + membership.interval()) => {}
             }
         }
+        Ok(RoleEnd::Stopped)
     }
+}
+
+/// Makes the parts safe from a loss of power. The disk may take its time, and the next sign of life must not wait for it.
+fn write_out(installed: &Arc<Installed>) -> JoinHandle<()> {
+    let installed = Arc::clone(installed);
+    tokio::task::spawn_blocking(move || drop(installed.write_out(true)))
 }
 
 /// Goes on telling that the worker lives, while it finishes what is in flight.
