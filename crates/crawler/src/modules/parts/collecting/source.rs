@@ -82,9 +82,19 @@ impl Source {
         let Some(header) = directory::identity(path).map_err(damaged)? else {
             return Err(no_part(path, "it has no 'crawl.json' that says of which crawl it is"));
         };
-        for name in directory::names(path).map_err(|error| unreadable(path, &error))? {
-            let Name { ticket, loan, withdrawn } = name;
+        let mut push = |Name { ticket, loan }, withdrawn| {
             to.push(Delivery { ticket, loan, offset: 0, length: 0, part: number, withdrawn });
+        };
+        let names = directory::names(path).map_err(|error| unreadable(path, &error))?;
+        names.into_iter().for_each(|name| push(name, false));
+        let mut is_whole = true;
+        let read = directory::withdrawn(path, |line| match line {
+            Some(name) => push(name, true),
+            None => is_whole = false,
+        });
+        read.map_err(|error| unreadable(path, &error))?;
+        if !is_whole {
+            return Err(damaged(format!("the file 'withdrawn' of part '{}' is damaged", path.display())));
         }
         let torn = directory::torn(path);
         Ok(Source { path: path.to_owned(), header: Some(header), file: None, torn })
@@ -96,7 +106,7 @@ impl Source {
         match &self.file {
             Some(file) => self.read_at(file, offset, length, page),
             None => {
-                let path = self.path.join(Name { ticket, loan, withdrawn: false }.text());
+                let path = self.path.join(Name { ticket, loan }.text());
                 page.clear();
                 let read = File::open(&path).and_then(|mut file| file.read_to_end(page));
                 read.map(drop).map_err(|error| unreadable(&path, &error))
