@@ -5,7 +5,7 @@ use std::path::Path;
 use crawler::resources::{Budget, Snapshot};
 use crawler::run::{End, Report, Resumed};
 
-use crate::args::CrawlOptions;
+use crate::args::{CrawlOptions, target};
 use crate::summary::bytes;
 
 /// What is said when a crawl begins that an earlier process had begun, and is not finished.
@@ -28,6 +28,9 @@ pub fn without_credentials(hosts: &[String]) -> Option<String> {
 
 /// What is said at the end of a crawl whose state is kept: that it is finished, or how to go on.
 pub fn at_the_end(options: &CrawlOptions, report: &Report) -> Option<String> {
+    if options.sharing.redis.is_some() {
+        return Some(shared(options, report)).filter(|said| !said.is_empty());
+    }
     let directory = options.state.as_deref()?;
     let resume = format!("crawler resume {}", quoted(directory));
     let more = |option: &str, than: String| {
@@ -48,6 +51,48 @@ pub fn at_the_end(options: &CrawlOptions, report: &Report) -> Option<String> {
         End::Spent(Budget::Bytes) => more("--max-bytes", bytes(options.max_bytes)),
         End::TimeUp => more("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
     }
+}
+
+/// The same of a crawl that processes share: who goes on with it gives the command again.
+fn shared(options: &CrawlOptions, report: &Report) -> String {
+    let name = &options.sharing.crawl;
+    let pages = counted(report.snapshot.pages, "page");
+    let again = |option: &str, than: String| {
+        format!("to go on, give the command again with a larger {option} (more than {than})")
+    };
+    let mut said = match report.end {
+        End::Done if report.resumed == Resumed::Finished => {
+            format!("the crawl '{name}' is finished: {pages}; nothing was done")
+        }
+        End::Done => String::new(),
+        End::Stopped => "to go on, give the command again".into(),
+        End::OutputFailed => {
+            "nothing is lost: see to it that the output can be written, then give the command again".into()
+        }
+        End::Spent(Budget::Pages) => again("--max-pages", options.max_pages.to_string()),
+        End::Spent(Budget::Bytes) => again("--max-bytes", bytes(options.max_bytes)),
+        End::TimeUp => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
+    };
+    for module in &options.module {
+        if let Some(path) = target(module)
+            && let Some(parts) = all_parts(&path)
+        {
+            let separator = if said.is_empty() { "" } else { "\n" };
+            let output = quoted(&path);
+            said += &format!("{separator}to make one of the parts: crawler collect {parts} --output {output}");
+        }
+    }
+    said
+}
+
+/// What a shell makes the names of all parts of an output of.
+fn all_parts(path: &Path) -> Option<String> {
+    let stem = path.with_extension("");
+    let name = quoted(&stem);
+    Some(match path.extension() {
+        Some(extension) => format!("{name}.*.{}", extension.to_str()?),
+        None => format!("{name}.*"),
+    })
 }
 
 fn kept(pages: u64) -> String {

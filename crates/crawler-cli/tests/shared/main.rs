@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod chaos;
 mod crawls;
 mod deaths;
 mod roles;

@@ -61,7 +61,7 @@ impl Stage {
     pub fn options(&self) -> Vec<String> {
         let delay = format!("{DELAY:?}");
         let options = ["--delay", &delay, "--similarity", "0", "--allow-private", "--resolve", "*=127.0.0.1"];
-        let more = ["--module", "jsonl=pages.jsonl", "--max-bytes", "1GB", "--max-pages", "100000"];
+        let more = ["--module", "jsonl=pages.jsonl", "--max-bytes", "1GB"];
         options.into_iter().chain(more).map(str::to_owned).collect()
     }
 

@@ -15,6 +15,7 @@ use self::deaths::Deaths;
 use super::identity::{Identity, is_surely_dead};
 use super::{Crawler, End, Report, Resumed};
 use crate::installed::Counts;
+use crate::resources::embedded::Settings;
 use crate::resources::redis::{Course, Joined, Phase, Place, RedisResources, Role};
 use crate::resources::{Budget, Resources, Snapshot, Trouble};
 
@@ -145,7 +146,9 @@ impl Crawler {
     /// The queues and storages of this crawl on Redis.
     pub(super) async fn shared_resources(&self, sharing: &Sharing) -> Result<RedisResources, Trouble> {
         let place = Place { delay: self.config.delay, ..sharing.place.clone() };
-        RedisResources::open(place, self.settings.clone()).await
+        // Workers are there when they come, and nothing is sent to any before.
+        let settings = Settings { workers: 0, ..self.settings.clone() };
+        RedisResources::open(place, settings).await
     }
 }
 
