@@ -106,7 +106,8 @@ Each worker of a crawl on Redis writes parts of its own: worker 3 writes pages.3
 pages.3.jsonl.index, which is needed; or a directory pages.3. Parts may come from many machines, and from a crawl \
 that is still going on. The result is what one process would have written, with each page once.
 
-Example: crawler collect pages.*.jsonl --output pages.jsonl
+Examples: crawler collect pages.*.jsonl --output pages.jsonl
+          crawler collect --of pages.jsonl
 
 Exit status:
   0    collected
@@ -123,7 +124,7 @@ const COMMANDS: [&str; 11] =
 #[command(name = "crawler", version, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
-    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect [--overwrite] <PART>... --output <PATH>\n       crawler demo [--pipeline | --redis <URL>] [-v]"
+    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect <PART>... --output <PATH>\n       crawler demo [--pipeline | --redis <URL>] [-v]"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -148,6 +149,9 @@ enum TypedCommand {
     Why(TypedLook),
     /// Make one output of the parts that the workers of a crawl have written
     #[command(after_help = AFTER_COLLECT_HELP)]
+    #[command(
+        override_usage = "crawler collect [--overwrite] <PART>... --output <PATH>\n       crawler collect [--overwrite] --of <PATH> [--output <PATH>]"
+    )]
     Collect(TypedCollect),
     /// Be the frontier of a crawl on Redis
     #[command(after_help = AFTER_ROLE_HELP)]
@@ -387,7 +391,7 @@ impl Typed {
             Some(TypedCommand::Resume(options)) => Command::Resume(Box::new(options.meant()?)),
             Some(TypedCommand::Show(look)) => Command::Show(look.meant()?),
             Some(TypedCommand::Why(look)) => Command::Why(look.meant()?),
-            Some(TypedCommand::Collect(collect)) => Command::Collect(collect.meant()),
+            Some(TypedCommand::Collect(collect)) => Command::Collect(collect.meant()?),
             Some(TypedCommand::Frontier(role)) => Command::Role(Part::Frontier, Box::new(role.meant()?)),
             Some(TypedCommand::Worker(worker)) => {
                 let id = worker.id.map(WorkerId);

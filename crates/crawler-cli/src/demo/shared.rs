@@ -50,7 +50,7 @@ async fn demonstrate(redis: String, verbosity: Verbosity) -> Told<bool> {
     let ended = crawl.wait().await?;
 
     tell("\nEach worker wrote parts of its own. One file is made of them:\n")?;
-    let collect = ["collect", "pages.*.jsonl", "--output", "pages.jsonl"].map(str::to_owned);
+    let collect = ["collect", "--of", "pages.jsonl"].map(str::to_owned);
     let collected = stage.run(&collect)?;
     tell("\nWhat came of it:\n")?;
     let mut good = check(ended.success() && collected, "the crawl ended by itself, with exit status 0")?;

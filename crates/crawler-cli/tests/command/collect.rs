@@ -81,6 +81,25 @@ fn each_page_is_collected_once_and_what_was_left_out_is_told() {
 }
 
 #[test]
+fn the_parts_of_an_output_need_not_be_named() {
+    let crawled = Crawled::new();
+    crawled.worker(3, "example", &[]);
+    let collected = |name: &str, options: &[&str]| {
+        let path = crawled.path(name).display().to_string();
+        run(&[&["collect", "--of", &path], options].concat())
+    };
+    assert!(collected("edges.csv", &[]).expect(0).stdout.starts_with("collected 3 pages from 3 parts;"));
+    assert_eq!(text(crawled.path("edges.csv")), EDGES);
+    assert!(collected("edges.csv", &[]).expect(2).stderr.contains("--overwrite"));
+    assert_eq!(collected("edges.csv", &["--output", "-"]).expect(0).stdout, EDGES);
+    assert!(collected("pages", &[]).expect(0).stdout.starts_with("collected 3 pages from 3 parts;"));
+    let refused = collected("lines.jsonl", &[]).expect(2).stderr;
+    assert!(refused.contains("there are no parts of '") && refused.contains("lines.jsonl"), "{refused}");
+    let part = crawled.path("edges.1.csv").display().to_string();
+    assert!(collected("edges.csv", &[&part]).expect(2).stderr.contains("--of"));
+}
+
+#[test]
 fn a_dash_is_standard_output_and_what_was_left_out_is_told_beside_it() {
     let crawled = Crawled::new();
     let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "-", &[]).expect(0);

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-pub use self::collecting::{Collected, Destination, Failure, collect};
+pub use self::collecting::{Collected, Destination, Failure, collect, parts_of};
 
 use self::directory::DirectoryPart;
 use self::file::FilePart;

@@ -12,6 +12,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub use self::source::parts_of;
+
 use self::result::Sink;
 use self::source::Source;
 use super::index;
@@ -90,20 +92,27 @@ pub fn collect(parts: &[PathBuf], to: Destination, overwrite: bool) -> Result<Co
         torn: sources.iter().map(Source::torn).sum(),
         ..Collected::default()
     };
-    let written = deliveries.len();
-    // The largest loan of each ticket comes first, and the others go.
-    deliveries.sort_unstable_by_key(|it| (it.ticket, std::cmp::Reverse(it.loan), it.part, it.offset));
-    deliveries.dedup_by_key(|it| it.ticket);
-    collected.repeated = (written - deliveries.len()) as u64;
-    let counted = deliveries.len();
-    deliveries.retain(|it| !it.withdrawn);
-    collected.withdrawn = (counted - deliveries.len()) as u64;
-    collected.pages = deliveries.len() as u64;
+    keep_what_counts(&mut deliveries, &mut collected);
     let head = source::head(&sources)?;
     let mut sink = Sink::open(to, source::are_directories(&sources), overwrite)?;
     sink.head(&head).map_err(Failure::NotWritten)?;
     write(&sources, &deliveries, sink)?;
     Ok(collected)
+}
+
+/// Leaves one delivery of each page, in the order of tickets, and counts the others.
+fn keep_what_counts(deliveries: &mut Vec<Delivery>, collected: &mut Collected) {
+    // The largest loan of each ticket comes first.
+    deliveries.sort_unstable_by_key(|it| (it.ticket, std::cmp::Reverse(it.loan), it.part, it.offset));
+    for of_ticket in deliveries.chunk_by(|one, other| one.ticket == other.ticket) {
+        let pages = of_ticket.iter().filter(|it| !it.withdrawn).count() as u64;
+        collected.repeated += pages.saturating_sub(1);
+        // What never had a page is withdrawn for safety's sake, and no loss.
+        let counted = if of_ticket[0].withdrawn { &mut collected.withdrawn } else { &mut collected.pages };
+        *counted += pages.min(1);
+    }
+    deliveries.dedup_by_key(|it| it.ticket);
+    deliveries.retain(|it| !it.withdrawn);
 }
 
 fn write(sources: &[Source], deliveries: &[Delivery], mut sink: Sink) -> Result<(), Failure> {

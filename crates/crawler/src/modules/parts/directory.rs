@@ -1,20 +1,25 @@
-//! A part that is a directory: a file `TICKET.LOAN` for each page, and one that says whose they are.
+//! A part that is a directory: a file `TICKET.LOAN` for each page, one that says whose they are, and one of lines
+//! `TICKET LOAN` for pages that are withdrawn.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::index::Header;
 use super::{Found, kept, refused};
 use crate::error::Error;
 use crate::modules::files;
+use crate::modules::files::append::AppendFile;
 use crate::modules::numbered::{Handle, NumberedFiles, UNFINISHED};
 
 /// The file that says whose the pages are: the line that an index begins with.
 const IDENTITY: &str = "crawl.json";
 
-/// What is added to the name where an earlier loan's page is withdrawn.
+/// The file that says which pages of earlier loans are withdrawn.
 const WITHDRAWN: &str = "withdrawn";
+
+/// More than a line of it has.
+const LONGEST_LINE: u64 = 64;
 
 /// More than an identity has.
 const LONGEST_IDENTITY: u64 = 64 * 1024;
@@ -23,26 +28,28 @@ const LONGEST_IDENTITY: u64 = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct DirectoryPart {
     files: NumberedFiles,
+    /// A line counts when its line feed is there.
+    withdrawn: AppendFile,
+    /// The length of its whole lines.
+    whole: u64,
 }
 
-/// A page's file, or the note that it is withdrawn.
+/// A page's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) ticket: u64,
     pub(super) loan: u64,
-    pub(super) withdrawn: bool,
 }
 
 impl Name {
     pub(super) fn text(&self) -> String {
-        let Name { ticket, loan, withdrawn } = self;
-        if *withdrawn { format!("{ticket}.{loan}.{WITHDRAWN}") } else { format!("{ticket}.{loan}") }
+        let Name { ticket, loan } = self;
+        format!("{ticket}.{loan}")
     }
 
     fn parse(text: &str) -> Option<Name> {
-        let mut fields = text.splitn(3, '.');
-        let (ticket, loan) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        let name = Name { ticket, loan, withdrawn: fields.next().is_some() };
+        let (ticket, loan) = text.split_once('.')?;
+        let name = Name { ticket: ticket.parse().ok()?, loan: loan.parse().ok()? };
         // What is not written as it would be written here is a file of somebody else.
         (name.text() == text).then_some(name)
     }
@@ -52,16 +59,19 @@ impl DirectoryPart {
     /// Opens a part, new or not, keeps others out of it, and changes nothing in it.
     pub(super) fn open(path: &Path) -> Result<DirectoryPart, Error> {
         files::make_directory(path)?;
-        Ok(DirectoryPart { files: NumberedFiles::open(path)? })
+        let files = NumberedFiles::open(path)?;
+        let withdrawn = AppendFile::open(&path.join(WITHDRAWN))?;
+        Ok(DirectoryPart { files, withdrawn, whole: 0 })
     }
 
-    /// Refuses a part that this crawl cannot go on with.
+    /// Looks how far the part is, and refuses one that this crawl cannot go on with.
     pub(super) fn check(&mut self, header: &Header, overwrite: bool) -> Result<Found, Error> {
         let path = self.files.path();
         // Also whether it can be written to, and clears what a crash has left unfinished.
         self.files.check_after(u64::MAX)?;
         let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
         let replaced = |why: &str| if overwrite { Ok(Found::Nothing) } else { Err(refused(path, why)) };
+        self.whole = whole_lines(&path.join(WITHDRAWN)).map_err(unusable)?;
         match identity(path) {
             Ok(None) => match names(path).map_err(unusable)?.first() {
                 None => Ok(Found::Nothing),
@@ -76,9 +86,12 @@ impl DirectoryPart {
         }
     }
 
-    /// Says whose the part is, after the removal of what it was.
+    /// Cuts off what is torn; or removes everything, and says whose the part is.
     pub(super) fn begin(&mut self, found: Found, header: &Header) -> Result<(), Error> {
-        let Found::Nothing = found else { return Ok(()) };
+        if let Found::Part = found {
+            return self.withdrawn.begin(self.whole);
+        }
+        self.withdrawn.begin(0)?;
         let unusable = |cause| Error::Directory { path: self.files.path().to_owned(), cause };
         for name in names(self.files.path()).map_err(unusable)? {
             fs::remove_file(self.files.path().join(name.text())).map_err(unusable)?;
@@ -88,20 +101,24 @@ impl DirectoryPart {
 
     /// Writes a page's file whole.
     pub(super) fn write(&self, ticket: u64, loan: u64, bytes: &[u8]) -> io::Result<()> {
-        self.replace(Name { ticket, loan, withdrawn: false }, bytes)
+        let name = Name { ticket, loan }.text();
+        let written = self.files.replace_as(&name, bytes);
+        written.map_err(|error| files::named(&self.files.path().join(name), &error))
     }
 
     /// Notes that what earlier loans have written does not count.
-    pub(super) fn withdraw(&self, ticket: u64, loan: u64) -> io::Result<()> {
-        self.replace(Name { ticket, loan, withdrawn: true }, b"")
+    pub(super) fn withdraw(&mut self, ticket: u64, loan: u64) -> io::Result<()> {
+        let before = self.withdrawn.length();
+        self.withdrawn.append(format!("{ticket} {loan}\n").as_bytes());
+        let written = self.withdrawn.flush();
+        if written.is_err() {
+            // Nothing of it is in the file, and it is not to come later.
+            self.withdrawn.take_back(before)?;
+        }
+        written
     }
 
-    fn replace(&self, name: Name, bytes: &[u8]) -> io::Result<()> {
-        let written = self.files.replace_as(&name.text(), bytes);
-        written.map_err(|error| files::named(&self.files.path().join(name.text()), &error))
-    }
-
-    /// A handle to sync it by.
+    /// A handle to sync it by, with all that is in it.
     pub(super) fn handle(&self) -> io::Result<Handle> {
         self.files.handle().map_err(|error| files::named(self.files.path(), &error))
     }
@@ -124,7 +141,7 @@ pub(super) fn identity(path: &Path) -> Result<Option<Header>, String> {
     }
 }
 
-/// The pages of a directory, and those that are withdrawn.
+/// The pages of a directory.
 pub(super) fn names(path: &Path) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path)? {
@@ -133,7 +150,44 @@ pub(super) fn names(path: &Path) -> io::Result<Vec<Name>> {
     Ok(names)
 }
 
-/// How many bytes of a page that was not finished a directory has.
+/// Tells which tickets of a directory are withdrawn, and on which loans. Lines that are no such thing are told as none.
+pub(super) fn withdrawn(path: &Path, mut tell: impl FnMut(Option<Name>)) -> io::Result<()> {
+    let file = match File::open(path.join(WITHDRAWN)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    let mut lines = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+        match line.split_last() {
+            Some((b'\n', line)) => tell(std::str::from_utf8(line).ok().and_then(line_of)),
+            Some(_) if line.len() as u64 == LONGEST_LINE => tell(None),
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn line_of(line: &str) -> Option<Name> {
+    let (ticket, loan) = line.split_once(' ')?;
+    Some(Name { ticket: ticket.parse().ok()?, loan: loan.parse().ok()? })
+}
+
+/// How many bytes of a file are whole lines.
+fn whole_lines(path: &Path) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(LONGEST_LINE);
+    let mut end = Vec::new();
+    file.seek(SeekFrom::Start(from))?;
+    file.take(LONGEST_LINE).read_to_end(&mut end)?;
+    Ok(end.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| from + at as u64 + 1))
+}
+
+/// How many bytes of a page or a line that was not finished a directory has.
 pub(super) fn torn(path: &Path) -> u64 {
-    fs::symlink_metadata(path.join(UNFINISHED)).map_or(0, |found| found.len())
+    let length = |name| fs::symlink_metadata(path.join(name)).map_or(0, |found| found.len());
+    let whole = whole_lines(&path.join(WITHDRAWN)).unwrap_or(0);
+    length(UNFINISHED) + length(WITHDRAWN).saturating_sub(whole)
 }

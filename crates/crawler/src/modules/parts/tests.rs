@@ -112,7 +112,7 @@ fn a_part_is_written_as_its_module_writes_and_its_index_names_the_pages() {
     );
     assert_eq!(file("pages.4.jsonl").lines().count(), 3);
     assert_eq!(file("pages.4/9.1"), "http://a.test/9\n2\n<p>page 9 on loan 1");
-    assert_eq!(file("pages.4/10.3.withdrawn"), "");
+    assert_eq!(file("pages.4/withdrawn"), "10 3\n");
     assert_eq!(contents(&directory.path().join("pages.4")).len(), 5);
     assert_eq!(parts.lengths()[1..], [edges.len() as u64, 0]);
     parts.sync().unwrap();

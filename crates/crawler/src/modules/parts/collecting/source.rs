@@ -82,9 +82,19 @@ impl Source {
         let Some(header) = directory::identity(path).map_err(damaged)? else {
             return Err(no_part(path, "it has no 'crawl.json' that says of which crawl it is"));
         };
-        for name in directory::names(path).map_err(|error| unreadable(path, &error))? {
-            let Name { ticket, loan, withdrawn } = name;
+        let mut push = |Name { ticket, loan }, withdrawn| {
             to.push(Delivery { ticket, loan, offset: 0, length: 0, part: number, withdrawn });
+        };
+        let names = directory::names(path).map_err(|error| unreadable(path, &error))?;
+        names.into_iter().for_each(|name| push(name, false));
+        let mut is_whole = true;
+        let read = directory::withdrawn(path, |line| match line {
+            Some(name) => push(name, true),
+            None => is_whole = false,
+        });
+        read.map_err(|error| unreadable(path, &error))?;
+        if !is_whole {
+            return Err(damaged(format!("the file 'withdrawn' of part '{}' is damaged", path.display())));
         }
         let torn = directory::torn(path);
         Ok(Source { path: path.to_owned(), header: Some(header), file: None, torn })
@@ -96,7 +106,7 @@ impl Source {
         match &self.file {
             Some(file) => self.read_at(file, offset, length, page),
             None => {
-                let path = self.path.join(Name { ticket, loan, withdrawn: false }.text());
+                let path = self.path.join(Name { ticket, loan }.text());
                 page.clear();
                 let read = File::open(&path).and_then(|mut file| file.read_to_end(page));
                 read.map(drop).map_err(|error| unreadable(&path, &error))
@@ -182,7 +192,7 @@ pub(super) fn refuse_mixed(sources: &[Source]) -> Result<(), Failure> {
 
 /// Says that something is no part, and which parts there are in its place.
 fn no_part(path: &Path, why: &str) -> Failure {
-    let parts = parts_beside(path);
+    let parts = parts_of(path);
     let named: Vec<String> = parts.iter().take(PARTS_NAMED).map(|part| part.display().to_string()).collect();
     let remedy = match parts.len() {
         0 => "name parts that workers have written, each with its index beside it".into(),
@@ -194,8 +204,9 @@ fn no_part(path: &Path, why: &str) -> Failure {
     Failure::Refused(format!("'{}' is no part: {why}; {remedy}", path.display()))
 }
 
-/// The parts of an output, in the order of workers.
-fn parts_beside(output: &Path) -> Vec<PathBuf> {
+/// The parts that workers have written of an output, in the order of the workers: what stands beside it, with an index,
+/// and is named as its parts are.
+pub fn parts_of(output: &Path) -> Vec<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty());
     let Ok(entries) = fs::read_dir(parent.unwrap_or(Path::new("."))) else { return Vec::new() };
     let Some(whole) = output.file_name().and_then(|name| name.to_str()) else { return Vec::new() };

@@ -81,9 +81,21 @@ fn a_withdrawn_page_is_left_out_unless_it_was_delivered_later() {
     for output in OUTPUTS {
         let parts = named(directory.path(), output, &[1, 2, 3]);
         let collected = into(&parts, &directory.path().join(format!("all{}", output.1)), false).unwrap();
-        assert_eq!(collected, Collected { pages: 3, parts: 3, repeated: 5, withdrawn: 3, torn: 0 });
+        assert_eq!(collected, Collected { pages: 3, parts: 3, repeated: 2, withdrawn: 2, torn: 0 });
     }
     assert_eq!(contents(&directory.path().join("all")).len(), 3);
+    drop(parts);
+    // A torn line is no withdrawal, and is cut off.
+    let lines = directory.path().join("pages.1/withdrawn");
+    fs::write(&lines, text(lines.clone()) + "700 9").unwrap();
+    let output = directory.path().join("again");
+    let collected = into(&named(directory.path(), OUTPUTS[2], &[1, 2, 3]), &output, false).unwrap();
+    assert_eq!((collected.pages, collected.torn), (3, 5));
+    open(directory.path(), 1).unwrap().withdraw(2, 9).unwrap();
+    assert_eq!(text(lines.clone()), "5 2\n8 2\n1 2\n900 4\n2 9\n");
+    fs::write(&lines, "5\n").unwrap();
+    let failed = into(&named(directory.path(), OUTPUTS[2], &[1]), &output, true).unwrap_err();
+    assert!(failed.to_string().contains("the file 'withdrawn' of part"), "{failed}");
     assert!(text(directory.path().join("all/2")).starts_with("http://a.test/5\n"));
 }
 
