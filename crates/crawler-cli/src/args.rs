@@ -290,9 +290,9 @@ fn command_line() -> clap::Command {
             _ => option,
         })
     });
-    ["frontier", "worker"].into_iter().fold(typed, |typed, name| {
-        typed.mut_subcommand(name, |role| in_words(role).mut_args(of_role))
-    })
+    ["frontier", "worker"]
+        .into_iter()
+        .fold(typed, |typed, name| typed.mut_subcommand(name, |role| in_words(role).mut_args(of_role)))
 }
 
 /// An option of a role: it may come from the environment, and those that mean nothing to a role are not shown.

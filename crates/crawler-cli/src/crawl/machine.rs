@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crawler::outcome::Outcome;
 use crawler::prioritizer::pagerank::Health;
-use crawler::resources::{Budget, Snapshot};
 use crawler::resources::redis::{Phase, Role};
+use crawler::resources::{Budget, Snapshot};
 use crawler::run::remote::Status;
 use crawler::run::{End, Report, Resumed};
 use serde::Serialize;

@@ -76,7 +76,10 @@ fn shared(options: &CrawlOptions, report: &Report) -> String {
     for module in &options.module {
         if let Some(path) = target(module) {
             let separator = if said.is_empty() { "" } else { "\n" };
-            said += &format!("{separator}to make one of the workers' parts: crawler collect --of {}", quoted(&path));
+            said += &format!(
+                "{separator}to make one of the workers' parts: crawler collect --of {}",
+                quoted(&path)
+            );
         }
     }
     said

@@ -8,7 +8,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testweb::{DEMO_SEED, Web, demo_hosts};
 
-use super::stage::{DELAY, Shown, Told, check, check_pages, check_requests, command, pages_in, prompt, shown, tell};
+use super::stage::{
+    DELAY, Shown, Told, check, check_pages, check_requests, command, pages_in, prompt, shown, tell,
+};
 use crate::args::Verbosity;
 
 /// One of the workers is killed when the hosts have been asked so often: about half-way.
@@ -102,7 +104,8 @@ impl Stage {
         let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
         let status: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
         let member = status["members"].as_array().and_then(|all| all.iter().find(|one| one["role"] == role));
-        let process = member.and_then(|member| member["process"].as_i64()).and_then(|number| number.try_into().ok());
+        let process =
+            member.and_then(|member| member["process"].as_i64()).and_then(|number| number.try_into().ok());
         process.and_then(Pid::from_raw).ok_or_else(|| format!("{role} is not there"))
     }
 }

@@ -57,8 +57,7 @@ pub fn check_pages(web: &Web, summary: &Path, pages: &[Value]) -> Told<bool> {
     let once = urls.len() == count && kept == count as u64;
     let mut good = check(once, &format!("the {kept} pages kept are in pages.jsonl, each of them once"))?;
     let expected = demo_pages();
-    let missing =
-        expected.iter().filter(|(host, path)| !urls.contains(web.url_of(host, path).as_str()));
+    let missing = expected.iter().filter(|(host, path)| !urls.contains(web.url_of(host, path).as_str()));
     let missing = missing.count();
     good &= check(
         missing == 0,
