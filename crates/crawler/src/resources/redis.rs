@@ -30,8 +30,10 @@
 //! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, band:BAND, stored, sizes, bytes
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
 //! crawler:{NAME:settings}:  settings
+//! crawler:{NAME:crew}:      who works on it
 //! ```
 
+mod closing;
 mod completion;
 mod connection;
 mod contents;
@@ -43,11 +45,13 @@ mod keys;
 mod loans;
 mod moves;
 mod opening;
+mod purge;
 mod scripts;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::connection::Connection;
 use self::home::Home;
 pub use self::keys::PARTITIONS;
 use self::moves::Moves;
@@ -91,6 +95,26 @@ impl RedisResources {
     /// lent anew, and the queue and the domains stay its own. What it still completes is refused.
     pub async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
         self.make(async move |moves| moves.rejoin(worker).await).await
+    }
+
+    /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
+    /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
+    /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).
+    pub async fn close(&self) -> Result<u64, Trouble> {
+        self.make(async |moves| moves.close().await).await
+    }
+
+    /// Lets a crawl go on that was closed, which has to be done before anything more is admitted. What was left of it
+    /// and has expired meanwhile was not reached before the end.
+    pub async fn reopen(&self) -> Result<(), Trouble> {
+        self.make(async |moves| moves.reopen().await).await
+    }
+
+    /// Removes everything of a crawl, whatever state it is in, and tells how many keys that were.
+    pub async fn purge(place: &Place) -> Result<u64, Trouble> {
+        let Place { url, crawl, .. } = place.clone();
+        let home = Home::new()?;
+        home.run(async move { purge::purge(&Connection::open(&url).await?, &crawl).await }).await
     }
 
     /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.

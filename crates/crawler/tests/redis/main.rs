@@ -1,6 +1,7 @@
 //! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
 
 mod deaths;
+mod endings;
 mod outages;
 mod rejoining;
 mod storage;

@@ -9,6 +9,7 @@ pub const PARTITIONS: u16 = 16;
 /// What the names of a crawl's keys begin with, by what they are for.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
+    pub(super) crawl: String,
     /// URLs, by their domain.
     pub(super) partitions: Vec<String>,
     /// Pages, by their content.
@@ -21,12 +22,24 @@ impl Keys {
         let all = |kind: &str| {
             (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
         };
-        Keys { partitions: all("p"), contents: all("c"), budget: format!("crawler:{{{crawl}:budget}}:") }
+        let budget = format!("crawler:{{{crawl}:budget}}:");
+        Keys { crawl: crawl.to_owned(), partitions: all("p"), contents: all("c"), budget }
+    }
+
+    /// Who works on the crawl.
+    pub(super) fn crew(crawl: &str) -> String {
+        format!("crawler:{{{crawl}:crew}}:")
     }
 
     /// What was agreed on when the crawl was begun.
     pub(super) fn settings(crawl: &str) -> String {
         format!("crawler:{{{crawl}:settings}}:")
+    }
+
+    /// What the names of all its keys begin with.
+    pub(super) fn all(&self) -> impl Iterator<Item = String> {
+        let others = [self.budget.clone(), Keys::settings(&self.crawl), Keys::crew(&self.crawl)];
+        self.partitions.iter().chain(&self.contents).cloned().chain(others)
     }
 
     /// The partition of a domain.

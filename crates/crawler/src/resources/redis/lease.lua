@@ -1,7 +1,10 @@
 -- Lends a worker URLs from its own queue. What was lent under the same nonce, and its answer lost, is lent once.
 local worker, max = argument(), number()
 local stream = base .. 'queue:' .. worker
-if call('HSETNX', base .. 'lengths', worker, 0) == 1 then
+if call('HEXISTS', base .. 'lengths', worker) == 0 then
+  -- Who still asks after the end leaves nothing behind.
+  if call('HEXISTS', base .. 'counts', 'closed') == 1 then return {} end
+  call('HSET', base .. 'lengths', worker, 0)
   redis.pcall('XGROUP', 'CREATE', stream, 'worker', '0', 'MKSTREAM')
 end
 local leases = {}

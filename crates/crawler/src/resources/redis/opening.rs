@@ -14,6 +14,9 @@ use crate::worker::similarity::Key;
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
 const LAYOUT: u32 = 1;
 
+/// What may be raised by who opens a crawl again.
+const BUDGETS: [&str; 3] = ["most pages", "most bytes", "most pages of a host"];
+
 const SECRET: &str = "secret";
 const PARTITIONS: &str = "partitions";
 
@@ -36,7 +39,12 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
     begin.arg(ours.len());
     for (name, value) in &ours {
-        begin.arg(*name).arg(value);
+        begin.arg(*name).arg(value).arg(match *name {
+            // Whoever begins the crawl decides.
+            SECRET | PARTITIONS => "first",
+            name if BUDGETS.contains(&name) => "budget",
+            _ => "fixed",
+        });
     }
     let theirs: BTreeMap<String, String> = connection.one(begin).await?;
     agree(&crawl, connection.address(), &ours, &theirs)?;
@@ -50,12 +58,8 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     let partitions: u16 =
         theirs.get(PARTITIONS).and_then(|number| number.parse().ok()).ok_or_else(damaged)?;
     let keys = Keys::new(&crawl, partitions.max(1));
-    let workers = settings.workers;
     let moves = Moves::new(connection, keys, settings, Key::new(secret), delay);
-    let opens = moves.on_all(&scripts::OPEN, |command| {
-        command.arg(workers);
-    });
-    moves.connection.all(opens).await?;
+    moves.begin_partitions().await?;
     Ok(moves)
 }
 
@@ -88,6 +92,13 @@ fn agree(
 ) -> Result<(), Trouble> {
     for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
+        if their != our && BUDGETS.contains(name) {
+            let their = if their == u64::MAX.to_string() { "without a limit" } else { their };
+            return Err(Trouble(format!(
+                "{name} is {their} in the crawl {crawl:?} on Redis at {address} and {our} here; it may be raised, not \
+                 lowered"
+            )));
+        }
         if their != our {
             return Err(Trouble(format!(
                 "the crawl {crawl:?} on Redis at {address} was begun with another setting: {name} is {their} there and \

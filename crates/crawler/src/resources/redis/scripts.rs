@@ -42,6 +42,11 @@ scripts! {
     PACE = "partition.lua", "pace.lua";
     LEAVE = once "partition.lua", "lost.lua", "leave.lua";
     REJOIN = once "partition.lua", "lost.lua", "rejoin.lua";
+    CLOSE = "partition.lua", "names.lua", "close.lua";
+    REOPEN = "partition.lua", "names.lua", "reopen.lua";
+    REOPEN_BUDGET = "reopen_budget.lua";
+    SWEEP = "sweep.lua";
+    NODE = "node.lua";
     LOOK = "look.lua";
     SNAPSHOT = "partition.lua", "snapshot.lua";
     WROTE = "partition.lua", "wrote.lua";
