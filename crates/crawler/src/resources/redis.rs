@@ -33,6 +33,7 @@
 //! crawler:{NAME:crew}:      who works on it
 //! ```
 
+mod address;
 mod closing;
 mod completion;
 mod connection;
@@ -51,7 +52,9 @@ mod scripts;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::address::Address;
 use self::connection::Connection;
+pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
 use self::home::Home;
 pub use self::keys::PARTITIONS;
 use self::moves::Moves;
@@ -114,7 +117,11 @@ impl RedisResources {
     pub async fn purge(place: &Place) -> Result<u64, Trouble> {
         let Place { url, crawl, .. } = place.clone();
         let home = Home::new()?;
-        home.run(async move { purge::purge(&Connection::open(&url).await?, &crawl).await }).await
+        home.run(async move {
+            let connection = Connection::open(&url.parse()?, Manner::default()).await?;
+            purge::purge(&connection, &crawl).await
+        })
+        .await
     }
 
     /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.

@@ -10,7 +10,7 @@ use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Budget, Completion, Found, Lease, Pacing, Resources, Trouble, WorkerId};
 use crawler::worker::similarity::{Fingerprint, Threshold};
-use testredis::Server;
+use testredis::{Cluster, Server};
 
 use super::{block_on, settings};
 
@@ -323,5 +323,31 @@ fn budgets_may_be_raised_by_who_opens_a_crawl_again_and_nothing_else_may_change(
         assert!(lowered.contains("and 100 here; it may be raised, not lowered"), "{lowered}");
         assert_eq!(open(Settings { max_pages: u64::MAX, ..raised.clone() }).await, "");
         assert!(open(raised).await.contains("most pages is without a limit"));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn on_a_cluster_a_crawl_is_closed_reopened_and_purged_on_all_nodes() {
+    let cluster = Cluster::start();
+    let place = Place { url: cluster.url(), partitions: 16, ..place(&cluster.nodes[0], "wide") };
+    let all = || cluster.nodes.iter().map(|node| keys(node, "wide").len()).collect::<Vec<_>>();
+    block_on(async {
+        let resources = RedisResources::open(place.clone(), short()).await.unwrap();
+        admit(&resources, "a", 1_500).await;
+        assert_eq!(visit(&resources, 100).await, 100);
+        assert!(all().iter().all(|keys| *keys > 10), "{:?}", all());
+        assert_eq!(resources.close().await.unwrap(), 1_400);
+        for node in &cluster.nodes {
+            for key in keys(node, "wide").iter().filter(|key| !is_result(key)) {
+                assert_ne!(node.ask::<i64>(&format!("TTL {key}")), -1, "{key}");
+            }
+        }
+        resources.reopen().await.unwrap();
+        rejoin(&resources).await;
+        assert_eq!(visit(&resources, usize::MAX).await, 1_400);
+        assert_eq!(resources.close().await.unwrap(), 0);
+        assert!(RedisResources::purge(&place).await.unwrap() > 100);
+        assert_eq!(all(), [0, 0, 0]);
     });
 }

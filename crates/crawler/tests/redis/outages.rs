@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Found, Resources, Trouble};
-use testredis::Server;
+use testredis::{Cluster, Fsync, Server};
 use testweb::Web;
 
 use super::{Crawl, assert_asked_once, assert_is_whole, block_on, settings};
@@ -62,6 +62,38 @@ fn moves_whose_answers_are_lost_are_made_once() {
         "all but the seed were found on a page, each on one"
     );
     assert!(redis.info("total_connections_received").parse::<u32>().unwrap() > 20);
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_crawl_on_a_cluster_is_whole() {
+    let (web, cluster) = (Web::builder().seeded_hosts(7, 20, 12).start(), Cluster::start());
+    let (kept, snapshot) = Crawl::of(&web, &cluster.nodes[0], "spread", 3).run();
+    assert_is_whole(kept, &snapshot, &web);
+    assert_asked_once(&web);
+    assert!(cluster.nodes.iter().all(|node| node.ask::<u64>("DBSIZE") > 0), "every node has a part");
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_crawl_goes_on_after_restarts_of_redis_and_loses_nothing() {
+    let web = Web::builder().seeded_hosts(7, 20, 12).start();
+    let redis = Server::builder().append_only(Fsync::EverySecond).start();
+    let crawl = Crawl { delay: Duration::from_millis(50), ..Crawl::of(&web, &redis, "restarted", 3) };
+    let (kept, snapshot) = thread::scope(|scope| {
+        let crawling = scope.spawn(|| crawl.run());
+        for pages in [20, 100] {
+            while web.log().len() < pages && !crawling.is_finished() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            redis.kill();
+            thread::sleep(Duration::from_millis(300));
+            redis.restart();
+        }
+        crawling.join().unwrap()
+    });
+    assert_is_whole(kept, &snapshot, &web);
+    assert_asked_once(&web);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::Trouble;
 use super::Place;
-use super::connection::Connection;
+use super::connection::{Connection, Manner};
 use super::keys::{Keys, is_name};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
@@ -27,7 +27,7 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
             "{crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
         )));
     }
-    let connection = Connection::open(&url).await?;
+    let connection = Connection::open(&url.parse()?, Manner::default()).await?;
     // Every partition has at least one place in every queue, and all together no more than the queue may hold.
     let partitions = partitions.clamp(1, u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX));
     let mut ours = described(&settings);
