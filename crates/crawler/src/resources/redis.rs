@@ -15,25 +15,27 @@
 //!     waiting:DOMAIN      list: what waits for its domain's share
 //!     hungry:W            list: W's domains with something waiting and some of their share free
 //!     returned            list: what dead workers had
-//!     tasks               hash: ticket to URL, domain, host, redirects
+//!     tasks               hash: ticket to id, redirects, whether again, domain, host and URL
 //!     outstanding         hash: URL id to ticket and smallest depth
 //!     prioritizing, loans hashes: ticket to its message, and to its loan
 //!     endings             hash: ticket to how its loan ends, from there until it has ended
-//!     links:G:S           set of integers, or hash to depths: the ids of completed URLs, by generation and shard
-//!     generations         hash: generation to its entries and shards
+//!     links:S             hash: completed URLs by id, to when each was last met and its smallest depth, in shards
 //!     domains, lapses     hash and sorted set: domain to owner, and when that ends
 //!     rests               sorted set: host to when it may be asked again
 //!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
 //!     popularity          hash: domain to the pages that link to it
-//!     counts, outcomes, refused, active, output
-//!     answer:N            string for an hour: what was answered to move N
-//! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, band:BAND, stored, sizes, bytes
+//!     counts, outcomes, refused, active
+//!     answer:N            string for an hour: what was answered to move N, until that has arrived
+//! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, bands:G, stored
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
 //! crawler:{NAME:settings}:  settings
 //! crawler:{NAME:crew}:      who works on it
 //! ```
+//!
+//! Where there is one partition, content storage and the budgets are in it too, so that one script completes a URL.
 
 mod address;
+mod admission;
 mod closing;
 mod completion;
 mod connection;
@@ -47,6 +49,7 @@ mod loans;
 mod moves;
 mod opening;
 mod purge;
+mod recent;
 mod scripts;
 
 use std::sync::Arc;
@@ -56,7 +59,7 @@ pub use self::address::Address;
 use self::connection::Connection;
 pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
 use self::home::Home;
-pub use self::keys::PARTITIONS;
+pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS};
 use self::moves::Moves;
 use super::embedded::Settings;
 use super::{
@@ -187,8 +190,9 @@ impl Resources for RedisResources {
         self.make(async move |moves| moves.pace(&host, pacing).await).await
     }
 
-    async fn wrote(&self, last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
-        self.make(async move |moves| moves.wrote(last_id).await).await
+    async fn wrote(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
+        // Nothing of an output is recorded here: workers write what is theirs before they complete a page.
+        Ok(())
     }
 
     fn key(&self) -> Key {

@@ -129,9 +129,7 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
     for gone in ["urls", "queue", "lengths", "tasks", "outstanding", "active", "settled", "reservations"] {
         assert!(!names.contains(gone), "{gone}");
     }
-    for stays in
-        ["links", "page", "domains", "popularity", "generations", "stored", "sizes", "bytes", "rests"]
-    {
+    for stays in ["links", "page", "domains", "popularity", "stored", "rests"] {
         assert!(names.contains(stays), "{stays} stays for a while: {names:?}");
     }
     for key in &left {
@@ -153,7 +151,7 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
         after.iter().filter(|key| !is_result(key) && !short_lived.contains(&name(key))).collect();
     assert_eq!(rest, Vec::<&String>::new());
     let snapshot = block_on(resources.snapshot()).unwrap();
-    assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages, snapshot.known), (200, 200, 200, 0));
+    assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (200, 200, 200));
     assert_eq!(snapshot.outcomes["kept"], 200);
 }
 
@@ -177,8 +175,7 @@ fn a_finished_crawl_can_go_on_with_more_urls_and_still_knows_those_of_before() {
         assert_eq!(visit(&again, usize::MAX).await, 100);
         let snapshot = again.snapshot().await.unwrap();
         assert_eq!((snapshot.pages, snapshot.outstanding()), (200, 0));
-        for key in keys(&server, "more").iter().filter(|key| ["generations", "domains"].contains(&name(key)))
-        {
+        for key in keys(&server, "more").iter().filter(|key| ["popularity", "domains"].contains(&name(key))) {
             assert_eq!(server.ask::<i64>(&format!("TTL {key}")), -1, "{key} stays while the crawl goes on");
         }
     });
@@ -202,7 +199,7 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
             let seconds: i64 = server.ask(&format!("TTL {key}"));
             match name(&key) {
                 _ if is_result(&key) => assert_eq!(seconds, -1, "{key}"),
-                "links" | "page" | "body" | "exact" | "band" | "stored" | "sizes" | "bytes" => {
+                "links" | "page" | "body" | "exact" | "bands" | "stored" => {
                     assert!(seconds != -1 && seconds <= 3, "{key} lives {seconds} s");
                 }
                 "answer" => assert!(seconds != -1),
@@ -231,7 +228,7 @@ fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_g
         visit(&resources, 100).await;
         resources.close().await.unwrap();
         for key in keys(&server, "late") {
-            let own = ["links", "page", "body", "exact", "band", "answer", "waiting"].contains(&name(&key));
+            let own = ["links", "page", "body", "exact", "bands", "answer", "waiting"].contains(&name(&key));
             if !own && !is_result(&key) {
                 server.ask::<()>(&format!("PEXPIRE {key} 1"));
             }

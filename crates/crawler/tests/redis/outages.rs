@@ -50,9 +50,15 @@ fn pass_on(client: TcpStream, server: TcpStream, answers: usize) {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn moves_whose_answers_are_lost_are_made_once() {
+    for partitions in [1, 16] {
+        lose_answers(partitions);
+    }
+}
+
+fn lose_answers(partitions: u16) {
     let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
     // Opening a crawl takes some thirty answers; after that every sixtieth or so is lost.
-    let crawl = Crawl { redis: before(&redis, 50), ..Crawl::of(&web, &redis, "cut", 3) };
+    let crawl = Crawl { redis: before(&redis, 50), partitions, ..Crawl::of(&web, &redis, "cut", 3) };
     let (kept, snapshot) = crawl.run();
     assert_is_whole(kept, &snapshot, &web);
     assert_asked_once(&web);

@@ -54,9 +54,9 @@ fn a_known_url_takes_less_than_60_bytes() {
         assert!(bytes < 60 * LINKS, "{} bytes a URL", bytes / LINKS);
         for shard in shards {
             let encoding: String = redis.ask(&format!("OBJECT ENCODING {shard}"));
-            assert_eq!(encoding, if keep_depths { "listpack" } else { "intset" }, "{shard}");
+            assert_eq!(encoding, "listpack", "{shard}");
             let seconds: i64 = redis.ask(&format!("TTL {shard}"));
-            assert!((3600..=3600 + 3 * 450).contains(&seconds), "{shard} lives {seconds} s");
+            assert!((3600..=3600 + 3 * 300).contains(&seconds), "{shard} lives {seconds} s");
         }
     }
 }
@@ -77,5 +77,7 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
     }
     let answers: Vec<String> = redis.ask("KEYS *:answer:*");
     assert!(answers.len() < 2_000, "{} answers are remembered", answers.len());
-    assert!(redis.ask::<u32>("HLEN crawler:{clean:budget}:settled") < 2_000);
+    for gone in ["endings", "settled", "reservations"] {
+        assert_eq!(redis.ask::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
+    }
 }

@@ -6,8 +6,7 @@ local left = tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
 call('HSET', base .. 'counts', 'closed', 1)
 if is_over and left == 0 then
   for_each(of_urls(), 'UNLINK')
-  -- As long as the last link that came to them.
-  for_each(OF_LINKS, 'PEXPIRE', lifetime + 3 * generation_time)
+  for_each(OF_LINKS, 'PEXPIRE', lifetime)
   for_each(OF_DOMAINS, 'PEXPIRE', math.max(domain_lifetime, 1))
   local longest = call('ZRANGE', base .. 'rests', 0, 0, 'REV', 'WITHSCORES')[2]
   for_each(OF_HOSTS, 'PEXPIRE', math.max(longest and tonumber(longest) - now or 0, HOUR))

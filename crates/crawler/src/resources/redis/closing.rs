@@ -17,7 +17,7 @@ const LONGER: Duration = Duration::from_secs(600);
 /// What the budgets are counted with, beside what was used.
 const OF_BUDGETS: [&str; 4] = ["reservations", "settled", "hosts", "hosts_reserved"];
 /// What is known of all stored pages together.
-const OF_PAGES: [&str; 3] = ["stored", "sizes", "bytes"];
+const OF_PAGES: [&str; 1] = ["stored"];
 
 impl Moves {
     /// Ends the crawl, and tells how much is left of it.

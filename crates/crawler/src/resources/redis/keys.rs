@@ -3,8 +3,12 @@
 use super::super::Ticket;
 use crate::domain::Domain;
 
-/// How many parts the URLs of a crawl are kept in, unless it is told otherwise.
-pub const PARTITIONS: u16 = 16;
+/// How many parts the URLs of a crawl are kept in, unless it is told otherwise: a server that stands alone does one thing
+/// at a time, and nothing is gained by parts.
+pub const PARTITIONS: u16 = 1;
+
+/// The same on a cluster: enough for its nodes to share the work.
+pub const CLUSTER_PARTITIONS: u16 = 16;
 
 /// What the names of a crawl's keys begin with, by what they are for.
 #[derive(Debug, Clone)]
@@ -19,11 +23,18 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn new(crawl: &str, partitions: u16) -> Keys {
-        let all = |kind: &str| {
+        let all = |kind: &str| -> Vec<String> {
             (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
         };
-        let budget = format!("crawler:{{{crawl}:budget}}:");
-        Keys { crawl: crawl.to_owned(), partitions: all("p"), contents: all("c"), budget }
+        let (crawl_name, urls) = (crawl.to_owned(), all("p"));
+        match partitions {
+            // One place for everything: then one script does what would take several.
+            1 => Keys { crawl: crawl_name, contents: urls.clone(), budget: urls.concat(), partitions: urls },
+            _ => {
+                let budget = format!("crawler:{{{crawl}:budget}}:");
+                Keys { crawl: crawl_name, partitions: urls, contents: all("c"), budget }
+            }
+        }
     }
 
     /// Who works on the crawl.

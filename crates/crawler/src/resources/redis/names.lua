@@ -5,7 +5,6 @@ local queues = number()  -- priority queues
 local function of_urls()
   local names = {
     'urls', 'overflow', 'lengths', 'returned', 'tasks', 'outstanding', 'prioritizing', 'loans', 'endings', 'active',
-    'output',
   }
   for queue = 0, queues - 1 do names[#names + 1] = 'filed:' .. queue end
   for _, worker in ipairs(call('HKEYS', base .. 'lengths')) do
@@ -15,7 +14,7 @@ local function of_urls()
   return names
 end
 
-local OF_LINKS = { 'generations', 'popularity' }
+local OF_LINKS = { 'popularity' }
 local OF_DOMAINS = { 'domains', 'lapses' }
 local OF_HOSTS = { 'rests', 'delays', 'delays_end' }
 

@@ -30,34 +30,37 @@ macro_rules! scripts {
 scripts! {
     BEGIN = "begin.lua";
     OPEN = "partition.lua", "open.lua";
-    ADMIT = once "partition.lua", "admit.lua";
-    INCOMING = once "partition.lua", "incoming.lua";
-    FILE = "partition.lua", "file.lua";
-    ROUTE = "partition.lua", "route.lua";
-    LEASE = once "partition.lua", "lease.lua";
-    CHECK = "partition.lua", "check.lua";
-    PREPARE = "partition.lua", "prepare.lua";
-    ENDING = "partition.lua", "ending.lua";
-    FINISH = once "partition.lua", "finish.lua";
-    PACE = "partition.lua", "pace.lua";
-    LEAVE = once "partition.lua", "lost.lua", "leave.lua";
-    REJOIN = once "partition.lua", "lost.lua", "rejoin.lua";
-    CLOSE = "partition.lua", "names.lua", "close.lua";
+    ADMIT = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "admit.lua";
+    INCOMING = once "partition.lua", "urls.lua", "incoming.lua";
+    FILE = "partition.lua", "urls.lua", "file.lua";
+    ROUTE = "clock.lua", "partition.lua", "domains.lua", "route.lua";
+    LEASE = once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "lease.lua";
+    CHECK = "partition.lua", "loans.lua", "check.lua";
+    PREPARE = "partition.lua", "loans.lua", "prepare.lua";
+    ENDING = "partition.lua", "loans.lua", "ending.lua";
+    FINISH = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "domains.lua", "loans.lua", "hosts.lua",
+        "ends.lua", "finish.lua";
+    COMPLETE = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "domains.lua", "loans.lua", "hosts.lua",
+        "ends.lua", "budget.lua", "complete.lua";
+    RECOUNT = once "recount.lua";
+    PACE = "clock.lua", "partition.lua", "hosts.lua", "pace.lua";
+    LEAVE = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "leave.lua";
+    REJOIN = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "rejoin.lua";
+    CLOSE = "clock.lua", "partition.lua", "hosts.lua", "names.lua", "close.lua";
     REOPEN = "partition.lua", "names.lua", "reopen.lua";
     REOPEN_BUDGET = "reopen_budget.lua";
     SWEEP = "sweep.lua";
     NODE = "node.lua";
     LOOK = "look.lua";
-    SNAPSHOT = "partition.lua", "snapshot.lua";
-    WROTE = "partition.lua", "wrote.lua";
-    RESERVE = once "budget.lua", "reserve.lua";
+    SNAPSHOT = "clock.lua", "partition.lua", "urls.lua", "snapshot.lua";
+    // Where there is nothing to count it may be made twice, and its answer need not be remembered.
+    RESERVE = "budget.lua", "reserve.lua";
+    RESERVE_AGAIN = once "budget.lua", "reserve.lua";
     RELEASE = once "budget.lua", "release.lua";
     SETTLE = "budget.lua", "settle.lua";
     GIVE_BACK = "budget.lua", "give_back.lua";
     SPENT = "budget.lua", "spent.lua";
-    STORE = "store.lua";
-    DISCARD = "discard.lua";
-    CLAIM = "claim.lua";
-    BANDS = "bands.lua";
-    STORED = "stored.lua";
+    REMEMBER = "clock.lua", "remember.lua";
+    DISCARD = "clock.lua", "discard.lua";
+    STORED = "clock.lua", "stored.lua";
 }
