@@ -35,7 +35,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     let display = Arc::new(Display::new(&job.options));
     let shown = Arc::clone(&display);
     let notice: Notice = Arc::new(move |message: &str| shown.say(&format!("crawler: {message}")));
-    let prepared = job.options.sharing.sharing(notice).and_then(|sharing| {
+    let prepared = job.options.shared(notice).and_then(|sharing| {
         let summary = job.options.summary.as_deref().map(SummaryFile::at).transpose()?;
         Ok((sharing, summary))
     });

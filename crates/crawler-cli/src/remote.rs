@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crawler::Error;
-use crawler::resources::redis::{self, Phase, Role};
+use crawler::resources::redis::{Phase, RedisResources, Role};
 use crawler::run::Resumed;
 use crawler::run::remote::{Begun, Remote, Status};
 use crawler::run::roles::Sharing;
@@ -44,7 +44,7 @@ pub async fn submit(options: CrawlOptions) -> u8 {
 }
 
 async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
-    let sharing = options.sharing.sharing(Arc::new(complain))?.ok_or_else(|| "give --redis".to_owned())?;
+    let sharing = options.shared(Arc::new(complain))?.ok_or_else(|| "give --redis".to_owned())?;
     let given = options.seeds.len();
     let is_quiet = options.fetch.quiet;
     // What is wrong with them is told before anything is changed.
@@ -198,7 +198,7 @@ async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
             EXIT_FAILED,
         ));
     }
-    let keys = redis::purge(&sharing.place).await.map_err(Error::from)?;
+    let keys = RedisResources::purge(&sharing.place).await.map_err(Error::from)?;
     let text = match keys {
         0 => format!("there is nothing of a crawl '{name}'\n"),
         keys => format!("the crawl '{name}' is removed: {keys} keys\n"),

@@ -28,7 +28,7 @@ pub async fn run(part: Part, role: RoleOptions) -> u8 {
             complain(message);
         }
     });
-    let sharing = match role.options.sharing.sharing(Arc::clone(&notice)) {
+    let sharing = match role.options.shared(Arc::clone(&notice)) {
         Ok(Some(sharing)) => sharing,
         Ok(None) => unreachable_redis(),
         Err(error) => {

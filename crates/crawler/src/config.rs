@@ -51,7 +51,7 @@ pub struct Config {
     /// Addresses that take the place of DNS.
     pub resolve: Vec<Resolve>,
     /// Certificates trusted besides the well-known roots.
-    pub extra_roots: Vec<CertificateDer<'static>>,
+    pub extra_roots: Certificates,
     /// Let pages lead to private and other special addresses.
     pub allow_private: bool,
 }
@@ -85,8 +85,11 @@ pub fn user_agent(contact: Option<&Url>) -> String {
     }
 }
 
+/// Certificates that are trusted.
+pub type Certificates = Vec<CertificateDer<'static>>;
+
 /// Reads the certificates of a PEM file.
-pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+pub fn certificates(pem: &[u8]) -> Result<Certificates, Error> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let certificates = certificates.map_err(|cause| Error::Certificates(cause.to_string()))?;
     if certificates.is_empty() {

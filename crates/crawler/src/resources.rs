@@ -175,6 +175,8 @@ pub enum Completed {
         id: Option<u64>,
         /// How many of its children were new.
         new: u64,
+        /// Which budget is spent by now, if one is.
+        spent: Option<Budget>,
     },
     /// The loan had ended already: nothing was changed.
     Refused,

@@ -252,9 +252,9 @@ impl<R: Resources> Worker<R> {
         }
         let output = done.output.clone();
         let completed = resources.complete(vec![done]).await?;
-        if let Some(Completed::Done { id: Some(id), .. }) = completed.first() {
+        if let Some(Completed::Done { id: Some(id), spent, .. }) = completed.first() {
             // Nobody needs to wait for a host's turn to learn that there is nothing left to ask it for.
-            if resources.spent().await?.is_some() {
+            if spent.is_some() {
                 stop.stop();
             }
             // What an output does not take is not lost where the state is durable; to go on would be to no purpose.

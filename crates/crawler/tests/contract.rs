@@ -45,7 +45,8 @@ fn durable_state(directory: &Path, settings: Settings) -> Opened {
 }
 
 async fn on_redis(server: &Server, settings: Settings, partitions: u16) -> RedisResources {
-    let place = Place { url: server.url(), crawl: "contract".into(), partitions, delay: Duration::ZERO };
+    let place =
+        Place { partitions: Some(partitions), ..Place::new(server.url().parse().unwrap(), "contract") };
     RedisResources::open(place, settings).await.unwrap()
 }
 
@@ -105,7 +106,7 @@ async fn children_are_admitted_before_their_parent_completes(resources: impl Res
     let lease = lease_all(&resources, FIRST).await.remove(0);
     let children = vec![found("http://a/x", 1), found("http://a/", 1), found("http://b/", 1)];
     let completed = resources.complete(vec![kept(&lease, children)]).await.unwrap();
-    assert_eq!(completed, [Completed::Done { id: Some(1), new: 2 }]);
+    assert_eq!(completed, [Completed::Done { id: Some(1), new: 2, spent: None }]);
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.outstanding()), (3, 1, 2));
 }
@@ -229,7 +230,7 @@ async fn a_url_met_nearer_after_its_completion_is_visited_again_for_its_links(re
     let lease = lease_all(&resources, FIRST).await.remove(0);
     assert_eq!((lease.depth, lease.again), (3, true));
     let completed = resources.complete(vec![kept(&lease, Vec::new())]).await.unwrap();
-    assert_eq!(completed, [Completed::Done { id: None, new: 0 }], "it is the same document");
+    assert_eq!(completed, [Completed::Done { id: None, new: 0, spent: None }], "it is the same document");
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.outstanding(), snapshot.revisits, snapshot.pages), (0, 1, 1));
 }
@@ -312,7 +313,8 @@ async fn budgets_are_reserved_before_and_settled_after(resources: impl Resources
         .unwrap();
     assert_eq!(resources.reserve(&leases[4], 0).await.unwrap(), Grant::Bytes(580), "all that is left");
     assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), Grant::NotNow);
-    resources.complete(vec![kept(&leases[4], Vec::new())]).await.unwrap();
+    let last = resources.complete(vec![kept(&leases[4], Vec::new())]).await.unwrap();
+    assert_eq!(last, [Completed::Done { id: Some(3), new: 0, spent: Some(Budget::Pages) }]);
     assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), Grant::Spent(Budget::Pages));
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.pages, snapshot.bytes), (3, 1_930));

@@ -186,7 +186,7 @@ impl Model {
         let outcome = if kept { Outcome::Kept } else { Outcome::Disallowed };
         let done = Completion { outcome, children, ..Completion::of(&lease) };
         match self.resources.complete(vec![done]).await.unwrap()[0] {
-            Completed::Done { id, new } => assert_eq!((id.is_some(), new), (kept, expected)),
+            Completed::Done { id, new, .. } => assert_eq!((id.is_some(), new), (kept, expected)),
             Completed::Refused => panic!("the loan of {} had not ended", lease.url),
         }
         assert!(self.completed.insert(lease.url.clone()), "{} is completed twice", lease.url);

@@ -11,6 +11,7 @@ use crawler::modules::Target;
 use crawler::modules::registry::{self, Installed};
 use crawler::origin::without_credentials;
 use crawler::prioritizer::{PageRank, Queues, Random, pagerank};
+use crawler::run::roles::{Notice, Sharing};
 use crawler::scope::Scope;
 use crawler::task::Depth;
 use crawler::worker::similarity::Threshold;
@@ -227,6 +228,11 @@ impl CrawlOptions {
         seeds.dedup();
         let sharing = TypedSharing { redis: self.sharing.redis, crawl: self.sharing.crawl, ..merged.sharing };
         Ok(CrawlOptions { seeds, sharing, given: self.given, ..merged })
+    }
+
+    /// How the crawl is shared, if it is; what happens is told to `notice`.
+    pub fn shared(&self, notice: Notice) -> Result<Option<Sharing>, String> {
+        self.sharing.sharing(self.fetch.ca_file.as_deref(), notice)
     }
 
     /// The number of workers.

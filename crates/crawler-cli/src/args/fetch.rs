@@ -1,10 +1,10 @@
 //! The options of how pages are fetched, which every kind of crawl has.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawler::config::{self, Config, Resolve};
+use crawler::config::{self, Certificates, Config, Resolve};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -61,15 +61,7 @@ pub struct TypedFetch {
 impl TypedFetch {
     /// How pages are fetched, with so many requests in flight, and so many of them to one host.
     pub fn config(&self, concurrency: usize, per_host: usize) -> Result<Config, String> {
-        let extra_roots = match &self.ca_file {
-            None => Vec::new(),
-            Some(path) => {
-                let pem =
-                    fs::read(path).map_err(|error| format!("--ca-file '{}': {error}", path.display()))?;
-                config::certificates(&pem)
-                    .map_err(|error| format!("--ca-file '{}': {error}", path.display()))?
-            }
-        };
+        let extra_roots = certificates(self.ca_file.as_deref())?;
         Ok(Config {
             user_agent: self.user_agent()?,
             obey_robots: !self.ignore_robots,
@@ -109,6 +101,14 @@ impl TypedFetch {
             _ => Verbosity::Normal,
         }
     }
+}
+
+/// The certificates in a file, if one is named.
+pub fn certificates(file: Option<&Path>) -> Result<Certificates, String> {
+    let Some(path) = file else { return Ok(Vec::new()) };
+    let unusable = |error: &dyn std::fmt::Display| format!("--ca-file '{}': {error}", path.display());
+    let pem = fs::read(path).map_err(|error| unusable(&error))?;
+    config::certificates(&pem).map_err(|error| unusable(&error))
 }
 
 /// Writes `--resolve` as it is typed, and reads it as strictly.

@@ -1,15 +1,18 @@
 //! The options of crawls that many processes share over Redis, and the command lines of their roles.
 
 use std::env;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::resources::WorkerId;
-use crawler::resources::redis::Place;
+use crawler::resources::redis::{Address, Manner, Place};
 use crawler::run::roles::{DEAD_AFTER, Notice, Sharing};
 use serde::{Deserialize, Serialize};
 
 use super::crawl::CrawlOptions;
+use super::fetch::certificates;
+use crate::printable::complain;
 use crate::values;
 
 /// The crawl that is meant where none is named.
@@ -51,16 +54,20 @@ fn default_dead_after() -> Duration {
 
 impl TypedSharing {
     /// How the crawl is shared, if it is; what happens is told to `notice`.
-    pub fn sharing(&self, notice: Notice) -> Result<Option<Sharing>, String> {
+    pub fn sharing(&self, ca_file: Option<&Path>, notice: Notice) -> Result<Option<Sharing>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
-        let place = place(redis, &self.crawl, self.partitions)?;
+        let mut place = place(redis, &self.crawl, ca_file, &notice)?;
+        (place.partitions, place.replicas) = (self.partitions, self.replicas);
         Ok(Some(Sharing { place, dead_after: self.dead_after, notice }))
     }
 }
 
-fn place(redis: &str, crawl: &str, partitions: Option<u16>) -> Result<Place, String> {
-    let url = address(redis)?;
-    Ok(Place { url, crawl: crawl.to_owned(), partitions: partitions.unwrap_or(1), delay: Duration::ZERO })
+fn place(redis: &str, crawl: &str, ca_file: Option<&Path>, notice: &Notice) -> Result<Place, String> {
+    let password = env::var("CRAWLER_REDIS_PASSWORD").ok();
+    let address = Address::parse(&address(redis)?, password.as_deref()).map_err(|wrong| wrong.to_string())?;
+    let extra_roots = certificates(ca_file)?;
+    let manner = Manner { notice: Arc::clone(notice), extra_roots, ..Manner::default() };
+    Ok(Place { manner, ..Place::new(address, crawl) })
 }
 
 /// Where Redis is, with what only the environment tells.
@@ -81,13 +88,17 @@ pub struct TypedPlace {
     /// The name of the crawl on Redis
     #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
     crawl: String,
+    /// Trust the certificates in this PEM file too
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 impl TypedPlace {
     /// Checks what was typed.
     pub fn meant(&self) -> Result<Sharing, String> {
-        let place = place(&self.redis, &self.crawl, None)?;
-        Ok(Sharing { place, dead_after: DEAD_AFTER, notice: Arc::new(crate::printable::complain) })
+        let notice: Notice = Arc::new(complain);
+        let place = place(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        Ok(Sharing { place, dead_after: DEAD_AFTER, notice })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -31,6 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Children {
     crawl: String,
     redis: String,
+    ca_file: Option<PathBuf>,
     verbosity: Verbosity,
     display: Arc<Display>,
     roles: BTreeMap<Role, Post>,
@@ -53,7 +55,8 @@ impl Children {
         let post = || Post { child: None, started: now, next: now, pause: FIRST_PAUSE };
         Children {
             crawl: sharing.place.crawl.clone(),
-            redis: sharing.place.secret_address(),
+            redis: sharing.place.address.with_secrets(),
+            ca_file: options.fetch.ca_file.clone(),
             verbosity: options.fetch.verbosity(),
             display,
             roles: roles.map(|role| (role, post())).collect(),
@@ -117,6 +120,9 @@ impl Children {
             Verbosity::Normal => &mut command,
             Verbosity::Verbose => command.arg("--verbose"),
         };
+        if let Some(file) = &self.ca_file {
+            command.arg("--ca-file").arg(file);
+        }
         // There may be a password in it, and everybody sees the arguments of processes.
         command.env("CRAWLER_REDIS", &self.redis);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

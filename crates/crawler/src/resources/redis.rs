@@ -15,24 +15,28 @@
 //!     waiting:DOMAIN      list: what waits for its domain's share
 //!     hungry:W            list: W's domains with something waiting and some of their share free
 //!     returned            list: what dead workers had
-//!     tasks               hash: ticket to URL, domain, host, redirects
+//!     tasks               hash: ticket to id, redirects, whether again, domain, host and URL
 //!     outstanding         hash: URL id to ticket and smallest depth
 //!     prioritizing, loans hashes: ticket to its message, and to its loan
 //!     endings             hash: ticket to how its loan ends, from there until it has ended
-//!     links:G:S           set of integers, or hash to depths: the ids of completed URLs, by generation and shard
-//!     generations         hash: generation to its entries and shards
+//!     links:S             hash: completed URLs by id, to when each was last met and its smallest depth, in shards
 //!     domains, lapses     hash and sorted set: domain to owner, and when that ends
 //!     rests               sorted set: host to when it may be asked again
 //!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
 //!     popularity          hash: domain to the pages that link to it
-//!     counts, outcomes, refused, active, output
-//!     answer:N            string for an hour: what was answered to move N
-//! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, band:BAND, stored, sizes, bytes
+//!     counts, outcomes, refused, active
+//!     answer:N            string for an hour: what was answered to move N, until that has arrived
+//! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, bands:G, stored
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
 //! crawler:{NAME:settings}:  settings
+//! crawler:{NAME:crew}:      who works on it
 //! ```
+//!
+//! Where there is one partition, content storage and the budgets are in it too, so that one script completes a URL.
 
 mod address;
+mod admission;
+mod closing;
 mod completion;
 mod connection;
 mod contents;
@@ -44,16 +48,21 @@ mod keys;
 mod loans;
 mod moves;
 mod opening;
+mod purge;
+mod recent;
 mod roster;
 mod scripts;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::address::Address;
+use self::connection::Connection;
 pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
 use self::home::Home;
-pub use self::keys::PARTITIONS;
+use self::keys::is_name;
+pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS};
 use self::moves::Moves;
 pub use self::roster::{Begun, Course, Joined, Member, Phase, Role, begun};
 use super::embedded::Settings;
@@ -72,28 +81,52 @@ pub struct RedisResources {
 }
 
 /// Which crawl, and where.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Place {
-    /// Where Redis is: `redis://[user:password@]host[:port][/database]`.
-    pub url: String,
+    /// Where Redis is.
+    pub address: Address,
+    /// How it is approached.
+    pub manner: Manner,
     /// The name of the crawl: letters, digits, dots, dashes and underscores.
     pub crawl: String,
-    /// Into how many parts its URLs are divided, should the crawl be begun now.
-    pub partitions: u16,
+    /// Into how many parts its URLs are divided, should the crawl be begun now: as many as suit the server, unless it is
+    /// said here.
+    pub partitions: Option<u16>,
+    /// How many replicas must have a page's links before the page is completed: one where there are any, unless it is said
+    /// here.
+    pub replicas: Option<u8>,
     /// The pause that every host gets after a request, unless it has a longer one of its own.
     pub delay: Duration,
 }
 
 impl Place {
-    /// STUB
-    pub fn secret_address(&self) -> String {
-        self.url.clone()
+    /// A crawl of this name at this address.
+    pub fn new(address: Address, crawl: impl Into<String>) -> Place {
+        Place {
+            address,
+            manner: Manner::default(),
+            crawl: crawl.into(),
+            partitions: None,
+            replicas: None,
+            delay: Duration::ZERO,
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, Trouble> {
+        if !is_name(&self.crawl) {
+            return Err(Trouble(format!(
+                "{:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores",
+                self.crawl
+            )));
+        }
+        Connection::open(&self.address, self.manner.clone()).await
     }
 }
 
-/// STUB
-pub async fn purge(_place: &Place) -> Result<u64, Trouble> {
-    Ok(0)
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the crawl {:?} at {}", self.crawl, self.address)
+    }
 }
 
 impl RedisResources {
@@ -111,6 +144,26 @@ impl RedisResources {
         self.make(async move |moves| moves.rejoin(worker).await).await
     }
 
+    /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
+    /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
+    /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).
+    pub async fn close(&self) -> Result<u64, Trouble> {
+        self.make(async |moves| moves.close().await).await
+    }
+
+    /// Lets a crawl go on that was closed, which has to be done before anything more is admitted. What was left of it
+    /// and has expired meanwhile was not reached before the end.
+    pub async fn reopen(&self) -> Result<(), Trouble> {
+        self.make(async |moves| moves.reopen().await).await
+    }
+
+    /// Removes everything of a crawl, whatever state it is in, and tells how many keys that were.
+    pub async fn purge(place: &Place) -> Result<u64, Trouble> {
+        let place = place.clone();
+        let home = Home::new()?;
+        home.run(async move { purge::purge(&place.connect().await?, &place.crawl).await }).await
+    }
+
     /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.
     #[doc(hidden)]
     pub fn advance(&self, time: Duration) {
@@ -123,18 +176,16 @@ impl RedisResources {
         CrawlIdentity { name: self.moves.keys.crawl.clone(), id }
     }
 
-    /// STUB
+    /// What of the crawl the server may lose, in words, if anything.
     pub async fn risk(&self) -> Result<Option<String>, Trouble> {
-        Ok(None)
+        self.make(async |moves| moves.risk().await).await
     }
-    /// STUBS
-    pub async fn reopen(&self) -> Result<(), Trouble> {
-        Ok(())
+
+    /// How many round trips were made so far, and how many commands were in them.
+    pub fn traffic(&self) -> (u64, u64) {
+        self.moves.connection.traffic()
     }
-    /// STUB
-    pub async fn close(&self) -> Result<(), Trouble> {
-        Ok(())
-    }
+
     /// Makes a move where the connection lives. It is made to its end, also when nobody waits for it any more.
     async fn make<T: Send + 'static, F: Future<Output = Result<T, Trouble>> + Send + 'static>(
         &self,
@@ -192,8 +243,9 @@ impl Resources for RedisResources {
         self.make(async move |moves| moves.pace(&host, pacing).await).await
     }
 
-    async fn wrote(&self, last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
-        self.make(async move |moves| moves.wrote(last_id).await).await
+    async fn wrote(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
+        // Nothing of an output is recorded here: workers write what is theirs before they complete a page.
+        Ok(())
     }
 
     fn key(&self) -> Key {

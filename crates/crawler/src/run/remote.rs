@@ -41,10 +41,10 @@ impl Remote {
 
     /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note.
     pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<Admitted, Error> {
-        let Course { opening, .. } = self.resources.set_opening(note).await?;
-        self.resources.reopen().await?;
+        let course = self.resources.set_opening(note).await?;
+        self.resources.take_out(&course).await?;
         let admitted = self.resources.admit(crew::found(seeds)).await?;
-        self.resources.set_running(opening).await?;
+        self.resources.set_running(course.opening).await?;
         Ok(admitted)
     }
 

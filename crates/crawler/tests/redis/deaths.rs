@@ -1,13 +1,12 @@
 //! Workers and frontiers that die at any moment, also in the middle of a move: nothing is lost, and nothing counts twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use crawler::Stop;
 use crawler::frontier;
-use crawler::modules::Addition;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{FromCrawl, Random};
 use crawler::resources::embedded::Settings;
@@ -20,7 +19,6 @@ use super::{block_on, settings};
 
 const WORKERS: u16 = 3;
 const PAGES: usize = 1_500;
-const PARTITIONS: u16 = 8;
 
 /// Page n links to the pages 2n + 1 and 2n + 2, which are elsewhere, and to the first.
 fn page(number: usize) -> Found {
@@ -33,17 +31,12 @@ fn children(url: &str) -> Vec<Found> {
 }
 
 fn completion(lease: &Lease) -> Completion {
-    Completion {
-        outcome: Outcome::Kept,
-        bytes: 7,
-        children: children(&lease.url),
-        output: vec![(0, Addition::Append(lease.url.clone().into_bytes()))],
-        ..Completion::of(lease)
-    }
+    Completion { outcome: Outcome::Kept, bytes: 7, children: children(&lease.url), ..Completion::of(lease) }
 }
 
 struct World {
     redis: Server,
+    partitions: u16,
     over: AtomicBool,
     deaths: AtomicUsize,
 }
@@ -51,10 +44,9 @@ struct World {
 impl World {
     async fn open(&self) -> RedisResources {
         let place = Place {
-            url: self.redis.url(),
-            crawl: "deaths".into(),
-            partitions: PARTITIONS,
+            partitions: Some(self.partitions),
             delay: Duration::ZERO,
+            ..Place::new(self.redis.url().parse().unwrap(), "deaths")
         };
         let settings = Settings { queue_size: 64, keep_content: false, ..settings(WORKERS) };
         RedisResources::open(place, settings).await.unwrap()
@@ -106,8 +98,15 @@ async fn visit_for_ever(resources: &RedisResources, worker: WorkerId) {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn whoever_dies_when_each_page_counts_once_and_is_in_the_output_once() {
-    let world = World { redis: Server::start(), over: AtomicBool::new(false), deaths: AtomicUsize::new(0) };
+fn whoever_dies_when_each_page_counts_once() {
+    for partitions in [1, 8] {
+        live_and_die(partitions);
+    }
+}
+
+fn live_and_die(partitions: u16) {
+    let (redis, over, deaths) = (Server::start(), AtomicBool::new(false), AtomicUsize::new(0));
+    let world = World { redis, partitions, over, deaths };
     block_on(async { world.open().await.admit(vec![page(0)]).await.unwrap() });
     thread::scope(|scope| {
         for worker in 0..WORKERS {
@@ -122,19 +121,9 @@ fn whoever_dies_when_each_page_counts_once_and_is_in_the_output_once() {
     assert_eq!(snapshot.outcomes, BTreeMap::from([("kept".to_owned(), pages)]));
     assert!(world.deaths.load(Ordering::Relaxed) > 20, "{:?} deaths", world.deaths);
 
-    let mut outputs: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
-    for partition in 0..PARTITIONS {
-        let recorded: BTreeMap<usize, Vec<u8>> =
-            world.redis.ask(&format!("HGETALL crawler:{{deaths:p{partition}}}:output"));
-        outputs.extend(recorded);
-    }
-    assert!(outputs.keys().copied().eq(1..=PAGES), "numbers without holes");
-    // Before the bytes of an addition are its output, its kind and its length.
-    let urls: BTreeSet<String> =
-        outputs.into_values().map(|record| String::from_utf8(record[9..].to_vec()).unwrap()).collect();
-    assert_eq!(urls, (0..PAGES).map(|number| page(number).url).collect());
     for kept in ["pages_reserved", "bytes_reserved"] {
-        let reserved: i64 = world.redis.ask(&format!("HGET crawler:{{deaths:budget}}:used {kept}"));
+        let place = if partitions == 1 { "p0" } else { "budget" };
+        let reserved: i64 = world.redis.ask(&format!("HGET crawler:{{deaths:{place}}}:used {kept}"));
         assert_eq!(reserved, 0, "{kept}: everything reserved was given back");
     }
 }

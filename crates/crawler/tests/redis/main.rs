@@ -1,6 +1,7 @@
 //! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
 
 mod deaths;
+mod endings;
 mod outages;
 mod rejoining;
 mod storage;
@@ -71,10 +72,9 @@ impl Crawl {
 
     fn open(&self) -> RedisResources {
         let place = Place {
-            url: self.redis.clone(),
-            crawl: self.name.into(),
-            partitions: self.partitions,
+            partitions: Some(self.partitions),
             delay: self.delay,
+            ..Place::new(self.redis.clone().parse().unwrap(), self.name)
         };
         block_on(RedisResources::open(place, self.settings.clone())).unwrap()
     }

@@ -50,9 +50,15 @@ fn pass_on(client: TcpStream, server: TcpStream, answers: usize) {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn moves_whose_answers_are_lost_are_made_once() {
+    for partitions in [1, 16] {
+        lose_answers(partitions);
+    }
+}
+
+fn lose_answers(partitions: u16) {
     let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
     // Opening a crawl takes some thirty answers; after that every sixtieth or so is lost.
-    let crawl = Crawl { redis: before(&redis, 50), ..Crawl::of(&web, &redis, "cut", 3) };
+    let crawl = Crawl { redis: before(&redis, 50), partitions, ..Crawl::of(&web, &redis, "cut", 3) };
     let (kept, snapshot) = crawl.run();
     assert_is_whole(kept, &snapshot, &web);
     assert_asked_once(&web);
@@ -113,7 +119,8 @@ fn refused(
 ) -> String {
     let mut settings = settings(1);
     change(&mut settings);
-    let place = Place { url: url.into(), crawl: crawl.into(), partitions: 1, delay: Duration::ZERO };
+    let place =
+        Place { partitions: Some(1), delay: Duration::ZERO, ..Place::new(url.parse().unwrap(), crawl) };
     let Trouble(message) = block_on(RedisResources::open(place, settings)).err().expect("it is refused");
     message
 }
@@ -144,9 +151,13 @@ fn what_is_wrong_with_a_redis_is_said_with_its_address_and_without_the_password(
 #[ignore = "needs redis-server; make test installs it"]
 fn who_joins_a_crawl_must_mean_the_same_by_it() {
     let redis = Server::start();
-    let place = Place { url: redis.url(), crawl: "mine".into(), partitions: 4, delay: Duration::ZERO };
+    let place = Place {
+        partitions: Some(4),
+        delay: Duration::ZERO,
+        ..Place::new(redis.url().parse().unwrap(), "mine")
+    };
     let first = block_on(RedisResources::open(place.clone(), settings(1))).unwrap();
-    let second = block_on(RedisResources::open(Place { partitions: 9, ..place }, settings(3))).unwrap();
+    let second = block_on(RedisResources::open(Place { partitions: Some(9), ..place }, settings(3))).unwrap();
     let seed = || vec![Found { url: "http://a.test/".into(), depth: 0, redirects: 0 }];
     assert_eq!(block_on(first.admit(seed())).unwrap().new, 1);
     assert_eq!(

@@ -44,7 +44,11 @@ fn a_known_url_takes_less_than_60_bytes() {
             max_pages: u64::MAX,
             ..settings(1)
         };
-        let place = Place { url: redis.url(), crawl: "links".into(), partitions: 4, delay: Duration::ZERO };
+        let place = Place {
+            partitions: Some(4),
+            delay: Duration::ZERO,
+            ..Place::new(redis.url().parse().unwrap(), "links")
+        };
         let resources = block_on(RedisResources::open(place, settings)).unwrap();
         block_on(complete_many(&resources));
         assert_eq!(block_on(resources.snapshot()).unwrap().known, LINKS);
@@ -54,9 +58,9 @@ fn a_known_url_takes_less_than_60_bytes() {
         assert!(bytes < 60 * LINKS, "{} bytes a URL", bytes / LINKS);
         for shard in shards {
             let encoding: String = redis.ask(&format!("OBJECT ENCODING {shard}"));
-            assert_eq!(encoding, if keep_depths { "listpack" } else { "intset" }, "{shard}");
+            assert_eq!(encoding, "listpack", "{shard}");
             let seconds: i64 = redis.ask(&format!("TTL {shard}"));
-            assert!((3600..=3600 + 3 * 450).contains(&seconds), "{shard} lives {seconds} s");
+            assert!((3600..=3600 + 3 * 300).contains(&seconds), "{shard} lives {seconds} s");
         }
     }
 }
@@ -65,7 +69,11 @@ fn a_known_url_takes_less_than_60_bytes() {
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
     let redis = Server::start();
-    let place = Place { url: redis.url(), crawl: "clean".into(), partitions: 1, delay: Duration::ZERO };
+    let place = Place {
+        partitions: Some(1),
+        delay: Duration::ZERO,
+        ..Place::new(redis.url().parse().unwrap(), "clean")
+    };
     let settings =
         crawler::resources::embedded::Settings { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
     let resources = block_on(RedisResources::open(place, settings)).unwrap();
@@ -77,5 +85,7 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
     }
     let answers: Vec<String> = redis.ask("KEYS *:answer:*");
     assert!(answers.len() < 2_000, "{} answers are remembered", answers.len());
-    assert!(redis.ask::<u32>("HLEN crawler:{clean:budget}:settled") < 2_000);
+    for gone in ["endings", "settled", "reservations"] {
+        assert_eq!(redis.ask::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
+    }
 }

@@ -251,7 +251,7 @@ async fn complete(life: &Life, model: &mut Model, index: usize, child: Option<(u
     let found = child.map(|(number, depth)| Found { url: url(number), depth, redirects: 0 });
     completion.children.extend(found);
     let completed = life.resources().complete(vec![completion]).await.unwrap();
-    let [Completed::Done { id, new }] = completed[..] else { panic!("{completed:?}") };
+    let [Completed::Done { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
     assert_eq!(id.is_some(), !lease.again);
     if let Some((child, depth)) = child {
         // It is admitted before its parent is completed.

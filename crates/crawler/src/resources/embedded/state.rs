@@ -308,7 +308,7 @@ impl<S: Storage> State<S> {
         self.domains.release(&item.domain());
         self.feed(worker)?;
         self.called.insert(worker);
-        Ok(Completed::Done { id: document, new })
+        Ok(Completed::Done { id: document, new, spent: self.budgets.spent() })
     }
 
     pub(super) fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {

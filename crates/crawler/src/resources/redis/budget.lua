@@ -34,3 +34,13 @@ local function give_back(ticket, loan)
   end
   return true
 end
+
+-- Counts what a loan used and returns the rest; answers the number of a page that is kept, or 0.
+local function settle(ticket, loan, kept, bytes, host)
+  used.bytes = used.bytes + bytes
+  give_back(ticket, loan)
+  if not kept then return 0 end
+  if max_pages_per_host then call('HINCRBY', base .. 'hosts', host, 1) end
+  used.pages = used.pages + 1
+  return used.pages
+end

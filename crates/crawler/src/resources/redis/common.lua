@@ -1,27 +1,28 @@
--- What every script begins with: its arguments, the crawl's clock, and answers that are given twice.
+-- What every script begins with: its arguments, and answers that are given twice.
 -- KEYS[1] is what the names of a partition's keys begin with; it carries the partition's hash tag, so whatever is
 -- named after it is on the same node of a cluster.
 local base = KEYS[1]
 local call = redis.call
 local nonce = ARGV[2]
+local arguments = ARGV
 local last_argument = 3
 local ANSWER_LIFETIME = 3600  -- seconds: longer than anybody waits for Redis before the move is asked for again
 
 local function argument()
   last_argument = last_argument + 1
-  return ARGV[last_argument]
+  return arguments[last_argument]
 end
 
 local function number()
   return tonumber(argument())
 end
 
--- Milliseconds by Redis's own clock; how far the crawl's is ahead of it is for tests alone.
-local time = call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
-
 -- Answers that have arrived need not be remembered.
-for arrived in ARGV[3]:gmatch('%S+') do call('DEL', base .. 'answer:' .. arrived) end
+if ARGV[3] ~= '' then
+  local arrived = {}
+  for name in ARGV[3]:gmatch('%S+') do arrived[#arrived + 1] = base .. 'answer:' .. name end
+  call('DEL', unpack(arrived))
+end
 
 -- A move whose answer was lost is asked for again under the same nonce: it is answered as before, and not made twice.
 local function answered()

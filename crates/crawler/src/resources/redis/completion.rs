@@ -1,52 +1,142 @@
 //! The end of a loan: children first, then the budgets, then the loan.
 
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
+use super::admission::{Batch, Sorted, sum};
 use super::connection::Call;
-use super::frontier::sum;
+use super::loans::budget;
 use super::moves::Moves;
 use super::scripts;
-use crate::modules::Addition;
+use crate::domain::Domain;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
 
-/// What is known of a completion before its loan ends.
-struct Counted {
+/// A completion under way across partitions.
+struct Ending<'a> {
+    completion: &'a Completion,
+    sorted: Sorted<'a>,
+    /// The children that belong to its own partition: they are admitted with its end.
+    own: Batch<'a>,
+    admissions: usize,
+}
+
+/// How many links of a page were new and known when its end was told.
+#[derive(Default)]
+struct Links {
     new: u64,
     known: u64,
-    document: u64,
 }
 
 impl Moves {
-    /// Three round trips, however many: does the loan still hold, and how does it end; children and budgets; the end of
-    /// the loan. A death in between leaves the loan: what was admitted is known then, and what was settled is brought to
-    /// its end when the worker is found dead.
     pub(super) async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        let prepares = completions.iter().map(|completion| self.prepare(completion)).collect();
-        let holds: Vec<u8> = self.connection.each(prepares).await?;
-        let mut completed = vec![Completed::Refused; holds.len()];
-        let held: Vec<(usize, &Completion)> =
-            completions.iter().enumerate().filter(|(index, _)| holds[*index] == 1).collect();
-        // Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-        let counted = self.count(held.iter().map(|(_, completion)| *completion)).await?;
-        let finishes = held.iter().zip(&counted);
-        let finishes = finishes
-            .map(|((_, Completion { lease, .. }), counted)| self.finish(lease.ticket, lease.loan, counted));
-        let finished: Vec<u8> = self.connection.each(finishes.collect()).await?;
-        for (((index, completion), counted), finished) in held.into_iter().zip(counted).zip(finished) {
-            if finished == 1 {
-                let Counted { new, document, .. } = counted;
-                completed[index] = Completed::Done { id: (document > 0).then_some(document), new };
-                self.settled().push(completion.lease.ticket.0);
+        match self.partitions() {
+            1 => self.complete_here(&completions).await,
+            _ => self.complete_across(&completions).await,
+        }
+    }
+
+    /// One round trip, where everything is in one place; another before it for a page of very many links.
+    async fn complete_here(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+        let (mut calls, mut all) = (Vec::new(), Vec::new());
+        for completion in completions {
+            let mut sorted = self.sorted(&completion.children, linked(completion));
+            let own = sorted.take_last(0);
+            let before = sum(&self.connection.each(self.admissions(&sorted)).await?);
+            let mut call = self.on(0, &scripts::COMPLETE);
+            self.tell_budgets(&mut call);
+            let lease = &completion.lease;
+            call.arg(lease.ticket.0).arg(lease.loan).arg(u8::from(is_kept(completion))).arg(completion.bytes);
+            call.arg(before.new).arg(before.known + sorted.known);
+            self.tell_ending(&mut call, completion);
+            own.tell(&mut call);
+            calls.push(call);
+            all.push((sorted, before.new));
+        }
+        let ended: Vec<(u8, u64, u64, String)> = self.connection.each(calls).await?;
+        let completed = ended.into_iter().zip(all).map(|((held, document, new, spent), (sorted, before))| {
+            if held == 0 {
+                return Completed::Refused;
             }
+            self.acknowledged(sorted);
+            let id = (document > 0).then_some(document);
+            Completed::Done { id, new: new + before, spent: budget(&spent) }
+        });
+        Ok(completed.collect())
+    }
+
+    /// Two round trips, however many: does the loan still hold, how does it end, and the children that belong elsewhere;
+    /// then the budgets, the other children and the end of the loan. A death in between leaves the loan: what was
+    /// admitted is known then, and what was settled is brought to its end when the worker is found dead.
+    async fn complete_across(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+        let (mut calls, mut endings) = (Vec::new(), Vec::new());
+        for completion in completions {
+            let mut sorted = self.sorted(&completion.children, linked(completion));
+            let own = sorted.take_last(self.keys.of_ticket(completion.lease.ticket));
+            let admissions = self.admissions(&sorted);
+            endings.push(Ending { completion, sorted, own, admissions: admissions.len() });
+            calls.push(self.prepare(completion));
+            calls.extend(admissions);
+        }
+        let mut answers = self.connection.all(calls).await?.into_iter();
+        let mut completed = vec![Completed::Refused; completions.len()];
+        let mut held = Vec::new();
+        for (index, ending) in endings.into_iter().enumerate() {
+            let holds: u8 = self.connection.read(answers.next().unwrap_or_default())?;
+            let counts = answers.by_ref().take(ending.admissions).map(|counts| self.connection.read(counts));
+            let admitted = sum(&counts.collect::<Result<Vec<_>, _>>()?);
+            if holds == 1 {
+                let known = admitted.known + ending.sorted.known;
+                held.push((index, ending, Links { new: admitted.new, known }));
+            }
+        }
+        if !held.is_empty() {
+            self.end(held, &mut completed).await?;
         }
         Ok(completed)
     }
 
-    /// Brings the loans of a dead worker to their end that were settled: their pages have their numbers, and what they
-    /// add to the outputs is recorded. How many of their links were new is not known any more.
+    /// The second round trip.
+    async fn end(
+        &self,
+        held: Vec<(usize, Ending<'_>, Links)>,
+        completed: &mut [Completed],
+    ) -> Result<(), Trouble> {
+        let mut calls = vec![self.settle(held.iter().map(|(_, ending, _)| ending.completion))];
+        calls.extend(held.iter().map(|(_, Ending { completion, own, .. }, links)| {
+            self.finish(completion.lease.ticket, completion.lease.loan, false, links, own)
+        }));
+        let mut answers = self.connection.all(calls).await?.into_iter();
+        let (documents, spent): (Vec<u64>, String) =
+            self.connection.read(answers.next().unwrap_or_default())?;
+        let mut recounts = Vec::new();
+        for (((index, ending, links), document), finished) in held.into_iter().zip(documents).zip(answers) {
+            let (held, new): (u8, u64) = self.connection.read(finished)?;
+            let Ending { completion, sorted, .. } = ending;
+            if held == 0 {
+                continue;
+            }
+            let id = (document > 0).then_some(document);
+            if id.is_some() && !is_kept(completion) {
+                let partition = self.keys.of_ticket(completion.lease.ticket);
+                let mut recount = self.script(&scripts::RECOUNT, &self.keys.partitions[partition]);
+                recount.arg(completion.outcome.label());
+                recounts.push(recount);
+            }
+            completed[index] = Completed::Done { id, new: links.new + new, spent: budget(&spent) };
+            self.settled().push(completion.lease.ticket.0);
+            self.acknowledged(sorted);
+        }
+        self.connection.all(recounts).await?;
+        Ok(())
+    }
+
+    /// Brings the loans of a dead worker to their end that were settled: their pages have their numbers. How many of
+    /// their links were new is not known any more.
     pub(super) async fn finish_settled(&self, worker: WorkerId) -> Result<(), Trouble> {
+        if self.partitions() == 1 {
+            return Ok(());
+        }
         let ending = self.on_all(&scripts::ENDING, |call| {
             call.arg(worker.0);
         });
@@ -64,8 +154,9 @@ impl Moves {
             if let Some((by, document)) = by_and_document
                 && by == loan.to_string()
             {
-                let document = document.parse().unwrap_or(0);
-                finishes.push(self.finish(Ticket(ticket), loan, &Counted { new: 0, known: 0, document }));
+                let is_page = document != "0";
+                let (links, nothing) = (Links::default(), Batch::default());
+                finishes.push(self.finish(Ticket(ticket), loan, is_page, &links, &nothing));
                 self.settled().push(ticket);
             }
         }
@@ -73,89 +164,61 @@ impl Moves {
         Ok(())
     }
 
-    /// Admits the children and settles the budgets.
-    async fn count<'a>(
-        &self,
-        completions: impl ExactSizeIterator<Item = &'a Completion> + Clone,
-    ) -> Result<Vec<Counted>, Trouble> {
-        if completions.len() == 0 {
-            return Ok(Vec::new());
-        }
-        let forget = std::mem::take(&mut *self.settled());
-        let mut settle = self.on_budget(&scripts::SETTLE);
-        settle.arg(forget.len()).arg(&forget).arg(completions.len());
-        let (mut commands, mut admissions) = (Vec::new(), Vec::new());
-        for Completion { lease, outcome, bytes, children, linked, .. } in completions {
-            let is_kept = *outcome == Outcome::Kept && !lease.again;
-            settle
-                .arg(lease.ticket.0)
-                .arg(lease.loan)
-                .arg(u8::from(is_kept))
-                .arg(*bytes)
-                .arg(paced_host(&lease.url));
-            let linked = if lease.again { &[] } else { linked.as_slice() };
-            let admits = self.admissions(children, linked);
-            admissions.push(admits.len());
-            commands.extend(admits);
-        }
-        commands.push(settle);
-        let mut answers = self.connection.all(commands).await?;
-        let documents: Vec<u64> = self.connection.read(answers.pop().unwrap_or_default())?;
-        let mut answers = answers.into_iter();
-        let mut counted = Vec::with_capacity(documents.len());
-        for (admissions, document) in admissions.into_iter().zip(documents) {
-            let counts = answers.by_ref().take(admissions).map(|counts| self.connection.read(counts));
-            let admitted = sum(&counts.collect::<Result<Vec<_>, _>>()?);
-            counted.push(Counted { new: admitted.new, known: admitted.known, document });
-        }
-        Ok(counted)
-    }
-
     /// The script that records how a loan ends, if it still holds.
     fn prepare(&self, completion: &Completion) -> Call {
-        let Completion { lease, outcome, refused, output, pacing, .. } = completion;
+        let lease = &completion.lease;
         let mut call = self.on(self.keys.of_ticket(lease.ticket), &scripts::PREPARE);
         call.arg(lease.ticket.0).arg(lease.loan);
-        // One that was visited again was counted before.
-        call.arg(if lease.again { "" } else { outcome.label() });
+        self.tell_ending(&mut call, completion);
+        call
+    }
+
+    /// Tells a script how a loan ends.
+    fn tell_ending(&self, call: &mut Call, completion: &Completion) {
+        let Completion { lease, outcome, refused, pacing, .. } = completion;
+        call.arg(self.key.url_id(&lease.url)).arg(u8::from(lease.again));
+        call.arg(Domain::of_text(&lease.url).as_str()).arg(paced_host(&lease.url)).arg(lease.depth);
+        call.arg(outcome.label()).arg(u8::from(outcome.has_links()));
         let (rest, delay) = pacing.map_or((0, 0), |pacing| self.pacing(pacing));
-        call.arg(rest)
-            .arg(delay)
-            .arg(u8::from(outcome.has_links()))
-            .arg(lease.depth)
-            .arg(recorded(output))
-            .arg(refused.len());
+        call.arg(rest).arg(delay).arg(refused.len());
         for (reason, links) in refused {
             call.arg(*reason).arg(*links);
         }
-        call
+    }
+
+    /// The script that counts what loans used.
+    fn settle<'a>(&self, completions: impl ExactSizeIterator<Item = &'a Completion>) -> Call {
+        let forget = std::mem::take(&mut *self.settled());
+        let mut settle = self.on_budget(&scripts::SETTLE);
+        settle.arg(forget.len()).arg(&forget).arg(completions.len());
+        for completion in completions {
+            let Completion { lease, bytes, .. } = completion;
+            settle.arg(lease.ticket.0).arg(lease.loan).arg(u8::from(is_kept(completion))).arg(*bytes);
+            settle.arg(paced_host(&lease.url));
+        }
+        settle
     }
 
     /// The script that ends a loan.
-    fn finish(&self, ticket: Ticket, loan: u64, counted: &Counted) -> Call {
-        let Counted { new, known, document } = counted;
+    fn finish(&self, ticket: Ticket, loan: u64, is_page: bool, links: &Links, own: &Batch) -> Call {
         let mut call = self.on(self.keys.of_ticket(ticket), &scripts::FINISH);
-        call.arg(ticket.0).arg(loan).arg(*document).arg(*new).arg(*known);
+        call.arg(ticket.0).arg(loan).arg(u8::from(is_page)).arg(links.new).arg(links.known);
+        own.tell(&mut call);
         call
     }
 
-    fn settled(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
+    /// Completed, so that nobody has to remember that they were settled.
+    fn settled(&self) -> MutexGuard<'_, Vec<u64>> {
         self.completed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a page adds to the outputs: of each its number, its kind, its length and its bytes.
-fn recorded(output: &[(usize, Addition)]) -> Vec<u8> {
-    let mut record = Vec::new();
-    for (number, addition) in output {
-        let (kind, bytes) = match addition {
-            Addition::Append(bytes) => (0u8, bytes),
-            Addition::File(bytes) => (1, bytes),
-        };
-        record.extend((*number as u32).to_le_bytes());
-        record.push(kind);
-        record.extend((bytes.len() as u32).to_le_bytes());
-        record.extend(bytes);
-    }
-    record
+/// Whether it becomes a page. What is visited again for its links is one already.
+fn is_kept(Completion { lease, outcome, .. }: &Completion) -> bool {
+    *outcome == Outcome::Kept && !lease.again
+}
+
+/// The domains for which the page counts: once.
+fn linked(Completion { lease, linked, .. }: &Completion) -> &[Domain] {
+    if lease.again { &[] } else { linked }
 }

@@ -27,34 +27,48 @@ pub(super) struct Page {
     body: Vec<u8>,
 }
 
-/// A page as it is stored, without its body.
+/// A page as it is stored, without its body: the script puts before it when it expires.
 struct Stored {
     expires: u64,
     fingerprint: Fingerprint,
     url: String,
 }
 
+/// How many digits the time has at which a page expires.
+const EXPIRES: usize = 16;
+
 impl Stored {
-    fn to_bytes(&self) -> Vec<u8> {
-        let fingerprint = self.fingerprint.to_bytes();
-        let mut bytes = self.expires.to_le_bytes().to_vec();
-        bytes.extend((fingerprint.len() as u16).to_le_bytes());
+    fn to_bytes(page: &Page) -> Vec<u8> {
+        let fingerprint = page.fingerprint.to_bytes();
+        let mut bytes = (fingerprint.len() as u16).to_le_bytes().to_vec();
         bytes.extend(fingerprint);
-        bytes.extend(self.url.as_bytes());
+        bytes.extend(page.url.as_bytes());
         bytes
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Stored> {
-        let (expires, bytes) = bytes.split_first_chunk()?;
+        let (expires, bytes) = bytes.split_at_checked(EXPIRES)?;
         let (length, bytes) = bytes.split_first_chunk()?;
         let (fingerprint, url) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
         Some(Stored {
-            expires: u64::from_le_bytes(*expires),
+            expires: std::str::from_utf8(expires).ok()?.parse().ok()?,
             fingerprint: Fingerprint::from_bytes(fingerprint)?,
             url: String::from_utf8(url.to_vec()).ok()?,
         })
     }
 }
+
+/// What of a page belongs to one place.
+#[derive(Default)]
+struct Part {
+    exact: bool,
+    page: bool,
+    bands: Vec<u64>,
+}
+
+/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, and where they are
+/// in the same place those pages.
+type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>);
 
 impl Moves {
     /// A page, compressed.
@@ -63,109 +77,100 @@ impl Moves {
         Page { id: self.key.url_id(url), url: url.to_owned(), fingerprint: fingerprint.clone(), body }
     }
 
-    /// At most three round trips: who is filed where this page would be; what they are like; store it. Pages that are
-    /// similar and in flight at the same moment may both be stored; pages that are the same are not.
+    /// One round trip as a rule: the page is stored and filed, and told who was filed there before. One that turns out to
+    /// be like another is taken back.
     pub(super) async fn remember(&self, page: Page) -> Result<Remembered, Trouble> {
-        let Some(threshold) = self.settings.similarity else {
-            if !page.body.is_empty() {
-                let now = self.now().await?;
-                self.connection.all(vec![self.store(&page, now)]).await?;
-            }
+        let threshold = self.settings.similarity;
+        if threshold.is_none() && page.body.is_empty() {
             return Ok(Remembered::New);
-        };
-        let bands = bands(threshold, &page.fingerprint);
-        let mut looks = vec![Call::plain("TIME"), self.exact(&page)];
-        looks.extend(bands.iter().map(|band| {
-            let mut look = Call::plain("LRANGE");
-            look.arg(format!("{}band:{band}", self.keys.content(*band))).arg(0).arg(MOST_CANDIDATES - 1);
-            look
-        }));
-        let mut answers = self.connection.all(looks).await?.into_iter();
+        }
+        let bands = threshold.map_or_else(Vec::new, |threshold| bands(threshold, &page.fingerprint));
+        let mut calls = vec![Call::plain("TIME")];
+        calls.extend(self.parts(&page, bands).into_iter().map(|(base, part)| self.store(&page, base, part)));
+        let mut answers = self.connection.all(calls).await?.into_iter();
         let now = self.time(answers.next().unwrap_or_default())?;
-        let there: Vec<u8> =
-            self.connection.read::<Option<_>>(answers.next().unwrap_or_default())?.unwrap_or_default();
-        if let Some(same) = self.same(&there, &page, now) {
-            return Ok(same);
+        let (mut same, mut candidates, mut stored) = (String::new(), Vec::new(), Vec::new());
+        for answer in answers {
+            let (same_here, more, pages): Told = self.connection.read(answer)?;
+            same.push_str(&same_here);
+            candidates.extend(more);
+            stored.extend(pages);
         }
-        let candidates =
-            answers.map(|ids| self.connection.read(ids)).collect::<Result<Vec<Vec<u64>>, _>>()?;
-        if let Some(url) = self.similar(threshold, &page, candidates.concat(), now).await? {
-            return Ok(Remembered::Similar(url));
+        if !same.is_empty() {
+            // Where everything is in one place it was not stored.
+            if self.partitions() > 1 {
+                self.discard(&page, false).await?;
+            }
+            return Ok(Remembered::Same(same));
         }
-        self.keep(&page, &there, &bands, now).await
+        if stored.is_empty() {
+            stored = self.stored(candidates).await?;
+        }
+        let similar = threshold.and_then(|threshold| similar(threshold, &page, stored, now));
+        let Some(url) = similar else { return Ok(Remembered::New) };
+        self.discard(&page, true).await?;
+        Ok(Remembered::Similar(url))
     }
 
-    /// Files and stores a page, unless one that is the same was filed meanwhile.
-    async fn keep(&self, page: &Page, there: &[u8], bands: &[u64], now: u64) -> Result<Remembered, Trouble> {
-        let lifetime = self.content_lifetime();
-        let ours = Stored {
-            expires: now + lifetime,
-            fingerprint: Fingerprint { exact: page.fingerprint.exact, sketch: None },
-            url: page.url.clone(),
-        };
-        let mut claim = self.script(&scripts::CLAIM, self.keys.content(page.fingerprint.exact as u64));
-        claim.arg(exact_name(page)).arg(there).arg(ours.to_bytes()).arg(lifetime);
-        let mut commands = vec![claim, self.store(page, now)];
-        let mut parts: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    /// Where a page belongs: by the hash of its body, by its URL, and by each of its bands.
+    fn parts(&self, page: &Page, bands: Vec<u64>) -> BTreeMap<&str, Part> {
+        let mut parts: BTreeMap<&str, Part> = BTreeMap::new();
+        if self.settings.similarity.is_some() {
+            parts.entry(self.keys.content(page.fingerprint.exact as u64)).or_default().exact = true;
+        }
+        parts.entry(self.keys.content(page.id)).or_default().page = true;
         for band in bands {
-            parts.entry(self.keys.content(*band)).or_default().push(*band);
+            parts.entry(self.keys.content(band)).or_default().bands.push(band);
         }
-        for (base, bands) in parts {
-            let mut file = self.script(&scripts::BANDS, base);
-            file.arg(page.id).arg(MOST_CANDIDATES).arg(lifetime).arg(bands.len()).arg(bands);
-            commands.push(file);
-        }
-        let mut answers = self.connection.all(commands).await?.into_iter();
-        let other: Vec<u8> = self.connection.read(answers.next().unwrap_or_default())?;
-        let Some(same) = self.same(&other, page, now) else { return Ok(Remembered::New) };
-        let mut discard = self.script(&scripts::DISCARD, self.keys.content(page.id));
-        discard.arg(page.id);
-        self.connection.all(vec![discard]).await?;
-        Ok(same)
+        parts
     }
 
-    /// The URL of the page that was filed under the hash of this one's body, if it is another's.
-    fn same(&self, filed: &[u8], page: &Page, now: u64) -> Option<Remembered> {
-        let other = Stored::from_bytes(filed)?;
-        let is_another = other.url != page.url && other.fingerprint.exact == page.fingerprint.exact;
-        (is_another && other.expires > now).then_some(Remembered::Same(other.url))
-    }
-
-    /// The URL of a page among these that is similar.
-    async fn similar(
-        &self,
-        threshold: Threshold,
-        page: &Page,
-        mut candidates: Vec<u64>,
-        now: u64,
-    ) -> Result<Option<String>, Trouble> {
-        let mut seen = HashSet::from([page.id]);
-        candidates.retain(|id| seen.insert(*id));
-        let looks = candidates.iter().map(|id| get(format!("{}page:{id}", self.keys.content(*id))));
-        let stored: Vec<Option<Vec<u8>>> = self.connection.each(looks.collect()).await?;
-        let stored = stored.into_iter().flatten().filter_map(|bytes| Stored::from_bytes(&bytes));
-        let is_similar = |other: &Stored| match (&other.fingerprint.sketch, &page.fingerprint.sketch) {
-            (Some(other), Some(sketch)) => threshold.similar(other, sketch),
-            _ => false,
+    fn store(&self, page: &Page, base: &str, part: Part) -> Call {
+        let mut call = self.script(&scripts::REMEMBER, base);
+        call.arg(self.content_lifetime()).arg(&page.url).arg(name(page.id));
+        call.arg(if part.exact { exact_name(page) } else { String::new() });
+        match part.page {
+            true => call.arg(Stored::to_bytes(page)).arg(&page.body),
+            false => call.arg("").arg(""),
         };
-        let mut similar = stored.filter(|other| other.expires > now && is_similar(other));
-        Ok(similar.next().map(|other| other.url))
+        call.arg(MOST_CANDIDATES).arg(u8::from(self.partitions() == 1)).arg(part.bands.len());
+        for band in part.bands {
+            call.arg(&band.to_le_bytes()[..]);
+        }
+        call
     }
 
-    fn store(&self, page: &Page, now: u64) -> Call {
-        let lifetime = self.content_lifetime();
-        let stored =
-            Stored { expires: now + lifetime, fingerprint: page.fingerprint.clone(), url: page.url.clone() };
-        let mut command = self.script(&scripts::STORE, self.keys.content(page.id));
-        command.arg(page.id).arg(stored.to_bytes()).arg(&page.body).arg(lifetime);
-        command
+    /// Takes back a page, and what it was filed under unless that is another's.
+    async fn discard(&self, page: &Page, is_filed: bool) -> Result<(), Trouble> {
+        let mut parts = self.parts(page, Vec::new());
+        parts.retain(|_, part| part.page || is_filed);
+        let calls = parts.into_iter().map(|(base, part)| {
+            let mut call = self.script(&scripts::DISCARD, base);
+            call.arg(self.content_lifetime()).arg(&page.url);
+            call.arg(if part.page { name(page.id) } else { String::new() });
+            call.arg(if part.exact && is_filed { exact_name(page) } else { String::new() });
+            call
+        });
+        self.connection.all(calls.collect()).await?;
+        Ok(())
+    }
+
+    /// Pages that are stored elsewhere.
+    async fn stored(&self, mut candidates: Vec<String>) -> Result<Vec<Option<Vec<u8>>>, Trouble> {
+        let mut seen = HashSet::new();
+        candidates.retain(|id| seen.insert(id.clone()));
+        let looks = candidates.iter().map(|id| {
+            let number = u64::from_str_radix(id, 16).unwrap_or(0);
+            get(format!("{}page:{id}", self.keys.content(number)))
+        });
+        self.connection.each(looks.collect()).await
     }
 
     pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
         let id = self.key.url_id(url);
-        let base = self.keys.content(id);
+        let (base, name) = (self.keys.content(id), name(id));
         let looks =
-            vec![Call::plain("TIME"), get(format!("{base}page:{id}")), get(format!("{base}body:{id}"))];
+            vec![Call::plain("TIME"), get(format!("{base}page:{name}")), get(format!("{base}body:{name}"))];
         let mut answers = self.connection.all(looks).await?.into_iter();
         let now = self.time(answers.next().unwrap_or_default())?;
         let page: Option<Vec<u8>> = self.connection.read(answers.next().unwrap_or_default())?;
@@ -178,17 +183,8 @@ impl Moves {
         }
     }
 
-    fn exact(&self, page: &Page) -> Call {
-        get(format!("{}exact:{}", self.keys.content(page.fingerprint.exact as u64), exact_name(page)))
-    }
-
-    fn content_lifetime(&self) -> u64 {
+    pub(super) fn content_lifetime(&self) -> u64 {
         milliseconds(self.settings.ttl).max(1)
-    }
-
-    async fn now(&self) -> Result<u64, Trouble> {
-        let time = self.connection.one(Call::plain("TIME")).await?;
-        self.time(time)
     }
 
     /// The crawl's time of an answer to TIME.
@@ -199,10 +195,27 @@ impl Moves {
     }
 }
 
+/// The URL of a page among these that is similar.
+fn similar(threshold: Threshold, page: &Page, stored: Vec<Option<Vec<u8>>>, now: u64) -> Option<String> {
+    let sketch = page.fingerprint.sketch.as_ref()?;
+    let stored = stored.into_iter().flatten().filter_map(|bytes| Stored::from_bytes(&bytes));
+    let is_similar = |other: &Stored| {
+        other.url != page.url
+            && other.expires > now
+            && other.fingerprint.sketch.as_ref().is_some_and(|other| threshold.similar(other, sketch))
+    };
+    stored.filter(is_similar).map(|other| other.url).next()
+}
+
 fn get(key: String) -> Call {
     let mut command = Call::plain("GET");
     command.arg(key);
     command
+}
+
+/// What a page is named after: all names are of one length, because they are written one after another.
+fn name(id: u64) -> String {
+    format!("{id:014x}")
 }
 
 fn exact_name(page: &Page) -> String {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::super::{Budget, Snapshot, Trouble};
-use super::connection::Call;
 use super::loans::budget;
 use super::moves::Moves;
 use super::scripts;
@@ -34,30 +33,18 @@ impl Moves {
     }
 
     async fn count_of(&self, name: &str) -> Result<u64, Trouble> {
-        let counts = self.keys.partitions.iter().map(|base| {
-            let mut count = Call::plain("HGET");
-            count.arg(format!("{base}counts")).arg(name);
-            count
-        });
+        let counts = (0..self.partitions()).map(|partition| self.count(name, partition));
         let counts: Vec<Option<u64>> = self.connection.each(counts.collect()).await?;
         Ok(counts.into_iter().flatten().sum())
     }
 
     pub(super) async fn spent(&self) -> Result<Option<Budget>, Trouble> {
         let (_, _, spent) = self.used().await?;
-        Ok((!spent.is_empty()).then(|| budget(&spent)))
+        Ok(budget(&spent))
     }
 
     async fn used(&self) -> Result<(u64, u64, String), Trouble> {
         self.connection.one(self.on_budget(&scripts::SPENT)).await
-    }
-
-    pub(super) async fn wrote(&self, last_id: u64) -> Result<(), Trouble> {
-        let commands = self.on_all(&scripts::WROTE, |command| {
-            command.arg(last_id);
-        });
-        self.connection.all(commands).await?;
-        Ok(())
     }
 
     pub(super) async fn snapshot(&self) -> Result<Snapshot, Trouble> {
@@ -75,7 +62,11 @@ impl Moves {
             add(&mut snapshot, partition);
         }
         (snapshot.pages, snapshot.bytes, _) = self.used().await?;
-        let stored = self.keys.contents.iter().map(|base| self.script(&scripts::STORED, base));
+        let stored = self.keys.contents.iter().map(|base| {
+            let mut stored = self.script(&scripts::STORED, base);
+            stored.arg(self.content_lifetime());
+            stored
+        });
         for (pages, bytes) in self.connection.each::<(usize, u64)>(stored.collect()).await? {
             snapshot.stored.0 += pages;
             snapshot.stored.1 += bytes;

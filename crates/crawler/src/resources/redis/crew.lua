@@ -11,8 +11,10 @@ local function write_member(name, member)
   call('HSET', base .. 'members', name, cmsgpack.pack(member))
 end
 
--- What the crawl is about: its phase, how it ended, how often it was opened, the version of its settings.
+-- How the crawl is: its phase, how it ended, how often it was opened, the version of its settings, how long it has been
+-- under way, and whether what it had was put away.
 local function crawl()
-  local state = call('HMGET', base .. 'crawl', 'phase', 'end', 'openings', 'version', 'elapsed')
-  return { state[1] or '', state[2] or '', tonumber(state[3] or 0), tonumber(state[4] or 0), tonumber(state[5] or 0) }
+  local state = call('HMGET', base .. 'crawl', 'phase', 'end', 'openings', 'version', 'elapsed', 'closed')
+  for i = 3, 6 do state[i] = tonumber(state[i] or 0) end
+  return { state[1] or '', state[2] or '', state[3], state[4], state[5], state[6] }
 end

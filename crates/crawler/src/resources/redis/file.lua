@@ -1,21 +1,22 @@
 -- Files lent URLs in their priority queues. One that is not on loan was filed before.
-local filed, messages, queues = 0, {}, {}
-for _ = 1, number() do
-  local ticket, queue = argument(), argument()
-  local message = call('HGET', base .. 'prioritizing', ticket)
-  if message then
-    filed = filed + 1
-    call('HDEL', base .. 'prioritizing', ticket)
-    messages[filed] = message
-    queues[queue] = queues[queue] or {}
-    table.insert(queues[queue], ticket)
+local tickets, into = {}, {}
+for i = 1, number() do tickets[i], into[i] = argument(), argument() end
+local lent = for_many('HMGET', base .. 'prioritizing', tickets)
+local filed, messages, queues = {}, {}, {}
+for i, ticket in ipairs(tickets) do
+  if lent[i] then
+    filed[#filed + 1], messages[#messages + 1] = ticket, lent[i]
+    local queue = queues[into[i]] or {}
+    queues[into[i]] = queue
+    queue[#queue + 1] = ticket
   end
 end
-for queue, tickets in pairs(queues) do for_many('RPUSH', base .. 'filed:' .. queue, tickets) end
-for first = 1, filed, AT_ONCE do
-  local last = math.min(first + AT_ONCE - 1, filed)
+for queue, filed_there in pairs(queues) do for_many('RPUSH', base .. 'filed:' .. queue, filed_there) end
+for_many('HDEL', base .. 'prioritizing', filed)
+for first = 1, #filed, AT_ONCE do
+  local last = math.min(first + AT_ONCE - 1, #filed)
   call('XACK', base .. 'urls', 'prioritizer', unpack(messages, first, last))
-  call('XDEL', base .. 'urls', unpack(messages, first, last))
 end
-if filed > 0 then call('HINCRBY', base .. 'counts', 'filed', filed) end
+for_many('XDEL', base .. 'urls', messages)
+if #filed > 0 then count('filed', #filed) end
 fill_url_queue()

@@ -1,18 +1,14 @@
-//! The moves from admission to a worker's queue.
+//! The moves from the URL queue to a worker's queue.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{Admitted, Found, Incoming, Ticket, Trouble};
+use super::super::{Incoming, Ticket, Trouble};
 use super::connection::Call;
 use super::moves::{Moves, Waiting};
 use super::scripts;
 use crate::domain::Domain;
-use crate::origin::paced_host;
 use crate::prioritizer::Priority;
-
-/// So many URLs are admitted by one script, so that nobody waits long for it.
-const ADMIT_AT_ONCE: usize = 500;
 
 /// No move takes more at a time: Redis counts what it is told to take in 32 bits.
 const MOST: usize = 1 << 20;
@@ -22,62 +18,23 @@ const MOST: usize = 1 << 20;
 type Look = (usize, usize, u64, Vec<(u16, usize)>);
 
 impl Moves {
-    pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
-        let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&found, &[])).await?;
-        Ok(sum(&counts))
-    }
-
-    /// The scripts that admit what was found on a page, partition by partition, and count the page for the domains
-    /// that it links to.
-    pub(super) fn admissions(&self, found: &[Found], linked: &[Domain]) -> Vec<Call> {
-        let mut domains: HashMap<&str, Domain> = HashMap::new();
-        let mut parts: BTreeMap<usize, (Vec<&Domain>, Vec<&Found>)> = BTreeMap::new();
-        for domain in linked {
-            parts.entry(self.keys.of_domain(domain)).or_default().0.push(domain);
-        }
-        for found in found {
-            // Many links of a page have the same host.
-            let host = paced_host(&found.url);
-            let domain = domains.entry(host).or_insert_with(|| Domain::of_text(&found.url));
-            parts.entry(self.keys.of_domain(domain)).or_default().1.push(found);
-        }
-        let mut commands = Vec::new();
-        for (partition, (linked, found)) in parts {
-            let mut chunks = found.chunks(ADMIT_AT_ONCE);
-            let mut linked = linked.as_slice();
-            loop {
-                let chunk = chunks.next().unwrap_or_default();
-                if chunk.is_empty() && linked.is_empty() {
-                    break;
-                }
-                let mut command = self.on(partition, &scripts::ADMIT);
-                command.arg(linked.len());
-                for domain in std::mem::take(&mut linked) {
-                    command.arg(domain.as_str());
-                }
-                command.arg(chunk.len());
-                for Found { url, depth, redirects } in chunk {
-                    let host = paced_host(url);
-                    command.arg(self.key.url_id(url)).arg(*depth).arg(*redirects);
-                    command.arg(domains[host].as_str()).arg(host).arg(url);
-                }
-                commands.push(command);
-            }
-        }
-        commands
-    }
-
     pub(super) async fn incoming(
         &self,
         max: usize,
         wait: Duration,
         anew: bool,
     ) -> Result<Vec<Incoming>, Trouble> {
-        let mut waiting = Waiting::up_to(wait);
+        let mut waiting = Waiting::up_to(wait, &self.prioritizer_pause);
         loop {
-            let looks = self.look().await?;
-            let available: Vec<usize> = looks.iter().map(|(incoming, ..)| *incoming).collect();
-            let wanted = self.allot(&available, max.min(MOST));
+            let wanted = match self.partitions() {
+                // Where there is one place there is no need to look first where something is.
+                1 => vec![max.min(MOST)],
+                _ => {
+                    let looks = self.look().await?;
+                    let available: Vec<usize> = looks.iter().map(|(incoming, ..)| *incoming).collect();
+                    self.allot(&available, max.min(MOST))
+                }
+            };
             let taken = wanted.iter().enumerate().filter(|(_, count)| **count > 0 || anew);
             let commands = taken.map(|(partition, count)| {
                 let mut command = self.on(partition, &scripts::INCOMING);
@@ -95,7 +52,7 @@ impl Moves {
                     linking_pages,
                 })
                 .collect();
-            if !incoming.is_empty() || !waiting.pause().await {
+            if waiting.is_over(!incoming.is_empty()).await {
                 return Ok(incoming);
             }
         }
@@ -119,13 +76,23 @@ impl Moves {
     }
 
     pub(super) async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
-        let mut waiting = Waiting::up_to(wait);
+        let mut waiting = Waiting::up_to(wait, &self.router_pause);
         loop {
-            let looks = self.look().await?;
-            let moved = self.route_now(&draws, &looks).await?;
+            let (moved, is_over) = match self.partitions() {
+                1 => {
+                    let mut moved = vec![self.routing(0, &draws, &BTreeMap::new(), &[])];
+                    moved.extend([self.count("completed", 0), self.count("admitted", 0)]);
+                    let answers: Vec<Option<u64>> = self.connection.each(moved).await?;
+                    (answers[0].unwrap_or(0) as usize, answers[1] == answers[2])
+                }
+                _ => {
+                    let looks = self.look().await?;
+                    let is_over = looks.iter().all(|(_, _, outstanding, _)| *outstanding == 0);
+                    (self.route_now(&draws, &looks).await?, is_over)
+                }
+            };
             // Nobody waits for what will not come: the crawl seems to be over.
-            let is_over = looks.iter().all(|(_, _, outstanding, _)| *outstanding == 0);
-            if moved > 0 || is_over || !waiting.pause().await {
+            if is_over || waiting.is_over(moved > 0).await {
                 return Ok(moved);
             }
         }
@@ -165,26 +132,16 @@ impl Moves {
     ) -> Call {
         let queues = self.settings.priority_queues;
         let mut command = self.on(partition, &scripts::ROUTE);
-        command.arg(queues.count()).arg(lengths.len());
+        let drawn: Vec<u8> = draws.iter().map(|draw| queues.of(*draw) as u8).collect();
+        command.arg(queues.count()).arg(drawn).arg(lengths.len());
         for (worker, length) in lengths {
             let here = here.iter().find(|(other, _)| other == worker).map_or(0, |(_, length)| *length);
             command.arg(*worker).arg(length - here);
-        }
-        command.arg(draws.len());
-        for draw in draws {
-            command.arg(queues.of(*draw));
         }
         command
     }
 
     async fn look(&self) -> Result<Vec<Look>, Trouble> {
         self.connection.each(self.on_all(&scripts::LOOK, |_| {})).await
-    }
-}
-
-pub(super) fn sum(counts: &[(u64, u64)]) -> Admitted {
-    Admitted {
-        new: counts.iter().map(|(new, _)| new).sum(),
-        known: counts.iter().map(|(_, known)| known).sum(),
     }
 }

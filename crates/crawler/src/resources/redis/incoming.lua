@@ -4,34 +4,42 @@ local max, queues, anew = number(), number(), argument() == '1'
 local incoming = {}
 
 local function lend(tickets)
+  if #tickets == 0 then return end
+  local ids, domains = {}, {}
   for i, task in ipairs(for_many('HMGET', base .. 'tasks', tickets)) do
     local id, _, _, domain = unpack(cmsgpack.unpack(task))
-    local _, depth = outstanding(id)
-    local pages = tonumber(call('HGET', base .. 'popularity', domain) or 0)
-    incoming[#incoming + 1] = { tickets[i], domain, depth, pages }
+    ids[i], domains[i] = id, domain
+  end
+  local entries, pages = for_many('HMGET', base .. 'outstanding', ids), for_many('HMGET', base .. 'popularity', domains)
+  for i, ticket in ipairs(tickets) do
+    incoming[#incoming + 1] = { ticket, domains[i], tonumber(entries[i]:match('%d+$')), tonumber(pages[i] or 0) }
   end
 end
 
-local is_new = call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', ANSWER_LIFETIME)
-if anew or not is_new then
-  lend(call('HKEYS', base .. 'prioritizing'))
-  if not is_new then return incoming end
-end
+local is_repeated = call('EXISTS', base .. 'answer:' .. nonce) == 1
+if anew or is_repeated then lend(call('HKEYS', base .. 'prioritizing')) end
+if is_repeated then return incoming end
+
 fill_url_queue()
-local fullest = 0
-for queue = 0, queues - 1 do
-  fullest = math.max(fullest, call('LLEN', base .. 'filed:' .. queue))
+local lent = call('HLEN', base .. 'prioritizing')
+local queued = call('XLEN', base .. 'urls') - lent
+if queued <= 0 then return incoming end
+-- One queue has at most what all have together.
+local fullest = tonumber(call('HGET', base .. 'counts', 'filed') or 0)
+if room - fullest - lent < math.min(max, queued) then
+  fullest = 0
+  for queue = 0, queues - 1 do fullest = math.max(fullest, call('LLEN', base .. 'filed:' .. queue)) end
 end
-local count = math.min(max, urls_queued(), room - fullest - call('HLEN', base .. 'prioritizing'))
-if count > 0 then
-  local read = call('XREADGROUP', 'GROUP', 'prioritizer', 'frontier', 'COUNT', count, 'STREAMS', base .. 'urls', '>')
-  local tickets, messages = {}, {}
-  for i, message in ipairs(read and read[1][2] or {}) do
-    tickets[i] = message[2][2]
-    messages[2 * i - 1], messages[2 * i] = message[2][2], message[1]
-  end
-  for_many('HSET', base .. 'prioritizing', messages)
-  lend(tickets)
-  fill_url_queue()
+local most = math.min(max, queued, room - fullest - lent)
+if most <= 0 then return incoming end
+local read = call('XREADGROUP', 'GROUP', 'prioritizer', 'frontier', 'COUNT', most, 'STREAMS', base .. 'urls', '>')
+local tickets, messages = {}, {}
+for i, message in ipairs(read and read[1][2] or {}) do
+  tickets[i] = message[2][2]
+  messages[2 * i - 1], messages[2 * i] = message[2][2], message[1]
 end
+for_many('HSET', base .. 'prioritizing', messages)
+call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
+lend(tickets)
+fill_url_queue()
 return incoming

@@ -3,8 +3,12 @@
 use super::super::Ticket;
 use crate::domain::Domain;
 
-/// How many parts the URLs of a crawl are kept in, unless it is told otherwise.
-pub const PARTITIONS: u16 = 16;
+/// How many parts the URLs of a crawl are kept in, unless it is told otherwise: a server that stands alone does one thing
+/// at a time, and nothing is gained by parts.
+pub const PARTITIONS: u16 = 1;
+
+/// The same on a cluster: enough for its nodes to share the work.
+pub const CLUSTER_PARTITIONS: u16 = 16;
 
 /// What the names of a crawl's keys begin with, by what they are for.
 #[derive(Debug, Clone)]
@@ -22,16 +26,21 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn new(crawl: &str, partitions: u16) -> Keys {
-        let all = |kind: &str| {
+        let all = |kind: &str| -> Vec<String> {
             (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
         };
-        Keys {
-            crawl: crawl.to_owned(),
-            partitions: all("p"),
-            contents: all("c"),
-            budget: format!("crawler:{{{crawl}:budget}}:"),
-            crew: Keys::crew(crawl),
-        }
+        let partitions = all("p");
+        let (contents, budget) = match &partitions[..] {
+            // One place for everything: then one script does what would take several.
+            [one] => (partitions.clone(), one.clone()),
+            _ => (all("c"), format!("crawler:{{{crawl}:budget}}:")),
+        };
+        Keys { crawl: crawl.to_owned(), partitions, contents, budget, crew: Keys::crew(crawl) }
+    }
+
+    /// Who works on a crawl, and how far it is.
+    pub(super) fn crew(crawl: &str) -> String {
+        format!("crawler:{{{crawl}:crew}}:")
     }
 
     /// What was agreed on when the crawl was begun.
@@ -39,9 +48,10 @@ impl Keys {
         format!("crawler:{{{crawl}:settings}}:")
     }
 
-    /// Who works on a crawl, and how far it is.
-    pub(super) fn crew(crawl: &str) -> String {
-        format!("crawler:{{{crawl}:crew}}:")
+    /// What the names of all its keys begin with.
+    pub(super) fn all(&self) -> impl Iterator<Item = String> {
+        let others = [self.budget.clone(), Keys::settings(&self.crawl), self.crew.clone()];
+        self.partitions.iter().chain(&self.contents).cloned().chain(others)
     }
 
     /// The partition of a domain.

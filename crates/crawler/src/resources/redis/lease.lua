@@ -1,35 +1,53 @@
 -- Lends a worker URLs from its own queue. What was lent under the same nonce, and its answer lost, is lent once.
 local worker, max = argument(), number()
 local stream = base .. 'queue:' .. worker
-if call('HSETNX', base .. 'lengths', worker, 0) == 1 then
+local queued = call('HGET', base .. 'lengths', worker)
+if not queued then
+  -- Who still asks after the end leaves nothing behind.
+  if call('HEXISTS', base .. 'counts', 'closed') == 1 then return {} end
+  call('HSET', base .. 'lengths', worker, 0)
   redis.pcall('XGROUP', 'CREATE', stream, 'worker', '0', 'MKSTREAM')
 end
-local leases = {}
 
--- Answers the host.
-local function lend(ticket, loan)
-  local id, redirects, again, _, host, url = unpack(task_of(ticket))
-  local _, depth = outstanding(id)
-  local until_then = tonumber(call('ZSCORE', base .. 'rests', host) or 0)
-  leases[#leases + 1] = { ticket, loan, url, depth, redirects, again, math.max(0, until_then - now) }
-  return host
+-- What is told of loans, and the hosts they are of.
+local function told(tickets, numbers)
+  local leases, ids, hosts = {}, {}, {}
+  if #tickets == 0 then return leases, hosts end
+  for i, task in ipairs(for_many('HMGET', base .. 'tasks', tickets)) do
+    local id, redirects, again, _, host, url = unpack(cmsgpack.unpack(task))
+    ids[i], hosts[i] = id, host
+    leases[i] = { tickets[i], numbers[i], url, 0, redirects, again, 0 }
+  end
+  local entries, rests = for_many('HMGET', base .. 'outstanding', ids), for_many('ZMSCORE', base .. 'rests', hosts)
+  for i, lease in ipairs(leases) do
+    lease[4] = tonumber(entries[i]:match('%d+$'))
+    if rests[i] then lease[7] = math.max(0, tonumber(rests[i]) - now) end
+  end
+  return leases, hosts
 end
 
-if not call('SET', base .. 'answer:' .. nonce, 1, 'NX', 'EX', ANSWER_LIFETIME) then
+if call('EXISTS', base .. 'answer:' .. nonce) == 1 then
+  local tickets, numbers = {}, {}
   for _, ticket in ipairs(call('HKEYS', base .. 'loans')) do
     local loan = loan_of(ticket)
-    if loan.nonce == nonce then lend(ticket, loan.number) end
+    if loan.nonce == nonce then tickets[#tickets + 1], numbers[#numbers + 1] = ticket, loan.number end
   end
-  return leases
+  return (told(tickets, numbers))
 end
+if not queued or queued == '0' then return {} end
 
 local read = call('XREADGROUP', 'GROUP', 'worker', 'worker', 'COUNT', max, 'STREAMS', stream, '>')
-for _, message in ipairs(read and read[1][2] or {}) do
-  local ticket = message[2][2]
-  local loan = call('HINCRBY', base .. 'counts', 'loans', 1)
-  call('HSET', base .. 'loans', ticket, ('%.0f %s %s %s'):format(loan, worker, message[1], nonce))
-  host_is_active(lend(ticket, loan), 1)
+local messages = read and read[1][2] or {}
+local last = count('loans', #messages)
+local tickets, numbers, loans = {}, {}, {}
+for i, message in ipairs(messages) do
+  tickets[i], numbers[i] = message[2][2], ('%.0f'):format(last - #messages + i)
+  loans[2 * i - 1], loans[2 * i] = tickets[i], ('%s %s %s %s'):format(numbers[i], worker, message[1], nonce)
 end
+for_many('HSET', base .. 'loans', loans)
+local leases, hosts = told(tickets, numbers)
+for _, host in ipairs(hosts) do host_is_active(host, 1) end
+call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
 call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
 feed(worker)
 return leases

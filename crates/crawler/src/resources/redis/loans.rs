@@ -1,6 +1,7 @@
 //! A worker's loans: how they are made, what they may use, and how they return.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,29 +28,25 @@ impl Moves {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Lease>, Trouble> {
-        let mut waiting = Waiting::up_to(wait);
+        let desk = self.desk(worker);
+        let mut waiting = Waiting::up_to(wait, &desk.pause);
         loop {
             let leases = self.lease_now(worker, max.min(MOST)).await?;
-            if !leases.is_empty() || !waiting.pause().await {
+            if waiting.is_over(!leases.is_empty()).await {
                 return Ok(leases);
             }
         }
     }
 
     async fn lease_now(&self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, Trouble> {
-        let lengths = self.keys.partitions.iter().map(|base| {
-            let mut length = Call::plain("HGET");
-            length.arg(format!("{base}lengths")).arg(worker.0);
-            length
-        });
-        let lengths: Vec<Option<usize>> = self.connection.each(lengths.collect()).await?;
-        let available: Vec<usize> = lengths.iter().map(|length| length.unwrap_or(0)).collect();
-        let wanted = self.allot(&available, max).into_iter().zip(&lengths).enumerate();
-        // Where it is not known it says that it is there, although there is nothing for it yet.
-        let wanted = wanted.filter(|(_, (count, length))| *count > 0 || length.is_none());
-        let commands = wanted.map(|(partition, (count, _))| {
+        let wanted = match self.partitions() {
+            // Where there is one place there is no need to look first where something is.
+            1 => vec![(0, max)],
+            _ => self.queued(worker, max).await?,
+        };
+        let commands = wanted.into_iter().map(|(partition, count)| {
             let mut command = self.on(partition, &scripts::LEASE);
-            command.arg(worker.0).arg(count.max(1));
+            command.arg(worker.0).arg(count);
             command
         });
         let lent: Vec<Vec<Lent>> = self.connection.each(commands.collect()).await?;
@@ -66,6 +63,21 @@ impl Moves {
         Ok(leases.collect())
     }
 
+    /// From which partitions to take how many.
+    async fn queued(&self, worker: WorkerId, max: usize) -> Result<Vec<(usize, usize)>, Trouble> {
+        let lengths = self.keys.partitions.iter().map(|base| {
+            let mut length = Call::plain("HGET");
+            length.arg(format!("{base}lengths")).arg(worker.0);
+            length
+        });
+        let lengths: Vec<Option<usize>> = self.connection.each(lengths.collect()).await?;
+        let available: Vec<usize> = lengths.iter().map(|length| length.unwrap_or(0)).collect();
+        let wanted = self.allot(&available, max).into_iter().zip(&lengths).enumerate();
+        // Where it is not known it says that it is there, although there is nothing for it yet.
+        let wanted = wanted.filter(|(_, (count, length))| *count > 0 || length.is_none());
+        Ok(wanted.map(|(partition, (count, _))| (partition, count.max(1))).collect())
+    }
+
     /// The script that tells whether a loan still holds.
     pub(super) fn check(&self, lease: &Lease) -> Call {
         let mut command = self.on(self.keys.of_ticket(lease.ticket), &scripts::CHECK);
@@ -73,15 +85,21 @@ impl Moves {
         command
     }
 
+    /// One round trip: does the loan still hold, and what may it use.
     pub(super) async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
-        let mut reserve = self.on_budget(&scripts::RESERVE);
+        let is_here = self.partitions() == 1;
+        let script = if read > 0 { &scripts::RESERVE_AGAIN } else { &scripts::RESERVE };
+        let mut reserve = self.on_budget(script);
         // What is visited again for its links is a page already.
         reserve.arg(lease.ticket.0).arg(lease.loan).arg(read).arg(u8::from(!lease.again));
-        reserve.arg(paced_host(&lease.url));
-        let mut answers = self.connection.all(vec![self.check(lease), reserve]).await?.into_iter();
-        let holds: Vec<u8> = self.connection.read(answers.next().unwrap_or_default())?;
+        reserve.arg(paced_host(&lease.url)).arg(u8::from(is_here));
+        let mut calls = vec![reserve];
+        calls.extend((!is_here).then(|| self.check(lease)));
+        let mut answers = self.connection.all(calls).await?.into_iter();
         let (grant, bytes): (String, u64) = self.connection.read(answers.next().unwrap_or_default())?;
-        if holds != [1] {
+        if let Some(holds) = answers.next()
+            && self.connection.read::<Vec<u8>>(holds)? != [1]
+        {
             self.give_back(&[(lease.ticket.0, lease.loan)]).await?;
             return Ok(Grant::Lost);
         }
@@ -90,7 +108,7 @@ impl Moves {
             "host" => Grant::HostSpent,
             "later" => Grant::NotNow,
             "lost" => Grant::Lost,
-            spent => Grant::Spent(budget(spent)),
+            spent => budget(spent).map_or(Grant::NotNow, Grant::Spent),
         })
     }
 
@@ -135,9 +153,13 @@ impl Moves {
     }
 }
 
-/// The budget of this name.
-pub(super) fn budget(name: &str) -> Budget {
-    if name == "pages" { Budget::Pages } else { Budget::Bytes }
+/// The budget of this name, if it is one.
+pub(super) fn budget(name: &str) -> Option<Budget> {
+    match name {
+        "pages" => Some(Budget::Pages),
+        "bytes" => Some(Budget::Bytes),
+        _ => None,
+    }
 }
 
 /// Where leases wait for their worker: it may turn to something else while they are on their way.
@@ -145,6 +167,8 @@ pub(super) fn budget(name: &str) -> Budget {
 pub(super) struct Desk {
     state: Mutex<OnDesk>,
     news: Notify,
+    /// How long was waited before the last look, in milliseconds.
+    pause: AtomicU64,
 }
 
 #[derive(Default)]

@@ -11,6 +11,7 @@ use super::super::WorkerId;
 use super::connection::{Call, Connection};
 use super::keys::Keys;
 use super::loans::Desk;
+use super::recent::Recent;
 use super::scripts::Lua;
 use crate::resources::embedded::{Settings, secret};
 use crate::worker::similarity::Key;
@@ -39,6 +40,11 @@ pub(super) struct Moves {
     desks: Mutex<HashMap<WorkerId, Arc<Desk>>>,
     /// Completed, so that nobody has to remember that they were settled.
     pub(super) completed: Mutex<Vec<u64>>,
+    pub(super) recent: Recent,
+    /// How long each of these waits before it looks again, in milliseconds.
+    pub(super) prioritizer_pause: AtomicU64,
+    pub(super) router_pause: AtomicU64,
+    begun: Instant,
 }
 
 impl Moves {
@@ -49,6 +55,7 @@ impl Moves {
         key: Key,
         delay: Duration,
     ) -> Moves {
+        let recent = Recent::new(milliseconds(settings.ttl), settings.keep_depths);
         Moves {
             connection,
             keys,
@@ -62,6 +69,10 @@ impl Moves {
             handed_over: AtomicBool::new(false),
             desks: Mutex::default(),
             completed: Mutex::default(),
+            recent,
+            prioritizer_pause: AtomicU64::new(0),
+            router_pause: AtomicU64::new(0),
+            begun: Instant::now(),
         }
     }
 
@@ -71,6 +82,11 @@ impl Moves {
 
     pub(super) fn ahead(&self) -> u64 {
         self.ahead.load(Ordering::Relaxed)
+    }
+
+    /// Milliseconds since this process began, by the crawl's clock.
+    pub(super) fn clock(&self) -> u64 {
+        milliseconds(self.begun.elapsed()) + self.ahead()
     }
 
     /// Tells whether what was lent to the prioritizer before has to be lent anew: to somebody new, or to somebody who
@@ -125,14 +141,26 @@ impl Moves {
 
     /// A script on the budgets.
     pub(super) fn on_budget(&self, script: &Lua) -> Call {
-        let Settings { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
         let mut command = self.script(script, &self.keys.budget);
+        self.tell_budgets(&mut command);
+        command
+    }
+
+    /// Tells a script how large the budgets are.
+    pub(super) fn tell_budgets(&self, command: &mut Call) {
+        let Settings { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
         command.arg(*max_pages).arg(*max_bytes).arg(*max_page_bytes);
         match *max_pages_per_host {
             u64::MAX => command.arg(""),
             pages => command.arg(pages),
         };
-        command
+    }
+
+    /// One of the counts of a partition.
+    pub(super) fn count(&self, name: &str, partition: usize) -> Call {
+        let mut count = Call::plain("HGET");
+        count.arg(format!("{}counts", self.keys.partitions[partition])).arg(name);
+        count
     }
 
     /// Divides so many among the partitions that have something, which are first in turn.
@@ -174,29 +202,33 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 }
 
 /// Waits for something that may come, and looks again after longer and longer pauses.
-pub(super) struct Waiting {
+pub(super) struct Waiting<'a> {
     until: Instant,
-    pause: Duration,
+    /// The last pause, in milliseconds: whoever waited in vain goes on like that when it comes back.
+    pause: &'a AtomicU64,
 }
 
-impl Waiting {
-    pub(super) fn up_to(wait: Duration) -> Waiting {
+impl Waiting<'_> {
+    pub(super) fn up_to(wait: Duration, pause: &AtomicU64) -> Waiting<'_> {
         let now = Instant::now();
-        Waiting {
-            until: now.checked_add(wait).unwrap_or(now + Duration::from_secs(3600)),
-            pause: FIRST_PAUSE,
-        }
+        Waiting { until: now.checked_add(wait).unwrap_or(now + Duration::from_secs(3600)), pause }
     }
 
-    /// Pauses; tells whether there is any use in looking again.
-    pub(super) async fn pause(&mut self) -> bool {
+    /// Whether something came, or there is no use in looking again; pauses if there is.
+    pub(super) async fn is_over(&mut self, came: bool) -> bool {
+        if came {
+            self.pause.store(0, Ordering::Relaxed);
+            return true;
+        }
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return false;
+            return true;
         }
-        sleep(self.pause.min(left)).await;
-        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
-        true
+        let pause = Duration::from_millis(2 * self.pause.load(Ordering::Relaxed));
+        let pause = pause.clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.pause.store(milliseconds(pause), Ordering::Relaxed);
+        sleep(pause.min(left)).await;
+        false
     }
 }
 

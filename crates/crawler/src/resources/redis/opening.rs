@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::Trouble;
 use super::Place;
-use super::connection::{Connection, Manner};
-use super::keys::{Keys, is_name};
+use super::connection::{Kind, Persistence};
+use super::keys::{self, Keys};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 use crate::resources::embedded::{Settings, secret};
@@ -14,19 +14,22 @@ use crate::worker::similarity::Key;
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
 const LAYOUT: u32 = 1;
 
+/// What may be raised by who opens a crawl again.
+const BUDGETS: [&str; 3] = ["most pages", "most bytes", "most pages of a host"];
+
 const SECRET: &str = "secret";
 const PARTITIONS: &str = "partitions";
 
 pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trouble> {
-    let Place { url, crawl, partitions, delay } = place;
-    if !is_name(&crawl) {
-        return Err(Trouble(format!(
-            "{crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
-        )));
-    }
-    let connection = Connection::open(&url.parse()?, Manner::default()).await?;
+    let connection = place.connect().await?;
+    let Place { crawl, partitions, delay, .. } = place;
+    let suits = match connection.server().await?.kind {
+        Kind::Cluster => keys::CLUSTER_PARTITIONS,
+        Kind::Plain | Kind::Sentinel => keys::PARTITIONS,
+    };
     // Every partition has at least one place in every queue, and all together no more than the queue may hold.
-    let partitions = partitions.clamp(1, u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX));
+    let most = u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX);
+    let partitions = partitions.unwrap_or(suits).clamp(1, most);
     let mut ours = described(&settings);
     ours.insert("milliseconds between two requests to a host", milliseconds(delay).to_string());
     ours.insert(PARTITIONS, partitions.to_string());
@@ -36,7 +39,12 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
     begin.arg(ours.len());
     for (name, value) in &ours {
-        begin.arg(*name).arg(value);
+        begin.arg(*name).arg(value).arg(match *name {
+            // Whoever begins the crawl decides.
+            SECRET | PARTITIONS => "first",
+            name if BUDGETS.contains(&name) => "budget",
+            _ => "fixed",
+        });
     }
     let theirs: BTreeMap<String, String> = connection.one(begin).await?;
     agree(&crawl, connection.address(), &ours, &theirs)?;
@@ -50,13 +58,26 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     let partitions: u16 =
         theirs.get(PARTITIONS).and_then(|number| number.parse().ok()).ok_or_else(damaged)?;
     let keys = Keys::new(&crawl, partitions.max(1));
-    let workers = settings.workers;
     let moves = Moves::new(connection, keys, settings, Key::new(secret), delay);
-    let opens = moves.on_all(&scripts::OPEN, |command| {
-        command.arg(workers);
-    });
-    moves.connection.all(opens).await?;
+    moves.begin_partitions().await?;
     Ok(moves)
+}
+
+impl Moves {
+    /// What of the crawl the server may lose, in words, if anything.
+    pub(super) async fn risk(&self) -> Result<Option<String>, Trouble> {
+        let address = self.connection.address();
+        Ok(match self.connection.persistence().await? {
+            Persistence::AppendOnlyFile | Persistence::Unknown => None,
+            Persistence::Nothing => Some(format!(
+                "Redis at {address} writes nothing to its disk: should it end, the crawl is gone; set appendonly to yes"
+            )),
+            Persistence::Snapshots => Some(format!(
+                "Redis at {address} writes to its disk only now and then: should it end, minutes of the crawl are gone; \
+                 set appendonly to yes"
+            )),
+        })
+    }
 }
 
 /// What all who work on a crawl have to agree on.
@@ -88,6 +109,13 @@ fn agree(
 ) -> Result<(), Trouble> {
     for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
+        if their != our && BUDGETS.contains(name) {
+            let their = if their == u64::MAX.to_string() { "without a limit" } else { their };
+            return Err(Trouble(format!(
+                "{name} is {their} in the crawl {crawl:?} on Redis at {address} and {our} here; it may be raised, not \
+                 lowered"
+            )));
+        }
         if their != our {
             return Err(Trouble(format!(
                 "the crawl {crawl:?} on Redis at {address} was begun with another setting: {name} is {their} there and \

@@ -5,6 +5,9 @@ if before then return before end
 local STEP = 1000
 local worker = argument()
 local queue = base .. 'queue:' .. worker
+-- Where nothing is left of a crawl that is over, nothing is begun.
+local is_closed = call('HEXISTS', base .. 'counts', 'closed') == 1
+if is_closed and call('HEXISTS', base .. 'lengths', worker) == 0 then return answer({}) end
 redis.pcall('XGROUP', 'CREATE', queue, 'worker', '0', 'MKSTREAM')
 
 local lost, first = {}, '-'

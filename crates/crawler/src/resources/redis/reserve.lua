@@ -3,19 +3,24 @@
 --
 -- Less than a page may have is given only where no more is left and nobody has reserved any of it: what others have
 -- reserved mostly comes back, and a page must not be cut for it.
-local before = answered()
-if before then return before end
 local ticket, loan, read, page, host = argument(), argument(), number(), number(), argument()
-if page == 0 or not max_pages_per_host then host = '' end
-local is_ours = give_back(ticket, loan)
+local is_here = argument() == '1'  -- the loan, so that nobody else need look whether it holds
+-- Without anything to count it may be made twice: a loan has one reservation.
+local before = read > 0 and answered()
+if before then return before end
 
 local function granted(grant, bytes)
   write_used()
-  return answer({ grant, bytes })
+  return read > 0 and answer({ grant, bytes }) or { grant, bytes }
 end
 
-if not is_ours then return granted('lost', 0) end
+if is_here then
+  local holds = call('HGET', base .. 'loans', ticket)
+  if not holds or holds:sub(1, #loan + 1) ~= loan .. ' ' then return { 'lost', 0 } end
+end
+if not give_back(ticket, loan) then return { 'lost', 0 } end
 used.bytes = used.bytes + read
+if page == 0 or not max_pages_per_host then host = '' end
 local why = spent()
 if why then return granted(why, 0) end
 local left = max_bytes - used.bytes

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::{Trouble, WorkerId};
-use super::connection::{Call, Connection, Manner};
+use super::connection::Call;
 use super::home::Home;
 use super::keys::Keys;
 use super::moves::{Moves, milliseconds};
@@ -69,6 +69,8 @@ pub struct Course {
     pub version: u64,
     /// How long it has been under way, all its openings together.
     pub elapsed: Duration,
+    /// Whether what it had was put away, or is about to be.
+    pub is_closed: bool,
 }
 
 /// A member of the crew.
@@ -106,7 +108,8 @@ pub enum Joined {
     Taken(Member),
 }
 
-type CourseAnswer = (String, String, u64, u64, u64);
+/// As the scripts tell it.
+type CourseAnswer = (String, String, u64, u64, u64, u8);
 
 impl RedisResources {
     /// Takes a place in the crew: this one, or a worker's that is free. Of `dead` it is known that it lives no more.
@@ -142,15 +145,15 @@ impl RedisResources {
     pub async fn beat(&self, role: Role, token: &str, elapsed: Duration) -> Result<(bool, Course), Trouble> {
         let mut call = self.of_crew(&scripts::BEAT);
         call.arg(role.name()).arg(token).arg(milliseconds(elapsed));
-        let (has_place, phase, end, opening, version, elapsed): (u8, String, String, u64, u64, u64) =
+        let (has_place, phase, end, opening, version, elapsed, closed): (u8, _, _, _, _, _, _) =
             self.ask(call).await?;
-        Ok((has_place == 1, course((phase, end, opening, version, elapsed))))
+        Ok((has_place == 1, course((phase, end, opening, version, elapsed, closed))))
     }
 
     /// Who is in the crew, and how the crawl is.
     pub async fn crew(&self) -> Result<(Vec<Member>, Course), Trouble> {
         type Row = (String, String, String, u8, u64, u64);
-        let (members, phase, end, opening, version, elapsed): (Vec<Row>, String, String, u64, u64, u64) =
+        let (members, phase, end, opening, version, elapsed, closed): (Vec<Row>, _, _, _, _, _, _) =
             self.ask(self.of_crew(&scripts::CREW_LOOK)).await?;
         let mut members: Vec<Member> = members
             .into_iter()
@@ -160,7 +163,7 @@ impl RedisResources {
             })
             .collect();
         members.sort_by_key(|member| member.role);
-        Ok((members, course((phase, end, opening, version, elapsed))))
+        Ok((members, course((phase, end, opening, version, elapsed, closed))))
     }
 
     /// Declares a member dead that was not heard of since; tells whether it is.
@@ -191,6 +194,25 @@ impl RedisResources {
     /// Ends the crawl, unless it was opened again meanwhile.
     pub async fn set_over(&self, opening: u64, how: &str) -> Result<Course, Trouble> {
         self.steer("over", how, opening, b"").await
+    }
+
+    /// What the crawl had is put away by now, if it is still over: whatever was to expire expires.
+    pub async fn put_away(&self, opening: u64) -> Result<Course, Trouble> {
+        let course = self.steer("closed", "", opening, b"").await?;
+        if course.is_closed {
+            self.close().await?;
+        }
+        let (_, course) = self.crew().await?;
+        Ok(course)
+    }
+
+    /// Gets back what was put away, if it was.
+    pub async fn take_out(&self, course: &Course) -> Result<(), Trouble> {
+        if course.is_closed {
+            self.reopen().await?;
+            self.steer("reopened", "", course.opening, b"").await?;
+        }
+        Ok(())
     }
 
     async fn steer(&self, to: &'static str, how: &str, opening: u64, note: &[u8]) -> Result<Course, Trouble> {
@@ -263,7 +285,7 @@ pub async fn begun(place: &Place) -> Result<Option<Begun>, Trouble> {
     let home = Home::new()?;
     let place = place.clone();
     let look = async move {
-        let connection = Connection::open(&place.url.parse()?, Manner::default()).await?;
+        let connection = place.connect().await?;
         let base = Keys::crew(&place.crawl);
         let plain = |command: &str, name: &str| {
             let mut call = Call::plain(command);
@@ -271,28 +293,30 @@ pub async fn begun(place: &Place) -> Result<Option<Begun>, Trouble> {
             call
         };
         let mut state = plain("HMGET", "crawl");
-        state.arg(&["note", "phase", "end", "openings", "version", "elapsed"]);
+        state.arg(&["note", "phase", "end", "openings", "version", "elapsed", "closed"]);
         let looks = vec![state, plain("EXISTS", "result"), plain("HLEN", "members")];
         let mut answers = connection.all(looks).await?.into_iter();
         let mut next = || answers.next().unwrap_or_default();
-        type State = (Option<Vec<u8>>, Option<String>, Option<String>, Option<u64>, Option<u64>, Option<u64>);
-        let (note, phase, end, opening, version, elapsed): State = connection.read(next())?;
+        type Number = Option<u64>;
+        type State =
+            (Option<Vec<u8>>, Option<String>, Option<String>, Number, Number, Number, Option<u8>);
+        let (note, phase, end, opening, version, elapsed, closed): State = connection.read(next())?;
         let (has_result, members) = (connection.read::<u8>(next())? == 1, connection.read(next())?);
         let Some(note) = note else { return Ok(None) };
         let of = |number: Option<u64>| number.unwrap_or(0);
         let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
-        let course = course((phase, end, of(opening), of(version), of(elapsed)));
+        let course = course((phase, end, of(opening), of(version), of(elapsed), closed.unwrap_or(0)));
         Ok(Some(Begun { note, course, has_result, members }))
     };
     home.run(look).await
 }
 
-fn course((phase, end, opening, version, elapsed): CourseAnswer) -> Course {
+fn course((phase, end, opening, version, elapsed, closed): CourseAnswer) -> Course {
     let phase = match phase.as_str() {
         "opening" => Phase::Opening,
         "running" => Phase::Running,
         "over" => Phase::Over(end),
         _ => Phase::Unknown,
     };
-    Course { phase, opening, version, elapsed: Duration::from_millis(elapsed) }
+    Course { phase, opening, version, elapsed: Duration::from_millis(elapsed), is_closed: closed == 1 }
 }

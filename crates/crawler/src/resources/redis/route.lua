@@ -1,18 +1,19 @@
 -- For each draw, moves one URL from the priority queue drawn, or the next that is not empty and not held back, to the
 -- queue of its domain's owner, or lets it wait for its domain's share. A domain that nobody owns goes to the worker
 -- with the shortest queue. Answers how many were moved.
-local queues = number()
-local lengths, workers = {}, {}
+local queues, draws = number(), argument()
+local filed = tonumber(call('HGET', base .. 'counts', 'filed') or 0)
+if filed == 0 and call('EXISTS', base .. 'returned') == 0 then return 0 end
+local lengths, total, workers = {}, {}, {}
 local own = call('HGETALL', base .. 'lengths')
-for i = 1, #own, 2 do lengths[own[i]] = tonumber(own[i + 1]) end
--- How much each worker has in its queues of other partitions; those who are not here are not there.
-local total = {}
+for i = 1, #own, 2 do
+  workers[#workers + 1] = own[i]
+  lengths[own[i]], total[own[i]] = tonumber(own[i + 1]), tonumber(own[i + 1])
+end
+-- How much each worker has in its queues of other partitions.
 for _ = 1, number() do
   local worker, elsewhere = argument(), number()
-  if lengths[worker] then
-    total[worker] = lengths[worker] + elsewhere
-    workers[#workers + 1] = worker
-  end
+  if total[worker] then total[worker] = total[worker] + elsewhere end
 end
 forget_lapsed_domains()
 
@@ -26,18 +27,29 @@ local function shortest()
   return best
 end
 
-local moved, filed, waiting = 0, 0, 0
+local moved, waiting = 0, 0
+local states, is_changed = {}, {}
+filed = 0
+
+-- Many URLs in a row are of the same domain: each is looked up and written once.
+local function state_of(name)
+  if states[name] == nil then
+    local state = domain_of(name)
+    if state and not state.was_held and state.lapses <= now then state = nil end
+    states[name] = state or false
+  end
+  return states[name]
+end
 
 local function place(ticket)
   local name = task_of(ticket)[4]
-  local state = domain_of(name)
-  if state and not state.was_held and state.lapses <= now then state = nil end
+  local state = state_of(name)
   if state and (state.held >= SHARE or state.waiting > 0) then
     call('RPUSH', base .. 'waiting:' .. name, ticket)
     state.waiting = state.waiting + 1
     waiting = waiting + 1
     note_hunger(name, state)
-    write_domain(name, state)
+    is_changed[name] = true
     return true
   end
   local worker = state and state.owner or shortest()
@@ -46,7 +58,7 @@ local function place(ticket)
   lengths[worker], total[worker] = lengths[worker] + 1, total[worker] + 1
   state = state or { owner = worker, held = 0, waiting = 0, hungry = '0' }
   state.held = state.held + 1
-  write_domain(name, state)
+  states[name], is_changed[name] = state, true
   return true
 end
 
@@ -59,8 +71,8 @@ for _ = 1, AT_ONCE do
 end
 
 local held_back = {}
-for _ = 1, number() do
-  local drawn, placed = number(), false
+for i = 1, #draws do
+  local drawn, placed = draws:byte(i), false
   for step = 0, queues - 1 do
     local queue = (drawn + step) % queues
     local ticket = not held_back[queue] and call('LPOP', base .. 'filed:' .. queue)
@@ -76,9 +88,13 @@ for _ = 1, number() do
   end
   if not placed then break end
 end
-if moved > 0 then
-  call('HINCRBY', base .. 'counts', 'filed', 0 - filed)
-  call('HINCRBY', base .. 'counts', 'waiting', waiting)
-  for _, worker in ipairs(workers) do call('HSET', base .. 'lengths', worker, lengths[worker]) end
+if moved == 0 then return 0 end
+for name in pairs(is_changed) do write_domain(name, states[name]) end
+if filed > 0 then count('filed', 0 - filed) end
+if waiting > 0 then count('waiting', waiting) end
+local now_long = {}
+for _, worker in ipairs(workers) do
+  now_long[#now_long + 1], now_long[#now_long + 2] = worker, lengths[worker]
 end
+for_many('HSET', base .. 'lengths', now_long)
 return moved

@@ -7,9 +7,7 @@ for i = 1, #lengths, 2 do
   local queued = tonumber(lengths[i + 1])
   workers[#workers + 1] = { lengths[i], queued, call('XLEN', base .. 'queue:' .. lengths[i]) - queued }
 end
-read_generations()
-local known = call('HLEN', base .. 'outstanding')
-for _, state in pairs(generations) do known = known + state.entries end
+local known = call('HLEN', base .. 'outstanding') + tonumber(call('HGET', base .. 'counts', 'links') or 0)
 return {
   call('HGETALL', base .. 'counts'), call('HGETALL', base .. 'outcomes'), call('HGETALL', base .. 'refused'),
   { urls_queued(), call('LLEN', base .. 'overflow') }, filed, workers, call('LLEN', base .. 'returned'),

@@ -1,4 +1,4 @@
--- Moves the crawl from phase to phase: opening (seeds are being admitted), running, over. An end is the end of the
+-- Moves the crawl from phase to phase: opening (seeds are being admitted), running, over, and then closed. An end is the end of the
 -- opening that it was decided for: whoever has opened the crawl again since is not overruled. Answers how it is.
 local before = answered()
 if before then return before end
@@ -15,6 +15,10 @@ if to == 'opening' then
   call('DEL', base .. 'reports', base .. 'result')
 elseif to == 'running' and phase == 'opening' and opening == openings then
   call('HSET', key, 'phase', 'running')
+elseif to == 'closed' and phase == 'over' and opening == openings then
+  call('HSET', key, 'closed', 1)
+elseif to == 'reopened' then
+  call('HDEL', key, 'closed')
 elseif to == 'over' and phase == 'running' and opening == openings then
   call('HSET', key, 'phase', 'over', 'end', ended_how)
 end

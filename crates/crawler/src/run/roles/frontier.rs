@@ -71,8 +71,8 @@ impl Office<'_> {
     /// Routes until there is a reason not to, which may be one to end.
     async fn route(&mut self, version: u64) -> Result<Option<RoleEnd>, Trouble> {
         let resources = Arc::clone(&self.membership.resources);
-        // Whatever was about to expire is needed again.
-        resources.reopen().await?;
+        // It was opened again while somebody put away what it had.
+        resources.take_out(&self.course).await?;
         let (prioritize, stop) = (&*self.crawler.prioritize, &self.crawler.stop);
         let mut routing = std::pin::pin!(async {
             frontier::run(&*resources, prioritize, Random::from_system(), stop).await
@@ -163,8 +163,7 @@ impl Office<'_> {
         };
         let sum = serde_json::to_string(&sum).map_err(|error| Trouble(error.to_string()))?;
         resources.keep_result(opening, &sum).await?;
-        resources.close().await?;
-        (_, self.course) = resources.crew().await?;
+        self.course = resources.put_away(opening).await?;
         // Opened again meanwhile, it goes on with all that it had.
         Ok(self.course.opening == opening)
     }

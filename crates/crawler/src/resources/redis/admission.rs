@@ -1,0 +1,162 @@
+//! The way in: what was found is sorted by where it belongs, and only what Redis may not know is told.
+
+use std::collections::BTreeMap;
+
+use super::super::{Admitted, Found, Trouble};
+use super::connection::Call;
+use super::moves::Moves;
+use super::scripts;
+use crate::domain::Domain;
+use crate::origin::paced_host;
+use crate::task::Depth;
+
+/// So many URLs are admitted by one script, so that nobody waits long for it.
+const AT_ONCE: usize = 500;
+
+/// A host is looked for among so many that were met last: most links of a page share their hosts with those before.
+const LATEST_HOSTS: usize = 8;
+
+/// What was found of one host, at one depth.
+struct OfHost<'a> {
+    host: &'a str,
+    domain: Domain,
+    depth: Depth,
+    redirects: u8,
+    found: Vec<(u64, &'a str)>,
+}
+
+/// What one script admits: and the domains that the page links to, each once.
+#[derive(Default)]
+pub(super) struct Batch<'a> {
+    linked: Vec<&'a Domain>,
+    hosts: Vec<OfHost<'a>>,
+    size: usize,
+}
+
+impl Batch<'_> {
+    /// Tells a script.
+    pub(super) fn tell(&self, call: &mut Call) {
+        call.arg(self.linked.len());
+        for domain in &self.linked {
+            call.arg(domain.as_str());
+        }
+        call.arg(self.hosts.len());
+        for OfHost { host, domain, depth, redirects, found } in &self.hosts {
+            call.arg(domain.as_str()).arg(*host).arg(*depth).arg(*redirects).arg(found.len());
+            for (id, url) in found {
+                call.arg(*id).arg(*url);
+            }
+        }
+    }
+}
+
+/// What was found on a page, sorted.
+pub(super) struct Sorted<'a> {
+    /// By partition, each in parts of which one script makes short work.
+    pub(super) batches: BTreeMap<usize, Vec<Batch<'a>>>,
+    /// How many Redis need not be told of.
+    pub(super) known: u64,
+    /// Those that it is told of, and since when.
+    told: Vec<(u64, Depth)>,
+    at: u64,
+}
+
+impl<'a> Sorted<'a> {
+    /// Takes out the last part of a partition: the others go before.
+    pub(super) fn take_last(&mut self, partition: usize) -> Batch<'a> {
+        self.batches.get_mut(&partition).and_then(Vec::pop).unwrap_or_default()
+    }
+}
+
+impl Moves {
+    pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+        let sorted = self.sorted(&found, &[]);
+        let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted)).await?;
+        let Admitted { new, known } = sum(&counts);
+        let known = known + sorted.known;
+        self.acknowledged(sorted);
+        Ok(Admitted { new, known })
+    }
+
+    /// Sorts what was found on a page, and the domains that it links to, by where they belong.
+    pub(super) fn sorted<'a>(&self, found: &'a [Found], linked: &'a [Domain]) -> Sorted<'a> {
+        let at = self.clock();
+        let mut with_ids: Vec<(u64, &Found)> =
+            found.iter().map(|found| (self.key.url_id(&found.url), found)).collect();
+        let known = self.recent.untold(at, &mut with_ids, |(id, found)| (*id, found.depth));
+        let told = with_ids.iter().map(|(id, found)| (*id, found.depth)).collect();
+        let mut batches: BTreeMap<usize, Vec<Batch>> = BTreeMap::new();
+        for domain in linked {
+            last(&mut batches, self.keys.of_domain(domain)).linked.push(domain);
+        }
+        for of_host in by_host(&with_ids) {
+            let partition = self.keys.of_domain(&of_host.domain);
+            let OfHost { host, domain, depth, redirects, found } = of_host;
+            for found in found.chunks(AT_ONCE) {
+                let parts = batches.entry(partition).or_default();
+                if parts.last().is_none_or(|part| part.size + found.len() > AT_ONCE) {
+                    parts.push(Batch::default());
+                }
+                let batch = last(&mut batches, partition);
+                batch.size += found.len();
+                let (domain, found) = (domain.clone(), found.to_vec());
+                batch.hosts.push(OfHost { host, domain, depth, redirects, found });
+            }
+        }
+        Sorted { batches, known, told, at }
+    }
+
+    /// The scripts that admit what was sorted.
+    pub(super) fn admissions(&self, sorted: &Sorted) -> Vec<Call> {
+        let batches = sorted.batches.iter().flat_map(|(partition, batches)| {
+            batches.iter().map(|batch| {
+                let mut call = self.on(*partition, &scripts::ADMIT);
+                batch.tell(&mut call);
+                call
+            })
+        });
+        batches.collect()
+    }
+
+    /// Redis knows all of these now.
+    pub(super) fn acknowledged(&self, sorted: Sorted) {
+        self.recent.told(sorted.at, sorted.told);
+    }
+}
+
+/// The part that is being filled.
+fn last<'b, 'a>(batches: &'b mut BTreeMap<usize, Vec<Batch<'a>>>, partition: usize) -> &'b mut Batch<'a> {
+    let parts = batches.entry(partition).or_default();
+    if parts.is_empty() {
+        parts.push(Batch::default());
+    }
+    let index = parts.len() - 1;
+    &mut parts[index]
+}
+
+fn by_host<'a>(found: &[(u64, &'a Found)]) -> Vec<OfHost<'a>> {
+    let mut hosts: Vec<OfHost> = Vec::new();
+    for (id, Found { url, depth, redirects }) in found {
+        let host = paced_host(url);
+        let latest = hosts.len().saturating_sub(LATEST_HOSTS);
+        let same_host = hosts[latest..].iter().rposition(|other| other.host == host).map(|at| latest + at);
+        match same_host {
+            Some(at) if (hosts[at].depth, hosts[at].redirects) == (*depth, *redirects) => {
+                hosts[at].found.push((*id, url));
+            }
+            other => {
+                let domain = other.map_or_else(|| Domain::of_text(url), |at| hosts[at].domain.clone());
+                let (depth, redirects, found) = (*depth, *redirects, vec![(*id, url.as_str())]);
+                hosts.push(OfHost { host, domain, depth, redirects, found });
+            }
+        }
+    }
+    hosts
+}
+
+pub(super) fn sum(counts: &[(u64, u64)]) -> Admitted {
+    Admitted {
+        new: counts.iter().map(|(new, _)| new).sum(),
+        known: counts.iter().map(|(_, known)| known).sum(),
+    }
+}

@@ -1,0 +1,75 @@
+-- The domain table, and the workers' queues.
+local SHARE = 64  -- URLs of one domain in its owner's queue and hands
+
+local function domain_of(name)
+  local state = call('HGET', base .. 'domains', name)
+  if not state then return nil end
+  local owner, held, waiting, hungry, lapses = state:match('^(%d+) (%d+) (%d+) (%d) (%d+)$')
+  held, waiting = tonumber(held), tonumber(waiting)
+  local is_held = held > 0 or waiting > 0
+  return {
+    owner = owner, held = held, waiting = waiting, hungry = hungry, lapses = tonumber(lapses), was_held = is_held,
+  }
+end
+
+-- A domain lapses a while after its last use, and not while its owner holds anything of it.
+local function write_domain(name, state)
+  local is_held = state.held > 0 or state.waiting > 0
+  state.lapses = now + domain_lifetime
+  call('HSET', base .. 'domains', name,
+    ('%s %d %d %s %.0f'):format(state.owner, state.held, state.waiting, state.hungry, state.lapses))
+  if not is_held or not state.was_held then
+    call('ZADD', base .. 'lapses', is_held and '+inf' or state.lapses, name)
+  end
+end
+
+local function forget_lapsed_domains()
+  local lapsed = call('ZRANGEBYSCORE', base .. 'lapses', '-inf', now, 'LIMIT', 0, 1000)
+  for _, name in ipairs(lapsed) do
+    call('HDEL', base .. 'domains', name)
+    call('ZREM', base .. 'lapses', name)
+  end
+end
+
+-- Joins its owner's list of hungry domains: something of it waits, and some of its share is free.
+local function note_hunger(name, state)
+  if state.hungry == '0' and state.held < SHARE and state.waiting > 0 then
+    state.hungry = '1'
+    call('RPUSH', base .. 'hungry:' .. state.owner, name)
+  end
+end
+
+local function queue_length(worker)
+  return tonumber(call('HGET', base .. 'lengths', worker) or room)
+end
+
+-- Whoever does this counts it in the lengths.
+local function enqueue(worker, ticket)
+  call('XADD', base .. 'queue:' .. worker, '*', 't', ticket)
+end
+
+-- Brings what waits for its domain's share into a worker's queue, from its domains in turn, as far as there is room.
+local function feed(worker)
+  if call('EXISTS', base .. 'hungry:' .. worker) == 0 then return end
+  local fed, free = 0, room - queue_length(worker)
+  while fed < free do
+    local name = call('LPOP', base .. 'hungry:' .. worker)
+    if not name then break end
+    local state = domain_of(name)
+    if state and state.owner == worker then
+      state.hungry = '0'
+      local ticket = call('LPOP', base .. 'waiting:' .. name)
+      if ticket then
+        state.held, state.waiting = state.held + 1, state.waiting - 1
+        enqueue(worker, ticket)
+        fed = fed + 1
+      end
+      note_hunger(name, state)
+      write_domain(name, state)
+    end
+  end
+  if fed > 0 then
+    count('waiting', 0 - fed)
+    call('HINCRBY', base .. 'lengths', worker, fed)
+  end
+end

@@ -1,0 +1,94 @@
+-- Link storage: which URLs were completed and are not forgotten. Shards are hashes of ids to when each was last met, in
+-- generations, and where depths matter its smallest depth.
+local SHARD = 32        -- entries in a shard, in the mean: a short hash is compact, and searched from end to end
+local GENERATIONS = 12  -- parts of a lifetime
+local SWEEP = 16        -- after so many new entries another shard gets rid of what is over
+local generation_time = math.max(1, math.ceil(lifetime / GENERATIONS))
+local generation = math.floor(now / generation_time)
+local shards, half
+
+-- Linear hashing: shards are split one by one, in turn, as entries come.
+local function shard_of(id)
+  local hash = tonumber(id:sub(-9))  -- ids have more digits than Lua's numbers are exact to
+  local shard = hash % (half * 2)
+  return shard < shards and shard or hash % half
+end
+
+local function set_shards(number)
+  shards, half = number, 1
+  while half * 2 <= shards do half = half * 2 end
+end
+
+local function shard_key(id)
+  if not shards then set_shards(tonumber(call('HGET', base .. 'counts', 'shards') or 1)) end
+  return base .. 'links:' .. shard_of(id)
+end
+
+-- A shard lives longer than anything in it matters, and whoever writes to it lets it live on.
+local function let_live(key)
+  call('PEXPIRE', key, lifetime + 3 * generation_time)
+end
+
+-- Whoever meets a URL need not tell that for a generation: so one that was told of is known for a lifetime after that,
+-- and for up to one generation longer.
+local function is_over(met)
+  return generation - met >= GENERATIONS + 2
+end
+
+-- When a completed URL was last met, and its smallest depth; nothing if it is not known.
+local function find_link(id)
+  local entry = call('HGET', shard_key(id), id)
+  if not entry then return nil end
+  local met, depth = entry, 0
+  if keeps_depths then met, depth = entry:match('^(%d+) (%d+)$') end
+  met = tonumber(met)
+  if is_over(met) then return nil end
+  return met, tonumber(depth)
+end
+
+local function split_shard()
+  local from, target = base .. 'links:' .. shards - half, base .. 'links:' .. shards
+  local stays = shards - half
+  set_shards(shards + 1)
+  call('HSET', base .. 'counts', 'shards', shards)
+  local entries, gone, added = call('HGETALL', from), {}, {}
+  for i = 1, #entries, 2 do
+    if shard_of(entries[i]) ~= stays then
+      gone[#gone + 1] = entries[i]
+      added[#added + 1], added[#added + 2] = entries[i], entries[i + 1]
+    end
+  end
+  if #gone > 0 then
+    for_many('HDEL', from, gone)
+    for_many('HSET', target, added)
+    let_live(target)
+  end
+end
+
+-- Forgets what is over in the shard whose turn it is; answers how many.
+local function sweep_shard(links)
+  local key = base .. 'links:' .. count('swept', 1) % shards
+  local entries, over = call('HGETALL', key), {}
+  for i = 1, #entries, 2 do
+    if is_over(tonumber(entries[i + 1]:match('^%d+'))) then over[#over + 1] = entries[i] end
+  end
+  for_many('HDEL', key, over)
+  -- A shard that is gone expired with all it had: about as many as the others have.
+  return #entries == 0 and math.floor(links / shards) or #over
+end
+
+-- A URL that is not outstanding is known for a lifetime from now.
+local function keep_link(id, depth)
+  local key = shard_key(id)
+  local entry = ('%.0f'):format(generation)
+  if keeps_depths then entry = entry .. ' ' .. depth end
+  local is_new = call('HSET', key, id, entry) == 1
+  let_live(key)
+  if not is_new then return end
+  local links = count('links', 1)
+  if links % SWEEP == 0 then
+    local over = sweep_shard(links)
+    if over > 0 then links = count('links', 0 - over) end
+  end
+  if links > shards * SHARD then split_shard() end
+end

@@ -1,0 +1,110 @@
+-- Admission, and the URL queue.
+local MOST_DOMAINS = 200000  -- in a partition's count of who links to them
+
+-- URLs in the queue, those on loan to the prioritizer left out.
+local function urls_queued()
+  return call('XLEN', base .. 'urls') - call('HLEN', base .. 'prioritizing')
+end
+
+-- Brings what waits in the overflow into the URL queue, in order, as far as there is room.
+local function fill_url_queue()
+  if call('EXISTS', base .. 'overflow') == 0 then return end
+  local free = room - urls_queued()
+  if free <= 0 then return end
+  for _, ticket in ipairs(call('LPOP', base .. 'overflow', free) or {}) do
+    call('XADD', base .. 'urls', '*', 't', ticket)
+  end
+end
+
+local admitted, free, overflows
+local tasks, behind, entries, fresh, revisits = {}, {}, {}, {}, 0
+
+-- Queues a URL that is not outstanding. Whoever does this writes it all at the end.
+local function admit(id, depth, redirects, again, domain, host, url)
+  if not admitted then
+    admitted = tonumber(call('HGET', base .. 'counts', 'admitted') or 0)
+    free = room - urls_queued()
+    overflows = call('EXISTS', base .. 'overflow') == 1
+  end
+  admitted = admitted + 1
+  local ticket = ('%.0f'):format(admitted * partitions + partition)
+  tasks[#tasks + 1], tasks[#tasks + 2] = ticket, cmsgpack.pack({ id, redirects, again, domain, host, url })
+  fresh[id] = ticket .. ' ' .. depth
+  entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
+  revisits = revisits + again
+  -- While the overflow is not empty, what comes joins its end.
+  if overflows or free <= 0 then
+    behind[#behind + 1] = ticket
+    overflows = true
+  else
+    call('XADD', base .. 'urls', '*', 't', ticket)
+    free = free - 1
+  end
+end
+
+local function write_admitted()
+  if not admitted then return end
+  for_many('HSET', base .. 'outstanding', entries)
+  for_many('HSET', base .. 'tasks', tasks)
+  for_many('RPUSH', base .. 'overflow', behind)
+  call('HSET', base .. 'counts', 'admitted', ('%.0f'):format(admitted))
+  if revisits > 0 then count('revisits', revisits) end
+  if overflows then fill_url_queue() end
+end
+
+-- Meets a URL whose entry among the outstanding ones was looked up; tells whether it is new.
+local function meet(id, entry, depth, redirects, domain, host, url)
+  if fresh[id] or entry then
+    if keeps_depths then
+      local ticket, smallest = (fresh[id] or entry):match('^(%d+) (%d+)$')
+      if depth < tonumber(smallest) then
+        fresh[id] = ticket .. ' ' .. depth
+        call('HSET', base .. 'outstanding', id, fresh[id])
+        entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
+      end
+    end
+    return false
+  end
+  local met, smallest = find_link(id)
+  if not met then
+    admit(id, depth, redirects, 0, domain, host, url)
+    return true
+  end
+  if keeps_depths and depth < smallest then
+    -- It is outstanding again, to be visited for its links.
+    admit(id, depth, redirects, 1, domain, host, url)
+  elseif met ~= generation then
+    keep_link(id, smallest)
+  end
+  return false
+end
+
+-- Counts the page for the domains that it links to, and admits what was found, as it is told: for each host its domain,
+-- and the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known.
+local function admit_found()
+  local linked = number()
+  -- When there is no room for more domains, the others still count.
+  local has_room = linked == 0 or call('HLEN', base .. 'popularity') < MOST_DOMAINS
+  for _ = 1, linked do
+    local domain = argument()
+    if has_room or call('HEXISTS', base .. 'popularity', domain) == 1 then
+      call('HINCRBY', base .. 'popularity', domain, 1)
+    end
+  end
+  local new, known = 0, 0
+  for _ = 1, number() do
+    local domain, host, depth, redirects, many = argument(), argument(), number(), number(), number()
+    local ids, urls = {}, {}
+    for i = 1, many do ids[i], urls[i] = argument(), argument() end
+    local there = for_many('HMGET', base .. 'outstanding', ids)
+    for i = 1, many do
+      if meet(ids[i], there[i], depth, redirects, domain, host, urls[i]) then
+        new = new + 1
+      else
+        known = known + 1
+      end
+    end
+  end
+  write_admitted()
+  return new, known
+end
