@@ -124,7 +124,7 @@ const COMMANDS: [&str; 11] =
 #[command(name = "crawler", version, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
-    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect <PART>... --output <PATH>\n       crawler demo [--pipeline] [-v]"
+    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect <PART>... --output <PATH>\n       crawler demo [--pipeline | --redis <URL>] [-v]"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -176,6 +176,9 @@ enum TypedCommand {
         /// Serve fifty hosts and crawl them, kill the crawl, and let it go on
         #[arg(long)]
         pipeline: bool,
+        /// Let four workers share fifty hosts over this Redis, and kill one of them [without a URL: CRAWLER_REDIS in the environment]
+        #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "pipeline")]
+        redis: Option<String>,
         /// Print a line for everything that happens
         #[arg(short, long)]
         verbose: bool,
@@ -227,6 +230,8 @@ pub enum Command {
     Demo(Verbosity),
     /// Show that a crawl of many hosts works and survives.
     PipelineDemo(Verbosity),
+    /// Show that a crawl that processes share over this Redis works and survives.
+    SharedDemo(String, Verbosity),
 }
 
 impl Invocation {
@@ -285,9 +290,9 @@ fn command_line() -> clap::Command {
             _ => option,
         })
     });
-    ["frontier", "worker"].into_iter().fold(typed, |typed, name| {
-        typed.mut_subcommand(name, |role| in_words(role).mut_args(of_role))
-    })
+    ["frontier", "worker"]
+        .into_iter()
+        .fold(typed, |typed, name| typed.mut_subcommand(name, |role| in_words(role).mut_args(of_role)))
 }
 
 /// An option of a role: it may come from the environment, and those that mean nothing to a role are not shown.
@@ -396,9 +401,13 @@ impl Typed {
             Some(TypedCommand::Status(options)) => Command::Status(options),
             Some(TypedCommand::Stop(place)) => Command::Stop(place),
             Some(TypedCommand::Purge(options)) => Command::Purge(options),
-            Some(TypedCommand::Demo { verbose, pipeline }) => {
+            Some(TypedCommand::Demo { verbose, pipeline, redis }) => {
                 let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
-                if pipeline { Command::PipelineDemo(verbosity) } else { Command::Demo(verbosity) }
+                match redis {
+                    Some(redis) => Command::SharedDemo(sharing::address(&redis)?, verbosity),
+                    None if pipeline => Command::PipelineDemo(verbosity),
+                    None => Command::Demo(verbosity),
+                }
             }
             None => Command::Classic(Box::new(self.classic.meant()?)),
         };

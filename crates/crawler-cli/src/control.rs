@@ -121,4 +121,3 @@ async fn control(
         tokio::time::sleep(LOOK).await;
     }
 }
-

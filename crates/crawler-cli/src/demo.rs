@@ -1,6 +1,8 @@
 //! `crawler demo`: a small site served on loopback and crawled, so that anybody can see it work.
 
 pub mod pipeline;
+pub mod shared;
+mod stage;
 
 use std::time::Duration;
 

@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         Command::Stop(place) => runtime.block_on(remote::stop(place)),
         Command::Purge(options) => runtime.block_on(remote::purge(options)),
         Command::Demo(verbosity) => runtime.block_on(demo::run(verbosity)),
+        Command::SharedDemo(redis, verbosity) => runtime.block_on(demo::shared::run(redis, verbosity)),
         Command::PipelineDemo(verbosity) => runtime.block_on(demo::pipeline::run(verbosity)),
     };
     // A name look-up may still be running on a thread of its own; nobody waits for it.

@@ -62,7 +62,9 @@ async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
         let (_, course) = remote.crew().await?;
         let begins = match begun {
             None => "begun with",
-            Some(Begun { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => "opened again with",
+            Some(Begun { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
+                "opened again with"
+            }
             Some(_) => "given",
         };
         let _ = course;
@@ -78,7 +80,10 @@ async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
 async fn open(sharing: &Sharing) -> Result<(Remote, CrawlOptions), Refused> {
     let name = &sharing.place.crawl;
     let Some(begun) = Remote::begun(sharing).await? else {
-        return Err(Refused(format!("there is no crawl '{name}' on Redis; 'crawler submit' begins one"), EXIT_FAILED));
+        return Err(Refused(
+            format!("there is no crawl '{name}' on Redis; 'crawler submit' begins one"),
+            EXIT_FAILED,
+        ));
     };
     let options = Note::read(&begun.note, name)?;
     let job = options.clone().meant()?;
@@ -95,7 +100,9 @@ async fn stopped(place: TypedPlace) -> Result<u8, Refused> {
     let (remote, _) = open(&sharing).await?;
     let name = &sharing.place.crawl;
     let text = match remote.stop().await? {
-        true => format!("the crawl '{name}' ends; 'crawler submit' or the same 'crawler crawl' goes on with it\n"),
+        true => {
+            format!("the crawl '{name}' ends; 'crawler submit' or the same 'crawler crawl' goes on with it\n")
+        }
         false => format!("the crawl '{name}' is over already\n"),
     };
     Ok(if say(&text) { 0 } else { EXIT_FAILED })
@@ -136,13 +143,15 @@ fn table(
     snapshot: &crawler::resources::Snapshot,
     begun: &CrawlOptions,
 ) -> String {
-    let mut text = format!("crawl '{name}': {}, {:.0?} under way\n", phase(&status.course.phase), status.course.elapsed);
+    let mut text =
+        format!("crawl '{name}': {}, {:.0?} under way\n", phase(&status.course.phase), status.course.elapsed);
     text += &row(0, "pages kept", snapshot.pages);
     text += &format!("{:>12}  bytes read, of {}\n", bytes(snapshot.bytes), bytes(begun.max_bytes));
     text += &row(0, "URLs admitted", machine::admitted(snapshot));
     text += &row(2, "outstanding", snapshot.outstanding());
     text += &row(2, "failed", machine::failed(snapshot));
-    let waiting = snapshot.url_queue.0 + snapshot.url_queue.1 + snapshot.priority_queues.iter().sum::<usize>();
+    let waiting =
+        snapshot.url_queue.0 + snapshot.url_queue.1 + snapshot.priority_queues.iter().sum::<usize>();
     text += &row(0, "URLs on their way to a worker", (waiting + snapshot.waiting) as u64);
     if status.members.is_empty() {
         text += "nobody works on it\n";
@@ -155,7 +164,11 @@ fn table(
             }
             Role::Frontier => String::new(),
         };
-        let heard = if member.is_dead { "is dead".to_owned() } else { format!("heard of {:.1} s ago", member.silent.as_secs_f64()) };
+        let heard = if member.is_dead {
+            "is dead".to_owned()
+        } else {
+            format!("heard of {:.1} s ago", member.silent.as_secs_f64())
+        };
         text += &format!("{}: {}, {heard}{load}\n", member.role, printable(&member.place));
     }
     text

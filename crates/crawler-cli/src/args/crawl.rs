@@ -213,7 +213,8 @@ impl CrawlOptions {
 
     /// What a crawl was told when it was begun, with what is told otherwise now.
     pub fn over(self, begun: CrawlOptions) -> Result<CrawlOptions, String> {
-        let written = |options: &CrawlOptions| serde_json::to_value(options).map_err(|error| error.to_string());
+        let written =
+            |options: &CrawlOptions| serde_json::to_value(options).map_err(|error| error.to_string());
         let (now, mut merged) = (written(&self)?, written(&begun)?);
         for name in self.given.iter().filter(|name| *name != "seeds") {
             if let Some(value) = now.get(name) {

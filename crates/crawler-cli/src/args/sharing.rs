@@ -1,5 +1,6 @@
 //! The options of crawls that many processes share over Redis, and the command lines of their roles.
 
+use std::env;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ const CRAWL: &str = "crawl";
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TypedSharing {
-    /// Keep the crawl on this Redis, and let a frontier and --workers processes work on it: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD in the environment]
-    #[arg(long, value_name = "URL", conflicts_with = "state", hide_env_values = true, help_heading = "Many processes")]
+    /// Keep the crawl on this Redis, and let a frontier and --workers processes work on it: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [without a URL: CRAWLER_REDIS in the environment; password: CRAWLER_REDIS_PASSWORD]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", hide_env_values = true, help_heading = "Many processes")]
     #[serde(skip)]
     pub redis: Option<String>,
     /// The name of the crawl on Redis
@@ -58,7 +59,17 @@ impl TypedSharing {
 }
 
 fn place(redis: &str, crawl: &str, partitions: Option<u16>) -> Result<Place, String> {
-    Ok(Place { url: redis.to_owned(), crawl: crawl.to_owned(), partitions: partitions.unwrap_or(1), delay: Duration::ZERO })
+    let url = address(redis)?;
+    Ok(Place { url, crawl: crawl.to_owned(), partitions: partitions.unwrap_or(1), delay: Duration::ZERO })
+}
+
+/// Where Redis is, with what only the environment tells.
+pub fn address(redis: &str) -> Result<String, String> {
+    match redis {
+        "" => env::var("CRAWLER_REDIS")
+            .map_err(|_| "--redis needs a URL, or CRAWLER_REDIS in the environment".into()),
+        redis => Ok(redis.to_owned()),
+    }
 }
 
 /// Which crawl, on which Redis.

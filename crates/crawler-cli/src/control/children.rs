@@ -96,7 +96,9 @@ impl Children {
         post.next = Instant::now() + post.pause;
         // What it complained of would come to the same each time.
         if status.code() == Some(EXIT_USAGE.into()) {
-            return Err(Error::Setting(format!("{role} cannot work with these settings; see its message above")));
+            return Err(Error::Setting(format!(
+                "{role} cannot work with these settings; see its message above"
+            )));
         }
         self.display.say(&format!("crawler: {role} ended ({status}); it is started again"));
         Ok(true)
@@ -149,7 +151,8 @@ impl Children {
                     post.child = None;
                 }
             }
-            let left: Vec<u32> = self.roles.values().filter_map(|post| post.child.as_ref()).map(Child::id).collect();
+            let left: Vec<u32> =
+                self.roles.values().filter_map(|post| post.child.as_ref()).map(Child::id).collect();
             if left.is_empty() || begun.elapsed() > 2 * PATIENCE {
                 return;
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crawler::outcome::Outcome;
 use crawler::prioritizer::pagerank::Health;
-use crawler::resources::{Budget, Snapshot};
 use crawler::resources::redis::{Phase, Role};
+use crawler::resources::{Budget, Snapshot};
 use crawler::run::remote::Status;
 use crawler::run::{End, Report, Resumed};
 use serde::Serialize;
@@ -56,6 +56,8 @@ pub struct Shared<'s> {
 struct MemberOf<'s> {
     role: String,
     place: &'s str,
+    /// Its number there.
+    process: Option<u32>,
     silent: f64,
     dead: bool,
 }
@@ -74,6 +76,7 @@ impl<'s> Shared<'s> {
                 Role::Worker(id) => format!("worker {}", id.0),
             },
             place: &member.place,
+            process: member.process(),
             silent: member.silent.as_secs_f64(),
             dead: member.is_dead,
         });

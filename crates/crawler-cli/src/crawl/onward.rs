@@ -74,25 +74,15 @@ fn shared(options: &CrawlOptions, report: &Report) -> String {
         End::TimeUp => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
     };
     for module in &options.module {
-        if let Some(path) = target(module)
-            && let Some(parts) = all_parts(&path)
-        {
+        if let Some(path) = target(module) {
             let separator = if said.is_empty() { "" } else { "\n" };
-            let output = quoted(&path);
-            said += &format!("{separator}to make one of the parts: crawler collect {parts} --output {output}");
+            said += &format!(
+                "{separator}to make one of the workers' parts: crawler collect --of {}",
+                quoted(&path)
+            );
         }
     }
     said
-}
-
-/// What a shell makes the names of all parts of an output of.
-fn all_parts(path: &Path) -> Option<String> {
-    let stem = path.with_extension("");
-    let name = quoted(&stem);
-    Some(match path.extension() {
-        Some(extension) => format!("{name}.*.{}", extension.to_str()?),
-        None => format!("{name}.*"),
-    })
 }
 
 fn kept(pages: u64) -> String {

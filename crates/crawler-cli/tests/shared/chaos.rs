@@ -38,7 +38,8 @@ fn variable(name: &str, otherwise: u64) -> u64 {
 fn processes(group: Pid) -> Vec<(Pid, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+        else {
             continue;
         };
         let Ok(status) = fs::read_to_string(entry.path().join("stat")) else { continue };
@@ -76,7 +77,11 @@ fn nothing_is_lost_or_counted_twice_whatever_dies_when() {
             controllers.push(start());
             continue;
         }
-        assert!(begun.elapsed() < LONGEST + LONGEST_PER_KILL * kills as u32, "it does not end: {}", stage.status());
+        assert!(
+            begun.elapsed() < LONGEST + LONGEST_PER_KILL * kills as u32,
+            "it does not end: {}",
+            stage.status()
+        );
         thread::sleep(Duration::from_millis(150 + random.below(500)));
         if killed < kills {
             let all: Vec<(Pid, String)> =

@@ -54,8 +54,8 @@ pub use self::address::Address;
 pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
 use self::home::Home;
 pub use self::keys::PARTITIONS;
-pub use self::roster::{Begun, Course, Joined, Member, Phase, Role, begun};
 use self::moves::Moves;
+pub use self::roster::{Begun, Course, Joined, Member, Phase, Role, begun};
 use super::embedded::Settings;
 use super::{
     Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,

@@ -83,7 +83,9 @@ impl Remote {
     pub async fn report(&self, resumed: Resumed) -> Result<Option<Report>, Error> {
         let Some(sum) = self.resources.result().await? else { return Ok(None) };
         let sum: Sum = serde_json::from_str(&sum).map_err(|error| {
-            Error::Storage(format!("the result of the crawl cannot be read: {error}; is it of another version?"))
+            Error::Storage(format!(
+                "the result of the crawl cannot be read: {error}; is it of another version?"
+            ))
         })?;
         Ok(Some(sum.report(resumed)))
     }

@@ -196,7 +196,8 @@ impl Sum {
             counts.last_failure = word.last_failure.or(counts.last_failure);
             summaries.extend(word.summaries);
         }
-        let output_failure = counts.failures.contains_key("output").then(|| counts.last_failure.clone()).flatten();
+        let output_failure =
+            counts.failures.contains_key("output").then(|| counts.last_failure.clone()).flatten();
         Report {
             end: end_of(&self.end),
             snapshot: self.snapshot,

@@ -7,9 +7,9 @@ use super::super::{Trouble, WorkerId};
 use super::connection::{Call, Connection, Manner};
 use super::home::Home;
 use super::keys::Keys;
-use super::{Place, RedisResources};
 use super::moves::{Moves, milliseconds};
 use super::scripts::{self, Lua};
+use super::{Place, RedisResources};
 
 /// A place in the crew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -88,6 +88,13 @@ pub struct Member {
     pub silent: Duration,
 }
 
+impl Member {
+    /// The number of its process, where it runs.
+    pub fn process(&self) -> Option<u32> {
+        self.token.split('/').nth(1)?.parse().ok()
+    }
+}
+
 /// What came of asking for a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Joined {
@@ -112,8 +119,10 @@ impl RedisResources {
     ) -> Result<Joined, Trouble> {
         let mut call = self.of_crew(&scripts::JOIN);
         call.arg(role.map_or_else(String::new, Role::name)).arg(token).arg(place).arg(dead.unwrap_or("-"));
-        let (what, name, where_, token, heard): (String, String, String, String, u64) = self.ask(call).await?;
-        let role = Role::named(&name).ok_or_else(|| Trouble(format!("the crew has a strange place: {name:?}")))?;
+        let (what, name, where_, token, heard): (String, String, String, String, u64) =
+            self.ask(call).await?;
+        let role =
+            Role::named(&name).ok_or_else(|| Trouble(format!("the crew has a strange place: {name:?}")))?;
         Ok(match what.as_str() {
             "new" => Joined::New(role),
             "again" => Joined::Again(role),

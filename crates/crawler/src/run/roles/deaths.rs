@@ -57,7 +57,14 @@ mod tests {
 
     fn member(heard: u64) -> Member {
         let role = Role::Worker(WorkerId(0));
-        Member { role, token: "a".into(), place: String::new(), is_dead: false, heard, silent: Duration::ZERO }
+        Member {
+            role,
+            token: "a".into(),
+            place: String::new(),
+            is_dead: false,
+            heard,
+            silent: Duration::ZERO,
+        }
     }
 
     fn second(deaths: &Deaths, second: u64) -> Instant {
@@ -68,8 +75,9 @@ mod tests {
     fn one_who_is_silent_for_fifteen_seconds_is_dead() {
         let mut deaths = Deaths::new(Duration::from_secs(15));
         let begin = second(&deaths, 0);
-        let dead: Vec<bool> =
-            (0..=16).map(|second| deaths.is_dead_at(&member(7), begin + Duration::from_secs(second))).collect();
+        let dead: Vec<bool> = (0..=16)
+            .map(|second| deaths.is_dead_at(&member(7), begin + Duration::from_secs(second)))
+            .collect();
         assert_eq!(dead.iter().position(|dead| *dead), Some(16));
     }
 
@@ -77,9 +85,11 @@ mod tests {
     fn one_who_was_heard_meanwhile_is_not() {
         let mut deaths = Deaths::new(Duration::from_secs(15));
         let begin = second(&deaths, 0);
-        assert!((0..60).all(|second| {
-            !deaths.is_dead_at(&member(second / 10), begin + Duration::from_secs(second))
-        }));
+        assert!(
+            (0..60).all(|second| {
+                !deaths.is_dead_at(&member(second / 10), begin + Duration::from_secs(second))
+            })
+        );
     }
 
     #[test]

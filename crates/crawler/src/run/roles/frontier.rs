@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::{Deaths, Membership, RoleEnd, Sum, Sharing, Word, end_of, word};
+use super::{Deaths, Membership, RoleEnd, Sharing, Sum, Word, end_of, word};
 use crate::error::Error;
 use crate::frontier;
 use crate::prioritizer::Random;
@@ -125,7 +125,9 @@ impl Office<'_> {
         let mut alive = Vec::new();
         for member in members {
             let Role::Worker(id) = member.role else { continue };
-            if !member.is_dead && !(self.deaths.is_dead(&member) && resources.declare_dead(&member).await?) {
+            let is_dead =
+                member.is_dead || self.deaths.is_dead(&member) && resources.declare_dead(&member).await?;
+            if !is_dead {
                 alive.push(member);
                 continue;
             }

@@ -1,0 +1,111 @@
+//! `crawler demo --redis URL`: fifty hosts on loopback, four workers that share them, one of them killed, and what came
+//! of it.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use testweb::{DEMO_SEED, Web, demo_hosts};
+
+use super::stage::{
+    DELAY, Shown, Told, check, check_pages, check_requests, command, pages_in, prompt, shown, tell,
+};
+use crate::args::Verbosity;
+
+/// One of the workers is killed when the hosts have been asked so often: about half-way.
+const KILLED_AFTER: usize = 250;
+
+/// The worker that is killed.
+const VICTIM: &str = "worker 2";
+
+/// Runs the demonstration and returns its exit status: 0 only if everything it shows is as it should be.
+pub async fn run(redis: String, verbosity: Verbosity) -> u8 {
+    shown(demonstrate(redis, verbosity)).await
+}
+
+/// The web, the crawl, and where its output goes.
+struct Stage {
+    web: Web,
+    /// There may be a password in it.
+    redis: String,
+    /// A name that no other crawl on that Redis has.
+    crawl: String,
+    directory: PathBuf,
+}
+
+async fn demonstrate(redis: String, verbosity: Verbosity) -> Told<bool> {
+    let web = demo_hosts().try_start().map_err(|error| error.to_string())?;
+    let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
+    let name = directory.path().file_name().map(|name| name.to_string_lossy().into_owned());
+    let crawl = name.unwrap_or_else(|| "crawler-demo".into());
+    let stage = Stage { web, redis, crawl, directory: directory.path().to_owned() };
+    let seed = stage.web.url_of(DEMO_SEED, "/");
+    tell(&format!("Fifty hosts are being served on loopback, behind {seed}.\nFour workers share them:\n"))?;
+
+    let mut crawl = Shown::of(&crawl_arguments(&stage, &seed, verbosity), |command| stage.in_place(command))?;
+    crawl.until(|| stage.web.hits() >= KILLED_AFTER).await?;
+    let process = stage.process_of(VICTIM)?;
+    kill_process(process, Signal::KILL).map_err(|error| format!("{VICTIM}: {error}"))?;
+    let number = process.as_raw_nonzero();
+    tell(&format!("\n{VICTIM} (process {number}) was killed (kill -9). The crawl goes on.\n\n"))?;
+    let ended = crawl.wait().await?;
+
+    tell("\nEach worker wrote parts of its own. One file is made of them:\n")?;
+    let collect = ["collect", "--of", "pages.jsonl"].map(str::to_owned);
+    let collected = stage.run(&collect)?;
+    tell("\nWhat came of it:\n")?;
+    let mut good = check(ended.success() && collected, "the crawl ended by itself, with exit status 0")?;
+    let pages: Vec<Value> = pages_in(&stage.directory.join("pages.jsonl"))?;
+    good &= check_pages(&stage.web, &stage.directory.join("summary.json"), &pages)?;
+    good &= check_requests(&stage.web)?;
+
+    tell("\nNothing of it stays on Redis:\n")?;
+    let purge = ["purge", "--crawl", &stage.crawl].map(str::to_owned);
+    good &= stage.run(&purge)?;
+    tell(&format!("\nThe pages are in {}\n", directory.keep().join("pages.jsonl").display()))?;
+    Ok(good)
+}
+
+fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<String> {
+    // Where Redis is comes from the environment: whoever looks at the list of processes needs not know.
+    let mut arguments: Vec<String> = ["crawl", seed, "--resolve", "*=127.0.0.1", "--allow-private"]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(["--delay".into(), format!("{DELAY:?}"), "--crawl".into(), stage.crawl.clone()])
+        .chain(["--redis", "--workers", "4", "--max-pages-per-host", "12"].map(str::to_owned))
+        .chain(["--module", "jsonl=pages.jsonl", "--summary", "summary.json"].map(str::to_owned))
+        .collect();
+    if verbosity == Verbosity::Verbose {
+        arguments.push("-v".into());
+    }
+    arguments
+}
+
+impl Stage {
+    /// A command where the output goes, which knows where Redis is.
+    fn in_place(&self, command: &mut Command) {
+        command.current_dir(&self.directory).env("CRAWLER_REDIS", &self.redis);
+    }
+
+    /// Runs a command, shown as it would be typed; tells whether it went well.
+    fn run(&self, arguments: &[String]) -> Told<bool> {
+        tell(&prompt(arguments))?;
+        let mut command = command(arguments)?;
+        self.in_place(&mut command);
+        let status = command.stdin(Stdio::null()).status().map_err(|error| error.to_string())?;
+        Ok(status.success())
+    }
+
+    /// The process of a member of the crew.
+    fn process_of(&self, role: &str) -> Told<Pid> {
+        let mut command = command(&["status", "--json", "--crawl", &self.crawl].map(str::to_owned))?;
+        self.in_place(&mut command);
+        let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        let status: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+        let member = status["members"].as_array().and_then(|all| all.iter().find(|one| one["role"] == role));
+        let process =
+            member.and_then(|member| member["process"].as_i64()).and_then(|number| number.try_into().ok());
+        process.and_then(Pid::from_raw).ok_or_else(|| format!("{role} is not there"))
+    }
+}
