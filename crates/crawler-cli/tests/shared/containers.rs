@@ -40,8 +40,8 @@ impl Composition {
 
     /// What the last instruction of this name in the Dockerfile says.
     fn instruction(&self, name: &str) -> &str {
-        let lines = self.dockerfile.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        lines.last().unwrap_or_else(|| panic!("there is no {name}"))
+        let mut lines = self.dockerfile.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        lines.next_back().unwrap_or_else(|| panic!("there is no {name}"))
     }
 
     /// The words of what a service runs, as Docker puts them together.
