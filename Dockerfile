@@ -13,14 +13,17 @@ COPY crates crates
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
     cargo build --locked --release -p crawler-cli \
-    && install -D -s -m 755 target/release/crawler /image/usr/local/bin/crawler \
-    && install -d -o 65532 -g 65532 /image/data
+    && install -D -s -m 755 target/release/crawler /image/crawler \
+    && mkdir /image/data
 
 FROM ${BASE}
-COPY --from=build /image /
+COPY --from=build /image/crawler /usr/local/bin/crawler
+# A volume that is mounted here for the first time becomes the user's, as this is.
+COPY --from=build --chown=65532:65532 /image/data /data
 # By number, so that a cluster that wants no root can tell.
 USER 65532:65532
-# Outputs named without a directory go here: a volume.
+# Outputs named without a directory go here.
 WORKDIR /data
+# What is well depends on what it is to do, and a classic crawl needs no Redis: compose.yaml has the health checks.
 ENTRYPOINT ["/usr/local/bin/crawler"]
 CMD ["--help"]

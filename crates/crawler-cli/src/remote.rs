@@ -115,6 +115,11 @@ pub async fn status(options: StatusOptions) -> u8 {
 
 async fn told(options: StatusOptions) -> Result<u8, Refused> {
     let sharing = options.place.meant()?;
+    if options.ready {
+        // A role that waits for its crawl to begin is in good health.
+        Remote::begun(&sharing).await?;
+        return Ok(0);
+    }
     let (remote, begun) = open(&sharing).await?;
     let status = remote.status().await?;
     // What is left of a crawl that is over is its result.

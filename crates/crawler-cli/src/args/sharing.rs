@@ -150,6 +150,9 @@ pub struct StatusOptions {
     /// Print nothing: the exit status tells
     #[arg(short, long)]
     pub quiet: bool,
+    /// Print nothing, and tell by the exit status whether Redis can be used, also before the crawl has begun
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    pub ready: bool,
 }
 
 /// What `crawler purge` was told.

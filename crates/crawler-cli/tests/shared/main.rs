@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod chaos;
+mod containers;
 mod crawls;
 mod deaths;
 mod roles;

@@ -1,0 +1,239 @@
+//! `compose.yaml` and `Dockerfile`: their own commands, run as plain processes, crawl; and what they promise is in them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+use testweb::Web;
+
+use super::stage::{Running, finished, texts, wait_for};
+
+/// The services that stay, and those that are run now and then.
+const STAYING: [&str; 3] = ["redis", "frontier", "worker"];
+const TOOLS: [&str; 5] = ["submit", "status", "stop", "collect", "purge"];
+
+/// What the files say.
+struct Composition {
+    services: Value,
+    whole: Value,
+    dockerfile: String,
+}
+
+impl Composition {
+    fn read() -> Composition {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let text = fs::read_to_string(root.join("compose.yaml")).unwrap();
+        let whole: Value = serde_saphyr::from_str(&text).unwrap();
+        let dockerfile = fs::read_to_string(root.join("Dockerfile")).unwrap();
+        Composition { services: whole["services"].clone(), whole, dockerfile }
+    }
+
+    fn service(&self, name: &str) -> &Value {
+        self.services.get(name).unwrap_or_else(|| panic!("there is no service {name}"))
+    }
+
+    /// What the last instruction of this name in the Dockerfile says.
+    fn instruction(&self, name: &str) -> &str {
+        let mut lines = self.dockerfile.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        lines.next_back().unwrap_or_else(|| panic!("there is no {name}"))
+    }
+
+    /// The words of what a service runs, as Docker puts them together.
+    fn words(&self, name: &str) -> Vec<String> {
+        let service = self.service(name);
+        let own = strings(&service["entrypoint"]);
+        let entrypoint = match (name, own.is_empty()) {
+            ("redis", _) | (_, false) => own,
+            (_, true) => serde_json::from_str(self.instruction("ENTRYPOINT")).unwrap(),
+        };
+        [entrypoint, strings(&service["command"])].concat()
+    }
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    let list = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    list.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// The containers as processes: what is a volume there is a directory here, and what is a host there is a port.
+struct Ship {
+    composition: Composition,
+    volumes: TempDir,
+    port: u16,
+}
+
+impl Ship {
+    fn new() -> Ship {
+        let volumes = TempDir::new().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let ship = Ship { composition: Composition::read(), volumes, port };
+        STAYING.iter().chain(&TOOLS).for_each(|name| fs::create_dir_all(ship.volume_of(name)).unwrap());
+        ship
+    }
+
+    /// The directory that stands for the volume at /data.
+    fn volume_of(&self, service: &str) -> PathBuf {
+        let volumes = strings(&self.composition.service(service)["volumes"]);
+        let name = volumes.iter().find_map(|volume| volume.strip_suffix(":/data")).unwrap();
+        self.volumes.path().join(name)
+    }
+
+    /// A command in the container of a service.
+    fn inside(&self, service: &str, words: &[String]) -> Command {
+        let program = match words[0].as_str() {
+            "/usr/local/bin/crawler" => env!("CARGO_BIN_EXE_crawler"),
+            other => other,
+        };
+        let volume = self.volume_of(service);
+        let mut command = Command::new(program);
+        command.args(words[1..].iter().map(|word| word.replace("/data", volume.to_str().unwrap())));
+        for (name, value) in
+            self.composition.service(service)["environment"].as_object().into_iter().flatten()
+        {
+            let value = value.as_str().unwrap().replace("${CRAWL:-crawl}", "crawl");
+            command.env(name, value.replace("//redis/", &format!("//127.0.0.1:{}/", self.port)));
+        }
+        command.current_dir(volume).stdin(Stdio::null());
+        command
+    }
+
+    /// What the container of a service runs, with further arguments.
+    fn command(&self, service: &str, more: &[&str]) -> Command {
+        let mut command = self.inside(service, &self.composition.words(service));
+        if service == "redis" {
+            command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string()]);
+        }
+        command.args(more);
+        command
+    }
+
+    fn is_healthy(&self, service: &str) -> bool {
+        let test = strings(&self.composition.service(service)["healthcheck"]["test"]);
+        assert_eq!(test[0], "CMD", "there is no shell in the image");
+        let mut words = test[1..].to_vec();
+        if service == "redis" {
+            words.splice(1..1, ["-p".into(), self.port.to_string()]);
+        }
+        let check = self.inside(service, &words);
+        finished(check).status.success()
+    }
+
+    /// Runs a tool to its good end.
+    fn tool(&self, service: &str, more: &[&str]) -> String {
+        let output = finished(self.command(service, more));
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "{service} {more:?}: {}\n{out}{err}", output.status);
+        out
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_commands_of_the_containers_crawl_as_plain_processes() {
+    let ship = Ship::new();
+    assert!(!ship.is_healthy("redis") && !ship.is_healthy("worker"), "nothing is there yet");
+    let redis = Running::start(ship.command("redis", &[]));
+    wait_for("Redis", || ship.is_healthy("redis"));
+    let roles = ["frontier", "worker", "worker", "worker"].map(|it| Running::start(ship.command(it, &[])));
+    assert!(ship.is_healthy("frontier") && ship.is_healthy("worker"), "also before there is a crawl");
+
+    let web = Web::builder().seeded_hosts(5, 6, 8).start();
+    let seed = web.url_of("h0.test", "/");
+    let options =
+        "--delay 5ms --similarity 0 --allow-private --resolve *=127.0.0.1 --module jsonl=pages.jsonl";
+    let arguments: Vec<&str> = [seed.as_str()].into_iter().chain(options.split(' ')).collect();
+    assert!(ship.tool("submit", &arguments).contains("was begun with 1 URL"));
+    wait_for("the end of the crawl", || ship.tool("status", &[]).contains("over, because nothing was left"));
+    assert!(ship.is_healthy("worker"));
+    ship.tool("collect", &["--of", "pages.jsonl"]);
+    let lines = fs::read_to_string(ship.volume_of("worker").join("pages.jsonl")).unwrap();
+    let url = |line: &str| serde_json::from_str::<Value>(line).unwrap()["url"].as_str().unwrap().to_owned();
+    let pages: BTreeSet<String> = lines.lines().map(url).collect();
+    let truth: BTreeSet<String> = web.truth_from(&seed, 1_000).into_keys().collect();
+    assert_eq!((pages.len(), &pages), (lines.lines().count(), &truth), "each page once");
+
+    // As `docker compose stop` ends them.
+    let grace = ship.composition.service("worker")["stop_grace_period"].as_str().unwrap();
+    let grace = Duration::from_secs(grace.strip_suffix('s').unwrap().parse().unwrap());
+    let begun = Instant::now();
+    for role in roles {
+        role.signal(Signal::TERM);
+        let (status, said) = role.end();
+        assert_eq!(status, Some(143), "{said}");
+    }
+    assert!(begun.elapsed() < grace);
+    assert!(ship.tool("stop", &[]).contains("over already"));
+    ship.tool("purge", &[]);
+    redis.signal(Signal::TERM);
+    assert_eq!(redis.end().0, Some(0));
+    assert!(ship.volume_of("redis").join("appendonlydir").is_dir(), "what Redis has is in its volume");
+}
+
+#[test]
+fn every_container_is_confined_and_every_one_that_stays_is_watched() {
+    let composition = Composition::read();
+    let names: BTreeSet<&str> =
+        composition.services.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, STAYING.into_iter().chain(TOOLS).collect());
+    for name in names {
+        let service = composition.service(name);
+        assert_eq!(service["read_only"], true, "{name}");
+        assert_eq!(strings(&service["cap_drop"]), ["ALL"], "{name}");
+        assert_eq!(strings(&service["security_opt"]), ["no-new-privileges:true"], "{name}");
+        for opened in ["ports", "privileged", "cap_add", "pid", "network_mode", "expose"] {
+            assert!(service[opened].is_null(), "{name} has {opened}");
+        }
+        for (kind, declared) in [("volumes", "volumes"), ("networks", "networks")] {
+            for used in strings(&service[kind]) {
+                let used = used.split(':').next().unwrap();
+                assert!(composition.whole[declared].get(used).is_some(), "{name} uses {used}");
+            }
+        }
+        if STAYING.contains(&name) {
+            assert_eq!(service["restart"], "unless-stopped", "{name}");
+            assert!(!strings(&service["healthcheck"]["test"]).is_empty(), "{name}");
+        } else {
+            assert_eq!(strings(&service["profiles"]), ["tools"], "{name}");
+        }
+        if name != "redis" {
+            assert_eq!(service["depends_on"]["redis"]["condition"], "service_healthy", "{name}");
+        }
+    }
+    // Redis has no password: only the crawler reaches it.
+    assert_eq!(strings(&composition.service("redis")["networks"]), ["inside"]);
+    assert_eq!(composition.whole["networks"]["inside"]["internal"], true);
+    assert_eq!(composition.service("redis")["user"], "redis");
+    let user = composition.instruction("USER");
+    assert!(
+        user.split(':').all(|id| id.parse::<u32>().is_ok_and(|id| id > 0)),
+        "{user} is nobody in particular"
+    );
+    assert_eq!(composition.instruction("WORKDIR"), "/data", "where the volume is");
+}
+
+#[test]
+fn the_image_is_built_by_a_compiler_that_is_new_enough_from_all_that_it_needs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let Composition { dockerfile, .. } = Composition::read();
+    let version = |text: &str| -> Vec<u32> { text.split('.').map(|part| part.parse().unwrap()).collect() };
+    let image = dockerfile.lines().find_map(|line| line.strip_prefix("FROM rust:")).unwrap();
+    let compiler = version(image.split('-').next().unwrap());
+    assert!(compiler >= version(env!("CARGO_PKG_RUST_VERSION")), "{compiler:?}");
+    let ignored = fs::read_to_string(root.join(".dockerignore")).unwrap();
+    for copied in dockerfile.lines().filter_map(|line| line.strip_prefix("COPY ")) {
+        if copied.starts_with("--from") {
+            continue;
+        }
+        let sources: Vec<&str> = copied.split(' ').collect();
+        for source in &sources[..sources.len() - 1] {
+            assert!(root.join(source).exists(), "{source}");
+            assert!(ignored.lines().any(|line| line == format!("!{source}")), "{source} is ignored");
+        }
+    }
+}
