@@ -1,6 +1,7 @@
 //! Looks at and steers a crawl on Redis from outside: `crawler submit`, `status`, `stop`, `purge`.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crawler::Error;
 use crawler::resources::redis::{Phase, RedisResources, Role};
@@ -15,6 +16,12 @@ use crate::crawl::status_of;
 use crate::printable::{complain, printable, say};
 use crate::summary::{bytes, row};
 use crate::{EXIT_FAILED, EXIT_USAGE};
+
+/// How long those who work on a crawl may take to go before it is removed under their hands.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether they have gone.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What stands in the way: a message, and the exit status it leads to.
 struct Refused(String, u8);
@@ -191,17 +198,20 @@ pub async fn purge(options: PurgeOptions) -> u8 {
 async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
     let sharing = options.place.meant()?;
     let name = &sharing.place.crawl;
-    if !options.force
-        && let Some(begun) = Remote::begun(&sharing).await?
+    if let Some(begun) = Remote::begun(&sharing).await?
         && begun.members > 0
     {
-        let members = begun.members;
-        return Err(Refused(
-            format!(
-                "{members} processes are at work on the crawl '{name}'; end it first with 'crawler stop', or give --force"
-            ),
-            EXIT_FAILED,
-        ));
+        if !options.force {
+            let members = begun.members;
+            return Err(Refused(
+                format!(
+                    "{members} processes are at work on the crawl '{name}'; end it first with 'crawler stop', or give \
+                     --force"
+                ),
+                EXIT_FAILED,
+            ));
+        }
+        end(&sharing).await?;
     }
     let keys = RedisResources::purge(&sharing.place).await.map_err(Error::from)?;
     let text = match keys {
@@ -209,4 +219,15 @@ async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
         keys => format!("the crawl '{name}' is removed: {keys} keys\n"),
     };
     Ok(if say(&text) { 0 } else { EXIT_FAILED })
+}
+
+/// Ends a crawl, and waits for those who work on it to go: what they still do would stay.
+async fn end(sharing: &Sharing) -> Result<(), Refused> {
+    let (remote, _) = open(sharing).await?;
+    remote.stop().await?;
+    let begun = Instant::now();
+    while Remote::begun(sharing).await?.is_some_and(|begun| begun.members > 0) && begun.elapsed() < PATIENCE {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
 }

@@ -160,7 +160,7 @@ pub struct StatusOptions {
 pub struct PurgeOptions {
     #[command(flatten)]
     pub place: TypedPlace,
-    /// Also while processes are at work on it
+    /// Also while processes are at work on it: they are told to end first
     #[arg(long)]
     pub force: bool,
 }

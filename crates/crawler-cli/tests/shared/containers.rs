@@ -169,7 +169,7 @@ fn the_commands_of_the_containers_crawl_as_plain_processes() {
     }
     assert!(begun.elapsed() < grace);
     assert!(ship.tool("stop", &[]).contains("over already"));
-    ship.tool("purge", &[]);
+    assert!(ship.tool("purge", &[]).contains("is removed"));
     redis.signal(Signal::TERM);
     assert_eq!(redis.end().0, Some(0));
     assert!(ship.volume_of("redis").join("appendonlydir").is_dir(), "what Redis has is in its volume");

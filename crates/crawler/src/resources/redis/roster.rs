@@ -298,8 +298,7 @@ pub async fn begun(place: &Place) -> Result<Option<Begun>, Trouble> {
         let mut answers = connection.all(looks).await?.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         type Number = Option<u64>;
-        type State =
-            (Option<Vec<u8>>, Option<String>, Option<String>, Number, Number, Number, Option<u8>);
+        type State = (Option<Vec<u8>>, Option<String>, Option<String>, Number, Number, Number, Option<u8>);
         let (note, phase, end, opening, version, elapsed, closed): State = connection.read(next())?;
         let (has_result, members) = (connection.read::<u8>(next())? == 1, connection.read(next())?);
         let Some(note) = note else { return Ok(None) };
