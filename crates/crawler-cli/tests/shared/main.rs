@@ -8,3 +8,4 @@ mod crawls;
 mod deaths;
 mod roles;
 mod stage;
+mod troubles;
