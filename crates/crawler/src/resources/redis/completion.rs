@@ -1,6 +1,7 @@
 //! The end of a loan: children first, then the budgets, then the loan.
 
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
 use super::admission::{Batch, Sorted, sum};
@@ -11,6 +12,9 @@ use super::scripts;
 use crate::domain::Domain;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
+
+/// How long replicas may take to have the children of a page before it is completed without them.
+const CONFIRMATION: Duration = Duration::from_secs(1);
 
 /// A completion under way across partitions.
 struct Ending<'a> {
@@ -78,8 +82,10 @@ impl Moves {
             calls.push(self.prepare(completion));
             calls.extend(admissions);
         }
-        let mut answers = self.connection.all(calls).await?.into_iter();
-        let mut completed = vec![Completed::Refused; completions.len()];
+        // What a failover loses of the parent is visited again; what it loses of the children must not be forgotten.
+        let confirmed = self.connection.all_confirmed(calls, self.replicas, CONFIRMATION).await?;
+        let (mut answers, mut completed) =
+            (confirmed.into_iter(), vec![Completed::Refused; completions.len()]);
         let mut held = Vec::new();
         for (index, ending) in endings.into_iter().enumerate() {
             let holds: u8 = self.connection.read(answers.next().unwrap_or_default())?;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Membership, RoleEnd, Sharing, Word, end_of, word};
 use crate::error::Error;
-use crate::installed::Installed;
+use crate::installed::{self, Installed};
 use crate::resources::redis::{Phase, Role};
 use crate::resources::{Trouble, WorkerId};
 use crate::run::crew::{orders, work};
@@ -87,7 +87,8 @@ impl Crawler {
         worked?;
         let (counts, summaries) = installed.finish();
         let _ = write_out(&installed).await;
-        let word = Word { failures: counts.failures, last_failure: counts.last_failure, summaries };
+        let installed::Counts { failures, last_failure } = counts;
+        let word = Word { failures, last_failure, summaries, ..Word::of(&membership.resources) };
         let word = serde_json::to_string(&word).unwrap_or_default();
         membership.resources.report(&membership.identity.token, &word).await?;
         if end != RoleEnd::Lost {
