@@ -3,8 +3,7 @@ local before = answered()
 if before then return before end
 local worker = argument()
 local returned, lost = {}, {}
-for _, message in ipairs(call('XRANGE', base .. 'queue:' .. worker, '-', '+')) do
-  local ticket = message[2][2]
+for _, ticket in ipairs(queued_tickets(worker)) do
   returned[#returned + 1] = ticket
   local loan = loan_of(ticket)
   if loan then

@@ -9,7 +9,7 @@ local shards, half
 
 -- Linear hashing: shards are split one by one, in turn, as entries come.
 local function shard_of(id)
-  local hash = tonumber(id:sub(-9))  -- ids have more digits than Lua's numbers are exact to
+  local hash = id:sub(-9) + 0  -- ids have more digits than Lua's numbers are exact to
   local shard = hash % (half * 2)
   return shard < shards and shard or hash % half
 end
@@ -20,14 +20,12 @@ local function set_shards(number)
 end
 
 local function shard_key(id)
-  if not shards then set_shards(tonumber(call('HGET', base .. 'counts', 'shards') or 1)) end
+  if not shards then set_shards((call('HGET', base .. 'counts', 'shards') or 1) + 0) end
   return base .. 'links:' .. shard_of(id)
 end
 
 -- A shard lives longer than anything in it matters, and whoever writes to it lets it live on.
-local function let_live(key)
-  call('PEXPIRE', key, lifetime + 3 * generation_time)
-end
+local SHARD_LIFETIME = ('%d'):format(lifetime + 3 * generation_time)
 
 -- Whoever meets a URL need not tell that for a generation: so one that was told of is known for a lifetime after that,
 -- and for up to one generation longer.
@@ -41,9 +39,9 @@ local function find_link(id)
   if not entry then return nil end
   local met, depth = entry, 0
   if keeps_depths then met, depth = entry:match('^(%d+) (%d+)$') end
-  met = tonumber(met)
+  met = met + 0
   if is_over(met) then return nil end
-  return met, tonumber(depth)
+  return met, depth + 0
 end
 
 local function split_shard()
@@ -61,13 +59,13 @@ local function split_shard()
   if #gone > 0 then
     for_many('HDEL', from, gone)
     for_many('HSET', target, added)
-    let_live(target)
+    call('PEXPIRE', target, SHARD_LIFETIME)
   end
 end
 
 -- Forgets what is over in the shard whose turn it is; answers how many.
 local function sweep_shard(links)
-  local key = base .. 'links:' .. count('swept', 1) % shards
+  local key = base .. 'links:' .. count('swept', '1') % shards
   local entries, over = call('HGETALL', key), {}
   for i = 1, #entries, 2 do
     if is_over(tonumber(entries[i + 1]:match('^%d+'))) then over[#over + 1] = entries[i] end
@@ -80,12 +78,12 @@ end
 -- A URL that is not outstanding is known for a lifetime from now.
 local function keep_link(id, depth)
   local key = shard_key(id)
-  local entry = ('%.0f'):format(generation)
+  local entry = ('%d'):format(generation)
   if keeps_depths then entry = entry .. ' ' .. depth end
   local is_new = call('HSET', key, id, entry) == 1
-  let_live(key)
+  call('PEXPIRE', key, SHARD_LIFETIME)
   if not is_new then return end
-  local links = count('links', 1)
+  local links = count('links', '1')
   if links % SWEEP == 0 then
     local over = sweep_shard(links)
     if over > 0 then links = count('links', 0 - over) end
