@@ -20,7 +20,7 @@ local function told(tickets, numbers)
   end
   local entries, rests = for_many('HMGET', base .. 'outstanding', ids), for_many('ZMSCORE', base .. 'rests', hosts)
   for i, lease in ipairs(leases) do
-    lease[4] = tonumber(entries[i]:match('%d+$'))
+    lease[4] = tonumber(entries[i]:match('^%d+ (%d+)'))
     if rests[i] then lease[7] = math.max(0, tonumber(rests[i]) - now) end
   end
   return leases, hosts

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::Trouble;
 use super::connection::{Call, Connection};
-use super::keys::{Keys, PARTITIONS, is_name};
+use super::keys::{CLUSTER_PARTITIONS, Keys};
+use super::opening::name_is_good;
 use super::scripts;
 
 /// What happens to the keys of a crawl.
@@ -25,16 +26,12 @@ type Step = (String, u64);
 
 /// Removes everything of a crawl, whatever state it is in, and tells how many keys that were.
 pub(super) async fn purge(connection: &Connection, crawl: &str) -> Result<u64, Trouble> {
-    if !is_name(crawl) {
-        return Err(Trouble(format!(
-            "{crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
-        )));
-    }
+    name_is_good(crawl)?;
     // Should nothing tell how many parts it has, it has as many as most.
     let mut look = Call::plain("HGET");
     look.arg(format!("{}settings", Keys::settings(crawl))).arg("partitions");
     let partitions: Option<u16> = connection.one(look).await?;
-    let keys = Keys::new(crawl, partitions.unwrap_or(0).max(PARTITIONS));
+    let keys = Keys::new(crawl, partitions.unwrap_or(0).max(CLUSTER_PARTITIONS));
     sweep(connection, &keys, &pattern(crawl), Sweep::Purge).await
 }
 
