@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use testredis::{Cluster, Fsync, Sentinels, Server};
+use testredis::{Builder, Cluster, Fsync, Sentinels, Server};
 use tokio::time::sleep;
 
 use super::super::{Connection, Kind, Manner};
@@ -103,8 +103,8 @@ async fn a_node_that_is_gone_is_waited_for_while_the_others_are_asked() {
 #[tokio::test]
 #[ignore = "needs redis-server; make test installs it"]
 async fn a_replica_that_takes_the_place_of_its_primary_is_found() {
-    let cluster = Cluster::start();
-    let replica = Server::builder().cluster().start();
+    let cluster = Cluster::of(quick_to_replicate());
+    let replica = quick_to_replicate().cluster().start();
     let primary = &cluster.nodes[0];
     let id: String = primary.ask("CLUSTER MYID");
     let bus: Vec<String> = primary.ask("CONFIG GET cluster-port");
@@ -130,6 +130,11 @@ async fn a_replica_that_takes_the_place_of_its_primary_is_found() {
     replica.kill();
     primary.ask::<String>("CLUSTER FAILOVER TAKEOVER");
     write(&connection, 3).await;
+}
+
+/// Otherwise a primary waits some seconds for more replicas to come.
+fn quick_to_replicate() -> Builder {
+    Server::builder().setting("repl-diskless-sync-delay", "0")
 }
 
 fn ok() -> testredis::Reply {
@@ -158,7 +163,7 @@ async fn the_primary_is_found_by_sentinel_before_and_after_a_failover() {
 #[tokio::test]
 #[ignore = "needs redis-server; make test installs it"]
 async fn too_few_replicas_are_told_of_and_not_waited_for() {
-    let primary = Server::start();
+    let primary = quick_to_replicate().start();
     let replica = Server::builder().replica_of(&primary).start();
     while replica.info("master_link_status") != "up" {
         sleep(Duration::from_millis(20)).await;
