@@ -128,7 +128,7 @@ async fn main() {
     };
     let redis_url = format!("redis://127.0.0.1:{port}/");
     let mut server = Server(redis::Client::open(redis_url.as_str()).unwrap().get_connection().unwrap());
-    let place = Place { url: redis_url, crawl: "moves".into(), partitions };
+    let place = Place { url: redis_url, crawl: "moves".into(), partitions, delay: Duration::ZERO };
     let resources = Arc::new(RedisResources::open(place, settings).await.unwrap());
 
     let prepared = Instant::now();

@@ -1,7 +1,5 @@
 //! The contract of a crawl's resources, as promises. Written once, run on every implementation.
 
-mod redis_server;
-
 use std::any::Any;
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,7 +15,7 @@ use crawler::resources::{
     Budget, Completed, Completion, Found, Grant, Lease, Remembered, Resources, WorkerId,
 };
 use crawler::worker::similarity::{Fingerprint, Threshold};
-use redis_server::RedisServer;
+use testredis::Server;
 
 const NO_WAIT: Duration = Duration::ZERO;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -46,8 +44,8 @@ fn durable_state(directory: &Path, settings: Settings) -> Opened {
     durable::open(directory, begin).unwrap()
 }
 
-async fn on_redis(server: &RedisServer, settings: Settings, partitions: u16) -> RedisResources {
-    let place = Place { url: server.url(), crawl: "contract".into(), partitions };
+async fn on_redis(server: &Server, settings: Settings, partitions: u16) -> RedisResources {
+    let place = Place { url: server.url(), crawl: "contract".into(), partitions, delay: Duration::ZERO };
     RedisResources::open(place, settings).await.unwrap()
 }
 
@@ -431,7 +429,7 @@ macro_rules! contract {
                 #[allow(unused_mut, unused_assignments)]
                 let mut chosen = settings();
                 $(chosen = $settings;)?
-                let server = RedisServer::start();
+                let server = Server::start();
                 super::$promise(on_redis(&server, chosen, 1).await).await;
             })*
         }
@@ -472,9 +470,9 @@ macro_rules! in_partitions {
                 #[allow(unused_mut, unused_assignments)]
                 let mut chosen = settings();
                 $(chosen = $settings;)?
-                let alone = RedisServer::start();
+                let alone = Server::start();
                 super::$promise(on_redis(&alone, chosen.clone(), 16).await).await;
-                let node = RedisServer::start_with(&["--cluster-enabled", "yes"]);
+                let node = Server::builder().cluster().start();
                 node.ask::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
                 while !node.ask::<String>("CLUSTER INFO").contains("cluster_state:ok") {
                     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -16,41 +16,53 @@
 //!     hungry:W            list: W's domains with something waiting and some of their share free
 //!     returned            list: what dead workers had
 //!     tasks               hash: ticket to id, redirects, whether again, domain, host and URL
-//!     outstanding         hash: URL id to ticket and smallest depth
+//!     outstanding         hash: URL id to ticket, smallest depth, and the id of what it was found on
 //!     prioritizing, loans hashes: ticket to its message, and to its loan
 //!     endings             hash: ticket to how its loan ends, from there until it has ended
-//!     links:S             hash: completed URLs by id, to when each was last met and its smallest depth, in shards
+//!     links:S             hash: completed URLs by id, to when each was last met and what became of it, in shards
 //!     domains, lapses     hash and sorted set: domain to owner, and when that ends
 //!     rests               sorted set: host to when it may be asked again
+//!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
 //!     popularity          hash: domain to the pages that link to it
-//!     counts, outcomes, refused, active
+//!     counts, outcomes, refused, active; `closed` among the counts tells that the crawl is over
 //!     answer:N            string for an hour: what was answered to move N, until that has arrived
 //! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, bands:G, stored
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
 //! crawler:{NAME:settings}:  settings
+//! crawler:{NAME:crew}:      who works on it
 //! ```
 //!
 //! Where there is one partition, content storage and the budgets are in it too, so that one script completes a URL.
 
+mod address;
 mod admission;
+mod closing;
 mod completion;
 mod connection;
 mod contents;
 mod counts;
+mod deaths;
+mod ended;
 mod frontier;
 mod home;
 mod keys;
 mod loans;
+mod look;
 mod moves;
 mod opening;
+mod purge;
 mod recent;
 mod scripts;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::address::Address;
+use self::connection::Connection;
+pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
 use self::home::Home;
 pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS};
+pub use self::look::RedisStored;
 use self::moves::Moves;
 use super::embedded::Settings;
 use super::{
@@ -75,6 +87,8 @@ pub struct Place {
     pub crawl: String,
     /// Into how many parts its URLs are divided, should the crawl be begun now.
     pub partitions: u16,
+    /// The pause that every host gets after a request, unless it has a longer one of its own.
+    pub delay: Duration,
 }
 
 impl RedisResources {
@@ -84,6 +98,36 @@ impl RedisResources {
         let home = Home::new()?;
         let moves = home.run(opening::open(place, settings)).await?;
         Ok(RedisResources { moves: Arc::new(moves), home })
+    }
+
+    /// Takes up the place of a worker that is no more, under its number: what it had on loan goes back into its queue, to be
+    /// lent anew, and the queue and the domains stay its own. What it still completes is refused.
+    pub async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.rejoin(worker).await).await
+    }
+
+    /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
+    /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
+    /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).
+    pub async fn close(&self) -> Result<u64, Trouble> {
+        self.make(async |moves| moves.close().await).await
+    }
+
+    /// Lets a crawl go on that was closed, which has to be done before anything more is admitted. What was left of it
+    /// and has expired meanwhile was not reached before the end.
+    pub async fn reopen(&self) -> Result<(), Trouble> {
+        self.make(async |moves| moves.reopen().await).await
+    }
+
+    /// Removes everything of a crawl, whatever state it is in, and tells how many keys that were.
+    pub async fn purge(place: &Place) -> Result<u64, Trouble> {
+        let Place { url, crawl, .. } = place.clone();
+        let home = Home::new()?;
+        home.run(async move {
+            let connection = Connection::open(&url.parse()?, Manner::default()).await?;
+            purge::purge(&connection, &crawl).await
+        })
+        .await
     }
 
     /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.

@@ -1,7 +1,7 @@
 //! Downloads: one request, one answer, every limit kept. The only place that speaks HTTP.
 
 mod address;
-mod connect;
+pub(crate) mod connect;
 mod connections;
 mod decode;
 mod headers;

@@ -12,9 +12,9 @@ use crawler::prioritizer::{FromCrawl, Random};
 use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Completion, Found, Grant, Lease, Resources, WorkerId};
+use testredis::Server;
 use tokio::time::timeout;
 
-use super::redis_server::RedisServer;
 use super::{block_on, settings};
 
 const WORKERS: u16 = 3;
@@ -35,7 +35,7 @@ fn completion(lease: &Lease) -> Completion {
 }
 
 struct World {
-    redis: RedisServer,
+    redis: Server,
     partitions: u16,
     over: AtomicBool,
     deaths: AtomicUsize,
@@ -43,7 +43,12 @@ struct World {
 
 impl World {
     async fn open(&self) -> RedisResources {
-        let place = Place { url: self.redis.url(), crawl: "deaths".into(), partitions: self.partitions };
+        let place = Place {
+            url: self.redis.url(),
+            crawl: "deaths".into(),
+            partitions: self.partitions,
+            delay: Duration::ZERO,
+        };
         let settings = Settings { queue_size: 64, keep_content: false, ..settings(WORKERS) };
         RedisResources::open(place, settings).await.unwrap()
     }
@@ -59,7 +64,11 @@ impl World {
                 // Its connection is closed with it, and nobody hears the answers to what it sent.
                 drop(resources);
                 self.deaths.fetch_add(1, Ordering::Relaxed);
-                overseer.leave(worker).await.unwrap();
+                // Others take what it had, or who comes in its place does.
+                match random.below(2) {
+                    0 => overseer.leave(worker).await.unwrap(),
+                    _ => overseer.rejoin(worker).await.unwrap(),
+                }
             }
         }
     }
@@ -97,7 +106,7 @@ fn whoever_dies_when_each_page_counts_once() {
 }
 
 fn live_and_die(partitions: u16) {
-    let (redis, over, deaths) = (RedisServer::start(), AtomicBool::new(false), AtomicUsize::new(0));
+    let (redis, over, deaths) = (Server::start(), AtomicBool::new(false), AtomicUsize::new(0));
     let world = World { redis, partitions, over, deaths };
     block_on(async { world.open().await.admit(vec![page(0)]).await.unwrap() });
     thread::scope(|scope| {

@@ -1,9 +1,10 @@
 //! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
 
 mod deaths;
+mod endings;
+mod looking;
 mod outages;
-#[path = "../redis_server/mod.rs"]
-mod redis_server;
+mod rejoining;
 mod storage;
 
 use std::collections::BTreeSet;
@@ -27,7 +28,7 @@ use crawler::worker::pace::Pace;
 use crawler::worker::similarity::Threshold;
 use crawler::worker::visit::Visitor;
 use crawler::worker::{Orders, Worker};
-use redis_server::RedisServer;
+use testredis::Server;
 use testweb::{Site, Web};
 use tokio::runtime;
 use url::Url;
@@ -64,14 +65,19 @@ struct Crawl {
 type Kept = Arc<Mutex<Vec<String>>>;
 
 impl Crawl {
-    fn of(web: &Web, redis: &RedisServer, name: &'static str, workers: u16) -> Crawl {
+    fn of(web: &Web, redis: &Server, name: &'static str, workers: u16) -> Crawl {
         let seed = web.url_of("h0.test", "/").parse().unwrap();
         let settings = settings(workers);
         Crawl { redis: redis.url(), name, partitions: 16, settings, delay: Duration::ZERO, seed }
     }
 
     fn open(&self) -> RedisResources {
-        let place = Place { url: self.redis.clone(), crawl: self.name.into(), partitions: self.partitions };
+        let place = Place {
+            url: self.redis.clone(),
+            crawl: self.name.into(),
+            partitions: self.partitions,
+            delay: self.delay,
+        };
         block_on(RedisResources::open(place, self.settings.clone())).unwrap()
     }
 
@@ -159,7 +165,7 @@ fn assert_asked_once(web: &Web) {
 #[ignore = "needs redis-server; make test installs it"]
 fn every_page_of_many_hosts_is_reached_with_any_number_of_workers_and_partitions() {
     for (workers, partitions) in [(1, 1), (4, 1), (4, 16)] {
-        let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), RedisServer::start());
+        let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
         let crawl = Crawl { partitions, ..Crawl::of(&web, &redis, "whole", workers) };
         let (kept, snapshot) = crawl.run();
         assert_is_whole(kept, &snapshot, &web);
@@ -170,7 +176,7 @@ fn every_page_of_many_hosts_is_reached_with_any_number_of_workers_and_partitions
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn no_host_is_asked_by_two_or_faster_than_allowed() {
-    let (web, redis) = (Web::builder().seeded_hosts(3, 20, 6).start(), RedisServer::start());
+    let (web, redis) = (Web::builder().seeded_hosts(3, 20, 6).start(), Server::start());
     let delay = Duration::from_millis(40);
     let (kept, snapshot) = Crawl { delay, ..Crawl::of(&web, &redis, "polite", 4) }.run();
     assert_is_whole(kept, &snapshot, &web);
@@ -185,7 +191,7 @@ fn no_host_is_asked_by_two_or_faster_than_allowed() {
 #[ignore = "needs redis-server; make test installs it"]
 fn two_crawls_side_by_side_in_one_redis_do_not_meet() {
     let webs = [7, 8].map(|seed| Web::builder().seeded_hosts(seed, 20, 8).start());
-    let redis = RedisServer::start();
+    let redis = Server::start();
     thread::scope(|scope| {
         for (name, web) in ["one", "other"].into_iter().zip(&webs) {
             let crawl = Crawl::of(web, &redis, name, 2);
@@ -202,7 +208,7 @@ fn two_crawls_side_by_side_in_one_redis_do_not_meet() {
 #[ignore = "needs redis-server; make test installs it"]
 fn a_page_like_another_is_dropped_and_the_others_are_stored() {
     let site = Site::seeded(9, 30).with_print_views();
-    let (web, redis) = (Web::builder().host("h0.test", site).start(), RedisServer::start());
+    let (web, redis) = (Web::builder().host("h0.test", site).start(), Server::start());
     let mut crawl = Crawl::of(&web, &redis, "alike", 2);
     crawl.settings.similarity = Threshold::new(0.9);
     let (kept, snapshot) = crawl.run();
@@ -220,7 +226,7 @@ fn a_page_like_another_is_dropped_and_the_others_are_stored() {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn tiny_queues_lose_nothing() {
-    let (web, redis) = (Web::builder().seeded_hosts(5, 20, 6).start(), RedisServer::start());
+    let (web, redis) = (Web::builder().seeded_hosts(5, 20, 6).start(), Server::start());
     let mut crawl = Crawl::of(&web, &redis, "tiny", 3);
     crawl.settings.queue_size = 1;
     let (kept, snapshot) = crawl.run();
@@ -230,7 +236,7 @@ fn tiny_queues_lose_nothing() {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn budgets_are_hit_exactly_across_partitions() {
-    let (web, redis) = (Web::builder().seeded_hosts(11, 20, 20).start(), RedisServer::start());
+    let (web, redis) = (Web::builder().seeded_hosts(11, 20, 20).start(), Server::start());
     let mut crawl = Crawl::of(&web, &redis, "budget", 4);
     crawl.settings.max_pages = 57;
     let (kept, snapshot) = crawl.run();

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Found, Resources, Trouble};
+use testredis::{Cluster, Fsync, Server};
 use testweb::Web;
 
-use super::redis_server::RedisServer;
 use super::{Crawl, assert_asked_once, assert_is_whole, block_on, settings};
 
 /// Stands before a server and cuts connections, each after so many answers, the last of which it keeps to itself:
 /// what was asked was done, and nobody knows.
-fn before(server: &RedisServer, answers: usize) -> String {
+fn before(server: &Server, answers: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let server = server.url().replace("redis://", "").replace('/', "");
+    let server = server.address();
     thread::spawn(move || {
         for (number, client) in listener.incoming().enumerate() {
-            let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
+            let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
             // Not all after the same number, so that every move loses its answer once.
             pass_on(client, server, answers + number % 17);
         }
@@ -56,7 +56,7 @@ fn moves_whose_answers_are_lost_are_made_once() {
 }
 
 fn lose_answers(partitions: u16) {
-    let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), RedisServer::start());
+    let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
     // Opening a crawl takes some thirty answers; after that every sixtieth or so is lost.
     let crawl = Crawl { redis: before(&redis, 50), partitions, ..Crawl::of(&web, &redis, "cut", 3) };
     let (kept, snapshot) = crawl.run();
@@ -67,16 +67,45 @@ fn lose_answers(partitions: u16) {
         snapshot.admitted,
         "all but the seed were found on a page, each on one"
     );
-    assert!(redis.ask::<String>("INFO stats").lines().any(|line| {
-        line.strip_prefix("total_connections_received:")
-            .is_some_and(|count| count.parse::<u32>().unwrap() > 20)
-    }));
+    assert!(redis.info("total_connections_received").parse::<u32>().unwrap() > 20);
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_crawl_on_a_cluster_is_whole() {
+    let (web, cluster) = (Web::builder().seeded_hosts(7, 20, 12).start(), Cluster::start());
+    let (kept, snapshot) = Crawl::of(&web, &cluster.nodes[0], "spread", 3).run();
+    assert_is_whole(kept, &snapshot, &web);
+    assert_asked_once(&web);
+    assert!(cluster.nodes.iter().all(|node| node.ask::<u64>("DBSIZE") > 0), "every node has a part");
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_crawl_goes_on_after_restarts_of_redis_and_loses_nothing() {
+    let web = Web::builder().seeded_hosts(7, 20, 12).start();
+    let redis = Server::builder().append_only(Fsync::EverySecond).start();
+    let crawl = Crawl { delay: Duration::from_millis(50), ..Crawl::of(&web, &redis, "restarted", 3) };
+    let (kept, snapshot) = thread::scope(|scope| {
+        let crawling = scope.spawn(|| crawl.run());
+        for pages in [20, 100] {
+            while web.log().len() < pages && !crawling.is_finished() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            redis.kill();
+            thread::sleep(Duration::from_millis(300));
+            redis.restart();
+        }
+        crawling.join().unwrap()
+    });
+    assert_is_whole(kept, &snapshot, &web);
+    assert_asked_once(&web);
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn a_server_that_forgot_the_scripts_learns_them_again() {
-    let (web, redis) = (Web::builder().seeded_hosts(7, 20, 2).start(), RedisServer::start());
+    let (web, redis) = (Web::builder().seeded_hosts(7, 20, 2).start(), Server::start());
     let resources = Crawl::of(&web, &redis, "forgetful", 1).open();
     redis.ask::<()>("SCRIPT FLUSH");
     let seed = Found { url: "http://a.test/".into(), depth: 0, redirects: 0 };
@@ -90,7 +119,7 @@ fn refused(
 ) -> String {
     let mut settings = settings(1);
     change(&mut settings);
-    let place = Place { url: url.into(), crawl: crawl.into(), partitions: 1 };
+    let place = Place { url: url.into(), crawl: crawl.into(), partitions: 1, delay: Duration::ZERO };
     let Trouble(message) = block_on(RedisResources::open(place, settings)).err().expect("it is refused");
     message
 }
@@ -104,11 +133,12 @@ fn what_is_wrong_with_a_redis_is_said_with_its_address_and_without_the_password(
     assert!(message.ends_with("is it running, and can it be reached from here?"), "{message}");
     assert!(!message.contains("secret"), "{message}");
 
-    let locked = RedisServer::start_with(&["--requirepass", "open sesame"]);
-    let message = refused(&locked.url().replace("//", "//:wrong@"), "x", |_| {});
+    let locked = Server::builder().password("sesame").start();
+    let message = refused(&locked.url().replace("sesame", "wrong"), "x", |_| {});
     assert!(message.contains("password") && !message.contains("wrong@"), "{message}");
 
-    let evicting = RedisServer::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let evicting =
+        Server::builder().setting("maxmemory", "100mb").setting("maxmemory-policy", "allkeys-lru").start();
     let message = refused(&evicting.url(), "x", |_| {});
     assert!(message.ends_with("set maxmemory-policy to noeviction"), "{message}");
 
@@ -119,8 +149,8 @@ fn what_is_wrong_with_a_redis_is_said_with_its_address_and_without_the_password(
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn who_joins_a_crawl_must_mean_the_same_by_it() {
-    let redis = RedisServer::start();
-    let place = Place { url: redis.url(), crawl: "mine".into(), partitions: 4 };
+    let redis = Server::start();
+    let place = Place { url: redis.url(), crawl: "mine".into(), partitions: 4, delay: Duration::ZERO };
     let first = block_on(RedisResources::open(place.clone(), settings(1))).unwrap();
     let second = block_on(RedisResources::open(Place { partitions: 9, ..place }, settings(3))).unwrap();
     let seed = || vec![Found { url: "http://a.test/".into(), depth: 0, redirects: 0 }];

@@ -5,8 +5,8 @@ use crawler::prioritizer::Priority;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Completion, Found, Resources, WorkerId};
 use std::time::Duration;
+use testredis::Server;
 
-use super::redis_server::RedisServer;
 use super::{block_on, settings};
 
 const LINKS: usize = 10_000;
@@ -37,14 +37,14 @@ async fn complete_many(resources: &RedisResources) {
 #[ignore = "needs redis-server; make test installs it"]
 fn a_known_url_takes_less_than_60_bytes() {
     for keep_depths in [false, true] {
-        let redis = RedisServer::start();
+        let redis = Server::start();
         let settings = crawler::resources::embedded::Settings {
             queue_size: 10_000,
             keep_depths,
             max_pages: u64::MAX,
             ..settings(1)
         };
-        let place = Place { url: redis.url(), crawl: "links".into(), partitions: 4 };
+        let place = Place { url: redis.url(), crawl: "links".into(), partitions: 4, delay: Duration::ZERO };
         let resources = block_on(RedisResources::open(place, settings)).unwrap();
         block_on(complete_many(&resources));
         assert_eq!(block_on(resources.snapshot()).unwrap().known, LINKS);
@@ -64,8 +64,8 @@ fn a_known_url_takes_less_than_60_bytes() {
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
-    let redis = RedisServer::start();
-    let place = Place { url: redis.url(), crawl: "clean".into(), partitions: 1 };
+    let redis = Server::start();
+    let place = Place { url: redis.url(), crawl: "clean".into(), partitions: 1, delay: Duration::ZERO };
     let settings =
         crawler::resources::embedded::Settings { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
     let resources = block_on(RedisResources::open(place, settings)).unwrap();

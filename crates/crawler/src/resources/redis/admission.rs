@@ -13,6 +13,9 @@ use crate::task::Depth;
 /// So many URLs are admitted by one script, so that nobody waits long for it.
 const AT_ONCE: usize = 500;
 
+/// How many bytes of a URL's id are not 0.
+pub(super) const ID_BYTES: usize = 7;
+
 /// A host is looked for among so many that were met last: most links of a page share their hosts with those before.
 const LATEST_HOSTS: usize = 8;
 
@@ -34,8 +37,9 @@ pub(super) struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Tells a script.
-    pub(super) fn tell(&self, call: &mut Call) {
+    /// Tells a script, and the page on which all this was found.
+    pub(super) fn tell(&self, call: &mut Call, found_on: Option<u64>) {
+        call.arg(found_on.map_or_else(Vec::new, |id| id.to_le_bytes()[..ID_BYTES].to_vec()));
         call.arg(self.linked.len());
         for domain in &self.linked {
             call.arg(domain.as_str());
@@ -71,7 +75,7 @@ impl<'a> Sorted<'a> {
 impl Moves {
     pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
         let sorted = self.sorted(&found, &[]);
-        let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted)).await?;
+        let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted, None)).await?;
         let Admitted { new, known } = sum(&counts);
         let known = known + sorted.known;
         self.acknowledged(sorted);
@@ -106,12 +110,12 @@ impl Moves {
         Sorted { batches, known, told, at }
     }
 
-    /// The scripts that admit what was sorted.
-    pub(super) fn admissions(&self, sorted: &Sorted) -> Vec<Call> {
+    /// The scripts that admit what was sorted, and found on a page.
+    pub(super) fn admissions(&self, sorted: &Sorted, found_on: Option<u64>) -> Vec<Call> {
         let batches = sorted.batches.iter().flat_map(|(partition, batches)| {
             batches.iter().map(|batch| {
                 let mut call = self.on(*partition, &scripts::ADMIT);
-                batch.tell(&mut call);
+                batch.tell(&mut call, found_on);
                 call
             })
         });

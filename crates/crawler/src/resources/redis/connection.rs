@@ -1,93 +1,153 @@
-//! The connection to Redis: many commands in one round trip, made again where their answer was lost, and what went
-//! wrong in words. Only this file knows what can go wrong.
+//! The connection to Redis: many commands in one round trip, made again where their answer was lost, for as long as it
+//! takes.
+
+mod failure;
+mod link;
+mod nodes;
+mod patience;
+mod reply;
+mod server;
+#[cfg(test)]
+mod tests;
+mod wire;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{
-    Client, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError,
-    ToRedisArgs, Value, cmd,
-};
-use tokio::time::{Instant, sleep, timeout};
+use redis::{Arg, Cmd, FromRedisValue, ToRedisArgs, Value, cmd};
+use rustls::pki_types::CertificateDer;
+use tokio::time::{Instant, sleep};
 
+use self::failure::Failure;
+use self::link::{Common, Confirmation, Delivery, MOST_BYTES, Order};
+pub use self::nodes::Kind;
+use self::nodes::{Nodes, Primary};
+pub use self::patience::Notice;
+use self::patience::{Patience, Stuck, longer};
+use self::reply::Reply;
+pub use self::server::{Persistence, Server};
+use self::wire::Access;
 use super::super::Trouble;
-use super::scripts::{self, Lua};
-
-/// How long Redis may take to answer: far longer than any script takes, so that only an outage does.
-const RESPONSE: Duration = Duration::from_secs(5);
-
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-
-/// How long moves are tried again while Redis cannot be reached: long enough for a restart or a failover, and shorter
-/// than the minute for which the scripts remember their answers.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The pause between two tries, which doubles.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// The oldest Redis whose scripts and streams are as ours need them.
-const OLDEST: u32 = 7;
+use super::address::{Address, Node};
+use super::scripts::Lua;
 
 /// How many arrived answers a script is told of.
 const MOST_ARRIVED: usize = 200;
 
+/// How a Redis is approached.
+#[derive(Clone)]
+pub struct Manner {
+    /// How long it is tried to reach it at first; later on for as long as it takes.
+    pub patience: Duration,
+    /// Is told when Redis is in trouble, and when that is over.
+    pub notice: Notice,
+    /// Certificates trusted besides the well-known roots, for `rediss://`.
+    pub extra_roots: Vec<CertificateDer<'static>>,
+}
+
+impl Default for Manner {
+    fn default() -> Manner {
+        Manner { patience: Duration::from_secs(5), notice: Arc::new(|_| {}), extra_roots: Vec::new() }
+    }
+}
+
 /// A command on its way to Redis.
 pub(super) struct Call {
     command: Cmd,
+    /// The one server that is to be asked; otherwise it is who has the key.
+    node: Option<Node>,
     /// Where and under which name a script's answer is remembered until it has arrived.
     answer: Option<(String, String)>,
 }
 
 impl Call {
-    /// A command of Redis.
+    /// A command of Redis. Its first argument, if it has one, is its key.
     pub(super) fn plain(name: &str) -> Call {
-        Call { command: cmd(name), answer: None }
+        Call { command: cmd(name), node: None, answer: None }
     }
 
     pub(super) fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Call {
         self.command.arg(argument);
         self
     }
+
+    fn key(&self) -> Option<&[u8]> {
+        let mut words = self.command.args_iter().map(|word| match word {
+            Arg::Simple(word) => word,
+            _ => b"",
+        });
+        // A script's hash and the number of its keys come before them.
+        let skipped = if words.next() == Some(b"EVALSHA") { 2 } else { 0 };
+        words.nth(skipped)
+    }
 }
 
 /// A connection that comes back.
 #[derive(Clone)]
 pub(super) struct Connection {
-    manager: ConnectionManager,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     /// Where Redis is, for messages: without user name and password.
     address: String,
+    nodes: Nodes,
+    common: Arc<Common>,
+    /// Until when an outage may last at first; afterwards it may last for ever.
+    deadline: Instant,
+    is_open: AtomicBool,
     /// The names of the answers that have arrived, by where they are remembered.
-    arrived: Arc<Mutex<HashMap<String, Vec<String>>>>,
+    arrived: Mutex<HashMap<String, Vec<String>>>,
 }
+
+/// A call that has not been answered yet, and its place among those it was made with.
+struct Pending {
+    place: usize,
+    call: Call,
+}
+
+/// Calls, each with what came of it.
+type Answered = Vec<(Pending, Reply)>;
 
 impl Connection {
     /// Connects, and makes sure that a crawl is safe there.
-    pub(super) async fn open(url: &str) -> Result<Connection, Trouble> {
-        let info = url.into_connection_info().map_err(|error| {
-            let why = error.detail().unwrap_or("it is no address of Redis").to_owned();
-            Trouble(format!("cannot use the address of Redis: {why}; give one like redis://host:6379/0"))
-        })?;
-        let address = shown(&info);
-        let client = Client::open(info).map_err(|error| trouble(&address, &error))?;
-        let config = ConnectionManagerConfig::new()
-            .set_response_timeout(Some(RESPONSE))
-            .set_connection_timeout(Some(CONNECT))
-            .set_number_of_retries(1);
-        let manager = timeout(2 * CONNECT, client.get_connection_manager_with_config(config)).await;
-        let manager = manager.map_err(|_| Trouble(unreachable_message(&address, &"no answer")))?;
-        let manager = manager.map_err(|error| trouble(&address, &error))?;
-        let connection = Connection { manager, address, arrived: Arc::default() };
+    pub(super) async fn open(address: &Address, manner: Manner) -> Result<Connection, Trouble> {
+        let shown = address.to_string();
+        let common = Arc::new(Common {
+            access: Access::new(address, &manner.extra_roots),
+            patience: Arc::new(Patience::new(shown.clone(), manner.notice)),
+            traffic: Default::default(),
+            asks_for_role: address.primary.is_some(),
+        });
+        let nodes = Nodes::new(address.clone(), Arc::clone(&common));
+        let deadline = Instant::now() + manner.patience;
+        let (is_open, arrived) = (AtomicBool::new(false), Mutex::default());
+        let inner = Inner { address: shown, nodes, common, deadline, is_open, arrived };
+        let connection = Connection { inner: Arc::new(inner) };
+        connection.find().await?;
         connection.check().await?;
-        connection.load().await.map_err(|error| connection.trouble(&error))?;
+        connection.load().await?;
+        connection.inner.is_open.store(true, Ordering::Relaxed);
         Ok(connection)
     }
 
     pub(super) fn address(&self) -> &str {
-        &self.address
+        &self.inner.address
+    }
+
+    /// Since when Redis has not answered as it should, if it does not.
+    #[allow(dead_code, reason = "for the heartbeat")]
+    pub(super) fn in_trouble_since(&self) -> Option<Instant> {
+        self.inner.common.patience.since()
+    }
+
+    /// How many batches were sent so far, each a round trip, and how many commands were in them.
+    #[allow(dead_code, reason = "for the benchmark")]
+    pub(super) fn traffic(&self) -> (u64, u64) {
+        let traffic = &self.inner.common.traffic;
+        (traffic.batches.load(Ordering::Relaxed), traffic.commands.load(Ordering::Relaxed))
     }
 
     /// A script under names that begin so, made once under its nonce, for the crawl's clock that is so far ahead.
@@ -98,53 +158,32 @@ impl Connection {
         let names =
             arrived.get_mut(base).map(|names| names.split_off(names.len().saturating_sub(MOST_ARRIVED)));
         command.arg(names.unwrap_or_default().join(" "));
-        Call { command, answer: lua.is_once.then(|| (base.to_owned(), nonce)) }
-    }
-
-    fn note_arrival(&self, answers: Vec<(String, String)>) {
-        let mut arrived = self.arrived();
-        for (base, nonce) in answers {
-            arrived.entry(base).or_default().push(nonce);
-        }
+        Call { command, node: None, answer: lua.is_once.then(|| (base.to_owned(), nonce)) }
     }
 
     fn arrived(&self) -> MutexGuard<'_, HashMap<String, Vec<String>>> {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries out commands in one round trip. Where the answer is lost they are carried out again: so they must be
-    /// harmless when repeated.
+    /// harmless when repeated. None may rely on another of them having been carried out before it.
     pub(super) async fn all(&self, calls: Vec<Call>) -> Result<Vec<Value>, Trouble> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipeline = Pipeline::with_capacity(calls.len());
-        let mut answers = Vec::new();
-        for Call { command, answer } in calls {
-            pipeline.add_command(command);
-            answers.extend(answer);
-        }
-        let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
-        loop {
-            let error = match pipeline.query_async(&mut self.manager.clone()).await {
-                Ok(values) => {
-                    self.note_arrival(answers);
-                    return Ok(values);
-                }
-                Err(error) => error,
-            };
-            if error.code() == Some("NOSCRIPT") {
-                // It was started anew, or another took its place, and has yet to learn the scripts.
-                self.load().await.map_err(|error| self.trouble(&error))?;
-            } else if !passes(&error) || begun.elapsed() > PATIENCE {
-                return Err(self.trouble(&error));
-            } else {
-                // What was sent before may still be on its way: the answer is remembered for its whole minute.
-                answers.clear();
-                sleep(pause).await;
-                pause = (2 * pause).min(LONGEST_PAUSE);
-            }
-        }
+        self.carry_out(calls, None).await
+    }
+
+    /// Carries out commands, and waits until so many replicas have what they wrote, but not longer than that. If they
+    /// do not have it by then a notice is given and the crawl goes on: it is a matter of what a failover can lose, and
+    /// not of what is right. No replicas, no wait.
+    #[allow(dead_code, reason = "for children, before their parent is completed")]
+    pub(super) async fn all_confirmed(
+        &self,
+        calls: Vec<Call>,
+        replicas: u32,
+        within: Duration,
+    ) -> Result<Vec<Value>, Trouble> {
+        // Redis takes no time to mean for ever.
+        let within = within.max(Duration::from_millis(1));
+        self.carry_out(calls, (replicas > 0).then_some(Confirmation { replicas, within })).await
     }
 
     /// Carries out commands in one round trip, whose answers are all of one kind.
@@ -161,7 +200,7 @@ impl Connection {
     /// The meaning of an answer.
     pub(super) fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, Trouble> {
         redis::from_redis_value(value).map_err(|error| {
-            let address = &self.address;
+            let address = self.address();
             Trouble(format!(
                 "Redis at {address} answered what nobody expected: {error}; do all processes of the crawl have \
                  the same version?"
@@ -169,90 +208,145 @@ impl Connection {
         })
     }
 
-    async fn load(&self) -> Result<(), RedisError> {
-        let mut pipeline = Pipeline::new();
-        for lua in scripts::all() {
-            pipeline.cmd("SCRIPT").arg("LOAD").arg(lua.text).ignore();
+    async fn carry_out(
+        &self,
+        calls: Vec<Call>,
+        confirmation: Option<Confirmation>,
+    ) -> Result<Vec<Value>, Trouble> {
+        let mut values = vec![Value::Nil; calls.len()];
+        let pending = |(place, call)| Pending { place, call };
+        let mut pending: Vec<Pending> = calls.into_iter().enumerate().map(pending).collect();
+        let (asked, mut stuck, mut pause) = (Instant::now(), None::<Stuck>, Duration::ZERO);
+        while !pending.is_empty() {
+            let mut failures = Vec::new();
+            for (mut call, reply) in self.send(pending, confirmation).await {
+                match reply {
+                    Ok(value) => {
+                        values[call.place] = value;
+                        self.note_arrival(call.call.answer);
+                    }
+                    Err(failure) => {
+                        if let Failure::Cut(_) = failure {
+                            // What was sent may still be on its way: its answer must be remembered as long as can be.
+                            call.call.answer = None;
+                        }
+                        failures.push((call, failure));
+                    }
+                }
+            }
+            if let Some(failure) = self.worst(&failures) {
+                match &stuck {
+                    Some(stuck) => stuck.still(&failure),
+                    // The server has yet to learn the scripts, which is soon done.
+                    None if failure.is("NOSCRIPT") && pause.is_zero() => {}
+                    None => stuck = Some(self.inner.common.patience.wait(asked, &failure)),
+                }
+                self.pause(&failure, &mut pause).await?;
+            }
+            pending = failures.into_iter().map(|(call, _)| call).collect();
         }
-        pipeline.exec_async(&mut self.manager.clone()).await
+        Ok(values)
     }
 
-    /// Refuses a Redis that is too old, or that throws away what it is asked to keep.
-    async fn check(&self) -> Result<(), Trouble> {
-        let address = &self.address;
-        let information: String = self.one(Call::plain("INFO")).await?;
-        let field = |name: &str| {
-            let line = information.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.unwrap_or_default().trim()
-        };
-        let version = field("redis_version");
-        let major: u32 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
-        if major < OLDEST {
-            return Err(Trouble(format!(
-                "Redis at {address} is version {version}; the crawl needs {OLDEST}.0 or later, or Valkey"
-            )));
+    fn note_arrival(&self, answer: Option<(String, String)>) {
+        if let Some((base, nonce)) = answer {
+            self.arrived().entry(base).or_default().push(nonce);
         }
-        let policy = field("maxmemory_policy");
-        if field("maxmemory") != "0" && policy != "noeviction" && !policy.is_empty() {
-            return Err(Trouble(format!(
-                "Redis at {address} throws keys away when its memory is full (maxmemory-policy {policy}), and with \
-                 them URLs that are still to be visited; set maxmemory-policy to noeviction"
-            )));
+    }
+
+    /// The failure that decides what is done about all of them: one that does not pass, if there is any.
+    fn worst(&self, failures: &[(Pending, Failure)]) -> Option<Failure> {
+        let all = || failures.iter().map(|(_, failure)| failure);
+        all().find(|failure| !failure.passes()).or(all().next()).cloned()
+    }
+
+    /// Waits before another try, or gives up.
+    async fn pause(&self, failure: &Failure, pause: &mut Duration) -> Result<(), Trouble> {
+        let inner = &self.inner;
+        let is_too_late = !inner.is_open.load(Ordering::Relaxed) && Instant::now() > inner.deadline;
+        if !failure.passes() || is_too_late {
+            return Err(failure.trouble(&inner.address));
+        }
+        let failed = Instant::now();
+        if failure.is("READONLY") {
+            inner.nodes.reconnect();
+        }
+        // Who lost the connection is made to wait when a new one is made; a key that has moved is soon found.
+        let is_quick = matches!(failure, Failure::Cut(_))
+            || ((failure.is("NOSCRIPT") || failure.is("MOVED")) && pause.is_zero());
+        *pause = longer(*pause);
+        if !is_quick {
+            sleep(*pause).await;
+        }
+        if !failure.is("NOSCRIPT") && !failure.is("OOM") {
+            // What is found out about the servers shows at the next try, also when it is nothing.
+            let _ = inner.nodes.look_up(failed).await;
         }
         Ok(())
     }
 
-    fn trouble(&self, error: &RedisError) -> Trouble {
-        trouble(&self.address, error)
-    }
-}
-
-/// What went wrong, where, and what helps.
-fn trouble(address: &str, error: &RedisError) -> Trouble {
-    Trouble(match error.code() {
-        _ if error.kind() == ErrorKind::AuthenticationFailed => refused(address, error),
-        Some("NOAUTH" | "WRONGPASS" | "NOPERM") => refused(address, error),
-        Some("OOM") => format!(
-            "the memory of Redis at {address} is full: {error}; give it more (maxmemory), or let links and pages live \
-             shorter"
-        ),
-        Some("CROSSSLOT" | "MOVED") => format!(
-            "Redis at {address} is one node of a cluster: {error}; give the address of a Redis that stands alone"
-        ),
-        Some(_) => format!("Redis at {address} cannot do what it is asked: {error}"),
-        None => unreachable_message(address, error),
-    })
-}
-
-fn refused(address: &str, error: &RedisError) -> String {
-    format!(
-        "Redis at {address} refuses: {error}; give a user name and password that may use scripts and the keys of the \
-         crawl: redis://user:password@host:port/"
-    )
-}
-
-fn unreachable_message(address: &str, why: &dyn std::fmt::Display) -> String {
-    format!("cannot reach Redis at {address}: {why}; is it running, and can it be reached from here?")
-}
-
-/// Whether it may well go otherwise in a moment.
-fn passes(error: &RedisError) -> bool {
-    let in_a_moment = ["LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "BUSY"];
-    match error.code() {
-        Some(code) => in_a_moment.contains(&code),
-        None => {
-            error.is_io_error()
-                || error.is_timeout()
-                || error.is_connection_dropped()
-                || error.is_connection_refusal()
+    /// Sends calls to the servers that are to carry them out, all at the same time, and returns them with the replies.
+    async fn send(&self, pending: Vec<Pending>, confirmation: Option<Confirmation>) -> Answered {
+        let (parcels, mut answered) = self.sort(pending);
+        let nodes = &self.inner.nodes;
+        let sent = parcels.into_iter().map(|parcel| {
+            let Parcel { primary, calls, bytes } = parcel;
+            let order = Order { bytes, commands: calls.len(), confirmation };
+            (calls, nodes.link(&primary, confirmation.is_some()).send(order), primary)
+        });
+        // All are sent before the first answer is waited for. Until then the primary is kept, and with it the link.
+        let sent: Vec<_> = sent.collect();
+        for (calls, delivered, _primary) in sent {
+            let delivered = delivered.await.unwrap_or_else(|_| Err(Failure::Cut("connection closed".into())));
+            match delivered {
+                Ok(Delivery { replies, confirmed }) => {
+                    answered.extend(calls.into_iter().zip(replies));
+                    if let Some(Confirmation { replicas, .. }) = confirmation
+                        && confirmed < i64::from(replicas)
+                    {
+                        self.inner.common.patience.unconfirmed(confirmed, replicas);
+                    }
+                }
+                Err(failure) => {
+                    answered.extend(calls.into_iter().map(|call| (call, Err(failure.clone()))));
+                }
+            }
         }
+        answered
+    }
+
+    /// Sorts calls by the server that is to carry them out, in parcels that are not too large. Where nobody is known,
+    /// that is the answer.
+    fn sort(&self, pending: Vec<Pending>) -> (Vec<Parcel>, Answered) {
+        let (mut parcels, mut homeless) = (Vec::<Parcel>::new(), Answered::new());
+        for call in pending {
+            let primary = match self.inner.nodes.for_call(call.call.node.as_ref(), call.call.key()) {
+                Ok(primary) => primary,
+                Err(failure) => {
+                    homeless.push((call, Err(failure)));
+                    continue;
+                }
+            };
+            let fits = |parcel: &&mut Parcel| {
+                Arc::ptr_eq(&parcel.primary, &primary) && parcel.bytes.len() < MOST_BYTES
+            };
+            let parcel = match parcels.iter_mut().rev().find(fits) {
+                Some(parcel) => parcel,
+                None => {
+                    parcels.push(Parcel { primary, calls: Vec::new(), bytes: Vec::new() });
+                    parcels.last_mut().expect("it was just put there")
+                }
+            };
+            call.call.command.write_packed_command(&mut parcel.bytes);
+            parcel.calls.push(call);
+        }
+        (parcels, homeless)
     }
 }
 
-/// The address as it may be shown: what is secret is left out.
-fn shown(info: &ConnectionInfo) -> String {
-    match info.redis_settings().db() {
-        0 => format!("redis://{}", info.addr()),
-        database => format!("redis://{}/{database}", info.addr()),
-    }
+/// Calls that go to one server together.
+struct Parcel {
+    primary: Arc<Primary>,
+    calls: Vec<Pending>,
+    bytes: Vec<u8>,
 }

@@ -4,26 +4,32 @@
 local function read_ending()
   local ending = {
     id = argument(), again = argument() == '1', domain = argument(), host = argument(), depth = number(),
-    label = argument(), has_links = argument() == '1', rest = number(), refused = {},
+    label = argument(), ended = number(), status = number(), document = 0, rest = number(), delay = number(), refused = {},
   }
   for i = 1, 2 * number() do ending.refused[i] = argument() end
+  ending.has_links = math.floor(ending.ended / HAS_LINKS) % 2 == 1
   return ending
 end
 
 -- From now on the URL is known for a lifetime; one that was met nearer while it was on loan is queued again, because its
 -- links were taken for deeper than they are.
-local function let_go(ticket, ending)
-  local id, depth = ending.id, ending.depth
-  if keeps_depths then depth = select(2, outstanding(id)) end
+local function let_go(ticket, ending, is_page)
+  local id = ending.id
+  local _, depth, from = outstanding(id)
   local task = depth < ending.depth and ending.has_links and task_of(ticket)
   call('HDEL', base .. 'tasks', ticket)
   call('HDEL', base .. 'outstanding', id)
+  -- What was visited again ended as it did before; and a page that has its number is kept, whatever a second visit gave.
+  local before = ending.again and call('HGET', shard_key(id), id)
+  local how = is_page and ending.ended - ending.ended % HAS_LINKS or ending.ended
+  if ending.again and not ending.has_links then how = how + HAS_LINKS end
+  local ended = before and end_of(before)
+    or struct.pack('<BI2I4I4', how, ending.status, math.floor(now / 1000), ending.document)
+  keep_link(id, depth, ended, from)
   if task then
+    found_on = from
     admit(id, depth, task[2], 1, ending.domain, ending.host, task[6])
     write_admitted()
-  else
-    -- Only what has links is visited again for them, should it be met nearer: nothing is nearer than depth 0.
-    keep_link(id, (ending.has_links or ending.again) and depth or 0)
   end
 end
 
@@ -45,14 +51,10 @@ local function end_loan(ticket, loan, ending, is_page, links_new, links_known)
   call('HDEL', base .. 'loans', ticket)
   -- The message is thrown away with its neighbours when the worker takes the next: to look for it alone is dear.
   call('XACK', base .. 'queue:' .. loan.worker, 'worker', loan.message)
-  let_go(ticket, ending)
+  let_go(ticket, ending, is_page)
   host_is_active(ending.host, '-1')
   count_ending(ending, is_page, links_new, links_known)
-  if ending.rest > 0 then
-    call('ZREMRANGEBYSCORE', base .. 'rests', '-inf', now)
-    -- What was learnt first may be told last: the longer rest is the one that is owed.
-    call('ZADD', base .. 'rests', 'GT', now + ending.rest, ending.host)
-  end
+  pace_host(ending.host, ending.rest, ending.delay)
   local state = domain_of(ending.domain)
   if state then
     state.held = math.max(0, state.held - 1)

@@ -12,7 +12,7 @@ local function lend(tickets)
   end
   local entries, pages = for_many('HMGET', base .. 'outstanding', ids), for_many('HMGET', base .. 'popularity', domains)
   for i, ticket in ipairs(tickets) do
-    incoming[#incoming + 1] = { ticket, domains[i], entries[i]:match('%d+$') + 0, (pages[i] or 0) + 0 }
+    incoming[#incoming + 1] = { ticket, domains[i], entries[i]:match('^%d+ (%d+)') + 0, (pages[i] or 0) + 0 }
   end
 end
 

@@ -13,6 +13,7 @@ pub const CLUSTER_PARTITIONS: u16 = 16;
 /// What the names of a crawl's keys begin with, by what they are for.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
+    pub(super) crawl: String,
     /// URLs, by their domain.
     pub(super) partitions: Vec<String>,
     /// Pages, by their content.
@@ -25,20 +26,31 @@ impl Keys {
         let all = |kind: &str| -> Vec<String> {
             (0..partitions).map(|number| format!("crawler:{{{crawl}:{kind}{number}}}:")).collect()
         };
-        let urls = all("p");
+        let (crawl_name, urls) = (crawl.to_owned(), all("p"));
         match partitions {
             // One place for everything: then one script does what would take several.
-            1 => Keys { contents: urls.clone(), budget: urls.concat(), partitions: urls },
+            1 => Keys { crawl: crawl_name, contents: urls.clone(), budget: urls.concat(), partitions: urls },
             _ => {
                 let budget = format!("crawler:{{{crawl}:budget}}:");
-                Keys { partitions: urls, contents: all("c"), budget }
+                Keys { crawl: crawl_name, partitions: urls, contents: all("c"), budget }
             }
         }
+    }
+
+    /// Who works on the crawl.
+    pub(super) fn crew(crawl: &str) -> String {
+        format!("crawler:{{{crawl}:crew}}:")
     }
 
     /// What was agreed on when the crawl was begun.
     pub(super) fn settings(crawl: &str) -> String {
         format!("crawler:{{{crawl}:settings}}:")
+    }
+
+    /// What the names of all its keys begin with.
+    pub(super) fn all(&self) -> impl Iterator<Item = String> {
+        let others = [self.budget.clone(), Keys::settings(&self.crawl), Keys::crew(&self.crawl)];
+        self.partitions.iter().chain(&self.contents).cloned().chain(others)
     }
 
     /// The partition of a domain.

@@ -3,6 +3,8 @@ local worker, max = argument(), number()
 local stream = base .. 'queue:' .. worker
 local queued = call('HGET', base .. 'lengths', worker)
 if not queued then
+  -- Who still asks after the end leaves nothing behind.
+  if call('HEXISTS', base .. 'counts', 'closed') == 1 then return {} end
   call('HSET', base .. 'lengths', worker, 0)
   redis.pcall('XGROUP', 'CREATE', stream, 'worker', '0', 'MKSTREAM')
 end
@@ -18,7 +20,7 @@ local function told(tickets, numbers)
   end
   local entries, rests = for_many('HMGET', base .. 'outstanding', ids), for_many('ZMSCORE', base .. 'rests', hosts)
   for i, lease in ipairs(leases) do
-    lease[4] = entries[i]:match('%d+$') + 0
+    lease[4] = entries[i]:match('^%d+ (%d+)') + 0
     if rests[i] then lease[7] = math.max(0, rests[i] - now) end
   end
   return leases, hosts

@@ -1,32 +1,50 @@
--- A worker is no more: its loans return, its queue is routed anew, its domains are free. Answers which loans ended.
+-- A worker is no more: its loans return, its queue is routed anew, its domains are free. It is done in steps, so that
+-- nobody waits long, however much there is. Answers where to go on, which is nowhere when all is done, and the loans
+-- that ended.
 local before = answered()
 if before then return before end
-local worker = argument()
+local STEP = 1000
+local worker, cursor = argument(), argument()
+local queue = base .. 'queue:' .. worker
 local returned, lost = {}, {}
-for _, ticket in ipairs(queued_tickets(worker)) do
-  returned[#returned + 1] = ticket
-  local loan = loan_of(ticket)
-  if loan then
-    lost[#lost + 1] = { ticket, loan.number }
-    call('HDEL', base .. 'loans', ticket)
-    call('HDEL', base .. 'endings', ticket)
-    host_is_active(task_of(ticket)[5], -1)
+
+local function done(go_on)
+  table.sort(returned, function(a, b) return tonumber(a) < tonumber(b) end)
+  for_many('RPUSH', base .. 'returned', returned)
+  return answer({ go_on, lost })
+end
+
+-- Nobody sends it anything from here on: what is of its domains is held back until they are free.
+call('HDEL', base .. 'lengths', worker)
+local messages = {}
+for i, message in ipairs(call('XRANGE', queue, '-', '+', 'COUNT', STEP)) do
+  local ticket = message[2][2]
+  messages[i] = message[1]
+  -- Messages of what is completed may still be there.
+  if call('HEXISTS', base .. 'tasks', ticket) == 1 then
+    returned[#returned + 1] = ticket
+    local loan = lose(ticket)
+    if loan then lost[#lost + 1] = { ticket, loan } end
   end
 end
-local domains = call('HGETALL', base .. 'domains')
-for i = 1, #domains, 2 do
-  local name = domains[i]
-  if domains[i + 1]:match('^%d+') == worker then
-    local waiting = call('LRANGE', base .. 'waiting:' .. name, 0, -1)
+for_many('XDEL', queue, messages)
+if #messages == STEP then return done(cursor) end
+
+local scanned = call('HSCAN', base .. 'domains', cursor, 'COUNT', STEP)
+for i = 1, #scanned[2], 2 do
+  local name = scanned[2][i]
+  if scanned[2][i + 1]:match('^%d+') == worker then
+    local waiting = call('LPOP', base .. 'waiting:' .. name, STEP) or {}
     for _, ticket in ipairs(waiting) do returned[#returned + 1] = ticket end
     call('HINCRBY', base .. 'counts', 'waiting', 0 - #waiting)
-    call('DEL', base .. 'waiting:' .. name)
-    call('HDEL', base .. 'domains', name)
-    call('ZREM', base .. 'lapses', name)
+    if #waiting < STEP then
+      call('HDEL', base .. 'domains', name)
+      call('ZREM', base .. 'lapses', name)
+    end
+    -- Those that are left are looked at again.
+    if #returned >= STEP then return done(cursor) end
   end
 end
-call('DEL', base .. 'queue:' .. worker, base .. 'hungry:' .. worker)
-call('HDEL', base .. 'lengths', worker)
-table.sort(returned, function(a, b) return tonumber(a) < tonumber(b) end)
-for _, ticket in ipairs(returned) do call('RPUSH', base .. 'returned', ticket) end
-return answer(lost)
+if scanned[1] ~= '0' then return done(scanned[1]) end
+call('DEL', queue, base .. 'hungry:' .. worker)
+return done('')

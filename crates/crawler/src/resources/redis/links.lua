@@ -1,5 +1,9 @@
--- Link storage: which URLs were completed and are not forgotten. Shards are hashes of ids to when each was last met, in
--- generations, and where depths matter its smallest depth.
+-- Link storage: which URLs were completed and are not forgotten, and what became of them. Shards are hashes of ids to
+-- links. A link is, in bytes: the generation in which it was last met (6), its smallest depth (2), how it ended (1), its
+-- HTTP status (2), when that was, in seconds (4), its number as a page (4), and the id of what it was found on (7), if it
+-- was found on something.
+local ENDED, FOUND_ON = 9, 20  -- where these begin
+local HAS_LINKS = 32           -- in how it ended: there is something there that leads on
 local SHARD = 32        -- entries in a shard, in the mean: a short hash is compact, and searched from end to end
 local GENERATIONS = 12  -- parts of a lifetime
 local SWEEP = 16        -- after so many new entries another shard gets rid of what is over
@@ -33,15 +37,22 @@ local function is_over(met)
   return generation - met >= GENERATIONS + 2
 end
 
--- When a completed URL was last met, and its smallest depth; nothing if it is not known.
+-- When a completed URL was last met, its smallest depth, and all that is kept of it; nothing if it is not known.
 local function find_link(id)
-  local entry = call('HGET', shard_key(id), id)
-  if not entry then return nil end
-  local met, depth = entry, 0
-  if keeps_depths then met, depth = entry:match('^(%d+) (%d+)$') end
-  met = met + 0
+  local link = call('HGET', shard_key(id), id)
+  if not link then return nil end
+  local met, depth = struct.unpack('<I6I2', link)
   if is_over(met) then return nil end
-  return met, depth + 0
+  return met, depth, link
+end
+
+local function has_links(link)
+  return math.floor(link:byte(ENDED) / HAS_LINKS) % 2 == 1
+end
+
+-- How a link that is kept ended; what comes before it and after it may change.
+local function end_of(link)
+  return link:sub(ENDED, FOUND_ON - 1)
 end
 
 local function split_shard()
@@ -68,19 +79,18 @@ local function sweep_shard(links)
   local key = base .. 'links:' .. count('swept', '1') % shards
   local entries, over = call('HGETALL', key), {}
   for i = 1, #entries, 2 do
-    if is_over(tonumber(entries[i + 1]:match('^%d+'))) then over[#over + 1] = entries[i] end
+    if is_over((struct.unpack('<I6', entries[i + 1]))) then over[#over + 1] = entries[i] end
   end
   for_many('HDEL', key, over)
   -- A shard that is gone expired with all it had: about as many as the others have.
   return #entries == 0 and math.floor(links / shards) or #over
 end
 
--- A URL that is not outstanding is known for a lifetime from now.
-local function keep_link(id, depth)
+-- A URL that was completed is known for a lifetime from now.
+local function keep_link(id, depth, ended, found_on)
   local key = shard_key(id)
-  local entry = ('%d'):format(generation)
-  if keeps_depths then entry = entry .. ' ' .. depth end
-  local is_new = call('HSET', key, id, entry) == 1
+  local link = struct.pack('<I6I2', generation, math.min(depth, 65535)) .. ended .. found_on
+  local is_new = call('HSET', key, id, link) == 1
   call('PEXPIRE', key, SHARD_LIFETIME)
   if not is_new then return end
   local links = count('links', '1')

@@ -8,12 +8,15 @@ local function loan_of(ticket)
   return { number = which, worker = worker, message = message, nonce = made_by }
 end
 
--- The tickets in a worker's queue, and on loan to it, in order: messages stay for a while after their completion.
-local function queued_tickets(worker)
-  local tickets = {}
-  for _, message in ipairs(call('XRANGE', base .. 'queue:' .. worker, '-', '+')) do
-    local ticket = message[2][2]
-    if call('HEXISTS', base .. 'tasks', ticket) == 1 then tickets[#tickets + 1] = ticket end
-  end
-  return tickets
+-- Throws away the messages of a worker's queue whose URLs are completed: they stay there until it takes the next.
+local function throw_away_completed(queue)
+  local first, completed = '-', {}
+  repeat
+    local messages = call('XRANGE', queue, first, '+', 'COUNT', AT_ONCE)
+    for _, message in ipairs(messages) do
+      if call('HEXISTS', base .. 'tasks', message[2][2]) == 0 then completed[#completed + 1] = message[1] end
+      first = '(' .. message[1]
+    end
+  until #messages < AT_ONCE
+  for_many('XDEL', queue, completed)
 end

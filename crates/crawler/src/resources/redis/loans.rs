@@ -119,29 +119,27 @@ impl Moves {
         Ok(())
     }
 
+    /// How long a host is to be left alone, and the pause it gets if that is longer than everybody's, or else 0: in
+    /// milliseconds.
+    pub(super) fn pacing(&self, Pacing { delay, rest }: Pacing) -> (u64, u64) {
+        let delay = if delay > self.delay { milliseconds(delay) } else { 0 };
+        (milliseconds(rest), delay)
+    }
+
     pub(super) async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
-        if pacing.rest.is_zero() {
+        let (rest, delay) = self.pacing(pacing);
+        if rest == 0 && delay == 0 {
             return Ok(());
         }
         let partition = self.keys.of_domain(&Domain::of_paced_host(host));
         let mut command = self.on(partition, &scripts::PACE);
-        command.arg(host).arg(milliseconds(pacing.rest));
+        command.arg(host).arg(rest).arg(delay);
         self.connection.all(vec![command]).await?;
         Ok(())
     }
 
-    pub(super) async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
-        self.finish_settled(worker).await?;
-        let leaves = self.on_all(&scripts::LEAVE, |command| {
-            command.arg(worker.0);
-        });
-        let lost: Vec<Vec<(u64, u64)>> = self.connection.each(leaves).await?;
-        self.desk(worker).clear();
-        self.give_back(&lost.concat()).await
-    }
-
     /// Returns what was reserved for loans that ended. Should this not happen, the next loan of the URL sees to it.
-    async fn give_back(&self, loans: &[(u64, u64)]) -> Result<(), Trouble> {
+    pub(super) async fn give_back(&self, loans: &[(u64, u64)]) -> Result<(), Trouble> {
         if loans.is_empty() {
             return Ok(());
         }
@@ -232,7 +230,7 @@ impl Desk {
     }
 
     /// Its worker is no more.
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.state().leases.clear();
     }
 }

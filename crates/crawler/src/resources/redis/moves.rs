@@ -26,6 +26,8 @@ pub(super) struct Moves {
     pub(super) keys: Keys,
     pub(super) settings: Settings,
     pub(super) key: Key,
+    /// The pause that every host gets after a request, unless it has a longer one of its own.
+    pub(super) delay: Duration,
     /// Tells the moves of this process from those of others.
     process: String,
     next_move: AtomicU64,
@@ -46,13 +48,20 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    pub(super) fn new(connection: Connection, keys: Keys, settings: Settings, key: Key) -> Moves {
+    pub(super) fn new(
+        connection: Connection,
+        keys: Keys,
+        settings: Settings,
+        key: Key,
+        delay: Duration,
+    ) -> Moves {
         let recent = Recent::new(milliseconds(settings.ttl), settings.keep_depths);
         Moves {
             connection,
             keys,
             settings,
             key,
+            delay,
             process: format!("{:x}", secret()),
             next_move: AtomicU64::new(0),
             ahead: AtomicU64::new(0),

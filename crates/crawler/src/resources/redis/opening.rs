@@ -1,61 +1,103 @@
 //! Begins a crawl, or joins one: who joins must mean the same by it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::super::Trouble;
 use super::Place;
-use super::connection::Connection;
+use super::connection::{Call, Connection, Manner};
 use super::keys::{Keys, is_name};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
+use crate::prioritizer::Queues;
 use crate::resources::embedded::{Settings, secret};
-use crate::worker::similarity::Key;
+use crate::worker::similarity::{Key, Threshold};
 
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
 const LAYOUT: u32 = 1;
+
+/// What may be raised by who opens a crawl again.
+const BUDGETS: [&str; 3] = ["most pages", "most bytes", "most pages of a host"];
 
 const SECRET: &str = "secret";
 const PARTITIONS: &str = "partitions";
 
 pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trouble> {
-    let Place { url, crawl, partitions } = place;
-    if !is_name(&crawl) {
-        return Err(Trouble(format!(
-            "{crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
-        )));
-    }
-    let connection = Connection::open(&url).await?;
+    let Place { url, crawl, partitions, delay } = place;
+    name_is_good(&crawl)?;
+    let connection = Connection::open(&url.parse()?, Manner::default()).await?;
     // Every partition has at least one place in every queue, and all together no more than the queue may hold.
     let partitions = partitions.clamp(1, u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX));
     let mut ours = described(&settings);
+    ours.insert("milliseconds between two requests to a host", milliseconds(delay).to_string());
     ours.insert(PARTITIONS, partitions.to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
     let nowhere = Keys::new(&crawl, 1);
-    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), Key::new(0));
+    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), Key::new(0), delay);
     let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
     begin.arg(ours.len());
     for (name, value) in &ours {
-        begin.arg(*name).arg(value);
+        begin.arg(*name).arg(value).arg(match *name {
+            // Whoever begins the crawl decides.
+            SECRET | PARTITIONS => "first",
+            name if BUDGETS.contains(&name) => "budget",
+            _ => "fixed",
+        });
     }
     let theirs: BTreeMap<String, String> = connection.one(begin).await?;
     agree(&crawl, connection.address(), &ours, &theirs)?;
-
-    let damaged = || {
-        let address = connection.address();
-        Trouble(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
-    };
-    let secret =
-        theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok()).ok_or_else(damaged)?;
-    let partitions: u16 =
-        theirs.get(PARTITIONS).and_then(|number| number.parse().ok()).ok_or_else(damaged)?;
-    let keys = Keys::new(&crawl, partitions.max(1));
-    let workers = settings.workers;
-    let moves = Moves::new(connection, keys, settings, Key::new(secret));
-    let opens = moves.on_all(&scripts::OPEN, |command| {
-        command.arg(workers);
-    });
-    moves.connection.all(opens).await?;
+    let moves = joined(connection, &crawl, settings, &theirs, delay)?;
+    moves.begin_partitions().await?;
     Ok(moves)
+}
+
+/// Refuses what cannot be the name of a crawl.
+pub(super) fn name_is_good(crawl: &str) -> Result<(), Trouble> {
+    match is_name(crawl) {
+        true => Ok(()),
+        false => Err(Trouble(format!(
+            "{crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
+        ))),
+    }
+}
+
+/// Looks at a crawl that was begun, without joining it.
+pub(super) async fn look(Place { url, crawl, delay, .. }: Place) -> Result<Moves, Trouble> {
+    name_is_good(&crawl)?;
+    let connection = Connection::open(&url.parse()?, Manner::default()).await?;
+    let mut read = Call::plain("HGETALL");
+    read.arg(format!("{}settings", Keys::settings(&crawl)));
+    let theirs: BTreeMap<String, String> = connection.one(read).await?;
+    if theirs.is_empty() {
+        let address = connection.address();
+        return Err(Trouble(format!(
+            "there is no crawl {crawl:?} on Redis at {address}; give the name under which it was begun"
+        )));
+    }
+    let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, &crawl))?;
+    joined(connection, &crawl, settings, &theirs, delay)
+}
+
+/// What a crawl's URLs are moved with, by what it was begun with.
+fn joined(
+    connection: Connection,
+    crawl: &str,
+    settings: Settings,
+    theirs: &BTreeMap<String, String>,
+    delay: Duration,
+) -> Result<Moves, Trouble> {
+    let secret = theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok());
+    let partitions = theirs.get(PARTITIONS).and_then(|number| number.parse::<u16>().ok());
+    let (Some(secret), Some(partitions)) = (secret, partitions) else {
+        return Err(damaged(&connection, crawl));
+    };
+    let keys = Keys::new(crawl, partitions.max(1));
+    Ok(Moves::new(connection, keys, settings, Key::new(secret), delay))
+}
+
+fn damaged(connection: &Connection, crawl: &str) -> Trouble {
+    let address = connection.address();
+    Trouble(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
 }
 
 /// What all who work on a crawl have to agree on.
@@ -79,6 +121,31 @@ fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
     ])
 }
 
+/// What was described so; how many workers there are is nobody's concern.
+fn settings_of(described: &BTreeMap<String, String>) -> Option<Settings> {
+    let text = |name: &str| described.get(name).map(String::as_str);
+    let number = |name: &str| text(name)?.parse::<u64>().ok();
+    let time = |name: &str| number(name).map(Duration::from_millis);
+    let flag = |name: &str| text(name)?.parse::<bool>().ok();
+    Some(Settings {
+        queue_size: usize::try_from(number("queue size")?).ok()?,
+        priority_queues: Queues::new(text("priority queues")?.parse().ok()?)?,
+        workers: 0,
+        ttl: time("milliseconds that links and pages live")?,
+        domain_ttl: time("milliseconds that a domain has its owner")?,
+        keep_depths: flag("exact depths")?,
+        similarity: match text("similarity")? {
+            "none" => None,
+            dice => Some(Threshold::new(dice.parse().ok()?)?),
+        },
+        keep_content: flag("stored pages")?,
+        max_pages: number("most pages")?,
+        max_bytes: number("most bytes")?,
+        max_page_bytes: number("most bytes of a page")?,
+        max_pages_per_host: number("most pages of a host")?,
+    })
+}
+
 fn agree(
     crawl: &str,
     address: &str,
@@ -87,6 +154,13 @@ fn agree(
 ) -> Result<(), Trouble> {
     for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
+        if their != our && BUDGETS.contains(name) {
+            let their = if their == u64::MAX.to_string() { "without a limit" } else { their };
+            return Err(Trouble(format!(
+                "{name} is {their} in the crawl {crawl:?} on Redis at {address} and {our} here; it may be raised, not \
+                 lowered"
+            )));
+        }
         if their != our {
             return Err(Trouble(format!(
                 "the crawl {crawl:?} on Redis at {address} was begun with another setting: {name} is {their} there and \

@@ -1,4 +1,3 @@
--- Notes how long a host is to be left alone from now.
-local host, rest = argument(), number()
-call('ZREMRANGEBYSCORE', base .. 'rests', '-inf', now)
-call('ZADD', base .. 'rests', now + rest, host)
+-- Notes how long a host is to be left alone from now, and the pause that it gets after every request.
+local host, rest, delay = argument(), number(), number()
+pace_host(host, rest, delay)

@@ -62,8 +62,8 @@ local function place(ticket)
   return true
 end
 
--- What a dead worker left goes first, to be where it would be by now.
-while true do
+-- What a dead worker left goes first, to be where it would be by now; only so much at a time, so that nobody waits long.
+for _ = 1, AT_ONCE do
   local ticket = call('LINDEX', base .. 'returned', 0)
   if not ticket or not place(ticket) then break end
   call('LPOP', base .. 'returned')

@@ -43,8 +43,15 @@ scripts! {
     COMPLETE = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "domains.lua", "loans.lua", "hosts.lua",
         "ends.lua", "budget.lua", "complete.lua";
     RECOUNT = once "recount.lua";
-    PACE = "clock.lua", "partition.lua", "pace.lua";
-    LEAVE = once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "leave.lua";
+    PACE = "clock.lua", "partition.lua", "hosts.lua", "pace.lua";
+    LEAVE = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "leave.lua";
+    REJOIN = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "rejoin.lua";
+    CLOSE = "clock.lua", "partition.lua", "hosts.lua", "names.lua", "close.lua";
+    REOPEN = "partition.lua", "names.lua", "reopen.lua";
+    REOPEN_BUDGET = "reopen_budget.lua";
+    SWEEP = "sweep.lua";
+    NODE = "node.lua";
+    WHY = "clock.lua", "partition.lua", "links.lua", "why.lua";
     LOOK = "look.lua";
     SNAPSHOT = "clock.lua", "partition.lua", "urls.lua", "snapshot.lua";
     // Where there is nothing to count it may be made twice, and its answer need not be remembered.

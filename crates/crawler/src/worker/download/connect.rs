@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -171,17 +171,22 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 fn tls_connector(config: &Config) -> TlsConnector {
+    let mut tls = trusting(&config.extra_roots);
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    TlsConnector::from(Arc::new(tls))
+}
+
+/// TLS that trusts the well-known roots and these.
+pub fn trusting(extra_roots: &[CertificateDer<'static>]) -> ClientConfig {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     // Unparsable ones were refused when the file was read.
-    roots.add_parsable_certificates(config.extra_roots.iter().cloned());
+    roots.add_parsable_certificates(extra_roots.iter().cloned());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("ring supports the default versions")
         .with_root_certificates(roots)
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    TlsConnector::from(Arc::new(tls))
+        .with_no_client_auth()
 }
 
 fn tls_failure(error: io::Error) -> Outcome {

@@ -1,0 +1,274 @@
+//! Where Redis is, as it is written: one server, the seeds of a cluster, or the Sentinels that know a primary. Only this
+//! file knows the forms of an address, and it keeps the password to itself.
+
+use std::fmt;
+use std::str::FromStr;
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use url::Host;
+
+use super::super::Trouble;
+
+/// The port of a server, and of a Sentinel, unless another is given.
+const SERVER_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+/// Where Redis is, and who asks.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// `rediss`: everything goes through TLS.
+    pub(super) tls: bool,
+    /// One server, the seeds of a cluster, or Sentinels.
+    pub(super) nodes: Vec<Node>,
+    /// The name by which the Sentinels know the primary.
+    pub(super) primary: Option<String>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: u32,
+}
+
+/// One server of those that make up a Redis.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Node {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl Address {
+    /// Reads an address. A password that comes from elsewhere is used where the address has none.
+    pub fn parse(text: &str, password: Option<&str>) -> Result<Address, Trouble> {
+        read(text, password).map_err(|why| {
+            Trouble(format!("cannot use the address of Redis: {why}; give one like redis://host:6379/0"))
+        })
+    }
+
+    /// The address with its password: for the environment of a child process, and never for arguments or messages.
+    pub fn with_secrets(&self) -> String {
+        let quoted = |text: &Option<String>| {
+            utf8_percent_encode(text.as_deref().unwrap_or_default(), NON_ALPHANUMERIC).to_string()
+        };
+        match self.password {
+            None => self.written(""),
+            Some(_) => self.written(&format!("{}:{}@", quoted(&self.user), quoted(&self.password))),
+        }
+    }
+
+    fn written(&self, who: &str) -> String {
+        let scheme = match (self.tls, &self.primary) {
+            (false, None) => "redis",
+            (true, None) => "rediss",
+            (false, Some(_)) => "redis+sentinel",
+            (true, Some(_)) => "rediss+sentinel",
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(Node::to_string).collect();
+        let mut written = format!("{scheme}://{who}{}", nodes.join(","));
+        if let Some(primary) = &self.primary {
+            written += &format!("/{primary}");
+        }
+        if self.database != 0 {
+            written += &format!("/{}", self.database);
+        }
+        written
+    }
+}
+
+/// Without user name and password.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written(""))
+    }
+}
+
+/// Without user name and password, so that no log gets them by accident.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
+impl FromStr for Address {
+    type Err = Trouble;
+
+    fn from_str(text: &str) -> Result<Address, Trouble> {
+        Address::parse(text, None)
+    }
+}
+
+/// What is wrong is said without repeating more of the address than the part in question, which is never the password.
+fn read(text: &str, password: Option<&str>) -> Result<Address, String> {
+    let (scheme, rest) = text.split_once("://").ok_or("it has no scheme")?;
+    let (tls, by_sentinel) = match scheme {
+        "redis" => (false, false),
+        "rediss" => (true, false),
+        "redis+sentinel" => (false, true),
+        "rediss+sentinel" => (true, true),
+        _ => {
+            return Err(format!(
+                "its scheme is {scheme:?}, and not redis, rediss or one of them with +sentinel"
+            ));
+        }
+    };
+    if rest.ends_with("#insecure") {
+        return Err("#insecure is not supported, because it would let anybody read and change the crawl; \
+                    trust the certificate of the server by its CA file instead"
+            .into());
+    }
+    // The password may have any character but those that end it, so it is cut off first.
+    let (who, rest) = match rest.rsplit_once('@') {
+        Some((who, rest)) => (Some(who), rest),
+        None => (None, rest),
+    };
+    if rest.contains(['?', '#']) {
+        return Err("it has a query or a fragment, which mean nothing here".into());
+    }
+    let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let port = if by_sentinel { SENTINEL_PORT } else { SERVER_PORT };
+    let nodes = hosts.split(',').map(|host| node(host, port)).collect::<Result<_, _>>()?;
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let (primary, database) = match (by_sentinel, path.split_once('/')) {
+        (false, _) => (None, path),
+        (true, None) => (Some(name(path)?), ""),
+        (true, Some((primary, database))) => (Some(name(primary)?), database),
+    };
+    let (user, given) = who.map(credentials).transpose()?.unwrap_or_default();
+    let password = given.or(password.filter(|password| !password.is_empty()).map(str::to_owned));
+    if user.is_some() && password.is_none() {
+        return Err("it has a user name and no password".into());
+    }
+    Ok(Address { tls, nodes, primary, user, password, database: number(database)? })
+}
+
+fn node(text: &str, default_port: u16) -> Result<Node, String> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    if host.is_empty() {
+        return Err("it has no host".into());
+    }
+    let host = match Host::parse(host).map_err(|error| format!("{host:?} is no host: {error}"))? {
+        Host::Domain(name) => name,
+        Host::Ipv4(address) => address.to_string(),
+        Host::Ipv6(address) => address.to_string(),
+    };
+    let port = match port.map(str::parse) {
+        None => default_port,
+        Some(Ok(port @ 1..)) => port,
+        Some(_) => return Err(format!("the port of {host} is not a number from 1 to 65535")),
+    };
+    Ok(Node { host, port })
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    match text {
+        "" => Err("it does not tell the name of the primary that the Sentinels know: \
+                   redis+sentinel://host:26379/NAME"
+            .into()),
+        _ if text.bytes().all(allowed) => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is no name of a primary")),
+    }
+}
+
+fn number(database: &str) -> Result<u32, String> {
+    match database {
+        "" => Ok(0),
+        _ => database.parse().map_err(|_| format!("its database is {database:?}, and not a number like 0")),
+    }
+}
+
+fn credentials(who: &str) -> Result<(Option<String>, Option<String>), String> {
+    let plain = |text: &str| match percent_decode_str(text).decode_utf8() {
+        Ok(text) => Ok(Some(text.into_owned()).filter(|text| !text.is_empty())),
+        Err(_) => Err("its user name or password is not UTF-8".to_owned()),
+    };
+    let (user, password) = who.split_once(':').unwrap_or((who, ""));
+    Ok((plain(user)?, plain(password)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        text.parse().unwrap()
+    }
+
+    fn error(text: &str) -> String {
+        Address::parse(text, None).unwrap_err().0
+    }
+
+    #[test]
+    fn an_address_is_a_server_the_seeds_of_a_cluster_or_the_sentinels_of_a_primary() {
+        let plain = address("redis://example.test");
+        assert_eq!(plain.nodes, [Node { host: "example.test".into(), port: 6379 }]);
+        assert!(!plain.tls && plain.primary.is_none() && plain.database == 0);
+        let cluster = address("rediss://10.0.0.1:7000,[::1]:7001,other/");
+        assert_eq!(
+            cluster.nodes.iter().map(Node::to_string).collect::<Vec<_>>(),
+            ["10.0.0.1:7000", "[::1]:7001", "other:6379"]
+        );
+        assert!(cluster.tls);
+        let sentinel = address("redis+sentinel://me:p%40ss@s1,s2:5000/mymaster/3");
+        assert_eq!(sentinel.primary.as_deref(), Some("mymaster"));
+        assert_eq!((sentinel.nodes[0].port, sentinel.nodes[1].port, sentinel.database), (26379, 5000, 3));
+        assert_eq!((sentinel.user.as_deref(), sentinel.password.as_deref()), (Some("me"), Some("p@ss")));
+    }
+
+    #[test]
+    fn an_address_is_shown_without_secrets_and_handed_on_with_them() {
+        for text in ["redis://me:se%2Fc:r@et@h:1/2", "rediss+sentinel://:se%20cret@h:1,[::1]:2/name/1"] {
+            let address = address(text);
+            let shown = format!("{address} {address:?}");
+            assert!(!shown.contains("se") || !shown.contains("et@"), "{shown}");
+            assert!(!shown.contains('@') && !shown.contains("me:"), "{shown}");
+            assert_eq!(self::address(&address.with_secrets()), address);
+        }
+        assert_eq!(address("redis://:secret@h/").to_string(), "redis://h:6379");
+        assert_eq!(address("redis+sentinel://h/name").to_string(), "redis+sentinel://h:26379/name");
+    }
+
+    #[test]
+    fn a_password_from_elsewhere_is_used_where_the_address_has_none() {
+        let password = |text, other| Address::parse(text, other).unwrap().password;
+        assert_eq!(password("redis://h/", Some("other")).as_deref(), Some("other"));
+        assert_eq!(password("redis://me@h/", Some("other")).as_deref(), Some("other"));
+        assert_eq!(password("redis://:own@h/", Some("other")).as_deref(), Some("own"));
+        assert_eq!(password("redis://h/", Some("")), None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_said_without_its_password() {
+        let cases = [
+            ("localhost:6379", "it has no scheme"),
+            ("http://:secret@h/", "its scheme is \"http\""),
+            ("rediss://:secret@h/#insecure", "#insecure is not supported"),
+            ("redis://:secret@/", "it has no host"),
+            ("redis://:secret@a,,b/", "it has no host"),
+            ("redis://:secret@h:0/", "the port of h is not a number from 1 to 65535"),
+            ("redis://:secret@h:65536/", "the port of h is not a number from 1 to 65535"),
+            ("redis://:secret@h o/", "is no host"),
+            ("redis://:secret@h/one", "its database is \"one\""),
+            ("redis://:secret@h/?db=1", "a query or a fragment"),
+            ("redis+sentinel://:secret@h/", "does not tell the name of the primary"),
+            ("redis+sentinel://:secret@h/a b", "\"a b\" is no name of a primary"),
+            ("redis://me@h/", "a user name and no password"),
+            ("redis://:%FF@h/", "not UTF-8"),
+        ];
+        for (text, why) in cases {
+            let message = error(text);
+            assert!(message.contains(why), "{text}: {message}");
+            assert!(!message.contains("secret"), "{message}");
+            assert!(message.ends_with("give one like redis://host:6379/0"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What can go wrong with Redis, whether it may pass, and what it is in words.
+
+use std::fmt;
+
+use super::super::super::Trouble;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// There is no connection, or none any more: what was asked was done or not, nobody knows.
+    Cut(String),
+    /// The answer is an error: nothing was done.
+    Refused {
+        /// Its first word, by which errors are told apart.
+        code: String,
+        text: String,
+    },
+    /// Who is there is not whom we want to talk to.
+    Foreign(String),
+}
+
+/// Errors that pass by themselves, or when somebody looks after the server.
+const PASSING: [&str; 12] = [
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "MOVED",
+    // A slot on its way to another node. Our scripts find keys that they were not told of, and some of those may be
+    // there already: so nothing is asked of it until it has arrived.
+    "ASK",
+    "BUSY",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+    "NOSCRIPT",
+];
+
+impl Failure {
+    /// The error that a server answered with, without its dash.
+    pub(super) fn answered(line: &str) -> Failure {
+        let first = line.split(' ').next().unwrap_or_default();
+        let is_code =
+            first.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') && !first.is_empty();
+        let code = if is_code { first } else { "ERR" };
+        Failure::Refused { code: code.to_owned(), text: line.to_owned() }
+    }
+
+    pub(super) fn is(&self, wanted: &str) -> bool {
+        matches!(self, Failure::Refused { code, .. } if code == wanted)
+    }
+
+    /// Whether it may well go otherwise in a moment.
+    pub(super) fn passes(&self) -> bool {
+        match self {
+            Failure::Cut(_) => true,
+            Failure::Refused { code, text } => {
+                PASSING.contains(&code.as_str()) || text.contains("max number of clients")
+            }
+            Failure::Foreign(_) => false,
+        }
+    }
+
+    /// The same, with the node that it is about.
+    pub(super) fn of(self, node: &impl fmt::Display) -> Failure {
+        match self {
+            Failure::Cut(why) => Failure::Cut(format!("{node}: {why}")),
+            Failure::Refused { code, text } => Failure::Refused { code, text: format!("{node}: {text}") },
+            Failure::Foreign(why) => Failure::Foreign(format!("{node}: {why}")),
+        }
+    }
+
+    /// What went wrong, where, and what helps.
+    pub(super) fn trouble(&self, address: &impl fmt::Display) -> Trouble {
+        let code = match self {
+            Failure::Refused { code, .. } => code.as_str(),
+            _ => "",
+        };
+        Trouble(match (self, code) {
+            (Failure::Cut(why), _) => {
+                format!(
+                    "cannot reach Redis at {address}: {why}; is it running, and can it be reached from here?"
+                )
+            }
+            (Failure::Foreign(why), _) => format!(
+                "cannot talk to Redis at {address}: {why}; is it Redis, does it want TLS (rediss://) or not (redis://), \
+                 and is its certificate trusted?"
+            ),
+            (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => refusal(address, self),
+            (Failure::Refused { text, .. }, _) if text.contains("AUTH") => refusal(address, self),
+            (Failure::Refused { text, .. }, _) if text.contains("SELECT is not allowed in cluster mode") => {
+                format!(
+                    "Redis at {address} is a cluster, which has no databases; give the address without one"
+                )
+            }
+            (Failure::Refused { text, .. }, _) if text.contains("DB index is out of range") => {
+                format!("Redis at {address} has no such database; give one that it has, like 0")
+            }
+            (_, "OOM") => format!(
+                "the memory of Redis at {address} is full: {self}; give it more (maxmemory), or let links and pages \
+                 live shorter"
+            ),
+            (_, "READONLY") => format!(
+                "Redis at {address} is a replica that is not to be written to: {self}; give the address of its primary, \
+                 or of the Sentinels that know it: redis+sentinel://host:26379/NAME"
+            ),
+            (_, "LOADING") => format!("Redis at {address} still reads its data: {self}; try again later"),
+            _ => format!("Redis at {address} cannot do what it is asked: {self}"),
+        })
+    }
+}
+
+fn refusal(address: &impl fmt::Display, failure: &Failure) -> String {
+    format!(
+        "Redis at {address} refuses: {failure}; give a user name and password that may use scripts and the keys of the \
+         crawl: redis://user:password@host:port/"
+    )
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Cut(why) | Failure::Foreign(why) => f.write_str(why),
+            Failure::Refused { text, .. } => f.write_str(text),
+        }
+    }
+}

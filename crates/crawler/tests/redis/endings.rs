@@ -1,0 +1,350 @@
+//! The end of a crawl on Redis: what is left of it, for how long, how it goes on, and how it is removed.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crawler::outcome::Outcome;
+use crawler::prioritizer::Priority;
+use crawler::resources::embedded::Settings;
+use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::{Budget, Completion, Found, Lease, Pacing, Resources, Trouble, WorkerId};
+use crawler::worker::similarity::{Fingerprint, Threshold};
+use testredis::{Cluster, Server};
+
+use super::{block_on, settings};
+
+const FIRST: WorkerId = WorkerId(0);
+const TTL: Duration = Duration::from_millis(1_200);
+
+fn place(server: &Server, crawl: &str) -> Place {
+    Place { url: server.url(), crawl: crawl.into(), partitions: 3, delay: Duration::from_millis(10) }
+}
+
+/// Everything lives for a moment, and everything that can be kept is.
+fn short() -> Settings {
+    Settings {
+        queue_size: 3_000,
+        ttl: TTL,
+        domain_ttl: Duration::from_millis(500),
+        similarity: Threshold::new(0.9),
+        max_pages_per_host: 1_000,
+        keep_depths: true,
+        ..settings(2)
+    }
+}
+
+async fn route(resources: &RedisResources) {
+    loop {
+        let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
+        resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
+        let moved = resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
+        if incoming.is_empty() && moved == 0 {
+            return;
+        }
+    }
+}
+
+async fn lease(resources: &RedisResources) -> Vec<Lease> {
+    let mut leases = Vec::new();
+    for worker in [FIRST, WorkerId(1)] {
+        leases.extend(resources.lease(worker, 1_000, Duration::ZERO).await.unwrap());
+    }
+    leases
+}
+
+async fn admit(resources: &RedisResources, name: &str, count: usize) {
+    let found = (0..count).map(|number| Found {
+        url: format!("http://h{}.test/{name}/{number}", number % 20),
+        depth: 1,
+        redirects: 0,
+    });
+    assert_eq!(resources.admit(found.collect()).await.unwrap().new, count as u64);
+}
+
+/// Visits up to so many pages as a worker would, and leaves traces of every kind.
+async fn visit(resources: &RedisResources, most: usize) -> usize {
+    let mut visited = 0;
+    while visited < most {
+        route(resources).await;
+        let mut leases = lease(resources).await;
+        if leases.is_empty() {
+            break;
+        }
+        leases.truncate(most - visited);
+        let mut completions = Vec::new();
+        for lease in &leases {
+            resources.reserve(lease, 0).await.unwrap();
+            let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
+            let fingerprint = Fingerprint::of_text(resources.key(), None, text.as_bytes());
+            resources.remember(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
+            let delay = Duration::from_millis(20);
+            let pacing = Some(Pacing { delay, rest: delay });
+            let linked = vec![crawler::domain::Domain::of_text(&lease.url)];
+            let outcome = Outcome::Kept;
+            completions.push(Completion { outcome, pacing, linked, bytes: 100, ..Completion::of(lease) });
+        }
+        visited += resources.complete(completions).await.unwrap().len();
+    }
+    visited
+}
+
+/// Takes back what is still on loan.
+async fn rejoin(resources: &RedisResources) {
+    for worker in [FIRST, WorkerId(1)] {
+        resources.rejoin(worker).await.unwrap();
+    }
+}
+
+fn keys(server: &Server, crawl: &str) -> BTreeSet<String> {
+    server.ask::<Vec<String>>(&format!("KEYS crawler:{{{crawl}:*")).into_iter().collect()
+}
+
+/// What a key is called within its part.
+fn name(key: &str) -> &str {
+    key.split("}:").nth(1).unwrap().split(':').next().unwrap()
+}
+
+fn is_result(key: &str) -> bool {
+    ["counts", "outcomes", "refused", "used", "settings"].contains(&name(key))
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
+    let server = Server::start();
+    let resources = block_on(RedisResources::open(place(&server, "over"), short())).unwrap();
+    block_on(async {
+        admit(&resources, "a", 200).await;
+        assert_eq!(visit(&resources, usize::MAX).await, 200);
+        assert_eq!(resources.close().await.unwrap(), 0);
+        // Workers that have not heard of it yet still ask.
+        assert!(lease(&resources).await.is_empty());
+        assert!(
+            lease(&RedisResources::open(place(&server, "over"), short()).await.unwrap()).await.is_empty()
+        );
+    });
+    let left = keys(&server, "over");
+    let names: BTreeSet<&str> = left.iter().map(|key| name(key)).collect();
+    for gone in ["urls", "queue", "lengths", "tasks", "outstanding", "active", "settled", "reservations"] {
+        assert!(!names.contains(gone), "{gone}");
+    }
+    for stays in ["links", "page", "domains", "popularity", "stored", "rests"] {
+        assert!(names.contains(stays), "{stays} stays for a while: {names:?}");
+    }
+    for key in &left {
+        let expires: i64 = server.ask(&format!("PTTL {key}"));
+        match name(key) {
+            _ if is_result(key) => assert_eq!(expires, -1, "{key}"),
+            "domains" | "lapses" => assert!((-2..=500).contains(&expires), "{key} lives {expires} ms"),
+            // Whose worker may still rest, and answers on their way.
+            "rests" | "delays" | "delays_end" | "answer" => {
+                assert!(expires <= 3_600_000 && expires != -1, "{key}")
+            }
+            _ => assert!(expires <= 2 * TTL.as_millis() as i64 && expires != -1, "{key} lives {expires} ms"),
+        }
+    }
+    sleep(2 * TTL);
+    let after = keys(&server, "over");
+    let short_lived = ["rests", "delays", "delays_end", "answer"];
+    let rest: Vec<_> =
+        after.iter().filter(|key| !is_result(key) && !short_lived.contains(&name(key))).collect();
+    assert_eq!(rest, Vec::<&String>::new());
+    let snapshot = block_on(resources.snapshot()).unwrap();
+    assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (200, 200, 200));
+    assert_eq!(snapshot.outcomes["kept"], 200);
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_finished_crawl_can_go_on_with_more_urls_and_still_knows_those_of_before() {
+    let server = Server::start();
+    let lasting = Settings { ttl: Duration::from_secs(3_600), ..short() };
+    block_on(async {
+        let resources = RedisResources::open(place(&server, "more"), lasting.clone()).await.unwrap();
+        admit(&resources, "a", 100).await;
+        visit(&resources, usize::MAX).await;
+        resources.close().await.unwrap();
+
+        let again = RedisResources::open(place(&server, "more"), lasting).await.unwrap();
+        again.reopen().await.unwrap();
+        again.reopen().await.unwrap();
+        let known = Found { url: "http://h0.test/a/0".into(), depth: 1, redirects: 0 };
+        assert_eq!(again.admit(vec![known]).await.unwrap().known, 1);
+        admit(&again, "b", 100).await;
+        assert_eq!(visit(&again, usize::MAX).await, 100);
+        let snapshot = again.snapshot().await.unwrap();
+        assert_eq!((snapshot.pages, snapshot.outstanding()), (200, 0));
+        for key in keys(&server, "more").iter().filter(|key| ["popularity", "domains"].contains(&name(key))) {
+            assert_eq!(server.ask::<i64>(&format!("TTL {key}")), -1, "{key} stays while the crawl goes on");
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
+    let server = Server::start();
+    block_on(async {
+        let begun = Settings { max_pages: 150, ..short() };
+        let resources = RedisResources::open(place(&server, "stopped"), begun.clone()).await.unwrap();
+        // Some wait for their domain's share, some are on loan, some are in a worker's queue.
+        admit(&resources, "a", 2_000).await;
+        assert_eq!(visit(&resources, 150).await, 150);
+        assert_eq!(resources.spent().await.unwrap(), Some(Budget::Pages));
+        let before = resources.snapshot().await.unwrap();
+        assert!(before.waiting > 100, "{before:?}");
+        assert_eq!(resources.close().await.unwrap(), 1_850);
+        for key in keys(&server, "stopped") {
+            let seconds: i64 = server.ask(&format!("TTL {key}"));
+            match name(&key) {
+                _ if is_result(&key) => assert_eq!(seconds, -1, "{key}"),
+                "links" | "page" | "body" | "exact" | "bands" | "stored" => {
+                    assert!(seconds != -1 && seconds <= 3, "{key} lives {seconds} s");
+                }
+                "answer" => assert!(seconds != -1),
+                _ => assert!((3_590..=4_200).contains(&seconds), "{key} lives {seconds} s"),
+            }
+        }
+
+        let raised = Settings { max_pages: 10_000, ..begun };
+        let again = RedisResources::open(place(&server, "stopped"), raised).await.unwrap();
+        again.reopen().await.unwrap();
+        rejoin(&again).await;
+        assert_eq!(again.snapshot().await.unwrap().outstanding(), 1_850);
+        assert_eq!(visit(&again, usize::MAX).await, 1_850);
+        let snapshot = again.snapshot().await.unwrap();
+        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.waiting), (2_000, 0, 0));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_goes_on_without() {
+    let server = Server::start();
+    block_on(async {
+        let resources = RedisResources::open(place(&server, "late"), short()).await.unwrap();
+        admit(&resources, "a", 2_000).await;
+        visit(&resources, 100).await;
+        resources.close().await.unwrap();
+        for key in keys(&server, "late") {
+            let own = ["links", "page", "body", "exact", "bands", "answer", "waiting"].contains(&name(&key));
+            if !own && !is_result(&key) {
+                server.ask::<()>(&format!("PEXPIRE {key} 1"));
+            }
+        }
+        sleep(Duration::from_millis(10));
+        let again = RedisResources::open(place(&server, "late"), short()).await.unwrap();
+        again.reopen().await.unwrap();
+        let snapshot = again.snapshot().await.unwrap();
+        assert_eq!((snapshot.outstanding(), snapshot.waiting), (0, 0));
+        assert_eq!(snapshot.outcomes["not reached before the end"], 1_900);
+        admit(&again, "b", 2_000).await;
+        assert_eq!(visit(&again, usize::MAX).await, 2_000);
+        let snapshot = again.snapshot().await.unwrap();
+        assert_eq!((snapshot.outstanding(), snapshot.completed), (0, snapshot.outcomes.values().sum()));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn purging_a_crawl_removes_all_of_it_and_nothing_of_another() {
+    let server = Server::start();
+    block_on(async {
+        let mut open = Vec::new();
+        for crawl in ["news", "news2", "ne"] {
+            let lasting = Settings { ttl: Duration::from_secs(3_600), ..short() };
+            let resources = RedisResources::open(place(&server, crawl), lasting).await.unwrap();
+            admit(&resources, "a", 2_000).await;
+            visit(&resources, 300).await;
+            server.ask::<()>(&format!("SET crawler:{{{crawl}:crew}}:state 1"));
+            open.push(resources);
+        }
+        server.ask::<()>("SET crawler 1");
+        let expected = keys(&server, "news").len();
+        let others = [keys(&server, "news2"), keys(&server, "ne")];
+        let purged = RedisResources::purge(&place(&server, "news")).await.unwrap();
+        assert!((1..=expected as u64).contains(&purged), "{purged} of {expected}");
+        assert_eq!(keys(&server, "news"), BTreeSet::new());
+        assert_eq!([keys(&server, "news2"), keys(&server, "ne")], others);
+        rejoin(&open[1]).await;
+        assert_eq!(visit(&open[1], usize::MAX).await, 1_700);
+        assert_eq!(RedisResources::purge(&place(&server, "news")).await.unwrap(), 0);
+        let Trouble(message) = RedisResources::purge(&place(&server, "*")).await.unwrap_err();
+        assert!(message.contains("cannot be the name of a crawl"), "{message}");
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_purge_among_very_many_keys_lets_others_through() {
+    let server = Server::start();
+    let fill = "for i = 1, 200000 do redis.call('SET', (i % 2 == 0 and 'other:' or 'crawler:{big:p0}:answer:') .. i, 1) end";
+    server.cli::<()>(&["EVAL", fill, "0"]);
+    server.ask::<()>("CONFIG RESETSTAT");
+    std::thread::scope(|scope| {
+        let purge = scope.spawn(|| block_on(RedisResources::purge(&place(&server, "big"))).unwrap());
+        let mut longest = Duration::ZERO;
+        while !purge.is_finished() {
+            let begun = Instant::now();
+            server.ask::<()>("PING");
+            longest = longest.max(begun.elapsed());
+        }
+        assert_eq!(purge.join().unwrap(), 100_000);
+        assert!(longest < Duration::from_millis(200), "somebody waited for {longest:?}");
+    });
+    assert_eq!(server.ask::<u64>("DBSIZE"), 100_000);
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn budgets_may_be_raised_by_who_opens_a_crawl_again_and_nothing_else_may_change() {
+    let server = Server::start();
+    block_on(async {
+        let begun = Settings { max_pages: 100, max_bytes: 1 << 20, ..settings(1) };
+        let open = async |settings| match RedisResources::open(place(&server, "terms"), settings).await {
+            Ok(_) => String::new(),
+            Err(Trouble(message)) => message,
+        };
+        assert_eq!(open(begun.clone()).await, "");
+        let raised = Settings { max_pages: 200, max_pages_per_host: u64::MAX, ..begun.clone() };
+        // Who is refused changes nothing.
+        let other = open(Settings { ttl: Duration::from_secs(1), ..raised.clone() }).await;
+        assert!(other.contains("was begun with another setting"), "{other}");
+        let mixed = open(Settings { max_bytes: 1, ..raised.clone() }).await;
+        assert!(mixed.contains("most bytes is 1048576") && mixed.contains("raised, not lowered"), "{mixed}");
+        assert_eq!(open(begun.clone()).await, "");
+        assert_eq!(open(raised.clone()).await, "");
+        let lowered = open(begun).await;
+        assert!(lowered.contains("most pages is 200 in the crawl \"terms\""), "{lowered}");
+        assert!(lowered.contains("and 100 here; it may be raised, not lowered"), "{lowered}");
+        assert_eq!(open(Settings { max_pages: u64::MAX, ..raised.clone() }).await, "");
+        assert!(open(raised).await.contains("most pages is without a limit"));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn on_a_cluster_a_crawl_is_closed_reopened_and_purged_on_all_nodes() {
+    let cluster = Cluster::start();
+    let place = Place { url: cluster.url(), partitions: 16, ..place(&cluster.nodes[0], "wide") };
+    let all = || cluster.nodes.iter().map(|node| keys(node, "wide").len()).collect::<Vec<_>>();
+    block_on(async {
+        let resources = RedisResources::open(place.clone(), short()).await.unwrap();
+        admit(&resources, "a", 1_500).await;
+        assert_eq!(visit(&resources, 100).await, 100);
+        assert!(all().iter().all(|keys| *keys > 10), "{:?}", all());
+        assert_eq!(resources.close().await.unwrap(), 1_400);
+        for node in &cluster.nodes {
+            for key in keys(node, "wide").iter().filter(|key| !is_result(key)) {
+                assert_ne!(node.ask::<i64>(&format!("TTL {key}")), -1, "{key}");
+            }
+        }
+        resources.reopen().await.unwrap();
+        rejoin(&resources).await;
+        assert_eq!(visit(&resources, usize::MAX).await, 1_400);
+        assert_eq!(resources.close().await.unwrap(), 0);
+        assert!(RedisResources::purge(&place).await.unwrap() > 100);
+        assert_eq!(all(), [0, 0, 0]);
+    });
+}

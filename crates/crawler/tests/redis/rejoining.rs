@@ -1,0 +1,242 @@
+//! Who comes after a dead worker, in its place or in another's: hosts are left alone for as long as they are due, loans are
+//! made anew, and nothing of before counts.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crawler::modules::Addition;
+use crawler::outcome::Outcome;
+use crawler::prioritizer::Priority;
+use crawler::resources::embedded::Settings;
+use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::{Completed, Completion, Found, Grant, Lease, Pacing, Resources, WorkerId};
+use testredis::{Proxy, Server};
+
+use super::{block_on, settings};
+
+const FIRST: WorkerId = WorkerId(0);
+const SECOND: WorkerId = WorkerId(1);
+const DELAY: Duration = Duration::from_secs(2);
+const LONG_DELAY: Duration = Duration::from_secs(30);
+
+async fn open(url: String, partitions: u16, workers: u16) -> RedisResources {
+    let place = Place { url, crawl: "rejoining".into(), partitions, delay: DELAY };
+    RedisResources::open(place, Settings { queue_size: 1_600, ..settings(workers) }).await.unwrap()
+}
+
+async fn admit(resources: &RedisResources, urls: impl IntoIterator<Item = String>) {
+    let found = urls.into_iter().map(|url| Found { url, depth: 0, redirects: 0 }).collect();
+    resources.admit(found).await.unwrap();
+    route(resources).await;
+}
+
+async fn route(resources: &RedisResources) {
+    loop {
+        let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
+        resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
+        let moved = resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
+        if incoming.is_empty() && moved == 0 {
+            return;
+        }
+    }
+}
+
+async fn lease(resources: &RedisResources, worker: WorkerId) -> Vec<Lease> {
+    let mut leases = Vec::new();
+    loop {
+        let more = resources.lease(worker, 1_000, Duration::ZERO).await.unwrap();
+        if more.is_empty() {
+            return leases;
+        }
+        leases.extend(more);
+    }
+}
+
+fn kept(lease: &Lease) -> Completion {
+    Completion { outcome: Outcome::Kept, ..Completion::of(lease) }
+}
+
+fn urls(leases: &[Lease]) -> BTreeSet<String> {
+    leases.iter().map(|lease| lease.url.clone()).collect()
+}
+
+fn hosts(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|host| format!("http://h{host}.test/"))
+}
+
+/// Within a moment of so long.
+fn is_about(rest: Duration, due: Duration) -> bool {
+    rest <= due && rest + Duration::from_secs(1) > due
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_host_that_a_dead_worker_may_have_been_asking_is_left_alone_for_its_own_delay() {
+    let server = Server::start();
+    block_on(async {
+        let resources = open(server.url(), 4, 2).await;
+        admit(&resources, ["http://slow.test/", "http://quick.test/", "http://busy.test/"].map(Into::into))
+            .await;
+        // It is known of one that it wants more time, and of another that it wants none for long.
+        let slow = Pacing { delay: LONG_DELAY, rest: Duration::from_millis(1) };
+        resources.pace("slow.test", slow).await.unwrap();
+        let busy = Pacing { delay: DELAY, rest: 2 * LONG_DELAY };
+        resources.pace("busy.test", busy).await.unwrap();
+        let mut on_loan = lease(&resources, FIRST).await;
+        on_loan.extend(lease(&resources, SECOND).await);
+        assert_eq!(on_loan.len(), 3);
+        resources.leave(FIRST).await.unwrap();
+        resources.leave(SECOND).await.unwrap();
+        assert!(lease(&resources, FIRST).await.is_empty(), "it is there again, with nothing yet");
+        route(&resources).await;
+        for lease in lease(&resources, FIRST).await {
+            let due = match lease.url.as_str() {
+                "http://slow.test/" => LONG_DELAY,
+                "http://busy.test/" => 2 * LONG_DELAY,
+                _ => DELAY,
+            };
+            assert!(is_about(lease.rest, due), "{} rests {:?}", lease.url, lease.rest);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn what_was_learnt_of_a_hosts_delay_by_a_completion_is_known_after_a_restart() {
+    let server = Server::start();
+    block_on(async {
+        let resources = open(server.url(), 1, 1).await;
+        admit(&resources, ["http://slow.test/1", "http://slow.test/2"].map(Into::into)).await;
+        let leases = lease(&resources, FIRST).await;
+        let pacing = Some(Pacing { delay: LONG_DELAY, rest: Duration::ZERO });
+        resources.complete(vec![Completion { pacing, ..kept(&leases[0]) }]).await.unwrap();
+        resources.rejoin(FIRST).await.unwrap();
+        let again = lease(&resources, FIRST).await;
+        assert_eq!(again.len(), 1);
+        assert!(is_about(again[0].rest, LONG_DELAY), "{:?}", again[0].rest);
+        // After hours nobody needs to know it any more.
+        resources.complete(vec![kept(&again[0])]).await.unwrap();
+        resources.advance(Duration::from_secs(3 * 3600));
+        resources.pace("other.test", Pacing { delay: LONG_DELAY, rest: DELAY }).await.unwrap();
+        let known: Vec<String> = server.ask("HKEYS crawler:{rejoining:p0}:delays");
+        assert_eq!(known, ["other.test"]);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_restarted_worker_has_its_loans_its_queue_and_its_domains_as_before() {
+    for partitions in [1, 16] {
+        let server = Server::start();
+        block_on(async {
+            let resources = open(server.url(), partitions, 2).await;
+            admit(&resources, hosts(60)).await;
+            let taken = resources.lease(FIRST, 10, Duration::ZERO).await.unwrap();
+            assert_eq!(taken.len(), 10);
+            for lease in &taken {
+                assert!(matches!(resources.reserve(lease, 0).await.unwrap(), Grant::Bytes(_)));
+            }
+            let mine = |snapshot: crawler::resources::Snapshot| snapshot.workers[0];
+            let (queued, on_loan) = mine(resources.snapshot().await.unwrap());
+            assert_eq!(on_loan, 10);
+
+            let after = open(server.url(), partitions, 2).await;
+            after.rejoin(FIRST).await.unwrap();
+            assert_eq!(mine(after.snapshot().await.unwrap()), (queued + 10, 0));
+            let ended = resources.complete(taken.iter().map(kept).collect()).await.unwrap();
+            assert_eq!(ended, vec![Completed::Refused; 10], "what was on loan before is refused");
+            assert_eq!(resources.reserve(&taken[0], 0).await.unwrap(), Grant::Lost);
+
+            let again = lease(&after, FIRST).await;
+            assert_eq!(again.len(), queued + 10);
+            assert!(urls(&again).is_superset(&urls(&taken)));
+            let same = again.iter().find(|lease| lease.ticket == taken[0].ticket).unwrap();
+            assert!(same.loan > taken[0].loan);
+            // What comes of its domains comes to it.
+            admit(&after, again.iter().map(|lease| format!("{}next", lease.url))).await;
+            let next: BTreeSet<String> = again.iter().map(|lease| format!("{}next", lease.url)).collect();
+            let more = lease(&after, FIRST).await;
+            assert_eq!(urls(&more), next);
+            let others = lease(&after, SECOND).await;
+            let all: Vec<Completion> = [again, more, others].concat().iter().map(kept).collect();
+            let completed = after.complete(all).await.unwrap();
+            assert!(completed.iter().all(|completed| matches!(completed, Completed::Done { .. })));
+            let snapshot = after.snapshot().await.unwrap();
+            assert_eq!((snapshot.outstanding(), snapshot.active_hosts), (0, 0));
+            let budget = if partitions == 1 { "p0" } else { "budget" };
+            let reserved: i64 =
+                server.ask(&format!("HGET crawler:{{rejoining:{budget}}}:used bytes_reserved"));
+            assert_eq!(reserved, 0);
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_worker_that_was_never_there_can_rejoin() {
+    let server = Server::start();
+    block_on(async {
+        let resources = open(server.url(), 4, 0).await;
+        resources.rejoin(WorkerId(7)).await.unwrap();
+        resources.rejoin(WorkerId(7)).await.unwrap();
+        admit(&resources, hosts(5)).await;
+        assert_eq!(lease(&resources, WorkerId(7)).await.len(), 5);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_page_that_was_settled_before_its_worker_died_counts_once_when_that_rejoins() {
+    let server = Server::start();
+    let proxy = Proxy::before(&server);
+    block_on(async {
+        let dying = open(proxy.url(), 1, 1).await;
+        admit(&dying, hosts(1)).await;
+        let leases = lease(&dying, FIRST).await;
+        let output = vec![(0, Addition::Append(b"once".to_vec()))];
+        // It dies at some moment of its completion; whichever it is, the page counts once.
+        let complete = dying.complete(vec![Completion { output, ..kept(&leases[0]) }]);
+        let _ = tokio::time::timeout(Duration::from_micros(700), complete).await;
+        proxy.cut();
+        drop((dying, proxy));
+
+        let after = open(server.url(), 1, 1).await;
+        after.rejoin(FIRST).await.unwrap();
+        for lease in lease(&after, FIRST).await {
+            after.complete(vec![kept(&lease)]).await.unwrap();
+        }
+        let snapshot = after.snapshot().await.unwrap();
+        assert_eq!((snapshot.pages, snapshot.outcomes["kept"], snapshot.outstanding()), (1, 1, 0));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_worker_with_very_much_leaves_in_steps_and_loses_nothing() {
+    let server = Server::start();
+    block_on(async {
+        let resources = open(server.url(), 1, 1).await;
+        // Most of them wait for their domain's share.
+        let many =
+            (0..3).flat_map(|host| (0..1_200).map(move |page| format!("http://big{host}.test/{page}")));
+        admit(&resources, many.chain(hosts(1_500))).await;
+        let taken = resources.lease(FIRST, 1_100, Duration::ZERO).await.unwrap();
+        assert!(taken.len() > 500);
+        let before = resources.snapshot().await.unwrap();
+        assert!(before.waiting > 3_000, "{}", before.waiting);
+        resources.leave(FIRST).await.unwrap();
+        let left = resources.snapshot().await.unwrap();
+        assert_eq!((left.owned_domains, left.active_hosts), (0, 0));
+        assert_eq!(resources.complete(vec![kept(&taken[0])]).await.unwrap(), [Completed::Refused]);
+
+        let mut seen = BTreeSet::new();
+        while seen.len() < 5_100 {
+            let leases = lease(&resources, SECOND).await;
+            seen.extend(urls(&leases));
+            resources.complete(leases.iter().map(kept).collect()).await.unwrap();
+            route(&resources).await;
+        }
+        let snapshot = resources.snapshot().await.unwrap();
+        assert_eq!((snapshot.outstanding(), snapshot.waiting), (0, 0));
+    });
+}

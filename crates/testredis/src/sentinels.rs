@@ -1,0 +1,89 @@
+//! A primary, its replica, and the sentinels that make the replica the primary when the first one is gone.
+
+use std::net::SocketAddr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::reply::Reply;
+use crate::server::{Fsync, Server};
+
+/// What the sentinels call it.
+const NAME: &str = "main";
+/// How long they may take to know each other and the replica.
+const START: Duration = Duration::from_secs(30);
+
+/// Servers watched over by sentinels. They end when this is dropped.
+#[derive(Debug)]
+pub struct Sentinels {
+    /// The primary at the beginning, and its replica.
+    pub servers: [Server; 2],
+    /// Who watches over them.
+    pub sentinels: Vec<Server>,
+}
+
+impl Sentinels {
+    /// Starts a primary and a replica, with append-only files, and so many sentinels; waits until each knows all.
+    pub fn start(count: usize) -> Sentinels {
+        let append_only = || Server::builder().append_only(Fsync::EverySecond);
+        let primary = append_only().setting("repl-diskless-sync-delay", "0").start();
+        let replica = append_only().replica_of(&primary).start();
+        let quorum = count / 2 + 1;
+        let port = primary.port();
+        let configuration = format!(
+            "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
+             sentinel down-after-milliseconds {NAME} 1000\n\
+             sentinel failover-timeout {NAME} 5000\n"
+        );
+        let sentinel = || Server::builder().sentinel(configuration.clone()).start();
+        let sentinels = (0..count).map(|_| sentinel()).collect();
+        let started = Sentinels { servers: [primary, replica], sentinels };
+        started.wait("the sentinels did not get to know each other and the replica", |sentinel| {
+            let Reply::Many(said) = sentinel.ask(&format!("SENTINEL MASTER {NAME}")) else { return false };
+            let says = |name: &str, number: usize| {
+                let said = said.iter().skip_while(|word| **word != Reply::Bytes(name.into())).nth(1);
+                said == Some(&Reply::Bytes(number.to_string().into()))
+            };
+            says("num-slaves", 1) && says("num-other-sentinels", count - 1)
+        });
+        started
+    }
+
+    /// What the sentinels call the primary.
+    pub fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// Where the sentinels are.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.sentinels.iter().map(Server::address).collect()
+    }
+
+    /// Who is the primary now, as the first sentinel says.
+    pub fn primary(&self) -> &Server {
+        let port = primary_port(&self.sentinels[0]);
+        self.servers.iter().find(|server| server.port() == port).expect("the primary is one of the two")
+    }
+
+    /// Kills the primary and waits until all sentinels name the other, which takes some seconds.
+    pub fn fail_over(&self) {
+        let before = self.primary();
+        before.kill();
+        let port = before.port();
+        self.wait("the sentinels did not make the replica the primary", |sentinel| {
+            primary_port(sentinel) != port
+        });
+    }
+
+    fn wait(&self, failure: &str, is_there: impl Fn(&Server) -> bool) {
+        let begun = Instant::now();
+        while !self.sentinels.iter().all(&is_there) {
+            assert!(begun.elapsed() < START, "{failure}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn primary_port(sentinel: &Server) -> u16 {
+    let address: Vec<String> = sentinel.ask(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
+    address[1].parse().expect("a port")
+}
