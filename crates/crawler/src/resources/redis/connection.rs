@@ -143,6 +143,12 @@ impl Connection {
         self.inner.common.patience.since()
     }
 
+    /// How many connections were made so far. Whoever answers on a new one may have lost its last moments: a server that
+    /// was started anew, or one that took the place of another.
+    pub(super) fn connections(&self) -> u64 {
+        self.inner.common.traffic.connections.load(Ordering::Relaxed)
+    }
+
     /// How many batches were sent so far, each a round trip, and how many commands were in them.
     pub(super) fn traffic(&self) -> (u64, u64) {
         let traffic = &self.inner.common.traffic;
