@@ -16,7 +16,7 @@ use super::{block_on, settings};
 const WORKER: WorkerId = WorkerId(0);
 
 fn place(server: &Server, partitions: u16) -> Place {
-    Place { url: server.url(), crawl: "seen".into(), partitions, delay: Duration::ZERO }
+    Place { partitions: Some(partitions), ..Place::new(server.url().parse().unwrap(), "seen") }
 }
 
 fn wide() -> Settings {

@@ -155,7 +155,8 @@ impl Office<'_> {
         }
         let resources = &self.membership.resources;
         let words: BTreeMap<String, String> = resources.reports().await?;
-        let mut words: Vec<Word> = words.values().filter_map(|word| serde_json::from_str(word).ok()).collect();
+        let mut words: Vec<Word> =
+            words.values().filter_map(|word| serde_json::from_str(word).ok()).collect();
         words.push(Word::of(resources));
         let sum = Sum {
             end: how.to_owned(),

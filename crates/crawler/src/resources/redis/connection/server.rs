@@ -130,7 +130,8 @@ impl Connection {
     /// How many replicas every server has, at the least.
     pub(in super::super) async fn replicas(&self) -> Result<u32, Trouble> {
         let information = self.information().await?;
-        let replicas = information.iter().map(|server| field(server, "connected_slaves").parse().unwrap_or(0));
+        let replicas =
+            information.iter().map(|server| field(server, "connected_slaves").parse().unwrap_or(0));
         Ok(replicas.min().unwrap_or(0))
     }
 
