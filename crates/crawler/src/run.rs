@@ -15,7 +15,7 @@ use std::time::Duration;
 use url::Url;
 
 use self::crew::{Crew, block_on};
-pub use self::report::{End, Report, Resumed};
+pub use self::report::{End, Report, Resumed, Traffic};
 
 use crate::config::Config;
 use crate::error::Error;

@@ -8,7 +8,7 @@ use crawler::prioritizer::pagerank::Health;
 use crawler::resources::redis::{Phase, Role};
 use crawler::resources::{Budget, Snapshot};
 use crawler::run::remote::Status;
-use crawler::run::{End, Report, Resumed};
+use crawler::run::{End, Report, Resumed, Traffic};
 use serde::Serialize;
 
 /// How things stand at one moment.
@@ -106,6 +106,8 @@ pub struct Summary<'s> {
     module_summaries: &'s [String],
     output_failure: Option<&'s str>,
     pagerank: Option<PageRank<'s>>,
+    /// What went to Redis and back; null where nothing did.
+    redis: Option<Traffic>,
 }
 
 /// The counts that add up.
@@ -172,6 +174,7 @@ impl<'s> Summary<'s> {
             last_module_failure: report.counts.last_failure.as_deref(),
             module_summaries: &report.summaries,
             output_failure: report.output_failure.as_deref(),
+            redis: report.traffic,
             pagerank: health.map(|health| PageRank {
                 requests: health.requests,
                 failures: health.failures,

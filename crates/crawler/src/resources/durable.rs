@@ -33,6 +33,7 @@ pub(crate) use self::batch::Batch;
 use self::lock::Lock;
 pub use self::opening::{Before, Begin, Keeper, Opened, open};
 use self::panics::{Quiet, quietly};
+pub(crate) use self::stored::as_admitted;
 pub use self::stored::{Fate, Stored, Why};
 pub use self::terms::Terms;
 use super::Trouble;

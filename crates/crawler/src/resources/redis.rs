@@ -16,15 +16,15 @@
 //!     hungry:W            list: W's domains with something waiting and some of their share free
 //!     returned            list: what dead workers had
 //!     tasks               hash: ticket to id, redirects, whether again, domain, host and URL
-//!     outstanding         hash: URL id to ticket and smallest depth
+//!     outstanding         hash: URL id to ticket, smallest depth, and the id of what it was found on
 //!     prioritizing, loans hashes: ticket to its message, and to its loan
 //!     endings             hash: ticket to how its loan ends, from there until it has ended
-//!     links:S             hash: completed URLs by id, to when each was last met and its smallest depth, in shards
+//!     links:S             hash: completed URLs by id, to when each was last met and what became of it, in shards
 //!     domains, lapses     hash and sorted set: domain to owner, and when that ends
 //!     rests               sorted set: host to when it may be asked again
 //!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
 //!     popularity          hash: domain to the pages that link to it
-//!     counts, outcomes, refused, active
+//!     counts, outcomes, refused, active; `closed` among the counts tells that the crawl is over
 //!     answer:N            string for an hour: what was answered to move N, until that has arrived
 //! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, bands:G, stored
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
@@ -42,10 +42,12 @@ mod connection;
 mod contents;
 mod counts;
 mod deaths;
+mod ended;
 mod frontier;
 mod home;
 mod keys;
 mod loans;
+mod look;
 mod moves;
 mod opening;
 mod purge;
@@ -63,6 +65,7 @@ pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
 use self::home::Home;
 use self::keys::is_name;
 pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS};
+pub use self::look::RedisStored;
 use self::moves::Moves;
 pub use self::roster::{Begun, Course, Joined, Member, Phase, Role, begun};
 use super::embedded::Settings;
@@ -203,7 +206,7 @@ impl Resources for RedisResources {
     async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
         let anew = self.moves.begin_incoming();
         let incoming = self.make(async move |moves| moves.incoming(max, wait, anew).await).await?;
-        self.moves.end_incoming();
+        self.moves.end_incoming(incoming.is_empty());
         Ok(incoming)
     }
 

@@ -66,7 +66,7 @@ impl<R: Resources> Crew<R> {
         let output_failure = self.installed.output_failure();
         let end = if output_failure.is_some() { End::OutputFailed } else { end };
         let elapsed = self.elapsed + begun.elapsed();
-        Ok(Report { end, snapshot, counts, summaries, output_failure, elapsed, resumed })
+        Ok(Report { end, snapshot, counts, summaries, output_failure, elapsed, resumed, traffic: None })
     }
 
     fn work_on(&self, crawler: &Crawler, resumed: Resumed, watch: &dyn Fn(&Snapshot)) -> Result<End, Error> {

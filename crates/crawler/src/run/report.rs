@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::installed::Counts;
 use crate::resources::{Budget, Snapshot};
 
@@ -23,6 +25,17 @@ pub struct Report {
     pub elapsed: Duration,
     /// Whether an earlier process had begun it.
     pub resumed: Resumed,
+    /// What went to Redis and back, where processes share the crawl over it.
+    pub traffic: Option<Traffic>,
+}
+
+/// What went to Redis and back, of all processes that lived to the end of the crawl.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// How often somebody waited for Redis: what is asked together is waited for once.
+    pub round_trips: u64,
+    /// How many commands that were.
+    pub commands: u64,
 }
 
 /// Whether a crawl had been begun by an earlier process.

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use self::deaths::Deaths;
 use super::identity::{Identity, is_surely_dead};
-use super::{Crawler, End, Report, Resumed};
+use super::{Crawler, End, Report, Resumed, Traffic};
 use crate::installed::Counts;
 use crate::resources::embedded::Settings;
 use crate::resources::redis::{Course, Joined, Phase, Place, RedisResources, Role};
@@ -63,6 +63,16 @@ struct Word {
     failures: BTreeMap<String, u64>,
     last_failure: Option<String>,
     summaries: Vec<String>,
+    #[serde(default)]
+    traffic: Traffic,
+}
+
+impl Word {
+    /// Of one who asked so much of Redis.
+    fn of(resources: &RedisResources) -> Word {
+        let (round_trips, commands) = resources.traffic();
+        Word { traffic: Traffic { round_trips, commands }, ..Word::default() }
+    }
 }
 
 /// A place in the crew, and what keeps it.
@@ -187,9 +197,10 @@ pub(super) struct Sum {
 
 impl Sum {
     pub(super) fn report(self, resumed: Resumed) -> Report {
-        let mut counts = Counts::default();
-        let mut summaries = Vec::new();
+        let (mut counts, mut summaries, mut traffic) = (Counts::default(), Vec::new(), Traffic::default());
         for word in self.words {
+            traffic.round_trips += word.traffic.round_trips;
+            traffic.commands += word.traffic.commands;
             for (name, failures) in word.failures {
                 *counts.failures.entry(name).or_default() += failures;
             }
@@ -206,6 +217,7 @@ impl Sum {
             output_failure,
             elapsed: Duration::from_millis(self.milliseconds),
             resumed,
+            traffic: Some(traffic),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod deaths;
 mod endings;
+mod looking;
 mod outages;
 mod rejoining;
 mod storage;

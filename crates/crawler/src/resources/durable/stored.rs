@@ -188,7 +188,7 @@ fn open(directory: &Path) -> Result<Tables, Error> {
 }
 
 /// A URL as links to it were admitted.
-fn as_admitted(url: &Url) -> String {
+pub(crate) fn as_admitted(url: &Url) -> String {
     let mut url = without_credentials(url);
     url.set_fragment(None);
     url.into()

@@ -1,6 +1,7 @@
 //! The way in: what was found is sorted by where it belongs, and only what Redis may not know is told.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use super::super::{Admitted, Found, Trouble};
 use super::connection::Call;
@@ -12,6 +13,9 @@ use crate::task::Depth;
 
 /// So many URLs are admitted by one script, so that nobody waits long for it.
 const AT_ONCE: usize = 500;
+
+/// How many bytes of a URL's id are not 0.
+pub(super) const ID_BYTES: usize = 7;
 
 /// A host is looked for among so many that were met last: most links of a page share their hosts with those before.
 const LATEST_HOSTS: usize = 8;
@@ -34,8 +38,9 @@ pub(super) struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Tells a script.
-    pub(super) fn tell(&self, call: &mut Call) {
+    /// Tells a script, and the page on which all this was found.
+    pub(super) fn tell(&self, call: &mut Call, found_on: Option<u64>) {
+        call.arg(found_on.map_or_else(Vec::new, |id| id.to_le_bytes()[..ID_BYTES].to_vec()));
         call.arg(self.linked.len());
         for domain in &self.linked {
             call.arg(domain.as_str());
@@ -70,17 +75,28 @@ impl<'a> Sorted<'a> {
 
 impl Moves {
     pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
-        let sorted = self.sorted(&found, &[]);
-        let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted)).await?;
-        let Admitted { new, known } = sum(&counts);
-        let known = known + sorted.known;
-        self.acknowledged(sorted);
-        Ok(Admitted { new, known })
+        let mut new = 0;
+        loop {
+            let connections = self.connection.connections();
+            let sorted = self.sorted(&found, &[]);
+            let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted, None)).await?;
+            new += sum(&counts).new;
+            // What was left out, because Redis knew it, may be unknown to whoever answers now.
+            if self.connection.connections() == connections {
+                self.acknowledged(sorted);
+                return Ok(Admitted { new, known: (found.len() as u64).saturating_sub(new) });
+            }
+        }
     }
 
     /// Sorts what was found on a page, and the domains that it links to, by where they belong.
     pub(super) fn sorted<'a>(&self, found: &'a [Found], linked: &'a [Domain]) -> Sorted<'a> {
         let at = self.clock();
+        let connections = self.connection.connections();
+        // Whoever answers on a new connection may have lost its last moments.
+        if self.told_over.swap(connections, Ordering::Relaxed) != connections {
+            self.recent.forget();
+        }
         let mut with_ids: Vec<(u64, &Found)> =
             found.iter().map(|found| (self.key.url_id(&found.url), found)).collect();
         let known = self.recent.untold(at, &mut with_ids, |(id, found)| (*id, found.depth));
@@ -106,12 +122,12 @@ impl Moves {
         Sorted { batches, known, told, at }
     }
 
-    /// The scripts that admit what was sorted.
-    pub(super) fn admissions(&self, sorted: &Sorted) -> Vec<Call> {
+    /// The scripts that admit what was sorted, and found on a page.
+    pub(super) fn admissions(&self, sorted: &Sorted, found_on: Option<u64>) -> Vec<Call> {
         let batches = sorted.batches.iter().flat_map(|(partition, batches)| {
             batches.iter().map(|batch| {
                 let mut call = self.on(*partition, &scripts::ADMIT);
-                batch.tell(&mut call);
+                batch.tell(&mut call, found_on);
                 call
             })
         });

@@ -12,5 +12,6 @@ local ending = read_ending()
 local new, known = admit_found()
 local document = settle(ticket, which, kept, bytes, ending.host)
 write_used()
+ending.document = document
 end_loan(ticket, loan, ending, document > 0, links_new + new, links_known + known)
 return answer({ 1, document, new, spent() or '' })

@@ -1,10 +1,12 @@
 //! The end of a loan: children first, then the budgets, then the loan.
 
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
 use super::admission::{Batch, Sorted, sum};
 use super::connection::Call;
+use super::ended::Ended;
 use super::loans::budget;
 use super::moves::Moves;
 use super::scripts;
@@ -12,9 +14,14 @@ use crate::domain::Domain;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
 
+/// How long replicas may take to have the children of a page before it is completed without them.
+const CONFIRMATION: Duration = Duration::from_secs(1);
+
 /// A completion under way across partitions.
 struct Ending<'a> {
     completion: &'a Completion,
+    /// The id of its URL.
+    page: u64,
     sorted: Sorted<'a>,
     /// The children that belong to its own partition: they are admitted with its end.
     own: Batch<'a>,
@@ -30,10 +37,18 @@ struct Links {
 
 impl Moves {
     pub(super) async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        match self.partitions() {
-            1 => self.complete_here(&completions).await,
-            _ => self.complete_across(&completions).await,
+        let connections = self.connection.connections();
+        let completed = match self.partitions() {
+            1 => self.complete_here(&completions).await?,
+            _ => self.complete_across(&completions).await?,
+        };
+        if self.connection.connections() != connections {
+            // Children that were left out, because Redis knew them, may be unknown to whoever answers now.
+            for completion in completions {
+                self.admit(completion.children).await?;
+            }
         }
+        Ok(completed)
     }
 
     /// One round trip, where everything is in one place; another before it for a page of very many links.
@@ -42,14 +57,15 @@ impl Moves {
         for completion in completions {
             let mut sorted = self.sorted(&completion.children, linked(completion));
             let own = sorted.take_last(0);
-            let before = sum(&self.connection.each(self.admissions(&sorted)).await?);
+            let page = Some(self.key.url_id(&completion.lease.url));
+            let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
             let mut call = self.on(0, &scripts::COMPLETE);
             self.tell_budgets(&mut call);
             let lease = &completion.lease;
             call.arg(lease.ticket.0).arg(lease.loan).arg(u8::from(is_kept(completion))).arg(completion.bytes);
             call.arg(before.new).arg(before.known + sorted.known);
             self.tell_ending(&mut call, completion);
-            own.tell(&mut call);
+            own.tell(&mut call, page);
             calls.push(call);
             all.push((sorted, before.new));
         }
@@ -73,13 +89,16 @@ impl Moves {
         for completion in completions {
             let mut sorted = self.sorted(&completion.children, linked(completion));
             let own = sorted.take_last(self.keys.of_ticket(completion.lease.ticket));
-            let admissions = self.admissions(&sorted);
-            endings.push(Ending { completion, sorted, own, admissions: admissions.len() });
+            let page = self.key.url_id(&completion.lease.url);
+            let admissions = self.admissions(&sorted, Some(page));
+            endings.push(Ending { completion, page, sorted, own, admissions: admissions.len() });
             calls.push(self.prepare(completion));
             calls.extend(admissions);
         }
-        let mut answers = self.connection.all(calls).await?.into_iter();
-        let mut completed = vec![Completed::Refused; completions.len()];
+        // What a failover loses of the parent is visited again; what it loses of the children must not be forgotten.
+        let confirmed = self.connection.all_confirmed(calls, self.replicas, CONFIRMATION).await?;
+        let (mut answers, mut completed) =
+            (confirmed.into_iter(), vec![Completed::Refused; completions.len()]);
         let mut held = Vec::new();
         for (index, ending) in endings.into_iter().enumerate() {
             let holds: u8 = self.connection.read(answers.next().unwrap_or_default())?;
@@ -103,8 +122,10 @@ impl Moves {
         completed: &mut [Completed],
     ) -> Result<(), Trouble> {
         let mut calls = vec![self.settle(held.iter().map(|(_, ending, _)| ending.completion))];
-        calls.extend(held.iter().map(|(_, Ending { completion, own, .. }, links)| {
-            self.finish(completion.lease.ticket, completion.lease.loan, false, links, own)
+        calls.extend(held.iter().map(|(_, Ending { completion, page, own, .. }, links)| {
+            let mut finish = self.finish(completion.lease.ticket, completion.lease.loan, false, links);
+            own.tell(&mut finish, Some(*page));
+            finish
         }));
         let mut answers = self.connection.all(calls).await?.into_iter();
         let (documents, spent): (Vec<u64>, String) =
@@ -155,8 +176,9 @@ impl Moves {
                 && by == loan.to_string()
             {
                 let is_page = document != "0";
-                let (links, nothing) = (Links::default(), Batch::default());
-                finishes.push(self.finish(Ticket(ticket), loan, is_page, &links, &nothing));
+                let mut finish = self.finish(Ticket(ticket), loan, is_page, &Links::default());
+                Batch::default().tell(&mut finish, None);
+                finishes.push(finish);
                 self.settled().push(ticket);
             }
         }
@@ -178,7 +200,9 @@ impl Moves {
         let Completion { lease, outcome, refused, pacing, .. } = completion;
         call.arg(self.key.url_id(&lease.url)).arg(u8::from(lease.again));
         call.arg(Domain::of_text(&lease.url).as_str()).arg(paced_host(&lease.url)).arg(lease.depth);
-        call.arg(outcome.label()).arg(u8::from(outcome.has_links()));
+        call.arg(outcome.label());
+        let ended = Ended::of(outcome, lease.redirects > 0);
+        call.arg(ended.byte).arg(ended.status);
         let (rest, delay) = pacing.map_or((0, 0), |pacing| self.pacing(pacing));
         call.arg(rest).arg(delay).arg(refused.len());
         for (reason, links) in refused {
@@ -199,11 +223,10 @@ impl Moves {
         settle
     }
 
-    /// The script that ends a loan.
-    fn finish(&self, ticket: Ticket, loan: u64, is_page: bool, links: &Links, own: &Batch) -> Call {
+    /// The script that ends a loan; it has yet to be told the children.
+    fn finish(&self, ticket: Ticket, loan: u64, is_page: bool, links: &Links) -> Call {
         let mut call = self.on(self.keys.of_ticket(ticket), &scripts::FINISH);
         call.arg(ticket.0).arg(loan).arg(u8::from(is_page)).arg(links.new).arg(links.known);
-        own.tell(&mut call);
         call
     }
 

@@ -143,8 +143,13 @@ impl Connection {
         self.inner.common.patience.since()
     }
 
+    /// How many connections were made so far. Whoever answers on a new one may have lost its last moments: a server that
+    /// was started anew, or one that took the place of another.
+    pub(super) fn connections(&self) -> u64 {
+        self.inner.common.traffic.connections.load(Ordering::Relaxed)
+    }
+
     /// How many batches were sent so far, each a round trip, and how many commands were in them.
-    #[allow(dead_code, reason = "for the benchmark")]
     pub(super) fn traffic(&self) -> (u64, u64) {
         let traffic = &self.inner.common.traffic;
         (traffic.batches.load(Ordering::Relaxed), traffic.commands.load(Ordering::Relaxed))
@@ -174,7 +179,6 @@ impl Connection {
     /// Carries out commands, and waits until so many replicas have what they wrote, but not longer than that. If they
     /// do not have it by then a notice is given and the crawl goes on: it is a matter of what a failover can lose, and
     /// not of what is right. No replicas, no wait.
-    #[allow(dead_code, reason = "for children, before their parent is completed")]
     pub(super) async fn all_confirmed(
         &self,
         calls: Vec<Call>,

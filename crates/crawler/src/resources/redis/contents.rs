@@ -183,6 +183,13 @@ impl Moves {
         }
     }
 
+    /// The URL of a page that is stored.
+    pub(super) async fn page_url(&self, id: u64) -> Result<Option<String>, Trouble> {
+        let look = get(format!("{}page:{}", self.keys.content(id), name(id)));
+        let page: Option<Vec<u8>> = self.connection.one(look).await?;
+        Ok(page.and_then(|page| Stored::from_bytes(&page)).map(|page| page.url))
+    }
+
     pub(super) fn content_lifetime(&self) -> u64 {
         milliseconds(self.settings.ttl).max(1)
     }

@@ -1,5 +1,9 @@
--- Link storage: which URLs were completed and are not forgotten. Shards are hashes of ids to when each was last met, in
--- generations, and where depths matter its smallest depth.
+-- Link storage: which URLs were completed and are not forgotten, and what became of them. Shards are hashes of ids to
+-- links. A link is, in bytes: the generation in which it was last met (6), its smallest depth (2), how it ended (1), its
+-- HTTP status (2), when that was, in seconds (4), its number as a page (4), and the id of what it was found on (7), if it
+-- was found on something.
+local ENDED, FOUND_ON = 9, 20  -- where these begin
+local HAS_LINKS = 32           -- in how it ended: there is something there that leads on
 local SHARD = 32        -- entries in a shard, in the mean: a short hash is compact, and searched from end to end
 local GENERATIONS = 12  -- parts of a lifetime
 local SWEEP = 16        -- after so many new entries another shard gets rid of what is over
@@ -9,7 +13,7 @@ local shards, half
 
 -- Linear hashing: shards are split one by one, in turn, as entries come.
 local function shard_of(id)
-  local hash = tonumber(id:sub(-9))  -- ids have more digits than Lua's numbers are exact to
+  local hash = id:sub(-9) + 0  -- ids have more digits than Lua's numbers are exact to
   local shard = hash % (half * 2)
   return shard < shards and shard or hash % half
 end
@@ -20,14 +24,12 @@ local function set_shards(number)
 end
 
 local function shard_key(id)
-  if not shards then set_shards(tonumber(call('HGET', base .. 'counts', 'shards') or 1)) end
+  if not shards then set_shards((call('HGET', base .. 'counts', 'shards') or 1) + 0) end
   return base .. 'links:' .. shard_of(id)
 end
 
 -- A shard lives longer than anything in it matters, and whoever writes to it lets it live on.
-local function let_live(key)
-  call('PEXPIRE', key, lifetime + 3 * generation_time)
-end
+local SHARD_LIFETIME = ('%d'):format(lifetime + 3 * generation_time)
 
 -- Whoever meets a URL need not tell that for a generation: so one that was told of is known for a lifetime after that,
 -- and for up to one generation longer.
@@ -35,15 +37,22 @@ local function is_over(met)
   return generation - met >= GENERATIONS + 2
 end
 
--- When a completed URL was last met, and its smallest depth; nothing if it is not known.
+-- When a completed URL was last met, its smallest depth, and all that is kept of it; nothing if it is not known.
 local function find_link(id)
-  local entry = call('HGET', shard_key(id), id)
-  if not entry then return nil end
-  local met, depth = entry, 0
-  if keeps_depths then met, depth = entry:match('^(%d+) (%d+)$') end
-  met = tonumber(met)
+  local link = call('HGET', shard_key(id), id)
+  if not link then return nil end
+  local met, depth = struct.unpack('<I6I2', link)
   if is_over(met) then return nil end
-  return met, tonumber(depth)
+  return met, depth, link
+end
+
+local function has_links(link)
+  return math.floor(link:byte(ENDED) / HAS_LINKS) % 2 == 1
+end
+
+-- How a link that is kept ended; what comes before it and after it may change.
+local function end_of(link)
+  return link:sub(ENDED, FOUND_ON - 1)
 end
 
 local function split_shard()
@@ -61,31 +70,30 @@ local function split_shard()
   if #gone > 0 then
     for_many('HDEL', from, gone)
     for_many('HSET', target, added)
-    let_live(target)
+    call('PEXPIRE', target, SHARD_LIFETIME)
   end
 end
 
 -- Forgets what is over in the shard whose turn it is; answers how many.
 local function sweep_shard(links)
-  local key = base .. 'links:' .. count('swept', 1) % shards
+  local key = base .. 'links:' .. count('swept', '1') % shards
   local entries, over = call('HGETALL', key), {}
   for i = 1, #entries, 2 do
-    if is_over(tonumber(entries[i + 1]:match('^%d+'))) then over[#over + 1] = entries[i] end
+    if is_over((struct.unpack('<I6', entries[i + 1]))) then over[#over + 1] = entries[i] end
   end
   for_many('HDEL', key, over)
   -- A shard that is gone expired with all it had: about as many as the others have.
   return #entries == 0 and math.floor(links / shards) or #over
 end
 
--- A URL that is not outstanding is known for a lifetime from now.
-local function keep_link(id, depth)
+-- A URL that was completed is known for a lifetime from now.
+local function keep_link(id, depth, ended, found_on)
   local key = shard_key(id)
-  local entry = ('%.0f'):format(generation)
-  if keeps_depths then entry = entry .. ' ' .. depth end
-  local is_new = call('HSET', key, id, entry) == 1
-  let_live(key)
+  local link = struct.pack('<I6I2', generation, math.min(depth, 65535)) .. ended .. found_on
+  local is_new = call('HSET', key, id, link) == 1
+  call('PEXPIRE', key, SHARD_LIFETIME)
   if not is_new then return end
-  local links = count('links', 1)
+  local links = count('links', '1')
   if links % SWEEP == 0 then
     local over = sweep_shard(links)
     if over > 0 then links = count('links', 0 - over) end

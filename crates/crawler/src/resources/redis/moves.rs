@@ -20,6 +20,9 @@ use crate::worker::similarity::Key;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
+/// Milliseconds without anything for the prioritizer after which what it was lent before is lent anew.
+const ASKED_ANEW: u64 = 5_000;
+
 /// The moves of a crawl's URLs.
 pub(super) struct Moves {
     pub(super) connection: Connection,
@@ -28,6 +31,8 @@ pub(super) struct Moves {
     pub(super) key: Key,
     /// The pause that every host gets after a request, unless it has a longer one of its own.
     pub(super) delay: Duration,
+    /// How many replicas must have a page's links before it is completed.
+    pub(super) replicas: u32,
     /// Tells the moves of this process from those of others.
     process: String,
     next_move: AtomicU64,
@@ -37,10 +42,14 @@ pub(super) struct Moves {
     turn: AtomicUsize,
     /// Everything lent to the prioritizer has reached it.
     handed_over: AtomicBool,
+    /// When something came for the prioritizer, or was asked for anew.
+    last_incoming: AtomicU64,
     desks: Mutex<HashMap<WorkerId, Arc<Desk>>>,
     /// Completed, so that nobody has to remember that they were settled.
     pub(super) completed: Mutex<Vec<u64>>,
     pub(super) recent: Recent,
+    /// How many connections had been made when Redis was told of those.
+    pub(super) told_over: AtomicU64,
     /// How long each of these waits before it looks again, in milliseconds.
     pub(super) prioritizer_pause: AtomicU64,
     pub(super) router_pause: AtomicU64,
@@ -62,14 +71,17 @@ impl Moves {
             settings,
             key,
             delay,
+            replicas: 0,
             process: format!("{:x}", secret()),
             next_move: AtomicU64::new(0),
             ahead: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
             handed_over: AtomicBool::new(false),
+            last_incoming: AtomicU64::new(0),
             desks: Mutex::default(),
             completed: Mutex::default(),
             recent,
+            told_over: AtomicU64::new(0),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
             begun: Instant::now(),
@@ -95,8 +107,18 @@ impl Moves {
         !self.handed_over.swap(false, Ordering::Relaxed)
     }
 
-    pub(super) fn end_incoming(&self) {
-        self.handed_over.store(true, Ordering::Relaxed);
+    /// What was lent has arrived. Where nothing has come for long, what was lent before is lent anew: it was filed, but
+    /// should Redis have lost its last moments, it does not know that.
+    pub(super) fn end_incoming(&self, is_empty: bool) {
+        let (now, last) = (self.clock(), &self.last_incoming);
+        if !is_empty {
+            last.store(now, Ordering::Relaxed);
+        }
+        let is_long_ago = now > last.load(Ordering::Relaxed) + ASKED_ANEW;
+        if is_long_ago {
+            last.store(now, Ordering::Relaxed);
+        }
+        self.handed_over.store(!is_long_ago, Ordering::Relaxed);
     }
 
     /// Where a worker's leases wait for it.
@@ -149,7 +171,9 @@ impl Moves {
     /// Tells a script how large the budgets are.
     pub(super) fn tell_budgets(&self, command: &mut Call) {
         let Settings { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
-        command.arg(*max_pages).arg(*max_bytes).arg(*max_page_bytes);
+        // Lua's numbers are exact up to there.
+        let exact = |number: &u64| (*number).min(1 << 53);
+        command.arg(exact(max_pages)).arg(exact(max_bytes)).arg(exact(max_page_bytes));
         match *max_pages_per_host {
             u64::MAX => command.arg(""),
             pages => command.arg(pages),

@@ -1,15 +1,17 @@
 //! Begins a crawl, or joins one: who joins must mean the same by it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::super::Trouble;
 use super::Place;
-use super::connection::{Kind, Persistence};
+use super::connection::{Call, Connection, Kind, Persistence};
 use super::keys::{self, Keys};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
+use crate::prioritizer::Queues;
 use crate::resources::embedded::{Settings, secret};
-use crate::worker::similarity::Key;
+use crate::worker::similarity::{Key, Threshold};
 
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
 const LAYOUT: u32 = 1;
@@ -22,7 +24,7 @@ const PARTITIONS: &str = "partitions";
 
 pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trouble> {
     let connection = place.connect().await?;
-    let Place { crawl, partitions, delay, .. } = place;
+    let Place { crawl, partitions, replicas, delay, .. } = place;
     let suits = match connection.server().await?.kind {
         Kind::Cluster => keys::CLUSTER_PARTITIONS,
         Kind::Plain | Kind::Sentinel => keys::PARTITIONS,
@@ -48,17 +50,11 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     }
     let theirs: BTreeMap<String, String> = connection.one(begin).await?;
     agree(&crawl, connection.address(), &ours, &theirs)?;
-
-    let damaged = || {
-        let address = connection.address();
-        Trouble(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
+    let mut moves = joined(connection, &crawl, settings, &theirs, delay)?;
+    moves.replicas = match replicas {
+        Some(replicas) => replicas.into(),
+        None => moves.connection.replicas().await?.min(1),
     };
-    let secret =
-        theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok()).ok_or_else(damaged)?;
-    let partitions: u16 =
-        theirs.get(PARTITIONS).and_then(|number| number.parse().ok()).ok_or_else(damaged)?;
-    let keys = Keys::new(&crawl, partitions.max(1));
-    let moves = Moves::new(connection, keys, settings, Key::new(secret), delay);
     moves.begin_partitions().await?;
     Ok(moves)
 }
@@ -80,6 +76,45 @@ impl Moves {
     }
 }
 
+/// Looks at a crawl that was begun, without joining it.
+pub(super) async fn look(place: Place) -> Result<Moves, Trouble> {
+    let connection = place.connect().await?;
+    let Place { crawl, delay, .. } = place;
+    let mut read = Call::plain("HGETALL");
+    read.arg(format!("{}settings", Keys::settings(&crawl)));
+    let theirs: BTreeMap<String, String> = connection.one(read).await?;
+    if theirs.is_empty() {
+        let address = connection.address();
+        return Err(Trouble(format!(
+            "there is no crawl {crawl:?} on Redis at {address}; give the name under which it was begun"
+        )));
+    }
+    let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, &crawl))?;
+    joined(connection, &crawl, settings, &theirs, delay)
+}
+
+/// What a crawl's URLs are moved with, by what it was begun with.
+fn joined(
+    connection: Connection,
+    crawl: &str,
+    settings: Settings,
+    theirs: &BTreeMap<String, String>,
+    delay: Duration,
+) -> Result<Moves, Trouble> {
+    let secret = theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok());
+    let partitions = theirs.get(PARTITIONS).and_then(|number| number.parse::<u16>().ok());
+    let (Some(secret), Some(partitions)) = (secret, partitions) else {
+        return Err(damaged(&connection, crawl));
+    };
+    let keys = Keys::new(crawl, partitions.max(1));
+    Ok(Moves::new(connection, keys, settings, Key::new(secret), delay))
+}
+
+fn damaged(connection: &Connection, crawl: &str) -> Trouble {
+    let address = connection.address();
+    Trouble(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
+}
+
 /// What all who work on a crawl have to agree on.
 fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
     let Settings {
@@ -99,6 +134,31 @@ fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
         ("most bytes of a page", settings.max_page_bytes.to_string()),
         ("most pages of a host", settings.max_pages_per_host.to_string()),
     ])
+}
+
+/// What was described so; how many workers there are is nobody's concern.
+fn settings_of(described: &BTreeMap<String, String>) -> Option<Settings> {
+    let text = |name: &str| described.get(name).map(String::as_str);
+    let number = |name: &str| text(name)?.parse::<u64>().ok();
+    let time = |name: &str| number(name).map(Duration::from_millis);
+    let flag = |name: &str| text(name)?.parse::<bool>().ok();
+    Some(Settings {
+        queue_size: usize::try_from(number("queue size")?).ok()?,
+        priority_queues: Queues::new(text("priority queues")?.parse().ok()?)?,
+        workers: 0,
+        ttl: time("milliseconds that links and pages live")?,
+        domain_ttl: time("milliseconds that a domain has its owner")?,
+        keep_depths: flag("exact depths")?,
+        similarity: match text("similarity")? {
+            "none" => None,
+            dice => Some(Threshold::new(dice.parse().ok()?)?),
+        },
+        keep_content: flag("stored pages")?,
+        max_pages: number("most pages")?,
+        max_bytes: number("most bytes")?,
+        max_page_bytes: number("most bytes of a page")?,
+        max_pages_per_host: number("most pages of a host")?,
+    })
 }
 
 fn agree(

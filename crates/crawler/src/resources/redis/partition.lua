@@ -31,10 +31,10 @@ local function task_of(ticket)
   return cmsgpack.unpack(call('HGET', base .. 'tasks', ticket))
 end
 
--- The ticket and the smallest depth of an outstanding URL.
+-- The ticket and the smallest depth of an outstanding URL, and the id of what it was found on, in bytes.
 local function outstanding(id)
   local entry = call('HGET', base .. 'outstanding', id)
   if not entry then return nil end
-  local ticket, depth = entry:match('^(%d+) (%d+)$')
-  return ticket, tonumber(depth)
+  local ticket, depth, found_on = entry:match('^(%d+) (%d+) (.*)$')
+  return ticket, depth + 0, found_on
 end

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::Trouble;
 use super::connection::{Call, Connection};
-use super::keys::{Keys, PARTITIONS};
+use super::keys::{CLUSTER_PARTITIONS, Keys};
 use super::scripts;
 
 /// What happens to the keys of a crawl.
@@ -29,7 +29,7 @@ pub(super) async fn purge(connection: &Connection, crawl: &str) -> Result<u64, T
     let mut look = Call::plain("HGET");
     look.arg(format!("{}settings", Keys::settings(crawl))).arg("partitions");
     let partitions: Option<u16> = connection.one(look).await?;
-    let keys = Keys::new(crawl, partitions.unwrap_or(0).max(PARTITIONS));
+    let keys = Keys::new(crawl, partitions.unwrap_or(0).max(CLUSTER_PARTITIONS));
     sweep(connection, &keys, &pattern(crawl), Sweep::Purge).await
 }
 

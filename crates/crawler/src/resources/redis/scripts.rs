@@ -51,6 +51,7 @@ scripts! {
     REOPEN_BUDGET = "reopen_budget.lua";
     SWEEP = "sweep.lua";
     NODE = "node.lua";
+    WHY = "clock.lua", "partition.lua", "links.lua", "why.lua";
     LOOK = "look.lua";
     SNAPSHOT = "clock.lua", "partition.lua", "urls.lua", "snapshot.lua";
     // Where there is nothing to count it may be made twice, and its answer need not be remembered.

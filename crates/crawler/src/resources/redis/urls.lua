@@ -16,20 +16,21 @@ local function fill_url_queue()
   end
 end
 
+local found_on = ''  -- the id of the page whose links are admitted, in bytes
 local admitted, free, overflows
 local tasks, behind, entries, fresh, revisits = {}, {}, {}, {}, 0
 
--- Queues a URL that is not outstanding. Whoever does this writes it all at the end.
+-- Queues a URL that is not outstanding, for its links only if it is visited again. Whoever does this writes it all at the end.
 local function admit(id, depth, redirects, again, domain, host, url)
   if not admitted then
-    admitted = tonumber(call('HGET', base .. 'counts', 'admitted') or 0)
+    admitted = (call('HGET', base .. 'counts', 'admitted') or 0) + 0
     free = room - urls_queued()
     overflows = call('EXISTS', base .. 'overflow') == 1
   end
   admitted = admitted + 1
-  local ticket = ('%.0f'):format(admitted * partitions + partition)
+  local ticket = ('%d'):format(admitted * partitions + partition)
   tasks[#tasks + 1], tasks[#tasks + 2] = ticket, cmsgpack.pack({ id, redirects, again, domain, host, url })
-  fresh[id] = ticket .. ' ' .. depth
+  fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
   entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
   revisits = revisits + again
   -- While the overflow is not empty, what comes joins its end.
@@ -47,7 +48,7 @@ local function write_admitted()
   for_many('HSET', base .. 'outstanding', entries)
   for_many('HSET', base .. 'tasks', tasks)
   for_many('RPUSH', base .. 'overflow', behind)
-  call('HSET', base .. 'counts', 'admitted', ('%.0f'):format(admitted))
+  call('HSET', base .. 'counts', 'admitted', ('%d'):format(admitted))
   if revisits > 0 then count('revisits', revisits) end
   if overflows then fill_url_queue() end
 end
@@ -56,39 +57,44 @@ end
 local function meet(id, entry, depth, redirects, domain, host, url)
   if fresh[id] or entry then
     if keeps_depths then
-      local ticket, smallest = (fresh[id] or entry):match('^(%d+) (%d+)$')
-      if depth < tonumber(smallest) then
-        fresh[id] = ticket .. ' ' .. depth
+      local ticket, smallest = (fresh[id] or entry):match('^(%d+) (%d+)')
+      if depth < smallest + 0 then
+        fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
         call('HSET', base .. 'outstanding', id, fresh[id])
         entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
       end
     end
     return false
   end
-  local met, smallest = find_link(id)
+  local met, smallest, link = find_link(id)
   if not met then
     admit(id, depth, redirects, 0, domain, host, url)
     return true
   end
   if keeps_depths and depth < smallest then
-    -- It is outstanding again, to be visited for its links.
-    admit(id, depth, redirects, 1, domain, host, url)
+    -- Only what has links is visited again for them.
+    if has_links(link) then
+      admit(id, depth, redirects, 1, domain, host, url)
+    else
+      keep_link(id, depth, end_of(link), found_on)
+    end
   elseif met ~= generation then
-    keep_link(id, smallest)
+    keep_link(id, smallest, end_of(link), link:sub(FOUND_ON))
   end
   return false
 end
 
--- Counts the page for the domains that it links to, and admits what was found, as it is told: for each host its domain,
--- and the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known.
+-- Counts the page for the domains that it links to, and admits what was found, as it is told: the id of the page, and for
+-- each host its domain, the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known.
 local function admit_found()
+  found_on = argument()
   local linked = number()
   -- When there is no room for more domains, the others still count.
   local has_room = linked == 0 or call('HLEN', base .. 'popularity') < MOST_DOMAINS
   for _ = 1, linked do
     local domain = argument()
     if has_room or call('HEXISTS', base .. 'popularity', domain) == 1 then
-      call('HINCRBY', base .. 'popularity', domain, 1)
+      call('HINCRBY', base .. 'popularity', domain, '1')
     end
   end
   local new, known = 0, 0

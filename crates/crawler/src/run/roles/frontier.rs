@@ -155,11 +155,14 @@ impl Office<'_> {
         }
         let resources = &self.membership.resources;
         let words: BTreeMap<String, String> = resources.reports().await?;
+        let mut words: Vec<Word> =
+            words.values().filter_map(|word| serde_json::from_str(word).ok()).collect();
+        words.push(Word::of(resources));
         let sum = Sum {
             end: how.to_owned(),
             milliseconds: self.course.elapsed.as_millis().try_into().unwrap_or(u64::MAX),
             snapshot: resources.snapshot().await?,
-            words: words.values().filter_map(|word| serde_json::from_str::<Word>(word).ok()).collect(),
+            words,
         };
         let sum = serde_json::to_string(&sum).map_err(|error| Trouble(error.to_string()))?;
         resources.keep_result(opening, &sum).await?;

@@ -1,6 +1,7 @@
 //! The role of a worker: visits what is sent to it, for as long as it is known to live.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use tokio::sync::watch;
@@ -9,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Membership, RoleEnd, Sharing, Word, end_of, word};
 use crate::error::Error;
-use crate::installed::Installed;
+use crate::installed::{self, Installed};
 use crate::resources::redis::{Phase, Role};
 use crate::resources::{Trouble, WorkerId};
 use crate::run::crew::{orders, work};
@@ -19,6 +20,9 @@ use crate::worker::Worker;
 use crate::worker::license::License;
 use crate::worker::pace::Pace;
 use crate::worker::visit::Visitor;
+
+/// A worker that had nothing in hand at so many signs of life in a row makes sure that nothing is lent to it.
+const IDLE: u32 = 5;
 
 /// After so many signs of life, parts are made safe from a loss of power.
 const SYNC_AFTER: u32 = 5;
@@ -65,6 +69,7 @@ impl Crawler {
         let pace = Arc::new(Pace::of(&self.config));
         let visitor = Visitor::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
         let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
+        let held = worker.held();
         let (done, worked) = watch::channel(false);
         let ends = stop.clone();
         // The sign of life must not wait for a page: the worker has a thread of its own.
@@ -74,7 +79,7 @@ impl Crawler {
             worked
         });
         let working = working.map_err(|error| Error::Setting(format!("cannot start a thread: {error}")))?;
-        let told = self.keep_alive(&mut membership, &license, &installed, worked.clone()).await;
+        let told = self.keep_alive(&mut membership, &license, &installed, &held, worked.clone()).await;
         // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
         match &told {
             Ok(RoleEnd::Lost) | Err(_) => stop.stop_at_once(),
@@ -87,7 +92,8 @@ impl Crawler {
         worked?;
         let (counts, summaries) = installed.finish();
         let _ = write_out(&installed).await;
-        let word = Word { failures: counts.failures, last_failure: counts.last_failure, summaries };
+        let installed::Counts { failures, last_failure } = counts;
+        let word = Word { failures, last_failure, summaries, ..Word::of(&membership.resources) };
         let word = serde_json::to_string(&word).unwrap_or_default();
         membership.resources.report(&membership.identity.token, &word).await?;
         if end != RoleEnd::Lost {
@@ -102,10 +108,20 @@ impl Crawler {
         membership: &mut Membership,
         license: &License,
         installed: &Arc<Installed>,
+        held: &AtomicUsize,
         mut worked: watch::Receiver<bool>,
     ) -> Result<RoleEnd, Trouble> {
-        let mut version = None;
+        let (mut version, mut idle) = (None, 0);
         for beat in 0u32.. {
+            idle = if held.load(Ordering::Relaxed) == 0 { idle + 1 } else { 0 };
+            if idle == IDLE
+                && let Role::Worker(id) = membership.role
+            {
+                // It has nothing in hand. Should Redis think otherwise, it has lost its last moments, and nobody else
+                // would ever come back to what it takes for lent.
+                membership.resources.rejoin(id).await?;
+                idle = 0;
+            }
             if beat.is_multiple_of(SYNC_AFTER) {
                 drop(write_out(installed));
             }

@@ -95,7 +95,6 @@ impl Connection {
     }
 
     /// What Redis is there.
-    #[allow(dead_code, reason = "for the status")]
     pub(in super::super) async fn server(&self) -> Result<Server, Trouble> {
         let information = self.information().await?;
         let first = information.first().map_or("", String::as_str);
@@ -107,7 +106,6 @@ impl Connection {
     }
 
     /// What is on the disks of the servers, for a warning.
-    #[allow(dead_code, reason = "for a warning at the beginning")]
     pub(in super::super) async fn persistence(&self) -> Result<Persistence, Trouble> {
         let mut weakest = Persistence::AppendOnlyFile;
         for primary in self.inner.nodes.primaries() {
@@ -127,6 +125,14 @@ impl Connection {
             });
         }
         Ok(weakest)
+    }
+
+    /// How many replicas every server has, at the least.
+    pub(in super::super) async fn replicas(&self) -> Result<u32, Trouble> {
+        let information = self.information().await?;
+        let replicas =
+            information.iter().map(|server| field(server, "connected_slaves").parse().unwrap_or(0));
+        Ok(replicas.min().unwrap_or(0))
     }
 
     /// What each server says of itself.
