@@ -121,6 +121,11 @@ impl Stuck {
     pub(super) fn still(&self, why: &impl fmt::Display) {
         self.patience.state().why = why.to_string();
     }
+
+    /// It is not waited for any longer: the trouble is not over, and nobody is told that it is.
+    pub(super) fn for_ever(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for Stuck {
