@@ -202,7 +202,7 @@ impl Connection {
         within: Duration,
     ) -> Result<Vec<Value>, Trouble> {
         // Redis takes no time to mean for ever.
-        let within = within.max(Duration::from_millis(1));
+        let within = self.inner.common.patience.wait_for_replicas(within).max(Duration::from_millis(1));
         self.carry_out(calls, (replicas > 0).then_some(Confirmation { replicas, within })).await
     }
 
@@ -327,21 +327,25 @@ impl Connection {
         });
         // All are sent before the first answer is waited for. Until then the primary is kept, and with it the link.
         let sent: Vec<_> = sent.collect();
+        let mut fewest = i64::MAX;
         for (calls, delivered, _primary) in sent {
             let delivered = delivered.await.unwrap_or_else(|_| Err(Failure::Cut("connection closed".into())));
             match delivered {
                 Ok(Delivery { replies, confirmed }) => {
                     answered.extend(calls.into_iter().zip(replies));
-                    if let Some(Confirmation { replicas, .. }) = confirmation
-                        && confirmed < i64::from(replicas)
-                    {
-                        self.inner.common.patience.unconfirmed(confirmed, replicas);
-                    }
+                    fewest = fewest.min(confirmed);
                 }
                 Err(failure) => {
                     answered.extend(calls.into_iter().map(|call| (call, Err(failure.clone()))));
                 }
             }
+        }
+        match confirmation {
+            Some(Confirmation { replicas, .. }) if fewest < i64::from(replicas) => {
+                self.inner.common.patience.unconfirmed(fewest, replicas);
+            }
+            Some(_) if fewest < i64::MAX => self.inner.common.patience.confirmed(),
+            _ => {}
         }
         answered
     }
