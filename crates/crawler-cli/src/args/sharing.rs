@@ -102,6 +102,29 @@ impl TypedPlace {
     }
 }
 
+/// The same where there may be none.
+#[derive(clap::Args, Debug, Clone)]
+pub struct TypedSharedPlace {
+    /// Where Redis is, for a crawl that processes share [without a URL: CRAWLER_REDIS in the environment]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    redis: Option<String>,
+    /// The name of the crawl on Redis
+    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
+    crawl: String,
+    /// Trust the certificates in this PEM file too
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+impl TypedSharedPlace {
+    /// Checks what was typed.
+    pub fn meant(&self, notice: Notice) -> Result<Option<Sharing>, String> {
+        let Some(redis) = &self.redis else { return Ok(None) };
+        let place = place(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        Ok(Some(Sharing { place, dead_after: DEAD_AFTER, notice }))
+    }
+}
+
 /// What `crawler frontier` was told.
 #[derive(clap::Args)]
 pub struct RoleOptions {
