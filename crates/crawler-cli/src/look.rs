@@ -93,7 +93,14 @@ pub async fn why(look: &Look) -> u8 {
 async fn told(Look { url, source }: &Look) -> Result<u8, Error> {
     let (mut crawl, options) = Crawl::open(source).await?;
     let (lines, status) = match crawl.why(url).await? {
-        Some(why) => (story(&why, options.as_ref()), 0),
+        Some(why) => {
+            // Where a page is among the parts of several workers is told by collecting them.
+            let modules = match source {
+                Source::State(_) => options.as_ref().map_or(&[][..], |options| &options.module),
+                Source::Redis(_) => &[],
+            };
+            (story(&why, modules), 0)
+        }
         None => {
             let reason = never_admitted(url, options.as_ref());
             let url = without_credentials(url).to_string();
@@ -127,13 +134,12 @@ fn not_stored(why: &Why, options: Option<&CrawlOptions>) -> String {
 }
 
 /// What became of a URL, in lines.
-fn story(why: &Why, options: Option<&CrawlOptions>) -> Vec<String> {
+fn story(why: &Why, modules: &[String]) -> Vec<String> {
     let mut lines = vec![why.url.clone()];
     match &why.fate {
         Fate::Waiting => lines.push("  waiting to be visited".into()),
         Fate::Ended { outcome, at, document: Some(document) } => {
             lines.push(format!("  {outcome} as page {document} {}", moment(*at)));
-            let modules = options.map_or(&[][..], |options| &options.module);
             lines.extend(modules.iter().filter_map(|module| place(module, *document)));
         }
         Fate::Ended { outcome, at, document: None } => {

@@ -83,7 +83,7 @@ pub fn address(redis: &str) -> Result<String, String> {
 #[derive(clap::Args, Debug, Clone)]
 pub struct TypedPlace {
     /// Where Redis is: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD]
-    #[arg(long, value_name = "URL", env = "CRAWLER_REDIS", hide_env_values = true)]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
     redis: String,
     /// The name of the crawl on Redis
     #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
