@@ -136,7 +136,7 @@ async fn told(options: StatusOptions) -> Result<u8, Refused> {
         return Ok(0);
     }
     let text = if options.json {
-        let object = machine::Shared::of(&sharing.place.crawl, &status, snapshot);
+        let object = machine::Shared::of(&sharing.place.crawl, &status, report.as_ref());
         serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
     } else {
         table(&sharing.place.crawl, &status, snapshot, &begun)
