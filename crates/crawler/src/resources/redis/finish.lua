@@ -10,4 +10,5 @@ local new, known = admit_found()
 arguments, last_argument = cmsgpack.unpack(call('HGET', base .. 'endings', ticket)), 0
 call('HDEL', base .. 'endings', ticket)
 end_loan(ticket, loan, read_ending(), is_page, links_new + new, links_known + known)
+write_ends()
 return answer({ 1, new })

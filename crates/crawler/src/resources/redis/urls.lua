@@ -85,16 +85,17 @@ local function meet(id, entry, depth, redirects, domain, host, url)
 end
 
 -- Counts the page for the domains that it links to, and admits what was found, as it is told: the id of the page, and for
--- each host its domain, the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known.
-local function admit_found()
+-- each host its domain, the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known. What
+-- is refused is only read. Whoever does this writes what was admitted at the end, and the sums.
+local function admit_found(is_refused)
   found_on = argument()
   local linked = number()
   -- When there is no room for more domains, the others still count.
   local has_room = linked == 0 or call('HLEN', base .. 'popularity') < MOST_DOMAINS
   for _ = 1, linked do
     local domain = argument()
-    if has_room or call('HEXISTS', base .. 'popularity', domain) == 1 then
-      call('HINCRBY', base .. 'popularity', domain, '1')
+    if not is_refused and (has_room or call('HEXISTS', base .. 'popularity', domain) == 1) then
+      add('popularity', domain, 1)
     end
   end
   local new, known = 0, 0
@@ -103,7 +104,7 @@ local function admit_found()
     local ids, urls = {}, {}
     for i = 1, many do ids[i], urls[i] = argument(), argument() end
     local there = for_many('HMGET', base .. 'outstanding', ids)
-    for i = 1, many do
+    for i = 1, is_refused and 0 or many do
       if meet(ids[i], there[i], depth, redirects, domain, host, urls[i]) then
         new = new + 1
       else
@@ -111,6 +112,5 @@ local function admit_found()
       end
     end
   end
-  write_admitted()
   return new, known
 end
