@@ -45,6 +45,7 @@ mod deaths;
 mod ended;
 mod frontier;
 mod home;
+mod in_hand;
 mod keys;
 mod loans;
 mod look;

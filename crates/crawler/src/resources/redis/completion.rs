@@ -33,10 +33,12 @@ struct Links {
 
 impl Moves {
     pub(super) async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        match self.partitions() {
+        let completed = match self.partitions() {
             1 => self.complete_here(&completions).await,
             _ => self.complete_across(&completions).await,
-        }
+        };
+        self.loans.put_down(completions.iter().map(|completion| &completion.lease));
+        completed
     }
 
     /// One round trip, where everything is in one place; another before it for a page of very many links.
@@ -120,7 +122,10 @@ impl Moves {
         for (((index, ending, links), document), finished) in held.into_iter().zip(documents).zip(answers) {
             let (held, new): (u8, u64) = self.connection.read(finished)?;
             let Ending { completion, sorted, .. } = ending;
-            if held == 0 {
+            if held != 1 {
+                if held == 2 {
+                    self.loans.doubt();
+                }
                 continue;
             }
             let id = (document > 0).then_some(document);

@@ -31,6 +31,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// What went over all links.
 #[derive(Default)]
 pub(super) struct Traffic {
+    pub(super) connections: AtomicU64,
     pub(super) batches: AtomicU64,
     pub(super) commands: AtomicU64,
 }
@@ -198,6 +199,7 @@ impl Courier {
                 return Err(Failure::answered("READONLY this is not the primary any more, or not yet"));
             }
         }
+        self.common.traffic.connections.fetch_add(1, Ordering::Relaxed);
         Ok(wire)
     }
 
