@@ -6,12 +6,12 @@ local max_pages_per_host = tonumber(argument())  -- none: no limit
 local used = {}
 do
   local names = { 'pages', 'bytes', 'pages_reserved', 'bytes_reserved' }
-  for i, value in ipairs(call('HMGET', base .. 'used', unpack(names))) do used[names[i]] = tonumber(value or 0) end
+  for i, value in ipairs(call('HMGET', base .. 'used', unpack(names))) do used[names[i]] = (value or 0) + 0 end
 end
 
 local function write_used()
-  call('HSET', base .. 'used', 'pages', ('%.0f'):format(used.pages), 'bytes', ('%.0f'):format(used.bytes),
-    'pages_reserved', ('%.0f'):format(used.pages_reserved), 'bytes_reserved', ('%.0f'):format(used.bytes_reserved))
+  call('HSET', base .. 'used', 'pages', ('%d'):format(used.pages), 'bytes', ('%d'):format(used.bytes),
+    'pages_reserved', ('%d'):format(used.pages_reserved), 'bytes_reserved', ('%d'):format(used.bytes_reserved))
 end
 
 local function spent()
@@ -25,7 +25,7 @@ local function give_back(ticket, loan)
   local reservation = call('HGET', base .. 'reservations', ticket)
   if not reservation then return true end
   local by, bytes, pages, host = reservation:match('^(%d+) (%d+) (%d) (.*)$')
-  if tonumber(by) > tonumber(loan) then return false end
+  if by + 0 > loan + 0 then return false end
   call('HDEL', base .. 'reservations', ticket)
   used.pages_reserved = used.pages_reserved - pages
   used.bytes_reserved = used.bytes_reserved - bytes
@@ -40,7 +40,7 @@ local function settle(ticket, loan, kept, bytes, host)
   used.bytes = used.bytes + bytes
   give_back(ticket, loan)
   if not kept then return 0 end
-  if max_pages_per_host then call('HINCRBY', base .. 'hosts', host, 1) end
+  if max_pages_per_host then call('HINCRBY', base .. 'hosts', host, '1') end
   used.pages = used.pages + 1
   return used.pages
 end

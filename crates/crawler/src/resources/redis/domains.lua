@@ -5,10 +5,10 @@ local function domain_of(name)
   local state = call('HGET', base .. 'domains', name)
   if not state then return nil end
   local owner, held, waiting, hungry, lapses = state:match('^(%d+) (%d+) (%d+) (%d) (%d+)$')
-  held, waiting = tonumber(held), tonumber(waiting)
+  held, waiting = held + 0, waiting + 0
   local is_held = held > 0 or waiting > 0
   return {
-    owner = owner, held = held, waiting = waiting, hungry = hungry, lapses = tonumber(lapses), was_held = is_held,
+    owner = owner, held = held, waiting = waiting, hungry = hungry, lapses = lapses + 0, was_held = is_held,
   }
 end
 
@@ -16,10 +16,11 @@ end
 local function write_domain(name, state)
   local is_held = state.held > 0 or state.waiting > 0
   state.lapses = now + domain_lifetime
+  local lapses = ('%d'):format(state.lapses)
   call('HSET', base .. 'domains', name,
-    ('%s %d %d %s %.0f'):format(state.owner, state.held, state.waiting, state.hungry, state.lapses))
+    ('%s %d %d %s %s'):format(state.owner, state.held, state.waiting, state.hungry, lapses))
   if not is_held or not state.was_held then
-    call('ZADD', base .. 'lapses', is_held and '+inf' or state.lapses, name)
+    call('ZADD', base .. 'lapses', is_held and '+inf' or lapses, name)
   end
 end
 

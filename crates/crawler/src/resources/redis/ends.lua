@@ -34,12 +34,12 @@ local function let_go(ticket, ending, is_page)
 end
 
 local function count_ending(ending, is_page, links_new, links_known)
-  count('completed', 1)
+  count('completed', '1')
   -- A revisit finds the same links again; but those that are new now were not counted before.
   if links_new > 0 then count('links_new', links_new) end
   if ending.again then return end
   -- A page that has its number is kept, whatever its second visit gave.
-  call('HINCRBY', base .. 'outcomes', is_page and 'kept' or ending.label, 1)
+  call('HINCRBY', base .. 'outcomes', is_page and 'kept' or ending.label, '1')
   if links_known > 0 then count('links_known', links_known) end
   for i = 1, #ending.refused, 2 do
     call('HINCRBY', base .. 'refused', ending.refused[i], ending.refused[i + 1])
@@ -49,10 +49,10 @@ end
 -- Ends a loan: counts it, and gives its place to the next of its domain.
 local function end_loan(ticket, loan, ending, is_page, links_new, links_known)
   call('HDEL', base .. 'loans', ticket)
+  -- The message is thrown away with its neighbours when the worker takes the next: to look for it alone is dear.
   call('XACK', base .. 'queue:' .. loan.worker, 'worker', loan.message)
-  call('XDEL', base .. 'queue:' .. loan.worker, loan.message)
   let_go(ticket, ending, is_page)
-  host_is_active(ending.host, -1)
+  host_is_active(ending.host, '-1')
   count_ending(ending, is_page, links_new, links_known)
   pace_host(ending.host, ending.rest, ending.delay)
   local state = domain_of(ending.domain)

@@ -12,7 +12,7 @@ local function lend(tickets)
   end
   local entries, pages = for_many('HMGET', base .. 'outstanding', ids), for_many('HMGET', base .. 'popularity', domains)
   for i, ticket in ipairs(tickets) do
-    incoming[#incoming + 1] = { ticket, domains[i], tonumber(entries[i]:match('^%d+ (%d+)')), tonumber(pages[i] or 0) }
+    incoming[#incoming + 1] = { ticket, domains[i], entries[i]:match('^%d+ (%d+)') + 0, (pages[i] or 0) + 0 }
   end
 end
 
@@ -25,7 +25,7 @@ local lent = call('HLEN', base .. 'prioritizing')
 local queued = call('XLEN', base .. 'urls') - lent
 if queued <= 0 then return incoming end
 -- One queue has at most what all have together.
-local fullest = tonumber(call('HGET', base .. 'counts', 'filed') or 0)
+local fullest = (call('HGET', base .. 'counts', 'filed') or 0) + 0
 if room - fullest - lent < math.min(max, queued) then
   fullest = 0
   for queue = 0, queues - 1 do fullest = math.max(fullest, call('LLEN', base .. 'filed:' .. queue)) end

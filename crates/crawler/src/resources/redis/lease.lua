@@ -20,8 +20,8 @@ local function told(tickets, numbers)
   end
   local entries, rests = for_many('HMGET', base .. 'outstanding', ids), for_many('ZMSCORE', base .. 'rests', hosts)
   for i, lease in ipairs(leases) do
-    lease[4] = tonumber(entries[i]:match('^%d+ (%d+)'))
-    if rests[i] then lease[7] = math.max(0, tonumber(rests[i]) - now) end
+    lease[4] = entries[i]:match('^%d+ (%d+)') + 0
+    if rests[i] then lease[7] = math.max(0, rests[i] - now) end
   end
   return leases, hosts
 end
@@ -43,12 +43,15 @@ local last = math.max(tonumber(call('HGET', base .. 'counts', 'loans') or 0), no
 call('HSET', base .. 'counts', 'loans', ('%.0f'):format(last))
 local tickets, numbers, loans = {}, {}, {}
 for i, message in ipairs(messages) do
-  tickets[i], numbers[i] = message[2][2], ('%.0f'):format(last - #messages + i)
+  tickets[i], numbers[i] = message[2][2], ('%d'):format(last - #messages + i)
   loans[2 * i - 1], loans[2 * i] = tickets[i], ('%s %s %s %s'):format(numbers[i], worker, message[1], nonce)
 end
 for_many('HSET', base .. 'loans', loans)
 local leases, hosts = told(tickets, numbers)
-for _, host in ipairs(hosts) do host_is_active(host, 1) end
+for _, host in ipairs(hosts) do host_is_active(host, '1') end
+-- What was completed before the first of those that are pending.
+local first = call('XPENDING', stream, 'worker')[2]
+if first then call('XTRIM', stream, 'MINID', '~', first) end
 call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
 call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
 feed(worker)

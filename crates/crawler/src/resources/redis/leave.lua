@@ -19,9 +19,13 @@ call('HDEL', base .. 'lengths', worker)
 local messages = {}
 for i, message in ipairs(call('XRANGE', queue, '-', '+', 'COUNT', STEP)) do
   local ticket = message[2][2]
-  messages[i], returned[i] = message[1], ticket
-  local loan = lose(ticket)
-  if loan then lost[#lost + 1] = { ticket, loan } end
+  messages[i] = message[1]
+  -- Messages of what is completed may still be there.
+  if call('HEXISTS', base .. 'tasks', ticket) == 1 then
+    returned[#returned + 1] = ticket
+    local loan = lose(ticket)
+    if loan then lost[#lost + 1] = { ticket, loan } end
+  end
 end
 for_many('XDEL', queue, messages)
 if #messages == STEP then return done(cursor) end

@@ -13,7 +13,7 @@ local shards, half
 
 -- Linear hashing: shards are split one by one, in turn, as entries come.
 local function shard_of(id)
-  local hash = tonumber(id:sub(-9))  -- ids have more digits than Lua's numbers are exact to
+  local hash = id:sub(-9) + 0  -- ids have more digits than Lua's numbers are exact to
   local shard = hash % (half * 2)
   return shard < shards and shard or hash % half
 end
@@ -24,14 +24,12 @@ local function set_shards(number)
 end
 
 local function shard_key(id)
-  if not shards then set_shards(tonumber(call('HGET', base .. 'counts', 'shards') or 1)) end
+  if not shards then set_shards((call('HGET', base .. 'counts', 'shards') or 1) + 0) end
   return base .. 'links:' .. shard_of(id)
 end
 
 -- A shard lives longer than anything in it matters, and whoever writes to it lets it live on.
-local function let_live(key)
-  call('PEXPIRE', key, lifetime + 3 * generation_time)
-end
+local SHARD_LIFETIME = ('%d'):format(lifetime + 3 * generation_time)
 
 -- Whoever meets a URL need not tell that for a generation: so one that was told of is known for a lifetime after that,
 -- and for up to one generation longer.
@@ -72,13 +70,13 @@ local function split_shard()
   if #gone > 0 then
     for_many('HDEL', from, gone)
     for_many('HSET', target, added)
-    let_live(target)
+    call('PEXPIRE', target, SHARD_LIFETIME)
   end
 end
 
 -- Forgets what is over in the shard whose turn it is; answers how many.
 local function sweep_shard(links)
-  local key = base .. 'links:' .. count('swept', 1) % shards
+  local key = base .. 'links:' .. count('swept', '1') % shards
   local entries, over = call('HGETALL', key), {}
   for i = 1, #entries, 2 do
     if is_over((struct.unpack('<I6', entries[i + 1]))) then over[#over + 1] = entries[i] end
@@ -93,9 +91,9 @@ local function keep_link(id, depth, ended, found_on)
   local key = shard_key(id)
   local link = struct.pack('<I6I2', generation, math.min(depth, 65535)) .. ended .. found_on
   local is_new = call('HSET', key, id, link) == 1
-  let_live(key)
+  call('PEXPIRE', key, SHARD_LIFETIME)
   if not is_new then return end
-  local links = count('links', 1)
+  local links = count('links', '1')
   if links % SWEEP == 0 then
     local over = sweep_shard(links)
     if over > 0 then links = count('links', 0 - over) end

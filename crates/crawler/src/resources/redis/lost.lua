@@ -10,7 +10,7 @@ local function lose(ticket)
   call('HDEL', base .. 'endings', ticket)
   local host = task_of(ticket)[5]
   host_is_active(host, -1)
-  local delay = tonumber(call('HGET', base .. 'delays', host) or 0)
+  local delay = (call('HGET', base .. 'delays', host) or 0) + 0
   pace_host(host, math.max(delay, everybody), 0)
   return loan.number
 end

@@ -36,5 +36,5 @@ local function outstanding(id)
   local entry = call('HGET', base .. 'outstanding', id)
   if not entry then return nil end
   local ticket, depth, found_on = entry:match('^(%d+) (%d+) (.*)$')
-  return ticket, tonumber(depth), found_on
+  return ticket, depth + 0, found_on
 end

@@ -34,9 +34,9 @@ local most, gives_pages, bands, candidates = number(), argument() == '1', {}, {}
 for i = 1, number() do bands[i] = argument() end
 if #bands > 0 then
   local generation, seen, filed = math.floor(now / lifetime), { [id] = true }, {}
-  local key = base .. 'bands:' .. ('%.0f'):format(generation)
+  local key = base .. 'bands:' .. ('%d'):format(generation)
   local there = call('HMGET', key, unpack(bands))
-  local before = call('HMGET', base .. 'bands:' .. ('%.0f'):format(generation - 1), unpack(bands))
+  local before = call('HMGET', base .. 'bands:' .. ('%d'):format(generation - 1), unpack(bands))
   for i, band in ipairs(bands) do
     local newest = there[i] or ''
     for other in (newest .. (before[i] or '')):sub(1, most * #id):gmatch(('.'):rep(#id)) do
@@ -50,7 +50,7 @@ if #bands > 0 then
   if call('PTTL', key) < 0 then
     call('PEXPIRE', key, 2 * lifetime)
     -- It may be large: it is not to be freed while everybody waits.
-    call('UNLINK', base .. 'bands:' .. ('%.0f'):format(generation - 2))
+    call('UNLINK', base .. 'bands:' .. ('%d'):format(generation - 2))
   end
 end
 

@@ -29,13 +29,13 @@ if used.bytes_reserved + bytes > left or page == 1 and used.pages + used.pages_r
   return granted('later', 0)
 end
 if host ~= '' then
-  local kept = tonumber(call('HGET', base .. 'hosts', host) or 0)
+  local kept = (call('HGET', base .. 'hosts', host) or 0) + 0
   if kept >= max_pages_per_host then return granted('host', 0) end
-  local reserved = tonumber(call('HGET', base .. 'hosts_reserved', host) or 0)
+  local reserved = (call('HGET', base .. 'hosts_reserved', host) or 0) + 0
   if kept + reserved >= max_pages_per_host then return granted('later', 0) end
   call('HINCRBY', base .. 'hosts_reserved', host, 1)
 end
 used.pages_reserved, used.bytes_reserved = used.pages_reserved + page, used.bytes_reserved + bytes
-bytes = ('%.0f'):format(bytes)
+bytes = ('%d'):format(bytes)
 call('HSET', base .. 'reservations', ticket, ('%s %s %d %s'):format(loan, bytes, page, host))
 return granted('bytes', bytes)

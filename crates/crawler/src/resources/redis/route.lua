@@ -2,7 +2,7 @@
 -- queue of its domain's owner, or lets it wait for its domain's share. A domain that nobody owns goes to the worker
 -- with the shortest queue. Answers how many were moved.
 local queues, draws = number(), argument()
-local filed = tonumber(call('HGET', base .. 'counts', 'filed') or 0)
+local filed = (call('HGET', base .. 'counts', 'filed') or 0) + 0
 if filed == 0 and call('EXISTS', base .. 'returned') == 0 then return 0 end
 local lengths, total, workers = {}, {}, {}
 local own = call('HGETALL', base .. 'lengths')

@@ -23,12 +23,12 @@ local tasks, behind, entries, fresh, revisits = {}, {}, {}, {}, 0
 -- Queues a URL that is not outstanding, for its links only if it is visited again. Whoever does this writes it all at the end.
 local function admit(id, depth, redirects, again, domain, host, url)
   if not admitted then
-    admitted = tonumber(call('HGET', base .. 'counts', 'admitted') or 0)
+    admitted = (call('HGET', base .. 'counts', 'admitted') or 0) + 0
     free = room - urls_queued()
     overflows = call('EXISTS', base .. 'overflow') == 1
   end
   admitted = admitted + 1
-  local ticket = ('%.0f'):format(admitted * partitions + partition)
+  local ticket = ('%d'):format(admitted * partitions + partition)
   tasks[#tasks + 1], tasks[#tasks + 2] = ticket, cmsgpack.pack({ id, redirects, again, domain, host, url })
   fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
   entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
@@ -48,7 +48,7 @@ local function write_admitted()
   for_many('HSET', base .. 'outstanding', entries)
   for_many('HSET', base .. 'tasks', tasks)
   for_many('RPUSH', base .. 'overflow', behind)
-  call('HSET', base .. 'counts', 'admitted', ('%.0f'):format(admitted))
+  call('HSET', base .. 'counts', 'admitted', ('%d'):format(admitted))
   if revisits > 0 then count('revisits', revisits) end
   if overflows then fill_url_queue() end
 end
@@ -58,7 +58,7 @@ local function meet(id, entry, depth, redirects, domain, host, url)
   if fresh[id] or entry then
     if keeps_depths then
       local ticket, smallest = (fresh[id] or entry):match('^(%d+) (%d+)')
-      if depth < tonumber(smallest) then
+      if depth < smallest + 0 then
         fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
         call('HSET', base .. 'outstanding', id, fresh[id])
         entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
@@ -94,7 +94,7 @@ local function admit_found()
   for _ = 1, linked do
     local domain = argument()
     if has_room or call('HEXISTS', base .. 'popularity', domain) == 1 then
-      call('HINCRBY', base .. 'popularity', domain, 1)
+      call('HINCRBY', base .. 'popularity', domain, '1')
     end
   end
   local new, known = 0, 0

@@ -1,0 +1,186 @@
+//! What the moves of a page cost on Redis: CPU of the server and of this process, calls within scripts, and memory.
+//!
+//! `cargo run --release --example redis_moves -- PORT [PAGES]` on a Redis of its own, which it fills.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crawler::domain::Domain;
+use crawler::outcome::Outcome;
+use crawler::prioritizer::{Priority, Queues};
+use crawler::resources::embedded::Settings;
+use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::{Completed, Completion, Found, Lease, Resources, WorkerId};
+use crawler::worker::similarity::{Fingerprint, Threshold};
+
+const HOSTS: usize = 400;
+const LINKS: usize = 25;
+const IN_FLIGHT: usize = 16;
+
+fn url(page: usize) -> String {
+    format!("http://www.host{}.test/section{}/page-{page}.html", page % HOSTS, page / HOSTS % 10)
+}
+
+/// Of the links of a page one leads on, some are on every page of its host, and the others lead back anywhere.
+fn links(page: usize, pages: usize) -> Vec<Found> {
+    let mut seed = page as u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below.max(1)
+    };
+    let mut links = vec![page + HOSTS];
+    for link in 1..LINKS {
+        let of_host = if link < 15 { link } else { random(page / HOSTS + 1) };
+        links.push(of_host * HOSTS + page % HOSTS);
+    }
+    links.retain(|link| *link < pages);
+    links.into_iter().map(|link| Found { url: url(link), depth: 1, redirects: 0 }).collect()
+}
+
+fn body(page: usize) -> Vec<u8> {
+    let words = (0..400).map(|word| format!("w{} ", (page * 7919 + word * word * 31) % 100_003));
+    words.collect::<String>().into_bytes()
+}
+
+async fn visit(resources: Arc<RedisResources>, lease: Lease, pages: usize) {
+    let page: usize =
+        lease.url.rsplit('-').next().and_then(|end| end.strip_suffix(".html")).unwrap().parse().unwrap();
+    resources.reserve(&lease, 0).await.unwrap();
+    let body = body(page);
+    let fingerprint = Fingerprint::of_text(resources.key(), None, &body);
+    resources.remember(&lease.url, &fingerprint, &body).await.unwrap();
+    let done = Completion {
+        outcome: Outcome::Kept,
+        bytes: body.len() as u64,
+        children: links(page, pages),
+        linked: vec![Domain::of_text(&lease.url)],
+        ..Completion::of(&lease)
+    };
+    assert!(matches!(resources.complete(vec![done]).await.unwrap()[..], [Completed::Done { .. }]));
+}
+
+async fn frontier(resources: Arc<RedisResources>) {
+    loop {
+        let incoming = resources.incoming(256, Duration::from_millis(500)).await.unwrap();
+        resources.file(incoming.iter().map(|one| (one.ticket, Priority::MIDDLE)).collect()).await.unwrap();
+    }
+}
+
+async fn route(resources: Arc<RedisResources>) {
+    loop {
+        resources.route(vec![Priority::MIDDLE; 256], Duration::from_millis(500)).await.unwrap();
+    }
+}
+
+/// CPU seconds of this process.
+fn cpu() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+struct Server(redis::Connection);
+
+impl Server {
+    fn field(&mut self, section: &str, name: &str) -> f64 {
+        let information: String = redis::cmd("INFO").arg(section).query(&mut self.0).unwrap();
+        let line = information.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or("0").trim().parse().unwrap_or(0.0)
+    }
+
+    fn cpu(&mut self) -> f64 {
+        self.field("cpu", "used_cpu_user") + self.field("cpu", "used_cpu_sys")
+    }
+
+    /// Of each command how often it was called, and the microseconds it took.
+    fn commands(&mut self) -> Vec<(String, f64, f64)> {
+        let information: String = redis::cmd("INFO").arg("commandstats").query(&mut self.0).unwrap();
+        let lines = information.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
+        let number = |text: &str, name: &str| {
+            let fields = text.split(',').filter_map(|field| field.split_once('='));
+            fields
+                .into_iter()
+                .find(|(field, _)| *field == name)
+                .map_or(0.0, |(_, value)| value.parse().unwrap())
+        };
+        lines.map(|(name, text)| (name.to_owned(), number(text, "calls"), number(text, "usec"))).collect()
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let port = arguments.next().expect("the port of a Redis");
+    let pages: usize = arguments.next().map_or(20_000, |pages| pages.parse().unwrap());
+    let partitions = arguments.next().map_or(1, |partitions| partitions.parse().unwrap());
+    let settings = Settings {
+        queue_size: 10_000,
+        priority_queues: Queues::new(10).unwrap(),
+        workers: 1,
+        ttl: Duration::from_secs(3600),
+        domain_ttl: Duration::from_secs(300),
+        keep_depths: false,
+        similarity: Threshold::new(0.9),
+        keep_content: true,
+        max_pages: u64::MAX,
+        max_bytes: u64::MAX,
+        max_page_bytes: 500_000,
+        max_pages_per_host: u64::MAX,
+    };
+    let redis_url = format!("redis://127.0.0.1:{port}/");
+    let mut server = Server(redis::Client::open(redis_url.as_str()).unwrap().get_connection().unwrap());
+    let place = Place { url: redis_url, crawl: "moves".into(), partitions, delay: Duration::ZERO };
+    let resources = Arc::new(RedisResources::open(place, settings).await.unwrap());
+
+    let prepared = Instant::now();
+    let own = cpu();
+    for page in 0..pages.min(2_000) {
+        std::hint::black_box((Fingerprint::of_text(resources.key(), None, &body(page)), links(page, pages)));
+    }
+    let own = (cpu() - own) / pages.min(2_000) as f64;
+    println!("what the test itself does: {:.1} µs a page ({:.1?})", own * 1e6, prepared.elapsed());
+
+    let seeds = (0..HOSTS).map(|page| Found { url: url(page), depth: 0, redirects: 0 }).collect();
+    redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut server.0).unwrap();
+    let (server_before, before, begun) = (server.cpu(), cpu(), Instant::now());
+    resources.admit(seeds).await.unwrap();
+    let frontiers =
+        [tokio::spawn(frontier(Arc::clone(&resources))), tokio::spawn(route(Arc::clone(&resources)))];
+    let (mut visits, mut done) = (tokio::task::JoinSet::new(), 0);
+    while done < pages {
+        let leases = resources.lease(WorkerId(0), 64, Duration::from_millis(20)).await.unwrap();
+        for lease in leases {
+            if visits.len() >= IN_FLIGHT {
+                visits.join_next().await.unwrap().unwrap();
+                done += 1;
+            }
+            visits.spawn(visit(Arc::clone(&resources), lease, pages));
+        }
+        while visits.try_join_next().is_some() {
+            done += 1;
+        }
+    }
+    frontiers.iter().for_each(tokio::task::JoinHandle::abort);
+    let (client, elapsed) = (cpu() - before, begun.elapsed());
+    let of_server = server.cpu() - server_before;
+    let a_page = 1e6 / pages as f64;
+    println!(
+        "{pages} pages in {elapsed:.1?}: Redis {:.1} µs a page, here {:.1} µs a page without the test's own",
+        of_server * a_page,
+        client * a_page - own * 1e6
+    );
+    let mut commands = server.commands();
+    commands.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let scripts: f64 =
+        commands.iter().filter(|command| command.0 == "evalsha").map(|command| command.1).sum();
+    let calls: f64 = commands.iter().map(|command| command.1).sum::<f64>() - scripts;
+    println!("{:.1} scripts and {:.1} other calls a page", scripts / pages as f64, calls / pages as f64);
+    for (name, calls, microseconds) in commands.iter().take(30) {
+        println!(
+            "  {name:12} {:6.2} a page {:7.2} µs a page {:6.2} µs each",
+            calls / pages as f64,
+            microseconds / pages as f64,
+            microseconds / calls
+        );
+    }
+    println!("{:?}", resources.snapshot().await.unwrap());
+}
