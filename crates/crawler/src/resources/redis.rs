@@ -137,6 +137,11 @@ impl RedisResources {
         self.moves.advance(time);
     }
 
+    /// How many batches were sent to Redis so far, each a round trip, and how many commands were in them.
+    pub fn traffic(&self) -> (u64, u64) {
+        self.moves.connection.traffic()
+    }
+
     /// Makes a move where the connection lives. It is made to its end, also when nobody waits for it any more.
     async fn make<T: Send + 'static, F: Future<Output = Result<T, Trouble>> + Send + 'static>(
         &self,

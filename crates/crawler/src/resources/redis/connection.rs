@@ -150,7 +150,6 @@ impl Connection {
     }
 
     /// How many batches were sent so far, each a round trip, and how many commands were in them.
-    #[allow(dead_code, reason = "for the benchmark")]
     pub(super) fn traffic(&self) -> (u64, u64) {
         let traffic = &self.inner.common.traffic;
         (traffic.batches.load(Ordering::Relaxed), traffic.commands.load(Ordering::Relaxed))
