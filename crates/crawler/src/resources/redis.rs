@@ -45,6 +45,7 @@ mod deaths;
 mod ended;
 mod frontier;
 mod home;
+mod in_hand;
 mod keys;
 mod loans;
 mod look;
@@ -135,6 +136,11 @@ impl RedisResources {
     #[doc(hidden)]
     pub fn advance(&self, time: Duration) {
         self.moves.advance(time);
+    }
+
+    /// How many batches were sent to Redis so far, each a round trip, and how many commands were in them.
+    pub fn traffic(&self) -> (u64, u64) {
+        self.moves.connection.traffic()
     }
 
     /// Makes a move where the connection lives. It is made to its end, also when nobody waits for it any more.

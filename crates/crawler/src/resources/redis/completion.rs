@@ -37,22 +37,29 @@ struct Links {
 
 impl Moves {
     pub(super) async fn complete(&self, mut completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        if self.partitions() > 1 {
-            return self.complete_across(&completions).await;
-        }
-        if completions.len() == 1
+        if self.partitions() == 1
+            && completions.len() == 1
             && let Some(completion) = completions.pop()
         {
             // What is completed meanwhile goes together.
             let weight = |completion: &Completion| LOAN_WEIGHT + completion.children.len();
-            let complete = async |all: Vec<Completion>| self.complete_here(&all).await;
+            let complete = async |all: Vec<Completion>| self.complete_all(&all).await;
             return Ok(vec![self.completing.make(completion, weight, complete).await?]);
         }
         let mut completed = Vec::with_capacity(completions.len());
         for some in completions.chunks(AT_ONCE) {
-            completed.extend(self.complete_here(some).await?);
+            completed.extend(self.complete_all(some).await?);
         }
         Ok(completed)
+    }
+
+    async fn complete_all(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+        let completed = match self.partitions() {
+            1 => self.complete_here(completions).await,
+            _ => self.complete_across(completions).await,
+        };
+        self.loans.put_down(completions.iter().map(|completion| &completion.lease));
+        completed
     }
 
     /// One round trip, where everything is in one place; another before it for a page of very many links.
@@ -136,7 +143,10 @@ impl Moves {
         for (((index, ending, links), document), finished) in held.into_iter().zip(documents).zip(answers) {
             let (held, new): (u8, u64) = self.connection.read(finished)?;
             let Ending { completion, sorted, .. } = ending;
-            if held == 0 {
+            if held != 1 {
+                if held == 2 {
+                    self.loans.doubt();
+                }
                 continue;
             }
             let id = (document > 0).then_some(document);

@@ -143,8 +143,13 @@ impl Connection {
         self.inner.common.patience.since()
     }
 
+    /// How many connections were made so far. After another one, Redis may have lost what it did last: it may have been
+    /// started again, or another may have taken its place.
+    pub(super) fn connections(&self) -> u64 {
+        self.inner.common.traffic.connections.load(Ordering::Relaxed)
+    }
+
     /// How many batches were sent so far, each a round trip, and how many commands were in them.
-    #[allow(dead_code, reason = "for the benchmark")]
     pub(super) fn traffic(&self) -> (u64, u64) {
         let traffic = &self.inner.common.traffic;
         (traffic.batches.load(Ordering::Relaxed), traffic.commands.load(Ordering::Relaxed))

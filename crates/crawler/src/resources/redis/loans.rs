@@ -31,7 +31,9 @@ impl Moves {
         let desk = self.desk(worker);
         let mut waiting = Waiting::up_to(wait, &desk.pause);
         loop {
+            self.resync(worker, &desk.synced).await?;
             let leases = self.lease_now(worker, max.min(MOST)).await?;
+            self.loans.take_up(&leases);
             if waiting.is_over(!leases.is_empty()).await {
                 return Ok(leases);
             }
@@ -189,6 +191,8 @@ pub(super) struct Desk {
     news: Notify,
     /// How long was waited before the last look, in milliseconds.
     pause: AtomicU64,
+    /// What had changed when it was last made sure that Redis has lost nothing.
+    synced: AtomicU64,
 }
 
 #[derive(Default)]

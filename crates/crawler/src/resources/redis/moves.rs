@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::super::{Completed, Completion, Grant, Lease, WorkerId};
 use super::connection::{Call, Connection};
+use super::in_hand::InHand;
 use super::keys::Keys;
 use super::loans::Desk;
 use super::recent::Recent;
@@ -42,6 +43,10 @@ pub(super) struct Moves {
     turn: AtomicUsize,
     /// Everything lent to the prioritizer has reached it.
     handed_over: AtomicBool,
+    /// What had changed when the prioritizer was last lent anything.
+    prioritizer_synced: AtomicU64,
+    /// What workers of this process have on loan.
+    pub(super) loans: InHand,
     desks: Mutex<HashMap<WorkerId, Arc<Desk>>>,
     /// Completed, so that nobody has to remember that they were settled.
     pub(super) completed: Mutex<Vec<u64>>,
@@ -74,6 +79,8 @@ impl Moves {
             ahead: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
             handed_over: AtomicBool::new(false),
+            prioritizer_synced: AtomicU64::new(0),
+            loans: InHand::default(),
             desks: Mutex::default(),
             completed: Mutex::default(),
             recent,
@@ -101,7 +108,10 @@ impl Moves {
     /// Tells whether what was lent to the prioritizer before has to be lent anew: to somebody new, or to somebody who
     /// did not wait for it.
     pub(super) fn begin_incoming(&self) -> bool {
-        !self.handed_over.swap(false, Ordering::Relaxed)
+        let changes = self.changes();
+        // Redis may have lost that it was filed.
+        let may_be_lost = self.prioritizer_synced.swap(changes, Ordering::Relaxed) != changes;
+        !self.handed_over.swap(false, Ordering::Relaxed) || may_be_lost
     }
 
     pub(super) fn end_incoming(&self) {

@@ -68,6 +68,11 @@ impl Recent {
         }
     }
 
+    /// Redis may have lost what it was told.
+    pub(super) fn clear(&self) {
+        self.sets().fill([Told::default(); WAYS]);
+    }
+
     fn is_recent(&self, told: &Told, now: u64) -> bool {
         told.at > 0 && now + 1 < told.at + self.lifetime
     }

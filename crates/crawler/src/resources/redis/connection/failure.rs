@@ -88,7 +88,7 @@ impl Failure {
                  and is its certificate trusted?"
             ),
             (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => refusal(address, self),
-            (Failure::Refused { text, .. }, _) if text.contains("AUTH") => refusal(address, self),
+            (Failure::Refused { text, .. }, _) if text.contains("ERR AUTH") => refusal(address, self),
             (Failure::Refused { text, .. }, _) if text.contains("SELECT is not allowed in cluster mode") => {
                 format!(
                     "Redis at {address} is a cluster, which has no databases; give the address without one"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 use testredis::{Builder, Cluster, Fsync, Sentinels, Server};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::super::{Connection, Kind, Manner};
 use super::{Told, call, open};
@@ -109,27 +109,38 @@ async fn a_replica_that_takes_the_place_of_its_primary_is_found() {
     let id: String = primary.ask("CLUSTER MYID");
     let bus: Vec<String> = primary.ask("CONFIG GET cluster-port");
     replica.ask::<String>(&format!("CLUSTER MEET 127.0.0.1 {} {}", primary.port(), bus[1]));
-    while replica.try_ask(&["CLUSTER", "REPLICATE", &id]).is_ok_and(|reply| reply != ok()) {
-        sleep(Duration::from_millis(50)).await;
-    }
-    while replica.info("master_link_status") != "up" {
-        sleep(Duration::from_millis(50)).await;
-    }
+    until("it is a replica", || {
+        replica.try_ask(&["CLUSTER", "REPLICATE", &id]).is_ok_and(|reply| reply == ok())
+    })
+    .await;
+    until("the replica has everything", || replica.info("master_link_status") == "up").await;
+    // Who does not know what its primary has cannot take it over.
+    let knows_all = |node: &Server| {
+        let known: String = node.ask("CLUSTER INFO");
+        ["cluster_state:ok", "cluster_slots_assigned:16384", "cluster_known_nodes:4"]
+            .iter()
+            .all(|line| known.lines().any(|said| said == *line))
+    };
+    until("all know each other", || cluster.nodes.iter().chain([&replica]).all(knows_all)).await;
     let connection = open(&cluster.url()).await;
     write(&connection, 1).await;
     // Both are there, and only who is the primary changes.
-    replica.ask::<String>("CLUSTER FAILOVER");
-    while replica.info("role") != "master" {
-        sleep(Duration::from_millis(20)).await;
-    }
+    replica.ask::<String>("CLUSTER FAILOVER TAKEOVER");
+    until("the primary is a replica", || primary.info("role") == "slave").await;
     write(&connection, 2).await;
     // The new primary is gone, and the old one takes its place again.
-    while primary.info("master_link_status") != "up" {
-        sleep(Duration::from_millis(50)).await;
-    }
+    until("the old primary has everything", || primary.info("master_link_status") == "up").await;
     replica.kill();
     primary.ask::<String>("CLUSTER FAILOVER TAKEOVER");
     write(&connection, 3).await;
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "waited in vain until {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Otherwise a primary waits some seconds for more replicas to come.
@@ -165,9 +176,7 @@ async fn the_primary_is_found_by_sentinel_before_and_after_a_failover() {
 async fn too_few_replicas_are_told_of_and_not_waited_for() {
     let primary = quick_to_replicate().start();
     let replica = Server::builder().replica_of(&primary).start();
-    while replica.info("master_link_status") != "up" {
-        sleep(Duration::from_millis(20)).await;
-    }
+    until("the replica has everything", || replica.info("master_link_status") == "up").await;
     let told = Told::default();
     let connection = Connection::open(&primary.url().parse().unwrap(), told.manner()).await.unwrap();
     let set = || vec![call("SET key value"), call("GET key")];
@@ -183,10 +192,10 @@ async fn too_few_replicas_are_told_of_and_not_waited_for() {
     assert!(told.all()[0].starts_with("1 of 2 replicas of Redis at redis://"), "{:?}", told.all());
     // Who wants no confirmation does not wait for that of others.
     let confirming = connection.all_confirmed(set(), 2, Duration::from_secs(3));
-    let (begun, plain) = (tokio::time::Instant::now(), async {
+    let (begun, plain) = (Instant::now(), async {
         sleep(Duration::from_millis(50)).await;
         connection.all(set()).await.unwrap();
-        tokio::time::Instant::now()
+        Instant::now()
     });
     let (_, answered) = tokio::join!(confirming, plain);
     assert!(answered - begun < Duration::from_secs(1));
