@@ -54,6 +54,7 @@ mod opening;
 mod purge;
 mod recent;
 mod scripts;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,7 +183,7 @@ impl Resources for RedisResources {
 
     async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
         let lease = lease.clone();
-        self.make(async move |moves| moves.reserve(&lease, read).await).await
+        self.make(async move |moves| moves.reserve(lease, read).await).await
     }
 
     async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {

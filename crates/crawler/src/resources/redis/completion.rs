@@ -2,7 +2,7 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
+use super::super::{Completed, Completion, Lease, Ticket, Trouble, WorkerId};
 use super::admission::{Batch, Sorted, sum};
 use super::connection::Call;
 use super::ended::Ended;
@@ -12,6 +12,10 @@ use super::scripts;
 use crate::domain::Domain;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
+
+/// So many loans are ended by one script, and what the end of one weighs in links.
+const AT_ONCE: usize = 32;
+const LOAN_WEIGHT: usize = 16;
 
 /// A completion under way across partitions.
 struct Ending<'a> {
@@ -33,34 +37,51 @@ struct Links {
 
 impl Moves {
     pub(super) async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        let completed = match self.partitions() {
-            1 => self.complete_here(&completions).await,
-            _ => self.complete_across(&completions).await,
-        };
-        self.loans.put_down(completions.iter().map(|completion| &completion.lease));
+        let leases: Vec<Lease> = completions.iter().map(|completion| completion.lease.clone()).collect();
+        let completed = self.complete_all(completions).await;
+        self.loans.put_down(&leases);
         completed
+    }
+
+    async fn complete_all(&self, mut completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+        if self.partitions() > 1 {
+            return self.complete_across(&completions).await;
+        }
+        if completions.len() == 1
+            && let Some(completion) = completions.pop()
+        {
+            // What is completed meanwhile goes together.
+            let weight = |completion: &Completion| LOAN_WEIGHT + completion.children.len();
+            let complete = async |all: Vec<Completion>| self.complete_here(&all).await;
+            return Ok(vec![self.completing.make(completion, weight, complete).await?]);
+        }
+        let mut completed = Vec::with_capacity(completions.len());
+        for some in completions.chunks(AT_ONCE) {
+            completed.extend(self.complete_here(some).await?);
+        }
+        Ok(completed)
     }
 
     /// One round trip, where everything is in one place; another before it for a page of very many links.
     async fn complete_here(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
-        let (mut calls, mut all) = (Vec::new(), Vec::new());
+        let mut call = self.on(0, &scripts::COMPLETE);
+        self.tell_budgets(&mut call);
+        call.arg(completions.len());
+        let mut all = Vec::with_capacity(completions.len());
         for completion in completions {
             let mut sorted = self.sorted(&completion.children, linked(completion));
             let own = sorted.take_last(0);
             let page = Some(self.key.url_id(&completion.lease.url));
             let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
-            let mut call = self.on(0, &scripts::COMPLETE);
-            self.tell_budgets(&mut call);
             let lease = &completion.lease;
             call.arg(lease.ticket.0).arg(lease.loan).arg(u8::from(is_kept(completion))).arg(completion.bytes);
             call.arg(before.new).arg(before.known + sorted.known);
             self.tell_ending(&mut call, completion);
             own.tell(&mut call, page);
-            calls.push(call);
             all.push((sorted, before.new));
         }
-        let ended: Vec<(u8, u64, u64, String)> = self.connection.each(calls).await?;
-        let completed = ended.into_iter().zip(all).map(|((held, document, new, spent), (sorted, before))| {
+        let (ended, spent): (Vec<(u8, u64, u64)>, String) = self.connection.one(call).await?;
+        let completed = ended.into_iter().zip(all).map(|((held, document, new), (sorted, before))| {
             if held == 0 {
                 return Completed::Refused;
             }

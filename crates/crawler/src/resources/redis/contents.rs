@@ -87,7 +87,11 @@ impl Moves {
         let bands = threshold.map_or_else(Vec::new, |threshold| bands(threshold, &page.fingerprint));
         let mut calls = vec![Call::plain("TIME")];
         calls.extend(self.parts(&page, bands).into_iter().map(|(base, part)| self.store(&page, base, part)));
-        let mut answers = self.connection.all(calls).await?.into_iter();
+        // A body goes beside the scripts: Lua would read every byte of it.
+        calls.extend((!page.body.is_empty()).then(|| self.store_body(&page)));
+        let mut answers = self.connection.all(calls).await?;
+        answers.truncate(answers.len() - usize::from(!page.body.is_empty()));
+        let mut answers = answers.into_iter();
         let now = self.time(answers.next().unwrap_or_default())?;
         let (mut same, mut candidates, mut stored) = (String::new(), Vec::new(), Vec::new());
         for answer in answers {
@@ -97,10 +101,7 @@ impl Moves {
             stored.extend(pages);
         }
         if !same.is_empty() {
-            // Where everything is in one place it was not stored.
-            if self.partitions() > 1 {
-                self.discard(&page, false).await?;
-            }
+            self.discard(&page, false).await?;
             return Ok(Remembered::Same(same));
         }
         if stored.is_empty() {
@@ -130,13 +131,21 @@ impl Moves {
         call.arg(self.content_lifetime()).arg(&page.url).arg(name(page.id));
         call.arg(if part.exact { exact_name(page) } else { String::new() });
         match part.page {
-            true => call.arg(Stored::to_bytes(page)).arg(&page.body),
-            false => call.arg("").arg(""),
+            // The first byte of a body tells whether it is compressed.
+            true => call.arg(Stored::to_bytes(page)).arg(page.body.len().saturating_sub(1)),
+            false => call.arg("").arg(0),
         };
         call.arg(MOST_CANDIDATES).arg(u8::from(self.partitions() == 1)).arg(part.bands.len());
         for band in part.bands {
             call.arg(&band.to_le_bytes()[..]);
         }
+        call
+    }
+
+    fn store_body(&self, page: &Page) -> Call {
+        let mut call = Call::plain("SET");
+        call.arg(format!("{}body:{}", self.keys.content(page.id), name(page.id))).arg(&page.body);
+        call.arg("PX").arg(self.content_lifetime());
         call
     }
 

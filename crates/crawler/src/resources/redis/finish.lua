@@ -14,4 +14,5 @@ local new, known = admit_found()
 arguments, last_argument = cmsgpack.unpack(recorded), 0
 call('HDEL', base .. 'endings', ticket)
 end_loan(ticket, loan, read_ending(), is_page, links_new + new, links_known + known)
+write_ends()
 return answer({ 1, new })

@@ -55,4 +55,5 @@ if first then call('XTRIM', stream, 'MINID', '~', first) end
 call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
 call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
 feed(worker)
+write_domains()
 return leases

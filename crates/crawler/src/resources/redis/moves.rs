@@ -7,19 +7,24 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::super::WorkerId;
+use super::super::{Completed, Completion, Grant, Lease, WorkerId};
 use super::connection::{Call, Connection};
 use super::in_hand::InHand;
 use super::keys::Keys;
 use super::loans::Desk;
 use super::recent::Recent;
 use super::scripts::Lua;
+use super::together::Together;
 use crate::resources::embedded::{Settings, secret};
 use crate::worker::similarity::Key;
 
 /// Pauses between two looks at queues that were empty; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// How many reservations one script makes, and of how many links it completes pages: nobody must wait long for it.
+const MOST_RESERVATIONS: usize = 64;
+const MOST_LINKS: usize = 500;
 
 /// The moves of a crawl's URLs.
 pub(super) struct Moves {
@@ -46,6 +51,8 @@ pub(super) struct Moves {
     /// Completed, so that nobody has to remember that they were settled.
     pub(super) completed: Mutex<Vec<u64>>,
     pub(super) recent: Recent,
+    pub(super) reserving: Together<(Lease, u64), Grant>,
+    pub(super) completing: Together<Completion, Completed>,
     /// How long each of these waits before it looks again, in milliseconds.
     pub(super) prioritizer_pause: AtomicU64,
     pub(super) router_pause: AtomicU64,
@@ -77,6 +84,8 @@ impl Moves {
             desks: Mutex::default(),
             completed: Mutex::default(),
             recent,
+            reserving: Together::new(MOST_RESERVATIONS),
+            completing: Together::new(MOST_LINKS),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
             begun: Instant::now(),
