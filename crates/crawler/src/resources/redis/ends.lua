@@ -20,7 +20,7 @@ local function let_go(ticket, ending, is_page)
   local id = ending.id
   local _, depth, from = outstanding(id)
   local task = depth < ending.depth and ending.has_links and task_of(ticket)
-  gone[id] = true
+  gone[id], fresh[id] = true, nil
   ended_ids[#ended_ids + 1] = id
   -- What was visited again ended as it did before; and a page that has its number is kept, whatever a second visit gave.
   local before = ending.again and call('HGET', shard_key(id), id)

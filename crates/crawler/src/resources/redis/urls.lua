@@ -18,7 +18,7 @@ end
 
 local found_on = ''  -- the id of the page whose links are admitted, in bytes
 local admitted, free, overflows
-local tasks, behind, entries, fresh, revisits = {}, {}, {}, {}, 0
+local tasks, behind, entries, fresh, unwritten, revisits = {}, {}, {}, {}, {}, 0
 local gone = {}  -- ids of what is completed by this script, and not outstanding any more
 
 -- Queues a URL that is not outstanding, for its links only if it is visited again. Whoever does this writes it all at the end.
@@ -32,6 +32,7 @@ local function admit(id, depth, redirects, again, domain, host, url)
   local ticket = ('%d'):format(admitted * partitions + partition)
   tasks[#tasks + 1], tasks[#tasks + 2] = ticket, cmsgpack.pack({ id, redirects, again, domain, host, url })
   fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
+  unwritten[id] = true
   entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
   revisits = revisits + again
   -- While the overflow is not empty, what comes joins its end.
@@ -61,8 +62,12 @@ local function meet(id, entry, depth, redirects, domain, host, url)
       local ticket, smallest = (fresh[id] or entry):match('^(%d+) (%d+)')
       if depth < smallest + 0 then
         fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
-        call('HSET', base .. 'outstanding', id, fresh[id])
-        entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
+        if unwritten[id] then
+          entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
+        else
+          -- At once: its loan may end in this very script.
+          call('HSET', base .. 'outstanding', id, fresh[id])
+        end
       end
     end
     return false
