@@ -8,7 +8,7 @@ for i = 1, number() do
   local ticket, which = argument(), argument()
   local kept, bytes, links_new, links_known = argument() == '1', number(), number(), number()
   local ending, loan = read_ending(), loan_of(ticket)
-  local is_refused = not loan or loan.number ~= which
+  local is_refused = not loan or loan.number ~= which or gone[ending.id]
   -- Children go in before the parent completes, so "outstanding" reaches zero only at the end.
   local new, known = admit_found(is_refused)
   if is_refused then

@@ -2,7 +2,7 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use super::super::{Completed, Completion, Lease, Ticket, Trouble, WorkerId};
+use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
 use super::admission::{Batch, Sorted, sum};
 use super::connection::Call;
 use super::ended::Ended;
@@ -36,30 +36,30 @@ struct Links {
 }
 
 impl Moves {
-    pub(super) async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        let leases: Vec<Lease> = completions.iter().map(|completion| completion.lease.clone()).collect();
-        let completed = self.complete_all(completions).await;
-        self.loans.put_down(&leases);
-        completed
-    }
-
-    async fn complete_all(&self, mut completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        if self.partitions() > 1 {
-            return self.complete_across(&completions).await;
-        }
-        if completions.len() == 1
+    pub(super) async fn complete(&self, mut completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+        if self.partitions() == 1
+            && completions.len() == 1
             && let Some(completion) = completions.pop()
         {
             // What is completed meanwhile goes together.
             let weight = |completion: &Completion| LOAN_WEIGHT + completion.children.len();
-            let complete = async |all: Vec<Completion>| self.complete_here(&all).await;
+            let complete = async |all: Vec<Completion>| self.complete_all(&all).await;
             return Ok(vec![self.completing.make(completion, weight, complete).await?]);
         }
         let mut completed = Vec::with_capacity(completions.len());
         for some in completions.chunks(AT_ONCE) {
-            completed.extend(self.complete_here(some).await?);
+            completed.extend(self.complete_all(some).await?);
         }
         Ok(completed)
+    }
+
+    async fn complete_all(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+        let completed = match self.partitions() {
+            1 => self.complete_here(completions).await,
+            _ => self.complete_across(completions).await,
+        };
+        self.loans.put_down(completions.iter().map(|completion| &completion.lease));
+        completed
     }
 
     /// One round trip, where everything is in one place; another before it for a page of very many links.

@@ -66,9 +66,9 @@ struct Part {
     bands: Vec<u64>,
 }
 
-/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, and where they are
-/// in the same place those pages.
-type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>);
+/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, where they are in the
+/// same place those pages, and when the page expires.
+type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>, u64);
 
 impl Moves {
     /// A page, compressed.
@@ -85,17 +85,17 @@ impl Moves {
             return Ok(Remembered::New);
         }
         let bands = threshold.map_or_else(Vec::new, |threshold| bands(threshold, &page.fingerprint));
-        let mut calls = vec![Call::plain("TIME")];
-        calls.extend(self.parts(&page, bands).into_iter().map(|(base, part)| self.store(&page, base, part)));
+        let parts = self.parts(&page, bands).into_iter();
+        let mut calls: Vec<Call> = parts.map(|(base, part)| self.store(&page, base, part)).collect();
         // A body goes beside the scripts: Lua would read every byte of it.
         calls.extend((!page.body.is_empty()).then(|| self.store_body(&page)));
         let mut answers = self.connection.all(calls).await?;
         answers.truncate(answers.len() - usize::from(!page.body.is_empty()));
-        let mut answers = answers.into_iter();
-        let now = self.time(answers.next().unwrap_or_default())?;
+        let mut now = 0;
         let (mut same, mut candidates, mut stored) = (String::new(), Vec::new(), Vec::new());
         for answer in answers {
-            let (same_here, more, pages): Told = self.connection.read(answer)?;
+            let (same_here, more, pages, expires): Told = self.connection.read(answer)?;
+            now = expires.saturating_sub(self.content_lifetime());
             same.push_str(&same_here);
             candidates.extend(more);
             stored.extend(pages);

@@ -11,15 +11,17 @@ local function read_ending()
   return ending
 end
 
+-- What is thrown away together, when all loans of the script have ended.
+local ended_ids, ended_tickets, ended_messages = {}, {}, {}
+
 -- From now on the URL is known for a lifetime; one that was met nearer while it was on loan is queued again, because its
 -- links were taken for deeper than they are.
 local function let_go(ticket, ending, is_page)
   local id = ending.id
   local _, depth, from = outstanding(id)
   local task = depth < ending.depth and ending.has_links and task_of(ticket)
-  call('HDEL', base .. 'tasks', ticket)
-  call('HDEL', base .. 'outstanding', id)
-  fresh[id] = nil
+  gone[id], fresh[id] = true, nil
+  ended_ids[#ended_ids + 1] = id
   -- What was visited again ended as it did before; and a page that has its number is kept, whatever a second visit gave.
   local before = ending.again and call('HGET', shard_key(id), id)
   local how = is_page and ending.ended - ending.ended % HAS_LINKS or ending.ended
@@ -46,13 +48,12 @@ local function count_ending(ending, is_page, links_new, links_known)
   end
 end
 
-local hungry_workers = {}
-
 -- Ends a loan: counts it, and gives its place to the next of its domain. Whoever does this writes it all at the end.
 local function end_loan(ticket, loan, ending, is_page, links_new, links_known)
-  call('HDEL', base .. 'loans', ticket)
-  -- The message is thrown away with its neighbours when the worker takes the next: to look for it alone is dear.
-  call('XACK', base .. 'queue:' .. loan.worker, 'worker', loan.message)
+  ended_tickets[#ended_tickets + 1] = ticket
+  local messages = ended_messages[loan.worker] or {}
+  ended_messages[loan.worker] = messages
+  messages[#messages + 1] = loan.message
   let_go(ticket, ending, is_page)
   host_is_active(ending.host, '-1')
   count_ending(ending, is_page, links_new, links_known)
@@ -63,13 +64,19 @@ local function end_loan(ticket, loan, ending, is_page, links_new, links_known)
     note_hunger(ending.domain, state)
     write_domain(ending.domain, state)
   end
-  hungry_workers[loan.worker] = true
 end
 
 -- Writes what the ends of loans changed.
 local function write_ends()
+  for_many('HDEL', base .. 'loans', ended_tickets)
+  for_many('HDEL', base .. 'tasks', ended_tickets)
+  for_many('HDEL', base .. 'outstanding', ended_ids)
   write_admitted()
-  for worker in pairs(hungry_workers) do feed(worker) end
+  for worker, messages in pairs(ended_messages) do
+    -- They are thrown away with their neighbours when the worker takes the next: to look for each alone is dear.
+    call('XACK', base .. 'queue:' .. worker, 'worker', unpack(messages))
+    feed(worker)
+  end
   write_domains()
   write_sums()
 end

@@ -1,6 +1,7 @@
 -- Remembers a page, as far as that belongs here: files it under the hash of its body, stores it, and files it under the
 -- bands of its sketch. Answers the URL of another page whose body is the same, if there is one, the ids of pages that may
--- be similar, and where they are here too, these pages.
+-- be similar, where they are here too, these pages, and when the page
+-- expires.
 local GENERATIONS = 12  -- parts of a lifetime in which stored pages are counted
 local lifetime, url, id = number(), argument(), argument()
 local expires = ('%016.0f'):format(now + lifetime)
@@ -9,7 +10,9 @@ local expires = ('%016.0f'):format(now + lifetime)
 local exact = argument()
 if exact ~= '' then
   local there = call('GET', base .. 'exact:' .. exact)
-  if there and there:sub(17) ~= url and tonumber(there:sub(1, 16)) > now then return { there:sub(17), {}, {} } end
+  if there and there:sub(17) ~= url and tonumber(there:sub(1, 16)) > now then
+    return { there:sub(17), {}, {}, expires }
+  end
   call('SET', base .. 'exact:' .. exact, expires .. url, 'PX', lifetime)
 end
 
@@ -61,4 +64,4 @@ if gives_pages and #candidates > 0 then
   for i, other in ipairs(candidates) do pages[i] = base .. 'page:' .. other end
   pages = call('MGET', unpack(pages))
 end
-return { '', candidates, pages }
+return { '', candidates, pages, expires }

@@ -19,6 +19,7 @@ end
 local found_on = ''  -- the id of the page whose links are admitted, in bytes
 local admitted, free, overflows
 local tasks, behind, entries, fresh, unwritten, revisits = {}, {}, {}, {}, {}, 0
+local gone = {}  -- ids of what is completed by this script, and not outstanding any more
 
 -- Queues a URL that is not outstanding, for its links only if it is visited again. Whoever does this writes it all at the end.
 local function admit(id, depth, redirects, again, domain, host, url)
@@ -56,7 +57,7 @@ end
 
 -- Meets a URL whose entry among the outstanding ones was looked up; tells whether it is new.
 local function meet(id, entry, depth, redirects, domain, host, url)
-  if fresh[id] or entry then
+  if fresh[id] or entry and not gone[id] then
     if keeps_depths then
       local ticket, smallest = (fresh[id] or entry):match('^(%d+) (%d+)')
       if depth < smallest + 0 then
