@@ -92,9 +92,7 @@ async fn open(sharing: &Sharing) -> Result<(Remote, CrawlOptions), Refused> {
             EXIT_FAILED,
         ));
     };
-    let options = Note::read(&begun.note, name)?;
-    let job = options.clone().meant()?;
-    Ok((Remote::open(job.crawler, sharing).await?, options))
+    Ok((Remote::look(sharing).await?, Note::read(&begun.note, name)?))
 }
 
 /// Ends a crawl.

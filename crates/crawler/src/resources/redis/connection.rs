@@ -138,13 +138,13 @@ impl Connection {
     }
 
     /// Since when Redis has not answered as it should, if it does not.
-    #[allow(dead_code, reason = "for the heartbeat")]
+    #[cfg(test)]
     pub(super) fn in_trouble_since(&self) -> Option<Instant> {
         self.inner.common.patience.since()
     }
 
-    /// How many connections were made so far. Whoever answers on a new one may have lost its last moments: a server that
-    /// was started anew, or one that took the place of another.
+    /// How many connections were made so far. After another one, Redis may have lost what it did last: it may have been
+    /// started again, or another may have taken its place.
     pub(super) fn connections(&self) -> u64 {
         self.inner.common.traffic.connections.load(Ordering::Relaxed)
     }
