@@ -16,7 +16,7 @@ use crawler::resources::WorkerId;
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, Place};
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, target};
-pub use self::look::Look;
+pub use self::look::{Look, Source};
 pub use self::resume::ResumeOptions;
 pub use self::sharing::{Part, PurgeOptions, RoleOptions, StatusOptions, TypedPlace, WorkerOptions};
 
@@ -124,7 +124,7 @@ const COMMANDS: [&str; 11] =
 #[command(name = "crawler", version, after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(
-    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show <URL> --state <DIR>\n       crawler why <URL> --state <DIR>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect <PART>... --output <PATH>\n       crawler demo [--pipeline | --redis <URL>] [-v]"
+    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show|why <URL> --state <DIR> | --redis <URL>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect <PART>... --output <PATH>\n       crawler demo [--pipeline | --redis <URL>] [-v]"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -141,10 +141,10 @@ enum TypedCommand {
     /// Go on with a crawl that was begun with --state, however it ended
     #[command(after_help = AFTER_RESUME_HELP)]
     Resume(Box<ResumeOptions>),
-    /// Print a page that a crawl with --state has stored
+    /// Print a page that a crawl with --state or --redis has stored
     #[command(after_help = AFTER_SHOW_HELP)]
     Show(TypedLook),
-    /// Tell what became of a URL in a crawl with --state, and why
+    /// Tell what became of a URL in a crawl with --state or --redis, and why
     #[command(after_help = AFTER_WHY_HELP)]
     Why(TypedLook),
     /// Make one output of the parts that the workers of a crawl have written

@@ -143,7 +143,7 @@ pub fn conclude(
         complain(&error);
         not_written = true;
     }
-    if let Some(message) = onward::at_the_end(options, report) {
+    for message in onward::at_the_end(options, report) {
         display.say(&message);
     }
     if report.snapshot.pages == 0 && report.end != End::Stopped {

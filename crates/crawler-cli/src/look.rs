@@ -7,13 +7,15 @@ use std::time::SystemTime;
 use crawler::modules::timestamp::rfc3339;
 use crawler::origin::without_credentials;
 use crawler::resources::durable::{Fate, Why};
+use crawler::resources::redis::RedisStored;
+use crawler::run::remote::Remote;
 use crawler::scope::Refusal;
 use crawler::worker::links::{self, BadLink};
 use crawler::{Error, Outcome, Stored};
 use url::Url;
 
 use crate::EXIT_FAILED;
-use crate::args::{CrawlOptions, Look, target};
+use crate::args::{CrawlOptions, Look, Source, target};
 use crate::crawl::note::Note;
 use crate::crawl::status_of;
 use crate::printable::{complain, could_be_printed, printable, say};
@@ -24,53 +26,96 @@ const LONGEST_WAY: usize = 8;
 /// Of a longer way, so many are named at either end.
 const ENDS_OF_WAY: usize = 3;
 
-/// Prints a stored page as it was served, and returns the exit status.
-pub fn show(look: &Look) -> u8 {
-    answered(|| {
-        let mut stored = Stored::open(&look.state)?;
-        if let Some(body) = stored.content(&look.url)? {
-            let mut out = io::stdout();
-            let printed = could_be_printed(out.write_all(&body).and_then(|()| out.flush()));
-            return Ok(if printed { 0 } else { EXIT_FAILED });
+/// A crawl that is looked at.
+enum Crawl {
+    Stored(Box<Stored>),
+    Shared(RedisStored),
+}
+
+impl Crawl {
+    /// The crawl, and what it was told, as far as this command knows: a program that uses the library notes what it likes.
+    async fn open(source: &Source) -> Result<(Crawl, Option<CrawlOptions>), Error> {
+        match source {
+            Source::State(directory) => {
+                let stored = Stored::open(directory)?;
+                let note = stored.note()?;
+                let options = Note::read(&note, directory.display()).ok();
+                Ok((Crawl::Stored(Box::new(stored)), options))
+            }
+            Source::Redis(sharing) => {
+                let note = Remote::begun(sharing).await?.map(|begun| begun.note).unwrap_or_default();
+                let options = Note::read(&note, &sharing.place.crawl).ok();
+                Ok((Crawl::Shared(RedisStored::open(sharing.place.clone()).await?), options))
+            }
         }
-        let options = options_in(&stored, look);
-        let reason = match stored.why(&look.url)? {
-            Some(why) => not_stored(&why, options.as_ref()),
-            None => never_admitted(&look.url, options.as_ref()),
-        };
-        complain(&format!("{} is not stored: {reason}", without_credentials(&look.url)));
-        Ok(EXIT_FAILED)
-    })
+    }
+
+    async fn content(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
+        match self {
+            Crawl::Stored(stored) => stored.content(url),
+            Crawl::Shared(stored) => Ok(stored.content(url).await?),
+        }
+    }
+
+    async fn why(&mut self, url: &Url) -> Result<Option<Why>, Error> {
+        match self {
+            Crawl::Stored(stored) => stored.why(url),
+            Crawl::Shared(stored) => Ok(stored.why(url).await?),
+        }
+    }
+}
+
+/// Prints a stored page as it was served, and returns the exit status.
+pub async fn show(look: &Look) -> u8 {
+    answered(shown(look).await)
+}
+
+async fn shown(Look { url, source }: &Look) -> Result<u8, Error> {
+    let (mut crawl, options) = Crawl::open(source).await?;
+    if let Some(body) = crawl.content(url).await? {
+        let mut out = io::stdout();
+        let printed = could_be_printed(out.write_all(&body).and_then(|()| out.flush()));
+        return Ok(if printed { 0 } else { EXIT_FAILED });
+    }
+    let reason = match crawl.why(url).await? {
+        Some(why) => not_stored(&why, options.as_ref()),
+        None => never_admitted(url, options.as_ref()),
+    };
+    complain(&format!("{} is not stored: {reason}", without_credentials(url)));
+    Ok(EXIT_FAILED)
 }
 
 /// Tells what became of a URL, and returns the exit status.
-pub fn why(look: &Look) -> u8 {
-    answered(|| {
-        let mut stored = Stored::open(&look.state)?;
-        let options = options_in(&stored, look);
-        let (lines, status) = match stored.why(&look.url)? {
-            Some(why) => (story(&why, options.as_ref()), 0),
-            None => {
-                let reason = never_admitted(&look.url, options.as_ref());
-                let url = without_credentials(&look.url).to_string();
-                (vec![url, format!("  never admitted: {reason}")], EXIT_FAILED)
-            }
-        };
-        let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
-        Ok(if say(&text) { status } else { EXIT_FAILED })
-    })
+pub async fn why(look: &Look) -> u8 {
+    answered(told(look).await)
 }
 
-fn answered(answer: impl FnOnce() -> Result<u8, Error>) -> u8 {
-    answer().unwrap_or_else(|error| {
+async fn told(Look { url, source }: &Look) -> Result<u8, Error> {
+    let (mut crawl, options) = Crawl::open(source).await?;
+    let (lines, status) = match crawl.why(url).await? {
+        Some(why) => {
+            // Where a page is among the parts of several workers is told by collecting them.
+            let modules = match source {
+                Source::State(_) => options.as_ref().map_or(&[][..], |options| &options.module),
+                Source::Redis(_) => &[],
+            };
+            (story(&why, modules), 0)
+        }
+        None => {
+            let reason = never_admitted(url, options.as_ref());
+            let url = without_credentials(url).to_string();
+            (vec![url, format!("  never admitted: {reason}")], EXIT_FAILED)
+        }
+    };
+    let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
+    Ok(if say(&text) { status } else { EXIT_FAILED })
+}
+
+fn answered(answer: Result<u8, Error>) -> u8 {
+    answer.unwrap_or_else(|error| {
         complain(&error.to_string());
         status_of(&error)
     })
-}
-
-/// What the crawl was told, as far as this command knows: a program that uses the library notes what it likes.
-fn options_in(stored: &Stored, look: &Look) -> Option<CrawlOptions> {
-    Note::read(&stored.note().ok()?, look.state.display()).ok()
 }
 
 /// Why a URL that was admitted has no stored page.
@@ -89,13 +134,12 @@ fn not_stored(why: &Why, options: Option<&CrawlOptions>) -> String {
 }
 
 /// What became of a URL, in lines.
-fn story(why: &Why, options: Option<&CrawlOptions>) -> Vec<String> {
+fn story(why: &Why, modules: &[String]) -> Vec<String> {
     let mut lines = vec![why.url.clone()];
     match &why.fate {
         Fate::Waiting => lines.push("  waiting to be visited".into()),
         Fate::Ended { outcome, at, document: Some(document) } => {
             lines.push(format!("  {outcome} as page {document} {}", moment(*at)));
-            let modules = options.map_or(&[][..], |options| &options.module);
             lines.extend(modules.iter().filter_map(|module| place(module, *document)));
         }
         Fate::Ended { outcome, at, document: None } => {

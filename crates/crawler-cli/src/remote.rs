@@ -94,9 +94,7 @@ async fn open(sharing: &Sharing) -> Result<(Remote, CrawlOptions), Refused> {
             EXIT_FAILED,
         ));
     };
-    let options = Note::read(&begun.note, name)?;
-    let job = options.clone().meant()?;
-    Ok((Remote::open(job.crawler, sharing).await?, options))
+    Ok((Remote::look(sharing).await?, Note::read(&begun.note, name)?))
 }
 
 /// Ends a crawl.
@@ -138,7 +136,7 @@ async fn told(options: StatusOptions) -> Result<u8, Refused> {
         return Ok(0);
     }
     let text = if options.json {
-        let object = machine::Shared::of(&sharing.place.crawl, &status, snapshot);
+        let object = machine::Shared::of(&sharing.place.crawl, &status, report.as_ref());
         serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
     } else {
         table(&sharing.place.crawl, &status, snapshot, &begun)

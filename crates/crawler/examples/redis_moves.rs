@@ -128,7 +128,7 @@ async fn main() {
     };
     let redis_url = format!("redis://127.0.0.1:{port}/");
     let mut server = Server(redis::Client::open(redis_url.as_str()).unwrap().get_connection().unwrap());
-    let place = Place { partitions: Some(partitions), ..Place::new(redis_url.parse()?, "moves") };
+    let place = Place { partitions: Some(partitions), ..Place::new(redis_url.parse().unwrap(), "moves") };
     let resources = Arc::new(RedisResources::open(place, settings).await.unwrap());
 
     let prepared = Instant::now();

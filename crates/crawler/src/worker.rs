@@ -14,7 +14,6 @@ pub mod visit;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -81,8 +80,6 @@ pub struct Worker<R> {
     /// again whose completion is under way. What a kill makes repeat is bounded by that.
     places: Arc<Semaphore>,
     module_calls: Semaphore,
-    /// How many leases it has in hand.
-    held: Arc<AtomicUsize>,
 }
 
 /// A lease that was served: its host is free, its completion is still to come.
@@ -98,12 +95,7 @@ impl<R: Resources> Worker<R> {
     pub fn new(id: WorkerId, visitor: Visitor, orders: Arc<Orders<R>>) -> Worker<R> {
         let places = visitor.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (places, module_calls) = (Arc::new(Semaphore::new(places)), Semaphore::new(MODULE_CALLS));
-        Worker { id, visitor, orders, places, module_calls, held: Arc::default() }
-    }
-
-    /// How many leases it has in hand, as it works.
-    pub fn held(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.held)
+        Worker { id, visitor, orders, places, module_calls }
     }
 
     /// Works until told to stop; what is in flight then is finished.
@@ -116,9 +108,7 @@ impl<R: Resources> Worker<R> {
         let mut hosts = Hosts::new(self.visitor.config().per_host);
         let (mut visits, mut endings) = (JoinSet::new(), JoinSet::new());
         loop {
-            let held = hosts.waiting() + visits.len() + endings.len();
-            self.held.store(held, Ordering::Relaxed);
-            let room = in_hand.saturating_sub(held);
+            let room = in_hand.saturating_sub(hosts.waiting() + visits.len() + endings.len());
             tokio::select! {
                 biased;
                 () = stop.asked() => break,

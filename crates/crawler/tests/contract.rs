@@ -115,7 +115,9 @@ async fn a_loan_is_completed_once(resources: impl Resources) {
     resources.admit(vec![found("http://a/", 0)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
-    resources.complete(vec![kept(&lease, Vec::new())]).await.unwrap();
+    let twice = vec![kept(&lease, Vec::new()), kept(&lease, Vec::new())];
+    let completed = resources.complete(twice).await.unwrap();
+    assert!(matches!(completed[..], [Completed::Done { id: Some(1), .. }, Completed::Refused]));
     let again = resources.complete(vec![kept(&lease, vec![found("http://a/late", 1)])]).await.unwrap();
     assert_eq!(again, [Completed::Refused]);
     let snapshot = resources.snapshot().await.unwrap();

@@ -1,8 +1,13 @@
-//! The command lines of looking into a state: `crawler show URL --state DIR`, `crawler why URL --state DIR`.
+//! The command lines of looking into a crawl: `crawler show URL` and `crawler why URL`, with --state DIR or --redis URL.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crawler::run::roles::Sharing;
 use url::Url;
+
+use super::sharing::TypedSharedPlace;
+use crate::printable::complain;
 
 /// What was typed.
 #[derive(clap::Args)]
@@ -11,16 +16,26 @@ pub struct TypedLook {
     #[arg(value_name = "URL")]
     url: String,
     /// What was given as --state when the crawl was begun
-    #[arg(long, value_name = "DIR")]
-    state: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "redis", conflicts_with = "redis")]
+    state: Option<PathBuf>,
+    #[command(flatten)]
+    shared: TypedSharedPlace,
 }
 
 /// A URL that somebody wants to know about, and where it is known.
 pub struct Look {
     /// The URL.
     pub url: Url,
-    /// The directory of a crawl's state.
-    pub state: PathBuf,
+    /// Where.
+    pub source: Source,
+}
+
+/// Where a crawl is.
+pub enum Source {
+    /// The directory of its state.
+    State(PathBuf),
+    /// On Redis.
+    Redis(Box<Sharing>),
 }
 
 impl TypedLook {
@@ -28,6 +43,12 @@ impl TypedLook {
     pub fn meant(self) -> Result<Look, String> {
         let url = Url::parse(&self.url)
             .map_err(|error| format!("the URL is not usable: {error}; give an absolute URL"))?;
-        Ok(Look { url, state: self.state })
+        let shared = self.shared.meant(Arc::new(complain))?;
+        let source = match (self.state, shared) {
+            (Some(directory), _) => Source::State(directory),
+            (None, Some(sharing)) => Source::Redis(Box::new(sharing)),
+            (None, None) => return Err("give --state DIR or --redis URL".into()),
+        };
+        Ok(Look { url, source })
     }
 }

@@ -83,7 +83,7 @@ pub fn address(redis: &str) -> Result<String, String> {
 #[derive(clap::Args, Debug, Clone)]
 pub struct TypedPlace {
     /// Where Redis is: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD]
-    #[arg(long, value_name = "URL", env = "CRAWLER_REDIS", hide_env_values = true)]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
     redis: String,
     /// The name of the crawl on Redis
     #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
@@ -101,6 +101,29 @@ impl TypedPlace {
         // Somebody waits for the answer.
         place.manner.endures = false;
         Ok(Sharing { place, dead_after: DEAD_AFTER, notice })
+    }
+}
+
+/// The same where there may be none.
+#[derive(clap::Args, Debug, Clone)]
+pub struct TypedSharedPlace {
+    /// Where Redis is, for a crawl that processes share [without a URL: CRAWLER_REDIS in the environment]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    redis: Option<String>,
+    /// The name of the crawl on Redis
+    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
+    crawl: String,
+    /// Trust the certificates in this PEM file too
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+impl TypedSharedPlace {
+    /// Checks what was typed.
+    pub fn meant(&self, notice: Notice) -> Result<Option<Sharing>, String> {
+        let Some(redis) = &self.redis else { return Ok(None) };
+        let place = place(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        Ok(Some(Sharing { place, dead_after: DEAD_AFTER, notice }))
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Shared<'s> {
     #[serde(flatten)]
     counts: Counts<'s>,
     members: Vec<MemberOf<'s>>,
+    /// What went to Redis and back; null before the end.
+    redis: Option<Traffic>,
 }
 
 #[derive(Serialize)]
@@ -63,7 +65,9 @@ struct MemberOf<'s> {
 }
 
 impl<'s> Shared<'s> {
-    pub fn of(crawl: &'s str, status: &'s Status, snapshot: &'s Snapshot) -> Shared<'s> {
+    pub fn of(crawl: &'s str, status: &'s Status, report: Option<&'s Report>) -> Shared<'s> {
+        // What is left of a crawl that is over is its result.
+        let snapshot = report.map_or(&status.snapshot, |report| &report.snapshot);
         let (phase, end) = match &status.course.phase {
             Phase::Unknown => ("unknown", None),
             Phase::Opening => ("opening", None),
@@ -87,6 +91,7 @@ impl<'s> Shared<'s> {
             elapsed: status.course.elapsed.as_secs_f64(),
             counts: Counts::of(snapshot),
             members: members.collect(),
+            redis: report.and_then(|report| report.traffic),
         }
     }
 }

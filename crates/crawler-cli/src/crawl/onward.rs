@@ -26,11 +26,15 @@ pub fn without_credentials(hosts: &[String]) -> Option<String> {
     })
 }
 
-/// What is said at the end of a crawl whose state is kept: that it is finished, or how to go on.
-pub fn at_the_end(options: &CrawlOptions, report: &Report) -> Option<String> {
-    if options.sharing.redis.is_some() {
-        return Some(shared(options, report)).filter(|said| !said.is_empty());
+/// What is said at the end of a crawl whose state is kept, line by line: that it is finished, or how to go on.
+pub fn at_the_end(options: &CrawlOptions, report: &Report) -> Vec<String> {
+    match options.sharing.redis {
+        Some(_) => shared(options, report),
+        None => durable(options, report).into_iter().collect(),
     }
+}
+
+fn durable(options: &CrawlOptions, report: &Report) -> Option<String> {
     let directory = options.state.as_deref()?;
     let resume = format!("crawler resume {}", quoted(directory));
     let more = |option: &str, than: String| {
@@ -54,35 +58,29 @@ pub fn at_the_end(options: &CrawlOptions, report: &Report) -> Option<String> {
 }
 
 /// The same of a crawl that processes share: who goes on with it gives the command again.
-fn shared(options: &CrawlOptions, report: &Report) -> String {
+fn shared(options: &CrawlOptions, report: &Report) -> Vec<String> {
     let name = &options.sharing.crawl;
     let pages = counted(report.snapshot.pages, "page");
     let again = |option: &str, than: String| {
-        format!("to go on, give the command again with a larger {option} (more than {than})")
+        Some(format!("to go on, give the command again with a larger {option} (more than {than})"))
     };
-    let mut said = match report.end {
+    let onward = match report.end {
         End::Done if report.resumed == Resumed::Finished => {
-            format!("the crawl '{name}' is finished: {pages}; nothing was done")
+            Some(format!("the crawl '{name}' is finished: {pages}; nothing was done"))
         }
-        End::Done => String::new(),
-        End::Stopped => "to go on, give the command again".into(),
-        End::OutputFailed => {
-            "nothing is lost: see to it that the output can be written, then give the command again".into()
-        }
+        End::Done => None,
+        End::Stopped => Some("to go on, give the command again".into()),
+        End::OutputFailed => Some(
+            "nothing is lost: see to it that the output can be written, then give the command again".into(),
+        ),
         End::Spent(Budget::Pages) => again("--max-pages", options.max_pages.to_string()),
         End::Spent(Budget::Bytes) => again("--max-bytes", bytes(options.max_bytes)),
         End::TimeUp => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
     };
-    for module in &options.module {
-        if let Some(path) = target(module) {
-            let separator = if said.is_empty() { "" } else { "\n" };
-            said += &format!(
-                "{separator}to make one of the workers' parts: crawler collect --of {}",
-                quoted(&path)
-            );
-        }
-    }
-    said
+    let outputs = options.module.iter().filter_map(|module| target(module));
+    let collect = outputs
+        .map(|path| format!("to make one of the workers' parts: crawler collect --of {}", quoted(&path)));
+    onward.into_iter().chain(collect).collect()
 }
 
 fn kept(pages: u64) -> String {

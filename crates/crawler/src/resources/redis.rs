@@ -45,6 +45,7 @@ mod deaths;
 mod ended;
 mod frontier;
 mod home;
+mod in_hand;
 mod keys;
 mod loans;
 mod look;
@@ -54,6 +55,7 @@ mod purge;
 mod recent;
 mod roster;
 mod scripts;
+mod together;
 
 use std::fmt;
 use std::sync::Arc;
@@ -141,6 +143,13 @@ impl RedisResources {
         Ok(RedisResources { moves: Arc::new(moves), home })
     }
 
+    /// Looks at a crawl that was begun, and joins nothing: for those who tell how it stands, and steer it.
+    pub async fn look(place: Place) -> Result<RedisResources, Trouble> {
+        let home = Home::new()?;
+        let moves = home.run(opening::look(place)).await?;
+        Ok(RedisResources { moves: Arc::new(moves), home })
+    }
+
     /// Takes up the place of a worker that is no more, under its number: what it had on loan goes back into its queue, to be
     /// lent anew, and the queue and the domains stay its own. What it still completes is refused.
     pub async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
@@ -206,7 +215,7 @@ impl Resources for RedisResources {
     async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
         let anew = self.moves.begin_incoming();
         let incoming = self.make(async move |moves| moves.incoming(max, wait, anew).await).await?;
-        self.moves.end_incoming(incoming.is_empty());
+        self.moves.end_incoming();
         Ok(incoming)
     }
 
@@ -229,7 +238,7 @@ impl Resources for RedisResources {
 
     async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
         let lease = lease.clone();
-        self.make(async move |moves| moves.reserve(&lease, read).await).await
+        self.make(async move |moves| moves.reserve(lease, read).await).await
     }
 
     async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {

@@ -39,6 +39,11 @@ impl Remote {
         Ok(Remote { resources })
     }
 
+    /// The crawl of this name, to be looked at and steered; nothing of it is begun.
+    pub async fn look(sharing: &Sharing) -> Result<Remote, Error> {
+        Ok(Remote { resources: RedisResources::look(sharing.place.clone()).await? })
+    }
+
     /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note.
     pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<Admitted, Error> {
         let course = self.resources.set_opening(note).await?;

@@ -174,10 +174,33 @@ fn who_looks_leaves_no_trace_and_is_told_if_there_is_nothing_to_see() {
     });
 }
 
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_url_met_nearer_by_what_is_completed_with_it_leaves_nothing_behind() {
+    let server = Server::start();
+    block_on(async {
+        let settings = Settings { keep_depths: true, ..wide() };
+        let resources = RedisResources::open(place(&server, 1), settings).await.unwrap();
+        resources.admit(vec![found("http://a.test/", 0), found("http://b.test/", 5)]).await.unwrap();
+        let mut leases = lease(&resources).await;
+        leases.sort_by(|one, other| one.url.cmp(&other.url));
+        let children = vec![found("http://b.test/", 1), found("http://new.test/", 1)];
+        let kept = Completion { outcome: Outcome::Kept, children, ..Completion::of(&leases[0]) };
+        let refused = Completion { outcome: Outcome::Disallowed, ..Completion::of(&leases[1]) };
+        resources.complete(vec![kept, refused]).await.unwrap();
+        assert_eq!(server.ask::<u64>("HLEN crawler:{seen:p0}:outstanding"), 1, "only the new one is left");
+        let stored = RedisStored::open(place(&server, 1)).await.unwrap();
+        let why = why(&stored, "http://b.test/").await;
+        assert_eq!((ended(&why), why.depth), ("disallowed by robots.txt", 1));
+    });
+}
+
 const LINKS: usize = 100_000;
 
 /// What Redis has taken, but for the buffers of connections, which come and go.
 fn memory(server: &Server) -> usize {
+    // What it was told to forget is freed in the background.
+    std::thread::sleep(Duration::from_millis(300));
     let number = |name| server.info(name).parse::<usize>().unwrap();
     number("used_memory") - number("mem_clients_normal")
 }

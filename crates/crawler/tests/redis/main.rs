@@ -2,6 +2,7 @@
 
 mod deaths;
 mod endings;
+mod forgetful;
 mod looking;
 mod outages;
 mod rejoining;

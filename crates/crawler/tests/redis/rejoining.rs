@@ -174,6 +174,23 @@ fn a_restarted_worker_has_its_loans_its_queue_and_its_domains_as_before() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
+fn a_loan_that_is_completed_twice_at_once_is_completed_once() {
+    for partitions in [1, 16] {
+        let server = Server::start();
+        block_on(async {
+            let resources = open(server.url(), partitions, 1).await;
+            admit(&resources, hosts(1)).await;
+            let leases = lease(&resources, FIRST).await;
+            let completed = resources.complete(vec![kept(&leases[0]), kept(&leases[0])]).await.unwrap();
+            assert!(matches!(completed[0], Completed::Done { id: Some(1), .. }));
+            let snapshot = resources.snapshot().await.unwrap();
+            assert_eq!((snapshot.pages, snapshot.completed, snapshot.outcomes["kept"]), (1, 1, 1));
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
 fn a_worker_that_was_never_there_can_rejoin() {
     let server = Server::start();
     block_on(async {

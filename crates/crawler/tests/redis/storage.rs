@@ -65,6 +65,69 @@ fn a_known_url_takes_less_than_60_bytes() {
     }
 }
 
+/// A number that Redis tells of itself.
+fn told(redis: &Server, section: &str, name: &str) -> usize {
+    let information: String = redis.ask(&format!("INFO {section}"));
+    let line = information.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_url_that_waits_takes_less_than_400_bytes() {
+    let redis = Server::start();
+    let place = Place {
+        partitions: Some(1),
+        delay: Duration::ZERO,
+        ..Place::new(redis.url().parse().unwrap(), "queued")
+    };
+    let resources = block_on(RedisResources::open(place, settings(1))).unwrap();
+    let before = told(&redis, "memory", "used_memory:");
+    for batch in 0..LINKS / 1000 {
+        let found = (0..1000).map(|number| Found {
+            url: format!("http://www.host{number}.test/section/of/many/page-{batch}.html"),
+            depth: 1,
+            redirects: 0,
+        });
+        assert_eq!(block_on(resources.admit(found.collect())).unwrap().new, 1000);
+    }
+    let bytes = (told(&redis, "memory", "used_memory:") - before) / LINKS;
+    assert!(bytes < 400, "{bytes} bytes a URL");
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn links_that_were_told_lately_are_not_told_again() {
+    let redis = Server::start();
+    let place = Place {
+        partitions: Some(1),
+        delay: Duration::ZERO,
+        ..Place::new(redis.url().parse().unwrap(), "told")
+    };
+    let open = || block_on(RedisResources::open(place.clone(), settings(1))).unwrap();
+    let (resources, other) = (open(), open());
+    let links = |depth| {
+        let of_site = (0..100).map(|number| Found { url: format!("http://h/{number}"), depth, redirects: 0 });
+        of_site.collect::<Vec<_>>()
+    };
+    let scripts = || told(&redis, "commandstats", "cmdstat_evalsha:calls=");
+    let before = scripts();
+    assert_eq!(block_on(resources.admit(links(3))).unwrap().new, 100);
+    for depth in [3, 7, 1] {
+        let admitted = block_on(resources.admit(links(depth))).unwrap();
+        assert_eq!((admitted.new, admitted.known), (0, 100));
+    }
+    assert_eq!(scripts() - before, 1, "depths do not matter here");
+    assert_eq!(
+        block_on(other.admit(links(3))).unwrap().known,
+        100,
+        "who has not told it is answered all the same"
+    );
+    resources.advance(Duration::from_secs(301));
+    assert_eq!(block_on(resources.admit(links(3))).unwrap().known, 100);
+    assert_eq!(scripts() - before, 3, "after a twelfth of an hour it is told again");
+}
+
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_completed_urls_but_that_they_are_known() {

@@ -1,7 +1,6 @@
 //! The way in: what was found is sorted by where it belongs, and only what Redis may not know is told.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 use super::super::{Admitted, Found, Trouble};
 use super::connection::Call;
@@ -75,28 +74,17 @@ impl<'a> Sorted<'a> {
 
 impl Moves {
     pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
-        let mut new = 0;
-        loop {
-            let connections = self.connection.connections();
-            let sorted = self.sorted(&found, &[]);
-            let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted, None)).await?;
-            new += sum(&counts).new;
-            // What was left out, because Redis knew it, may be unknown to whoever answers now.
-            if self.connection.connections() == connections {
-                self.acknowledged(sorted);
-                return Ok(Admitted { new, known: (found.len() as u64).saturating_sub(new) });
-            }
-        }
+        let sorted = self.sorted(&found, &[]);
+        let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted, None)).await?;
+        let Admitted { new, known } = sum(&counts);
+        let known = known + sorted.known;
+        self.acknowledged(sorted);
+        Ok(Admitted { new, known })
     }
 
     /// Sorts what was found on a page, and the domains that it links to, by where they belong.
     pub(super) fn sorted<'a>(&self, found: &'a [Found], linked: &'a [Domain]) -> Sorted<'a> {
         let at = self.clock();
-        let connections = self.connection.connections();
-        // Whoever answers on a new connection may have lost its last moments.
-        if self.told_over.swap(connections, Ordering::Relaxed) != connections {
-            self.recent.forget();
-        }
         let mut with_ids: Vec<(u64, &Found)> =
             found.iter().map(|found| (self.key.url_id(&found.url), found)).collect();
         let known = self.recent.untold(at, &mut with_ids, |(id, found)| (*id, found.depth));

@@ -14,6 +14,10 @@ use crate::domain::Domain;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
 
+/// So many loans are ended by one script, and what the end of one weighs in links.
+const AT_ONCE: usize = 32;
+const LOAN_WEIGHT: usize = 16;
+
 /// How long replicas may take to have the children of a page before it is completed without them.
 const CONFIRMATION: Duration = Duration::from_secs(1);
 
@@ -36,41 +40,52 @@ struct Links {
 }
 
 impl Moves {
-    pub(super) async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
-        let connections = self.connection.connections();
-        let completed = match self.partitions() {
-            1 => self.complete_here(&completions).await?,
-            _ => self.complete_across(&completions).await?,
-        };
-        if self.connection.connections() != connections {
-            // Children that were left out, because Redis knew them, may be unknown to whoever answers now.
-            for completion in completions {
-                self.admit(completion.children).await?;
-            }
+    pub(super) async fn complete(&self, mut completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+        if self.partitions() == 1
+            && completions.len() == 1
+            && let Some(completion) = completions.pop()
+        {
+            // What is completed meanwhile goes together.
+            let weight = |completion: &Completion| LOAN_WEIGHT + completion.children.len();
+            let complete = async |all: Vec<Completion>| self.complete_all(&all).await;
+            return Ok(vec![self.completing.make(completion, weight, complete).await?]);
+        }
+        let mut completed = Vec::with_capacity(completions.len());
+        for some in completions.chunks(AT_ONCE) {
+            completed.extend(self.complete_all(some).await?);
         }
         Ok(completed)
     }
 
+    async fn complete_all(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+        let completed = match self.partitions() {
+            1 => self.complete_here(completions).await,
+            _ => self.complete_across(completions).await,
+        };
+        self.loans.put_down(completions.iter().map(|completion| &completion.lease));
+        completed
+    }
+
     /// One round trip, where everything is in one place; another before it for a page of very many links.
     async fn complete_here(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
-        let (mut calls, mut all) = (Vec::new(), Vec::new());
+        let mut call = self.on(0, &scripts::COMPLETE);
+        self.tell_budgets(&mut call);
+        call.arg(completions.len());
+        let mut all = Vec::with_capacity(completions.len());
         for completion in completions {
             let mut sorted = self.sorted(&completion.children, linked(completion));
             let own = sorted.take_last(0);
             let page = Some(self.key.url_id(&completion.lease.url));
             let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
-            let mut call = self.on(0, &scripts::COMPLETE);
-            self.tell_budgets(&mut call);
             let lease = &completion.lease;
             call.arg(lease.ticket.0).arg(lease.loan).arg(u8::from(is_kept(completion))).arg(completion.bytes);
             call.arg(before.new).arg(before.known + sorted.known);
             self.tell_ending(&mut call, completion);
             own.tell(&mut call, page);
-            calls.push(call);
             all.push((sorted, before.new));
         }
-        let ended: Vec<(u8, u64, u64, String)> = self.connection.each(calls).await?;
-        let completed = ended.into_iter().zip(all).map(|((held, document, new, spent), (sorted, before))| {
+        let (ended, spent): (Vec<(u8, u64, u64)>, String) = self.connection.one(call).await?;
+        let completed = ended.into_iter().zip(all).map(|((held, document, new), (sorted, before))| {
             if held == 0 {
                 return Completed::Refused;
             }
@@ -97,8 +112,8 @@ impl Moves {
         }
         // What a failover loses of the parent is visited again; what it loses of the children must not be forgotten.
         let confirmed = self.connection.all_confirmed(calls, self.replicas, CONFIRMATION).await?;
-        let (mut answers, mut completed) =
-            (confirmed.into_iter(), vec![Completed::Refused; completions.len()]);
+        let mut answers = confirmed.into_iter();
+        let mut completed = vec![Completed::Refused; completions.len()];
         let mut held = Vec::new();
         for (index, ending) in endings.into_iter().enumerate() {
             let holds: u8 = self.connection.read(answers.next().unwrap_or_default())?;
@@ -134,7 +149,10 @@ impl Moves {
         for (((index, ending, links), document), finished) in held.into_iter().zip(documents).zip(answers) {
             let (held, new): (u8, u64) = self.connection.read(finished)?;
             let Ending { completion, sorted, .. } = ending;
-            if held == 0 {
+            if held != 1 {
+                if held == 2 {
+                    self.loans.doubt();
+                }
                 continue;
             }
             let id = (document > 0).then_some(document);

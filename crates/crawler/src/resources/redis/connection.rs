@@ -159,8 +159,8 @@ impl Connection {
         self.inner.common.patience.since()
     }
 
-    /// How many connections were made so far. Whoever answers on a new one may have lost its last moments: a server that
-    /// was started anew, or one that took the place of another.
+    /// How many connections were made so far. After another one, Redis may have lost what it did last: it may have been
+    /// started again, or another may have taken its place.
     pub(super) fn connections(&self) -> u64 {
         self.inner.common.traffic.connections.load(Ordering::Relaxed)
     }
@@ -302,12 +302,15 @@ impl Connection {
         if failure.is("READONLY") {
             inner.nodes.reconnect();
         }
-        // Who lost the connection is made to wait when a new one is made; a key that has moved is soon found.
-        let is_quick = matches!(failure, Failure::Cut(_))
-            || ((failure.is("NOSCRIPT") || failure.is("MOVED")) && pause.is_zero());
+        let is_first = pause.is_zero();
         *pause = longer(*pause);
-        if !is_quick {
-            sleep(*pause).await;
+        match failure {
+            // The first one is mostly soon over: a server learns the scripts, a key that has moved is found.
+            Failure::Cut(_) if is_first => {}
+            _ if is_first && (failure.is("NOSCRIPT") || failure.is("MOVED")) => {}
+            // Who lost the connection is made to wait already when a new one is made.
+            Failure::Cut(_) => sleep(longer(Duration::ZERO)).await,
+            _ => sleep(*pause).await,
         }
         if !failure.is("NOSCRIPT") && !failure.is("OOM") {
             // What is found out about the servers shows at the next try, also when it is nothing.

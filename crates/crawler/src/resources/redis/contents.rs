@@ -66,9 +66,9 @@ struct Part {
     bands: Vec<u64>,
 }
 
-/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, and where they are
-/// in the same place those pages.
-type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>);
+/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, where they are in the
+/// same place those pages, and when the page expires.
+type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>, u64);
 
 impl Moves {
     /// A page, compressed.
@@ -85,22 +85,23 @@ impl Moves {
             return Ok(Remembered::New);
         }
         let bands = threshold.map_or_else(Vec::new, |threshold| bands(threshold, &page.fingerprint));
-        let mut calls = vec![Call::plain("TIME")];
-        calls.extend(self.parts(&page, bands).into_iter().map(|(base, part)| self.store(&page, base, part)));
-        let mut answers = self.connection.all(calls).await?.into_iter();
-        let now = self.time(answers.next().unwrap_or_default())?;
+        let parts = self.parts(&page, bands).into_iter();
+        let mut calls: Vec<Call> = parts.map(|(base, part)| self.store(&page, base, part)).collect();
+        // A body goes beside the scripts: Lua would read every byte of it.
+        calls.extend((!page.body.is_empty()).then(|| self.store_body(&page)));
+        let mut answers = self.connection.all(calls).await?;
+        answers.truncate(answers.len() - usize::from(!page.body.is_empty()));
+        let mut now = 0;
         let (mut same, mut candidates, mut stored) = (String::new(), Vec::new(), Vec::new());
         for answer in answers {
-            let (same_here, more, pages): Told = self.connection.read(answer)?;
+            let (same_here, more, pages, expires): Told = self.connection.read(answer)?;
+            now = expires.saturating_sub(self.content_lifetime());
             same.push_str(&same_here);
             candidates.extend(more);
             stored.extend(pages);
         }
         if !same.is_empty() {
-            // Where everything is in one place it was not stored.
-            if self.partitions() > 1 {
-                self.discard(&page, false).await?;
-            }
+            self.discard(&page, false).await?;
             return Ok(Remembered::Same(same));
         }
         if stored.is_empty() {
@@ -130,13 +131,21 @@ impl Moves {
         call.arg(self.content_lifetime()).arg(&page.url).arg(name(page.id));
         call.arg(if part.exact { exact_name(page) } else { String::new() });
         match part.page {
-            true => call.arg(Stored::to_bytes(page)).arg(&page.body),
-            false => call.arg("").arg(""),
+            // The first byte of a body tells whether it is compressed.
+            true => call.arg(Stored::to_bytes(page)).arg(page.body.len().saturating_sub(1)),
+            false => call.arg("").arg(0),
         };
         call.arg(MOST_CANDIDATES).arg(u8::from(self.partitions() == 1)).arg(part.bands.len());
         for band in part.bands {
             call.arg(&band.to_le_bytes()[..]);
         }
+        call
+    }
+
+    fn store_body(&self, page: &Page) -> Call {
+        let mut call = Call::plain("SET");
+        call.arg(format!("{}body:{}", self.keys.content(page.id), name(page.id))).arg(&page.body);
+        call.arg("PX").arg(self.content_lifetime());
         call
     }
 

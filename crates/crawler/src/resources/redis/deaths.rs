@@ -1,6 +1,8 @@
 //! Workers that are no more: what they had is routed anew, or taken up by who comes in their place.
 
-use super::super::{Trouble, WorkerId};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::{Ticket, Trouble, WorkerId};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 
@@ -32,6 +34,37 @@ impl Moves {
         }
         self.desk(worker).clear();
         Ok(())
+    }
+
+    /// After a new connection, whatever Redis may have lost is put right before a worker goes on: what it has on loan and
+    /// this process does not have is lent again, and nothing is taken for known that it may have forgotten.
+    pub(super) async fn resync(&self, worker: WorkerId, synced: &AtomicU64) -> Result<(), Trouble> {
+        let now = self.changes();
+        // A worker that has not had anything yet has nothing to lose.
+        let before = synced.swap(now, Ordering::Relaxed);
+        if before == now || before == 0 {
+            return Ok(());
+        }
+        self.recent.clear();
+        let mut in_hand = vec![Vec::new(); self.partitions()];
+        for (ticket, loan) in self.loans.all() {
+            in_hand[self.keys.of_ticket(Ticket(ticket))].push((ticket, loan));
+        }
+        let resyncs = in_hand.iter().enumerate().map(|(partition, in_hand)| {
+            let mut call = self.on(partition, &scripts::RESYNC);
+            call.arg(milliseconds(self.delay)).arg(worker.0).arg(in_hand.len());
+            for (ticket, loan) in in_hand {
+                call.arg(*ticket).arg(*loan);
+            }
+            call
+        });
+        let lost: Vec<Vec<(u64, u64)>> = self.connection.each(resyncs.collect()).await?;
+        self.give_back(&lost.concat()).await
+    }
+
+    /// Another number whenever Redis may have lost what it did last.
+    pub(super) fn changes(&self) -> u64 {
+        self.connection.connections() + self.loans.doubts()
     }
 
     /// A process takes up the queue and the domains of a dead worker, under its number.

@@ -9,5 +9,5 @@ if before then
   local generation = math.floor(tonumber(before:sub(1, 16)) / math.ceil(lifetime / GENERATIONS))
   call('HINCRBY', base .. 'stored', generation .. ' pages', -1)
   call('HINCRBY', base .. 'stored', generation .. ' bytes', 0 - math.max(0, call('STRLEN', base .. 'body:' .. id) - 1))
-  call('DEL', base .. 'page:' .. id, base .. 'body:' .. id)
 end
+if id ~= '' then call('DEL', base .. 'page:' .. id, base .. 'body:' .. id) end

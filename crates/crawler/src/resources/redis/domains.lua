@@ -1,26 +1,36 @@
 -- The domain table, and the workers' queues.
 local SHARE = 64  -- URLs of one domain in its owner's queue and hands
 
+local domains, changed_domains = {}, {}
+
+-- Several moves of a script are of the same domain: each is looked up once, and written at the end.
 local function domain_of(name)
+  if domains[name] then return domains[name] end
   local state = call('HGET', base .. 'domains', name)
   if not state then return nil end
   local owner, held, waiting, hungry, lapses = state:match('^(%d+) (%d+) (%d+) (%d) (%d+)$')
   held, waiting = held + 0, waiting + 0
   local is_held = held > 0 or waiting > 0
-  return {
+  domains[name] = {
     owner = owner, held = held, waiting = waiting, hungry = hungry, lapses = lapses + 0, was_held = is_held,
   }
+  return domains[name]
+end
+
+local function write_domain(name, state)
+  domains[name], changed_domains[name] = state, state
 end
 
 -- A domain lapses a while after its last use, and not while its owner holds anything of it.
-local function write_domain(name, state)
-  local is_held = state.held > 0 or state.waiting > 0
-  state.lapses = now + domain_lifetime
-  local lapses = ('%d'):format(state.lapses)
-  call('HSET', base .. 'domains', name,
-    ('%s %d %d %s %s'):format(state.owner, state.held, state.waiting, state.hungry, lapses))
-  if not is_held or not state.was_held then
-    call('ZADD', base .. 'lapses', is_held and '+inf' or lapses, name)
+local function write_domains()
+  local lapses = ('%d'):format(now + domain_lifetime)
+  for name, state in pairs(changed_domains) do
+    local is_held = state.held > 0 or state.waiting > 0
+    call('HSET', base .. 'domains', name,
+      ('%s %d %d %s %s'):format(state.owner, state.held, state.waiting, state.hungry, lapses))
+    if not is_held or not state.was_held then
+      call('ZADD', base .. 'lapses', is_held and '+inf' or lapses, name)
+    end
   end
 end
 

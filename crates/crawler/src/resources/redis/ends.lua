@@ -11,14 +11,17 @@ local function read_ending()
   return ending
 end
 
+-- What is thrown away together, when all loans of the script have ended.
+local ended_ids, ended_tickets, ended_messages = {}, {}, {}
+
 -- From now on the URL is known for a lifetime; one that was met nearer while it was on loan is queued again, because its
 -- links were taken for deeper than they are.
 local function let_go(ticket, ending, is_page)
   local id = ending.id
   local _, depth, from = outstanding(id)
   local task = depth < ending.depth and ending.has_links and task_of(ticket)
-  call('HDEL', base .. 'tasks', ticket)
-  call('HDEL', base .. 'outstanding', id)
+  gone[id], fresh[id] = true, nil
+  ended_ids[#ended_ids + 1] = id
   -- What was visited again ended as it did before; and a page that has its number is kept, whatever a second visit gave.
   local before = ending.again and call('HGET', shard_key(id), id)
   local how = is_page and ending.ended - ending.ended % HAS_LINKS or ending.ended
@@ -29,28 +32,28 @@ local function let_go(ticket, ending, is_page)
   if task then
     found_on = from
     admit(id, depth, task[2], 1, ending.domain, ending.host, task[6])
-    write_admitted()
   end
 end
 
 local function count_ending(ending, is_page, links_new, links_known)
-  count('completed', '1')
+  add('counts', 'completed', 1)
   -- A revisit finds the same links again; but those that are new now were not counted before.
-  if links_new > 0 then count('links_new', links_new) end
+  if links_new > 0 then add('counts', 'links_new', links_new) end
   if ending.again then return end
   -- A page that has its number is kept, whatever its second visit gave.
-  call('HINCRBY', base .. 'outcomes', is_page and 'kept' or ending.label, '1')
-  if links_known > 0 then count('links_known', links_known) end
+  add('outcomes', is_page and 'kept' or ending.label, 1)
+  if links_known > 0 then add('counts', 'links_known', links_known) end
   for i = 1, #ending.refused, 2 do
-    call('HINCRBY', base .. 'refused', ending.refused[i], ending.refused[i + 1])
+    add('refused', ending.refused[i], ending.refused[i + 1])
   end
 end
 
--- Ends a loan: counts it, and gives its place to the next of its domain.
+-- Ends a loan: counts it, and gives its place to the next of its domain. Whoever does this writes it all at the end.
 local function end_loan(ticket, loan, ending, is_page, links_new, links_known)
-  call('HDEL', base .. 'loans', ticket)
-  -- The message is thrown away with its neighbours when the worker takes the next: to look for it alone is dear.
-  call('XACK', base .. 'queue:' .. loan.worker, 'worker', loan.message)
+  ended_tickets[#ended_tickets + 1] = ticket
+  local messages = ended_messages[loan.worker] or {}
+  ended_messages[loan.worker] = messages
+  messages[#messages + 1] = loan.message
   let_go(ticket, ending, is_page)
   host_is_active(ending.host, '-1')
   count_ending(ending, is_page, links_new, links_known)
@@ -61,5 +64,19 @@ local function end_loan(ticket, loan, ending, is_page, links_new, links_known)
     note_hunger(ending.domain, state)
     write_domain(ending.domain, state)
   end
-  feed(loan.worker)
+end
+
+-- Writes what the ends of loans changed.
+local function write_ends()
+  for_many('HDEL', base .. 'loans', ended_tickets)
+  for_many('HDEL', base .. 'tasks', ended_tickets)
+  for_many('HDEL', base .. 'outstanding', ended_ids)
+  write_admitted()
+  for worker, messages in pairs(ended_messages) do
+    -- They are thrown away with their neighbours when the worker takes the next: to look for each alone is dear.
+    call('XACK', base .. 'queue:' .. worker, 'worker', unpack(messages))
+    feed(worker)
+  end
+  write_domains()
+  write_sums()
 end

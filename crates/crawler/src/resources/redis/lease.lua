@@ -38,7 +38,9 @@ if not queued or queued == '0' then return {} end
 
 local read = call('XREADGROUP', 'GROUP', 'worker', 'worker', 'COUNT', max, 'STREAMS', stream, '>')
 local messages = read and read[1][2] or {}
-local last = count('loans', #messages)
+-- Numbers that no loan ever had, also if Redis has lost what it did last.
+local last = math.max(tonumber(call('HGET', base .. 'counts', 'loans') or 0), now * 100) + #messages
+call('HSET', base .. 'counts', 'loans', ('%.0f'):format(last))
 local tickets, numbers, loans = {}, {}, {}
 for i, message in ipairs(messages) do
   tickets[i], numbers[i] = message[2][2], ('%d'):format(last - #messages + i)
@@ -53,4 +55,5 @@ if first then call('XTRIM', stream, 'MINID', '~', first) end
 call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
 call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
 feed(worker)
+write_domains()
 return leases

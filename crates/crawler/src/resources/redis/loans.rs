@@ -31,7 +31,9 @@ impl Moves {
         let desk = self.desk(worker);
         let mut waiting = Waiting::up_to(wait, &desk.pause);
         loop {
+            self.resync(worker, &desk.synced).await?;
             let leases = self.lease_now(worker, max.min(MOST)).await?;
+            self.loans.take_up(&leases);
             if waiting.is_over(!leases.is_empty()).await {
                 return Ok(leases);
             }
@@ -85,31 +87,40 @@ impl Moves {
         command
     }
 
-    /// One round trip: does the loan still hold, and what may it use.
-    pub(super) async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
-        let is_here = self.partitions() == 1;
-        let script = if read > 0 { &scripts::RESERVE_AGAIN } else { &scripts::RESERVE };
-        let mut reserve = self.on_budget(script);
-        // What is visited again for its links is a page already.
-        reserve.arg(lease.ticket.0).arg(lease.loan).arg(read).arg(u8::from(!lease.again));
-        reserve.arg(paced_host(&lease.url)).arg(u8::from(is_here));
-        let mut calls = vec![reserve];
-        calls.extend((!is_here).then(|| self.check(lease)));
+    /// One round trip: does the loan still hold, and what may it use. What is asked meanwhile goes together.
+    pub(super) async fn reserve(&self, lease: Lease, read: u64) -> Result<Grant, Trouble> {
+        if self.partitions() == 1 {
+            let reserve = async |all: Vec<(Lease, u64)>| {
+                let grants: Vec<(String, u64)> = self.connection.one(self.reservation(&all, true)).await?;
+                Ok(grants.iter().map(granted).collect())
+            };
+            return self.reserving.make((lease, read), |_| 1, reserve).await;
+        }
+        let check = self.check(&lease);
+        let loan = (lease.ticket.0, lease.loan);
+        let calls = vec![self.reservation(&[(lease, read)], false), check];
         let mut answers = self.connection.all(calls).await?.into_iter();
-        let (grant, bytes): (String, u64) = self.connection.read(answers.next().unwrap_or_default())?;
-        if let Some(holds) = answers.next()
-            && self.connection.read::<Vec<u8>>(holds)? != [1]
-        {
-            self.give_back(&[(lease.ticket.0, lease.loan)]).await?;
+        let grants: Vec<(String, u64)> = self.connection.read(answers.next().unwrap_or_default())?;
+        let holds: Vec<u8> = self.connection.read(answers.next().unwrap_or_default())?;
+        if holds != [1] {
+            self.give_back(&[loan]).await?;
             return Ok(Grant::Lost);
         }
-        Ok(match grant.as_str() {
-            "bytes" => Grant::Bytes(bytes),
-            "host" => Grant::HostSpent,
-            "later" => Grant::NotNow,
-            "lost" => Grant::Lost,
-            spent => budget(spent).map_or(Grant::NotNow, Grant::Spent),
-        })
+        Ok(grants.first().map_or(Grant::NotNow, granted))
+    }
+
+    /// The script that reserves for loans, which looks itself whether they hold if they are in the same place.
+    fn reservation(&self, loans: &[(Lease, u64)], are_here: bool) -> Call {
+        let is_once = loans.iter().any(|(_, read)| *read > 0);
+        let script = if is_once { &scripts::RESERVE_AGAIN } else { &scripts::RESERVE };
+        let mut call = self.on_budget(script);
+        call.arg(u8::from(are_here)).arg(u8::from(is_once)).arg(loans.len());
+        for (lease, read) in loans {
+            // What is visited again for its links is a page already.
+            call.arg(lease.ticket.0).arg(lease.loan).arg(*read).arg(u8::from(!lease.again));
+            call.arg(paced_host(&lease.url));
+        }
+        call
     }
 
     pub(super) async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
@@ -153,6 +164,17 @@ impl Moves {
     }
 }
 
+/// What a script has granted.
+fn granted((grant, bytes): &(String, u64)) -> Grant {
+    match grant.as_str() {
+        "bytes" => Grant::Bytes(*bytes),
+        "host" => Grant::HostSpent,
+        "later" => Grant::NotNow,
+        "lost" => Grant::Lost,
+        spent => budget(spent).map_or(Grant::NotNow, Grant::Spent),
+    }
+}
+
 /// The budget of this name, if it is one.
 pub(super) fn budget(name: &str) -> Option<Budget> {
     match name {
@@ -169,6 +191,8 @@ pub(super) struct Desk {
     news: Notify,
     /// How long was waited before the last look, in milliseconds.
     pause: AtomicU64,
+    /// What had changed when it was last made sure that Redis has lost nothing.
+    synced: AtomicU64,
 }
 
 #[derive(Default)]

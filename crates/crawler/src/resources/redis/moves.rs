@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::super::WorkerId;
+use super::super::{Completed, Completion, Grant, Lease, WorkerId};
 use super::connection::{Call, Connection};
+use super::in_hand::InHand;
 use super::keys::Keys;
 use super::loans::Desk;
 use super::recent::Recent;
 use super::scripts::Lua;
+use super::together::Together;
 use crate::resources::embedded::{Settings, secret};
 use crate::worker::similarity::Key;
 
@@ -20,8 +22,9 @@ use crate::worker::similarity::Key;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Milliseconds without anything for the prioritizer after which what it was lent before is lent anew.
-const ASKED_ANEW: u64 = 5_000;
+/// How many reservations one script makes, and of how many links it completes pages: nobody must wait long for it.
+const MOST_RESERVATIONS: usize = 64;
+const MOST_LINKS: usize = 500;
 
 /// The moves of a crawl's URLs.
 pub(super) struct Moves {
@@ -42,14 +45,16 @@ pub(super) struct Moves {
     turn: AtomicUsize,
     /// Everything lent to the prioritizer has reached it.
     handed_over: AtomicBool,
-    /// When something came for the prioritizer, or was asked for anew.
-    last_incoming: AtomicU64,
+    /// What had changed when the prioritizer was last lent anything.
+    prioritizer_synced: AtomicU64,
+    /// What workers of this process have on loan.
+    pub(super) loans: InHand,
     desks: Mutex<HashMap<WorkerId, Arc<Desk>>>,
     /// Completed, so that nobody has to remember that they were settled.
     pub(super) completed: Mutex<Vec<u64>>,
     pub(super) recent: Recent,
-    /// How many connections had been made when Redis was told of those.
-    pub(super) told_over: AtomicU64,
+    pub(super) reserving: Together<(Lease, u64), Grant>,
+    pub(super) completing: Together<Completion, Completed>,
     /// How long each of these waits before it looks again, in milliseconds.
     pub(super) prioritizer_pause: AtomicU64,
     pub(super) router_pause: AtomicU64,
@@ -77,11 +82,13 @@ impl Moves {
             ahead: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
             handed_over: AtomicBool::new(false),
-            last_incoming: AtomicU64::new(0),
+            prioritizer_synced: AtomicU64::new(0),
+            loans: InHand::default(),
             desks: Mutex::default(),
             completed: Mutex::default(),
             recent,
-            told_over: AtomicU64::new(0),
+            reserving: Together::new(MOST_RESERVATIONS),
+            completing: Together::new(MOST_LINKS),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
             begun: Instant::now(),
@@ -104,21 +111,14 @@ impl Moves {
     /// Tells whether what was lent to the prioritizer before has to be lent anew: to somebody new, or to somebody who
     /// did not wait for it.
     pub(super) fn begin_incoming(&self) -> bool {
-        !self.handed_over.swap(false, Ordering::Relaxed)
+        let changes = self.changes();
+        // Redis may have lost that it was filed.
+        let may_be_lost = self.prioritizer_synced.swap(changes, Ordering::Relaxed) != changes;
+        !self.handed_over.swap(false, Ordering::Relaxed) || may_be_lost
     }
 
-    /// What was lent has arrived. Where nothing has come for long, what was lent before is lent anew: it was filed, but
-    /// should Redis have lost its last moments, it does not know that.
-    pub(super) fn end_incoming(&self, is_empty: bool) {
-        let (now, last) = (self.clock(), &self.last_incoming);
-        if !is_empty {
-            last.store(now, Ordering::Relaxed);
-        }
-        let is_long_ago = now > last.load(Ordering::Relaxed) + ASKED_ANEW;
-        if is_long_ago {
-            last.store(now, Ordering::Relaxed);
-        }
-        self.handed_over.store(!is_long_ago, Ordering::Relaxed);
+    pub(super) fn end_incoming(&self) {
+        self.handed_over.store(true, Ordering::Relaxed);
     }
 
     /// Where a worker's leases wait for it.

@@ -26,6 +26,24 @@ local function count(name, more)
   return call('HINCRBY', base .. 'counts', name, more)
 end
 
+local sums = {}
+
+-- Adds to a field of a hash. Whoever does this writes the sums at the end: several ends of loans add to the same fields.
+local function add(hash, field, more)
+  local fields = sums[hash]
+  if not fields then
+    fields = {}
+    sums[hash] = fields
+  end
+  fields[field] = (fields[field] or 0) + more
+end
+
+local function write_sums()
+  for hash, fields in pairs(sums) do
+    for field, more in pairs(fields) do call('HINCRBY', base .. hash, field, ('%d'):format(more)) end
+  end
+end
+
 -- A task: id, redirects, again, domain, host, URL.
 local function task_of(ticket)
   return cmsgpack.unpack(call('HGET', base .. 'tasks', ticket))

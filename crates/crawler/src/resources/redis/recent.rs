@@ -39,11 +39,6 @@ impl Recent {
         self.sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets all: Redis may have forgotten some of them.
-    pub(super) fn forget(&self) {
-        self.sets().fill([Told::default(); WAYS]);
-    }
-
     /// Keeps those that have to be told: Redis may not know them, or not from so near. Answers how many it left out.
     pub(super) fn untold<T>(&self, now: u64, found: &mut Vec<T>, of: impl Fn(&T) -> (u64, Depth)) -> u64 {
         let (sets, before) = (self.sets(), found.len());
@@ -73,6 +68,11 @@ impl Recent {
         }
     }
 
+    /// Redis may have lost what it was told.
+    pub(super) fn clear(&self) {
+        self.sets().fill([Told::default(); WAYS]);
+    }
+
     fn is_recent(&self, told: &Told, now: u64) -> bool {
         told.at > 0 && now + 1 < told.at + self.lifetime
     }
@@ -88,14 +88,6 @@ mod tests {
         let mut found = found.to_vec();
         recent.untold(now, &mut found, |found| *found);
         found
-    }
-
-    #[test]
-    fn what_is_forgotten_is_told_again() {
-        let recent = Recent::new(HOUR, false);
-        recent.told(0, [(7, 1)]);
-        recent.forget();
-        assert_eq!(untold(&recent, 1, &[(7, 1)]), [(7, 1)]);
     }
 
     #[test]

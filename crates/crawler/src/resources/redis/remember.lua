@@ -1,6 +1,7 @@
 -- Remembers a page, as far as that belongs here: files it under the hash of its body, stores it, and files it under the
 -- bands of its sketch. Answers the URL of another page whose body is the same, if there is one, the ids of pages that may
--- be similar, and where they are here too, these pages.
+-- be similar, where they are here too, these pages, and when the page
+-- expires.
 local GENERATIONS = 12  -- parts of a lifetime in which stored pages are counted
 local lifetime, url, id = number(), argument(), argument()
 local expires = ('%016.0f'):format(now + lifetime)
@@ -9,12 +10,14 @@ local expires = ('%016.0f'):format(now + lifetime)
 local exact = argument()
 if exact ~= '' then
   local there = call('GET', base .. 'exact:' .. exact)
-  if there and there:sub(17) ~= url and tonumber(there:sub(1, 16)) > now then return { there:sub(17), {}, {} } end
+  if there and there:sub(17) ~= url and tonumber(there:sub(1, 16)) > now then
+    return { there:sub(17), {}, {}, expires }
+  end
   call('SET', base .. 'exact:' .. exact, expires .. url, 'PX', lifetime)
 end
 
--- What recognises it and, where pages are stored, its body. It takes the place of what its URL gave before.
-local record, body = argument(), argument()
+-- What recognises it. It takes the place of what its URL gave before; its body, where bodies are stored, comes after it.
+local record, size = argument(), argument()
 if record ~= '' then
   local function count_stored(when, pages, bytes)
     local generation = math.floor(when / math.ceil(lifetime / GENERATIONS))
@@ -25,26 +28,28 @@ if record ~= '' then
   if before then
     count_stored(tonumber(before:sub(1, 16)), -1, 0 - math.max(0, call('STRLEN', base .. 'body:' .. id) - 1))
   end
-  if body ~= '' then call('SET', base .. 'body:' .. id, body, 'PX', lifetime) end
-  count_stored(now + lifetime, 1, math.max(0, #body - 1))  -- the first byte tells whether it is compressed
+  count_stored(now + lifetime, '1', size)
 end
 
 -- Under the bands of its sketch: for a lifetime and the rest of another, because only whole lifetimes are forgotten.
 local most, gives_pages, bands, candidates = number(), argument() == '1', {}, {}
 for i = 1, number() do bands[i] = argument() end
 if #bands > 0 then
-  local generation, seen, filed = math.floor(now / lifetime), { [id] = true }, {}
+  local generation, seen, filed, one = math.floor(now / lifetime), { [id] = true }, {}, ('.'):rep(#id)
   local key = base .. 'bands:' .. ('%d'):format(generation)
   local there = call('HMGET', key, unpack(bands))
-  local before = call('HMGET', base .. 'bands:' .. ('%d'):format(generation - 1), unpack(bands))
+  local older = base .. 'bands:' .. ('%d'):format(generation - 1)
+  local before = call('EXISTS', older) == 1 and call('HMGET', older, unpack(bands)) or {}
   for i, band in ipairs(bands) do
     local newest = there[i] or ''
-    for other in (newest .. (before[i] or '')):sub(1, most * #id):gmatch(('.'):rep(#id)) do
-      if not seen[other] then candidates[#candidates + 1] = other end
-      seen[other] = true
+    filed[2 * i - 1], filed[2 * i] = band, id
+    if there[i] or before[i] then
+      for other in (newest .. (before[i] or '')):sub(1, most * #id):gmatch(one) do
+        if not seen[other] then candidates[#candidates + 1] = other end
+        seen[other] = true
+      end
+      filed[2 * i] = newest:find(id, 1, true) and newest or (id .. newest):sub(1, most * #id)
     end
-    filed[2 * i - 1] = band
-    filed[2 * i] = newest:find(id, 1, true) and newest or (id .. newest):sub(1, most * #id)
   end
   call('HSET', key, unpack(filed))
   if call('PTTL', key) < 0 then
@@ -59,4 +64,4 @@ if gives_pages and #candidates > 0 then
   for i, other in ipairs(candidates) do pages[i] = base .. 'page:' .. other end
   pages = call('MGET', unpack(pages))
 end
-return { '', candidates, pages }
+return { '', candidates, pages, expires }

@@ -1,41 +1,45 @@
--- Counts what earlier requests of a loan read, gives back their reservation, and reserves one page, if it may become
--- one, and as many bytes as a page may have or as are left. Decides first, takes second.
+-- Counts what earlier requests of loans read, gives back their reservations, and reserves for each one page, if it may
+-- become one, and as many bytes as a page may have or as are left. Decides first, takes second.
 --
 -- Less than a page may have is given only where no more is left and nobody has reserved any of it: what others have
 -- reserved mostly comes back, and a page must not be cut for it.
-local ticket, loan, read, page, host = argument(), argument(), number(), number(), argument()
-local is_here = argument() == '1'  -- the loan, so that nobody else need look whether it holds
--- Without anything to count it may be made twice: a loan has one reservation.
-local before = read > 0 and answered()
+local is_here = argument() == '1'   -- the loans, so that nobody else need look whether they hold
+local is_once = argument() == '1'   -- without anything to count it may be made twice: a loan has one reservation
+local before = is_once and answered()
 if before then return before end
 
-local function granted(grant, bytes)
-  write_used()
-  return read > 0 and answer({ grant, bytes }) or { grant, bytes }
+local function reserve(ticket, loan, read, page, host)
+  if is_here then
+    local holds = call('HGET', base .. 'loans', ticket)
+    if not holds or holds:sub(1, #loan + 1) ~= loan .. ' ' then return 'lost', 0 end
+  end
+  if not give_back(ticket, loan) then return 'lost', 0 end
+  used.bytes = used.bytes + read
+  if page == 0 or not max_pages_per_host then host = '' end
+  local why = spent()
+  if why then return why, 0 end
+  local left = max_bytes - used.bytes
+  local bytes = math.min(max_page_bytes, left)
+  if used.bytes_reserved + bytes > left or page == 1 and used.pages + used.pages_reserved >= max_pages then
+    return 'later', 0
+  end
+  if host ~= '' then
+    local kept = (call('HGET', base .. 'hosts', host) or 0) + 0
+    if kept >= max_pages_per_host then return 'host', 0 end
+    local reserved = (call('HGET', base .. 'hosts_reserved', host) or 0) + 0
+    if kept + reserved >= max_pages_per_host then return 'later', 0 end
+    call('HINCRBY', base .. 'hosts_reserved', host, '1')
+  end
+  used.pages_reserved, used.bytes_reserved = used.pages_reserved + page, used.bytes_reserved + bytes
+  bytes = ('%d'):format(bytes)
+  call('HSET', base .. 'reservations', ticket, ('%s %s %d %s'):format(loan, bytes, page, host))
+  return 'bytes', bytes
 end
 
-if is_here then
-  local holds = call('HGET', base .. 'loans', ticket)
-  if not holds or holds:sub(1, #loan + 1) ~= loan .. ' ' then return { 'lost', 0 } end
+local grants = {}
+for i = 1, number() do
+  local ticket, loan, read, page, host = argument(), argument(), number(), number(), argument()
+  grants[i] = { reserve(ticket, loan, read, page, host) }
 end
-if not give_back(ticket, loan) then return { 'lost', 0 } end
-used.bytes = used.bytes + read
-if page == 0 or not max_pages_per_host then host = '' end
-local why = spent()
-if why then return granted(why, 0) end
-local left = max_bytes - used.bytes
-local bytes = math.min(max_page_bytes, left)
-if used.bytes_reserved + bytes > left or page == 1 and used.pages + used.pages_reserved >= max_pages then
-  return granted('later', 0)
-end
-if host ~= '' then
-  local kept = (call('HGET', base .. 'hosts', host) or 0) + 0
-  if kept >= max_pages_per_host then return granted('host', 0) end
-  local reserved = (call('HGET', base .. 'hosts_reserved', host) or 0) + 0
-  if kept + reserved >= max_pages_per_host then return granted('later', 0) end
-  call('HINCRBY', base .. 'hosts_reserved', host, 1)
-end
-used.pages_reserved, used.bytes_reserved = used.pages_reserved + page, used.bytes_reserved + bytes
-bytes = ('%d'):format(bytes)
-call('HSET', base .. 'reservations', ticket, ('%s %s %d %s'):format(loan, bytes, page, host))
-return granted('bytes', bytes)
+write_used()
+return is_once and answer(grants) or grants

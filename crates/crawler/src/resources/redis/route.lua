@@ -28,28 +28,18 @@ local function shortest()
 end
 
 local moved, waiting = 0, 0
-local states, is_changed = {}, {}
 filed = 0
-
--- Many URLs in a row are of the same domain: each is looked up and written once.
-local function state_of(name)
-  if states[name] == nil then
-    local state = domain_of(name)
-    if state and not state.was_held and state.lapses <= now then state = nil end
-    states[name] = state or false
-  end
-  return states[name]
-end
 
 local function place(ticket)
   local name = task_of(ticket)[4]
-  local state = state_of(name)
+  local state = domain_of(name)
+  if state and state.held == 0 and state.waiting == 0 and state.lapses <= now then state = nil end
   if state and (state.held >= SHARE or state.waiting > 0) then
     call('RPUSH', base .. 'waiting:' .. name, ticket)
     state.waiting = state.waiting + 1
     waiting = waiting + 1
     note_hunger(name, state)
-    is_changed[name] = true
+    write_domain(name, state)
     return true
   end
   local worker = state and state.owner or shortest()
@@ -58,7 +48,7 @@ local function place(ticket)
   lengths[worker], total[worker] = lengths[worker] + 1, total[worker] + 1
   state = state or { owner = worker, held = 0, waiting = 0, hungry = '0' }
   state.held = state.held + 1
-  states[name], is_changed[name] = state, true
+  write_domain(name, state)
   return true
 end
 
@@ -89,7 +79,7 @@ for i = 1, #draws do
   if not placed then break end
 end
 if moved == 0 then return 0 end
-for name in pairs(is_changed) do write_domain(name, states[name]) end
+write_domains()
 if filed > 0 then count('filed', 0 - filed) end
 if waiting > 0 then count('waiting', waiting) end
 local now_long = {}

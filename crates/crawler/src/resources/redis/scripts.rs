@@ -46,6 +46,7 @@ scripts! {
     PACE = "clock.lua", "partition.lua", "hosts.lua", "pace.lua";
     LEAVE = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "leave.lua";
     REJOIN = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "rejoin.lua";
+    RESYNC = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "resync.lua";
     CLOSE = "clock.lua", "partition.lua", "hosts.lua", "names.lua", "close.lua";
     REOPEN = "partition.lua", "names.lua", "reopen.lua";
     REOPEN_BUDGET = "reopen_budget.lua";

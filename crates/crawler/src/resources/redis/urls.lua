@@ -18,7 +18,8 @@ end
 
 local found_on = ''  -- the id of the page whose links are admitted, in bytes
 local admitted, free, overflows
-local tasks, behind, entries, fresh, revisits = {}, {}, {}, {}, 0
+local tasks, behind, entries, fresh, unwritten, revisits = {}, {}, {}, {}, {}, 0
+local gone = {}  -- ids of what is completed by this script, and not outstanding any more
 
 -- Queues a URL that is not outstanding, for its links only if it is visited again. Whoever does this writes it all at the end.
 local function admit(id, depth, redirects, again, domain, host, url)
@@ -31,6 +32,7 @@ local function admit(id, depth, redirects, again, domain, host, url)
   local ticket = ('%d'):format(admitted * partitions + partition)
   tasks[#tasks + 1], tasks[#tasks + 2] = ticket, cmsgpack.pack({ id, redirects, again, domain, host, url })
   fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
+  unwritten[id] = true
   entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
   revisits = revisits + again
   -- While the overflow is not empty, what comes joins its end.
@@ -55,13 +57,17 @@ end
 
 -- Meets a URL whose entry among the outstanding ones was looked up; tells whether it is new.
 local function meet(id, entry, depth, redirects, domain, host, url)
-  if fresh[id] or entry then
+  if fresh[id] or entry and not gone[id] then
     if keeps_depths then
       local ticket, smallest = (fresh[id] or entry):match('^(%d+) (%d+)')
       if depth < smallest + 0 then
         fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
-        call('HSET', base .. 'outstanding', id, fresh[id])
-        entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
+        if unwritten[id] then
+          entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
+        else
+          -- At once: its loan may end in this very script.
+          call('HSET', base .. 'outstanding', id, fresh[id])
+        end
       end
     end
     return false
@@ -85,16 +91,17 @@ local function meet(id, entry, depth, redirects, domain, host, url)
 end
 
 -- Counts the page for the domains that it links to, and admits what was found, as it is told: the id of the page, and for
--- each host its domain, the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known.
-local function admit_found()
+-- each host its domain, the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known. What
+-- is refused is only read. Whoever does this writes what was admitted at the end, and the sums.
+local function admit_found(is_refused)
   found_on = argument()
   local linked = number()
   -- When there is no room for more domains, the others still count.
   local has_room = linked == 0 or call('HLEN', base .. 'popularity') < MOST_DOMAINS
   for _ = 1, linked do
     local domain = argument()
-    if has_room or call('HEXISTS', base .. 'popularity', domain) == 1 then
-      call('HINCRBY', base .. 'popularity', domain, '1')
+    if not is_refused and (has_room or call('HEXISTS', base .. 'popularity', domain) == 1) then
+      add('popularity', domain, 1)
     end
   end
   local new, known = 0, 0
@@ -103,7 +110,7 @@ local function admit_found()
     local ids, urls = {}, {}
     for i = 1, many do ids[i], urls[i] = argument(), argument() end
     local there = for_many('HMGET', base .. 'outstanding', ids)
-    for i = 1, many do
+    for i = 1, is_refused and 0 or many do
       if meet(ids[i], there[i], depth, redirects, domain, host, urls[i]) then
         new = new + 1
       else
@@ -111,6 +118,5 @@ local function admit_found()
       end
     end
   end
-  write_admitted()
   return new, known
 end

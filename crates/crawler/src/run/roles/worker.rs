@@ -1,7 +1,6 @@
 //! The role of a worker: visits what is sent to it, for as long as it is known to live.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use tokio::sync::watch;
@@ -20,9 +19,6 @@ use crate::worker::Worker;
 use crate::worker::license::License;
 use crate::worker::pace::Pace;
 use crate::worker::visit::Visitor;
-
-/// A worker that had nothing in hand at so many signs of life in a row makes sure that nothing is lent to it.
-const IDLE: u32 = 5;
 
 /// After so many signs of life, parts are made safe from a loss of power.
 const SYNC_AFTER: u32 = 5;
@@ -69,7 +65,6 @@ impl Crawler {
         let pace = Arc::new(Pace::of(&self.config));
         let visitor = Visitor::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
         let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
-        let held = worker.held();
         let (done, worked) = watch::channel(false);
         let ends = stop.clone();
         // The sign of life must not wait for a page: the worker has a thread of its own.
@@ -79,7 +74,7 @@ impl Crawler {
             worked
         });
         let working = working.map_err(|error| Error::Setting(format!("cannot start a thread: {error}")))?;
-        let told = self.keep_alive(&mut membership, &license, &installed, &held, worked.clone()).await;
+        let told = self.keep_alive(&mut membership, &license, &installed, worked.clone()).await;
         // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
         match &told {
             Ok(RoleEnd::Lost) | Err(_) => stop.stop_at_once(),
@@ -108,20 +103,10 @@ impl Crawler {
         membership: &mut Membership,
         license: &License,
         installed: &Arc<Installed>,
-        held: &AtomicUsize,
         mut worked: watch::Receiver<bool>,
     ) -> Result<RoleEnd, Trouble> {
-        let (mut version, mut idle) = (None, 0);
+        let mut version = None;
         for beat in 0u32.. {
-            idle = if held.load(Ordering::Relaxed) == 0 { idle + 1 } else { 0 };
-            if idle == IDLE
-                && let Role::Worker(id) = membership.role
-            {
-                // It has nothing in hand. Should Redis think otherwise, it has lost its last moments, and nobody else
-                // would ever come back to what it takes for lent.
-                membership.resources.rejoin(id).await?;
-                idle = 0;
-            }
             if beat.is_multiple_of(SYNC_AFTER) {
                 drop(write_out(installed));
             }

@@ -43,6 +43,8 @@ const MUTE: [&str; 3] = ["no answer", "connection closed", "connection reset"];
 impl Failure {
     /// The error that a server answered with, without its dash.
     pub(super) fn answered(line: &str) -> Failure {
+        // A server that does not know AUTH, or calls it otherwise, repeats the password.
+        let line = line.split(", with args beginning with").next().unwrap_or_default();
         let first = line.split(' ').next().unwrap_or_default();
         let is_code =
             first.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') && !first.is_empty();
@@ -96,7 +98,7 @@ impl Failure {
                  and is its certificate trusted?"
             ),
             (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => refusal(address, self),
-            (Failure::Refused { text, .. }, _) if text.contains("AUTH") => refusal(address, self),
+            (Failure::Refused { text, .. }, _) if text.contains("ERR AUTH") => refusal(address, self),
             (Failure::Refused { text, .. }, _) if text.contains("SELECT is not allowed in cluster mode") => {
                 format!(
                     "Redis at {address} is a cluster, which has no databases; give the address without one"
@@ -132,5 +134,26 @@ impl fmt::Display for Failure {
             Failure::Cut(why) | Failure::Foreign(why) => f.write_str(why),
             Failure::Refused { text, .. } => f.write_str(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_not_repeated_because_it_may_be_the_password() {
+        let line = "ERR unknown command 'AUTH', with args beginning with: 'me' 'secret' ";
+        let Trouble(message) = Failure::answered(line).trouble(&"redis://h");
+        assert!(message.contains("unknown command 'AUTH'") && !message.contains("secret"), "{message}");
+    }
+
+    #[test]
+    fn errors_are_told_apart_by_their_first_word() {
+        assert!(Failure::answered("OOM command not allowed when used memory > 'maxmemory'.").passes());
+        assert!(Failure::answered("ERR max number of clients reached").passes());
+        assert!(!Failure::answered("ERR user_script:1: attempt to index a nil value").passes());
+        assert!(!Failure::answered("WRONGTYPE Operation against a key").passes());
+        assert!(!Failure::answered("NOPERM this user has no permissions").passes());
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::{Cmd, Value, cmd};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::super::address::Node;
 use super::super::scripts;
@@ -25,8 +25,9 @@ pub(super) const MOST_BYTES: usize = 1 << 20;
 const CONNECT: Duration = Duration::from_secs(2);
 const RESPONSE: Duration = Duration::from_secs(5);
 
-/// How long they may take at most, after a long trouble.
-const LONGEST: Duration = Duration::from_secs(60);
+/// How long they may take at most from a server that has become slow. Not longer, because what was sent while the
+/// network was gone may arrive late or never, where a new connection would be answered at once.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// What went over all links.
 #[derive(Default)]
@@ -89,6 +90,7 @@ impl Link {
             is_stale: Arc::clone(&is_stale),
             lacks_scripts: false,
             pause: None,
+            slowness: Slowness(1),
         };
         tokio::spawn(courier.run());
         Link { orders, is_stale }
@@ -121,6 +123,7 @@ struct Courier {
     lacks_scripts: bool,
     /// How long to wait before the next connection; nothing while all is well.
     pause: Option<Duration>,
+    slowness: Slowness,
 }
 
 impl Courier {
@@ -190,9 +193,9 @@ impl Courier {
         if let Some(pause) = self.pause {
             sleep(pause).await;
         }
-        let mut wire = self.in_time(CONNECT, Wire::open(&self.node, &self.common.access)).await?;
+        let mut wire = self.slowness.wait(CONNECT, Wire::open(&self.node, &self.common.access)).await?;
         if self.common.asks_for_role {
-            let role = self.in_time(CONNECT, wire.ask(&[cmd("ROLE")])).await?.pop();
+            let role = self.slowness.wait(CONNECT, wire.ask(&[cmd("ROLE")])).await?.pop();
             if let Some(Ok(Value::Array(role))) = role
                 && !matches!(role.first(), Some(Value::BulkString(role)) if role == b"master")
             {
@@ -205,7 +208,11 @@ impl Courier {
 
     async fn exchange(&mut self, mut wire: Wire, batch: &[Order]) -> Result<Vec<Delivery>, Failure> {
         if self.lacks_scripts {
-            self.in_time(RESPONSE, wire.ask(&loads())).await?.into_iter().collect::<Result<Vec<_>, _>>()?;
+            self.slowness
+                .wait(RESPONSE, wire.ask(&loads()))
+                .await?
+                .into_iter()
+                .collect::<Result<Vec<_>, _>>()?;
             self.lacks_scripts = false;
         }
         let mut bytes = Vec::with_capacity(batch.iter().map(|order| order.bytes.len()).sum::<usize>() + 64);
@@ -221,7 +228,7 @@ impl Courier {
         traffic.commands.fetch_add(commands as u64, Ordering::Relaxed);
         let limit = RESPONSE + wanted.map_or(Duration::ZERO, |wanted| wanted.within);
         let expected = commands + usize::from(wanted.is_some());
-        let mut replies = self.in_time(limit, wire.exchange(&bytes, expected)).await?;
+        let mut replies = self.slowness.wait(limit, wire.exchange(&bytes, expected)).await?;
         let confirmed = match wanted.and_then(|_| replies.pop()) {
             Some(Ok(Value::Int(confirmed))) => confirmed,
             _ => 0,
@@ -234,18 +241,33 @@ impl Courier {
             |order: &Order| Delivery { replies: replies.by_ref().take(order.commands).collect(), confirmed };
         Ok(batch.iter().map(deliver).collect())
     }
+}
 
-    /// Waits for something, and longer the longer there has been trouble: a server that has become slow is asked in
-    /// vain if nobody waits for its answers.
-    async fn in_time<T>(
-        &self,
+/// How slow a server has become: it is asked in vain if nobody waits for its answers.
+struct Slowness(u32);
+
+impl Slowness {
+    const MOST: u32 = 8;
+
+    /// Waits for something, and the longer the slower it has been lately.
+    async fn wait<T>(
+        &mut self,
         limit: Duration,
         what: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let limit = limit.max((limit + self.common.patience.lasted() / 2).min(LONGEST));
+        let limit = (limit * self.0).min(LONGEST.max(limit));
+        let begun = Instant::now();
         match timeout(limit, what).await {
-            Ok(done) => done,
-            Err(_) => Err(Failure::Cut(format!("no answer within {} s", limit.as_secs()))),
+            Ok(done) => {
+                if begun.elapsed() < limit / 4 {
+                    self.0 = (self.0 / 2).max(1);
+                }
+                done
+            }
+            Err(_) => {
+                self.0 = (self.0 * 2).min(Slowness::MOST);
+                Err(Failure::Cut(format!("no answer within {} s", limit.as_secs())))
+            }
         }
     }
 }

@@ -43,6 +43,8 @@ impl fmt::Display for Kind {
 /// A server that may be written to.
 pub(super) struct Primary {
     pub(super) node: Node,
+    /// It is one of several, and failures tell which.
+    is_named: bool,
     link: Link,
     /// A second one for what replicas have to confirm: who needs no confirmation does not wait for it.
     confirming: OnceLock<Link>,
@@ -222,7 +224,7 @@ impl Nodes {
             let known = table.primaries.iter().find(|primary| primary.node == node).cloned();
             primaries.push(known.unwrap_or_else(|| {
                 let link = Link::new(node.clone(), is_named, Arc::clone(&self.common));
-                Arc::new(Primary { node, link, confirming: OnceLock::new() })
+                Arc::new(Primary { node, is_named, link, confirming: OnceLock::new() })
             }));
         }
         slots.sort_unstable();
@@ -235,7 +237,7 @@ impl Nodes {
             false => &primary.link,
             true => primary
                 .confirming
-                .get_or_init(|| Link::new(primary.node.clone(), true, Arc::clone(&self.common))),
+                .get_or_init(|| Link::new(primary.node.clone(), primary.is_named, Arc::clone(&self.common))),
         }
     }
 

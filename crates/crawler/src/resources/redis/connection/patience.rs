@@ -64,11 +64,6 @@ impl Patience {
         self.state().since
     }
 
-    /// How long the trouble has lasted.
-    pub(super) fn lasted(&self) -> Duration {
-        self.since().map(|since| since.elapsed()).unwrap_or_default()
-    }
-
     /// Somebody has to wait who asked at that time.
     pub(super) fn wait(self: &Arc<Self>, asked: Instant, why: &impl fmt::Display) -> Stuck {
         let mut state = self.state();

@@ -5,18 +5,24 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use redis::{Cmd, cmd};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::super::address::{Address, Node};
 use super::failure::Failure;
 use super::reply::{self, Reply};
 use crate::worker::download::connect::{plain, trusting};
+
+/// How long the operating systems may take to connect. Where that fails it is better to try anew than to wait: they
+/// repeat themselves after longer and longer pauses.
+const CONNECT: Duration = Duration::from_secs(3);
 
 /// How much is read at once.
 const READ: usize = 64 << 10;
@@ -81,8 +87,11 @@ pub(super) struct Wire {
 impl Wire {
     /// Connects and says who we are.
     pub(super) async fn open(node: &Node, access: &Access) -> Result<Wire, Failure> {
-        let stream =
-            TcpStream::connect((node.host.as_str(), node.port)).await.map_err(|error| cut(&error))?;
+        let connecting = timeout(CONNECT, TcpStream::connect((node.host.as_str(), node.port)));
+        let stream = match connecting.await {
+            Ok(connected) => connected.map_err(|error| cut(&error))?,
+            Err(_) => return Err(Failure::Cut(format!("no connection within {} s", CONNECT.as_secs()))),
+        };
         // A failure here costs a little latency and nothing else.
         let _ = stream.set_nodelay(true);
         let stream: Box<dyn Stream> = match &access.tls {

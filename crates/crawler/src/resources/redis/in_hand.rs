@@ -1,0 +1,50 @@
+//! The loans that this process has: Redis may have lost what it did last, and then they tell what is nobody's.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::super::Lease;
+
+/// Loans, from when they are made to when they are known to have ended.
+#[derive(Default)]
+pub(super) struct InHand {
+    /// Ticket to loan.
+    loans: Mutex<HashMap<u64, u64>>,
+    doubts: AtomicU64,
+}
+
+impl InHand {
+    pub(super) fn take_up(&self, leases: &[Lease]) {
+        self.loans().extend(leases.iter().map(|lease| (lease.ticket.0, lease.loan)));
+    }
+
+    pub(super) fn put_down<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
+        let mut loans = self.loans();
+        for lease in leases {
+            // It may have been lent again since.
+            if loans.get(&lease.ticket.0) == Some(&lease.loan) {
+                loans.remove(&lease.ticket.0);
+            }
+        }
+    }
+
+    /// Tickets and loans.
+    pub(super) fn all(&self) -> Vec<(u64, u64)> {
+        self.loans().iter().map(|(ticket, loan)| (*ticket, *loan)).collect()
+    }
+
+    /// Redis seems to have lost something.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often that was so.
+    pub(super) fn doubts(&self) -> u64 {
+        self.doubts.load(Ordering::Relaxed)
+    }
+
+    fn loans(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.loans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

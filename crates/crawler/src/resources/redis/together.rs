@@ -1,0 +1,161 @@
+//! Lets moves that come while others are under way go together with the next ones: one script does them all.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::super::Trouble;
+
+/// Moves of one kind: what is asked, and what is answered.
+pub(super) struct Together<T, R> {
+    state: Mutex<State<T, R>>,
+    /// The most that go together, by their weights: a script must not be long.
+    most: usize,
+}
+
+struct State<T, R> {
+    waiting: Vec<(T, oneshot::Sender<Turn<T, R>>)>,
+    is_under_way: bool,
+}
+
+/// What somebody who waits is told.
+enum Turn<T, R> {
+    /// The move was made with others.
+    Made(Result<R, Trouble>),
+    /// It is time to make it, together with what else waits.
+    Make(T),
+}
+
+impl<T, R> Together<T, R> {
+    pub(super) fn new(most: usize) -> Together<T, R> {
+        Together { state: Mutex::new(State { waiting: Vec::new(), is_under_way: false }), most }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T, R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a move: at once if none is under way, otherwise with all that have come by the end of that.
+    pub(super) async fn make(
+        &self,
+        one: T,
+        weight: impl Fn(&T) -> usize,
+        make: impl AsyncFnOnce(Vec<T>) -> Result<Vec<R>, Trouble>,
+    ) -> Result<R, Trouble> {
+        let closed = || Trouble("the connection to Redis was closed".into());
+        let one = match self.wait_or_go(one) {
+            Ok(one) => one,
+            Err(turn) => match turn.await {
+                Ok(Turn::Made(made)) => return made,
+                Ok(Turn::Make(one)) => one,
+                Err(_) => return Err(closed()),
+            },
+        };
+        let (mut all, mut others, mut load) = (vec![one], Vec::new(), 0);
+        load += weight(&all[0]);
+        {
+            let mut state = self.state();
+            let mut fits = |(next, _): &(T, _)| {
+                load += weight(next);
+                load <= self.most
+            };
+            let count = state.waiting.iter().take_while(|next| fits(next)).count();
+            for (next, turn) in state.waiting.drain(..count) {
+                all.push(next);
+                others.push(turn);
+            }
+        }
+        let made = make(all).await;
+        self.pass_on();
+        let mut made = match made {
+            Ok(made) => made.into_iter(),
+            Err(trouble) => {
+                others.into_iter().for_each(|turn| drop(turn.send(Turn::Made(Err(trouble.clone())))));
+                return Err(trouble);
+            }
+        };
+        let own = made.next().ok_or_else(closed);
+        for (turn, made) in others.into_iter().zip(made) {
+            // Who does not wait any more does not want to know.
+            let _ = turn.send(Turn::Made(Ok(made)));
+        }
+        own
+    }
+
+    /// The turn to wait for, if moves are under way.
+    fn wait_or_go(&self, one: T) -> Result<T, oneshot::Receiver<Turn<T, R>>> {
+        let mut state = self.state();
+        if !state.is_under_way {
+            state.is_under_way = true;
+            return Ok(one);
+        }
+        let (turn, wait) = oneshot::channel();
+        state.waiting.push((one, turn));
+        Err(wait)
+    }
+
+    /// Lets somebody who waits make the next moves.
+    fn pass_on(&self) {
+        let mut state = self.state();
+        while !state.waiting.is_empty() {
+            let (next, turn) = state.waiting.remove(0);
+            if turn.send(Turn::Make(next)).is_ok() {
+                return;
+            }
+        }
+        state.is_under_way = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// Makes ten moves at once; answers what each was answered, and how many times something was made.
+    async fn make_ten(most: usize, fails: bool) -> (Vec<Result<u32, Trouble>>, usize) {
+        let (together, times) = (Arc::new(Together::new(most)), Arc::new(AtomicUsize::new(0)));
+        let all = (0..10u32).map(|number| {
+            let (together, times) = (Arc::clone(&together), Arc::clone(&times));
+            tokio::spawn(async move {
+                let make = async |all: Vec<u32>| {
+                    times.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    if fails {
+                        Err(Trouble("no".into()))
+                    } else {
+                        Ok(all.iter().map(|one| one * 2).collect())
+                    }
+                };
+                together.make(number, |_| 1, make).await
+            })
+        });
+        let mut answers = Vec::new();
+        for one in all.collect::<Vec<_>>() {
+            answers.push(one.await.unwrap());
+        }
+        (answers, times.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_while_something_is_under_way_goes_together_and_each_gets_its_own_answer() {
+        let (answers, times) = make_ten(100, false).await;
+        assert_eq!(answers, (0..10).map(|number| Ok(2 * number)).collect::<Vec<_>>());
+        assert_eq!(times, 2, "the first alone, and the others after it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_go_together_than_may() {
+        let (answers, times) = make_ten(3, false).await;
+        assert!(answers.iter().all(Result::is_ok));
+        assert_eq!(times, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trouble_is_told_to_all_who_went_together() {
+        let (answers, _) = make_ten(100, true).await;
+        assert!(answers.iter().all(|answer| *answer == Err(Trouble("no".into()))));
+    }
+}

@@ -1,0 +1,133 @@
+//! A Redis that has lost what it did last, as after a loss of power or a failover: the crawl goes on from what it still
+//! knows, and reaches everything.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crawler::outcome::Outcome;
+use crawler::prioritizer::Priority;
+use crawler::resources::embedded::Settings;
+use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::{Completed, Completion, Found, Lease, Resources, WorkerId};
+use testredis::Server;
+
+use super::{block_on, settings};
+
+const WORKER: WorkerId = WorkerId(0);
+
+async fn open(server: &Server, partitions: u16) -> RedisResources {
+    let place = Place {
+        partitions: Some(partitions),
+        delay: Duration::from_millis(1),
+        ..Place::new(server.url().parse().unwrap(), "forgetful")
+    };
+    RedisResources::open(place, Settings { queue_size: 1_600, ..settings(1) }).await.unwrap()
+}
+
+fn found(url: String) -> Found {
+    Found { url, depth: 1, redirects: 0 }
+}
+
+/// Every page of the first kind links to two of the second kind, and they to nothing.
+fn completion(lease: &Lease) -> Completion {
+    let number: usize = lease.url.rsplit('/').next().unwrap().parse().unwrap();
+    let links = if lease.url.contains("/first/") { 2 } else { 0 };
+    let children = (0..links).map(|link| {
+        let child = (number + link) % 40;
+        found(format!("http://h{}.test/second/{child}", child % 7))
+    });
+    Completion { outcome: Outcome::Kept, bytes: 1, children: children.collect(), ..Completion::of(lease) }
+}
+
+async fn move_on(resources: &RedisResources) -> Vec<Lease> {
+    let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
+    resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
+    resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
+    resources.lease(WORKER, 15, Duration::ZERO).await.unwrap()
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn what_redis_lost_is_done_again_and_everything_is_reached() {
+    for partitions in [1, 16] {
+        let server = Server::start();
+        block_on(async {
+            let resources = open(&server, partitions).await;
+            let seeds = (0..40).map(|seed| found(format!("http://h{}.test/first/{seed}", seed % 7)));
+            resources.admit(seeds.collect()).await.unwrap();
+            let before = move_on(&resources).await;
+            assert_eq!(before.len(), 15);
+            server.ask::<()>("SAVE");
+            // All of this is acknowledged, and then lost.
+            resources.complete(before.iter().map(completion).collect()).await.unwrap();
+            let in_hand = move_on(&resources).await;
+            assert!(!in_hand.is_empty());
+            server.restart();
+            assert_eq!(resources.snapshot().await.unwrap().completed, 0, "it has lost everything since");
+
+            let refused = resources.complete(in_hand.iter().map(completion).collect()).await.unwrap();
+            assert!(refused.iter().all(|ended| *ended == Completed::Refused));
+            let mut visited = BTreeSet::new();
+            for _ in 0..100 {
+                let leases = move_on(&resources).await;
+                visited.extend(leases.iter().map(|lease| lease.url.clone()));
+                resources.complete(leases.iter().map(completion).collect()).await.unwrap();
+                if resources.outstanding().await.unwrap() == 0 {
+                    break;
+                }
+            }
+            let snapshot = resources.snapshot().await.unwrap();
+            assert_eq!((snapshot.outstanding(), snapshot.pages, visited.len()), (0, 80, 80));
+            assert_eq!(snapshot.outcomes["kept"], 80);
+            assert_eq!((snapshot.active_hosts, snapshot.waiting), (0, 0));
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_loan_that_redis_has_lost_does_not_end_that_of_another_url() {
+    let server = Server::start();
+    block_on(async {
+        let resources = open(&server, 1).await;
+        server.ask::<()>("SAVE");
+        resources.admit(vec![found("http://a.test/first/1".into())]).await.unwrap();
+        let lost = move_on(&resources).await;
+        server.restart();
+        let other = open(&server, 1).await;
+        other.admit(vec![found("http://b.test/first/2".into())]).await.unwrap();
+        let leases = move_on(&other).await;
+        assert_eq!(
+            (leases[0].ticket, leases.len()),
+            (lost[0].ticket, 1),
+            "it has the ticket of the one that was lost"
+        );
+        let ended = resources.complete(vec![completion(&lost[0])]).await.unwrap();
+        assert_eq!(ended, [Completed::Refused]);
+        let ended = other.complete(vec![completion(&leases[0])]).await.unwrap();
+        assert!(matches!(ended[..], [Completed::Done { id: Some(1), .. }]));
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn a_connection_that_was_only_cut_costs_no_loan() {
+    let server = Server::start();
+    let proxy = testredis::Proxy::before(&server);
+    block_on(async {
+        let place = Place {
+            partitions: Some(4),
+            delay: Duration::ZERO,
+            ..Place::new(proxy.url().parse().unwrap(), "cut")
+        };
+        let resources = RedisResources::open(place, settings(1)).await.unwrap();
+        let seeds = (0..20).map(|seed| found(format!("http://h{seed}.test/second/{seed}")));
+        resources.admit(seeds.collect()).await.unwrap();
+        let mut leases = move_on(&resources).await;
+        proxy.cut();
+        leases.extend(move_on(&resources).await);
+        let completed = resources.complete(leases.iter().map(completion).collect()).await.unwrap();
+        assert_eq!(completed.len(), 20);
+        assert!(completed.iter().all(|ended| matches!(ended, Completed::Done { .. })));
+    });
+}
