@@ -55,9 +55,12 @@ fn ends(commands: Vec<(String, Command)>) -> Vec<(String, Option<i32>, String)> 
     started.into_iter().map(end).collect()
 }
 
-/// All commands refuse this address in the same words, and nothing was asked of the web.
-fn refused(stage: &Stage, address: &str, words: &[&str]) {
-    for (name, status, said) in ends(commands(stage, address)) {
+/// All commands refuse each of these addresses in these words, and nothing is asked of the web.
+fn refused(stage: &Stage, addresses: &[(&str, &[&str])]) {
+    let all = addresses.iter().flat_map(|(address, _)| commands(stage, address)).collect();
+    let words =
+        addresses.iter().flat_map(|(address, words)| commands(stage, address).into_iter().map(|_| *words));
+    for ((name, status, said), words) in ends(all).into_iter().zip(words) {
         assert_eq!(status, Some(1), "{name}: {said}");
         let last = said.lines().last().unwrap();
         for word in words {
@@ -78,9 +81,14 @@ fn a_server_that_is_not_there_is_named_with_what_is_wrong_and_what_helps() {
     let (stage, port) = (Stage::new(1, 1), nowhere());
     let address = format!("redis://me:secret@127.0.0.1:{port}/");
     let at = format!("cannot reach Redis at redis://127.0.0.1:{port}: connection refused");
-    refused(&stage, &address, &[&at, "is it running, and can it be reached from here?"]);
     let unknown = ["cannot reach Redis at redis://nobody.invalid:6379", "is it running"];
-    refused(&stage, "redis://:secret@nobody.invalid", &unknown);
+    refused(
+        &stage,
+        &[
+            (&address, &[&at, "is it running, and can it be reached from here?"]),
+            ("redis://:secret@nobody.invalid", &unknown),
+        ],
+    );
 }
 
 #[test]
@@ -90,7 +98,7 @@ fn who_has_no_access_is_told_so_without_the_password() {
     let remedy = "give a user name and password that may use scripts";
     let at = format!("Redis at redis://127.0.0.1:{} refuses", stage.redis.port());
     for who in ["", ":secret@", "nobody:secret@"] {
-        refused(&stage, &stage.address.replace(":sesame@", who), &[&at, remedy]);
+        refused(&stage, &[(&stage.address.replace(":sesame@", who), &[&at, remedy])]);
     }
     // The right one, from the environment.
     let mut status = stage.crawler(&["status", "--ready"]);
@@ -127,11 +135,17 @@ fn a_certificate_has_to_be_trusted_and_tls_to_be_spoken_by_both() {
     let directory = tempfile::tempdir().unwrap();
     let tls = Tls::make(directory.path());
     let server = Server::builder().tls(&tls).append_only(Fsync::EverySecond).password("sesame").start();
-    let plain = format!("rediss://:sesame@127.0.0.1:{}/", server.port());
+    let plain_as_secure = format!("rediss://:sesame@127.0.0.1:{}/", server.port());
     let stage = Stage::on(server, 3, 4);
-    refused(&stage, &stage.address, &["cannot talk to Redis at rediss://127.0.0.1:", "certificate"]);
-    refused(&stage, &plain, &["at rediss://127.0.0.1:", "TLS"]);
-    refused(&stage, &stage.address.replace("rediss://", "redis://"), &["at redis://127.0.0.1:", "TLS"]);
+    let secure_as_plain = stage.address.replace("rediss://", "redis://");
+    refused(
+        &stage,
+        &[
+            (&stage.address, &["cannot talk to Redis at rediss://127.0.0.1:", "certificate"]),
+            (&plain_as_secure, &["at rediss://127.0.0.1:", "does it want TLS (rediss://) or not (redis://)"]),
+            (&secure_as_plain, &["at redis://127.0.0.1:", "does it want TLS (rediss://) or not (redis://)"]),
+        ],
+    );
 
     let root = tls.root.to_str().unwrap();
     let (status, said) = Running::start(stage.crawl(2, &["--ca-file", root])).end();
@@ -173,12 +187,17 @@ fn answer_as_old(mut client: TcpStream) {
 #[ignore = "needs redis-server"]
 fn a_server_on_which_a_crawl_is_not_safe_is_refused() {
     let stage = Stage::new(1, 1);
-    refused(&stage, &old(), &["is version 6.2.14; the crawl needs 7.0 or later, or Valkey"]);
     let evicting = Server::builder().setting("maxmemory", "100mb").setting("maxmemory-policy", "allkeys-lru");
-    refused(&stage, &evicting.start().url(), &["allkeys-lru", "set maxmemory-policy to noeviction"]);
-    let replica = Server::builder().replica_of(&stage.redis).start();
+    let (evicting, replica) = (evicting.start(), Server::builder().replica_of(&stage.redis).start());
     let at = format!("Redis at redis://127.0.0.1:{} is a replica", replica.port());
-    refused(&stage, &replica.url(), &[&at, "give the address of its primary, or of the Sentinels"]);
+    refused(
+        &stage,
+        &[
+            (&old(), &["is version 6.2.14; the crawl needs 7.0 or later, or Valkey"]),
+            (&evicting.url(), &["allkeys-lru", "set maxmemory-policy to noeviction"]),
+            (&replica.url(), &[&at, "give the address of its primary, or of the Sentinels"]),
+        ],
+    );
 }
 
 #[test]
