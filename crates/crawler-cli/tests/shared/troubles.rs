@@ -193,7 +193,17 @@ fn members(status: &Value) -> usize {
 #[test]
 #[ignore = "needs redis-server"]
 fn the_hosts_of_a_worker_that_is_cut_off_go_to_others_who_never_ask_at_the_same_time() {
-    let stage = Stage::new(6, 110);
+    cut_off(Mode::BlackHole);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn nor_does_one_ask_whose_leave_to_do_so_comes_when_it_is_dead() {
+    cut_off(Mode::Hold);
+}
+
+fn cut_off(how: Mode) {
+    let stage = Stage::new(6, 100);
     let (proxy, direct) = (Proxy::before(&stage.redis), stage.redis.url());
     let workers = [("cut-off", proxy.url()), ("second", direct.clone()), ("third", direct)];
     let workers = workers.each_ref().map(|(name, address)| (*name, address.as_str()));
@@ -201,7 +211,7 @@ fn the_hosts_of_a_worker_that_is_cut_off_go_to_others_who_never_ask_at_the_same_
     stage.until("some pages", |status| {
         status["pages"].as_u64() > Some(30) && members(status) == 4 && asked_by(&stage, "cut-off").len() > 5
     });
-    proxy.set(Mode::BlackHole);
+    proxy.set(how);
     let begun = Instant::now();
     let hosts: BTreeSet<String> = asked_by(&stage, "cut-off").iter().map(|hit| hit.host.clone()).collect();
     stage.until("its death", |status| members(status) == 3);
@@ -220,17 +230,19 @@ fn the_hosts_of_a_worker_that_is_cut_off_go_to_others_who_never_ask_at_the_same_
 
     proxy.set(Mode::Pass);
     stage.until("its return", |status| members(status) == 4);
+    let returned = asked_by(&stage, "cut-off").len();
+    assert_eq!(returned, until_then.len(), "it asked hosts that others had");
     // What this one has goes to those who are left, among whom it is again.
     let second = workers.remove(1);
     second.signal(Signal::TERM);
     assert_eq!(second.end().0, Some(143));
-    wait_for("its next request", || asked_by(&stage, "cut-off").len() > until_then.len());
+    wait_for("its next request", || asked_by(&stage, "cut-off").len() > returned);
     let (status, said) = frontier.end();
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("is dead: not heard of for"), "{said}");
     let said: Vec<(Option<i32>, String)> = workers.into_iter().map(Running::end).collect();
     assert!(said.iter().all(|(status, _)| *status == Some(0)), "{said:?}");
-    assert!(said[0].1.contains("waiting for Redis"), "{said:?}");
+    assert_eq!(said[0].1.contains("waiting for Redis"), how == Mode::BlackHole, "{said:?}");
     stage.check();
 }
 
@@ -320,5 +332,23 @@ fn one_that_waits_for_its_crawl_waits_for_redis_too() {
         assert_eq!(status, Some(0), "{said}");
         assert!(said.contains("waiting for Redis at ") && said.contains("answers again after"), "{said}");
     }
+    stage.check();
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn what_was_sent_to_nobody_is_given_to_others() {
+    let stage = Stage::new(6, 8);
+    let (seed, options) = (stage.seed(), stage.options());
+    let mut submit = vec!["submit", seed.as_str(), "--dead-after", "2s"];
+    submit.extend(options.iter().map(String::as_str));
+    stage.say(&submit);
+    // As a worker leaves it that was taken for dead, and only then is heard to ask for more.
+    stage.redis.ask::<u64>("HSET crawler:{crawl:p0}:lengths 0 0");
+    stage.redis.ask::<()>("XGROUP CREATE crawler:{crawl:p0}:queue:0 worker 0 MKSTREAM");
+    let roles = [&["frontier"][..], &["worker", "--id", "1"]].map(|it| Running::start(stage.crawler(it)));
+    let said = roles.map(Running::end);
+    assert!(said.iter().all(|(status, _)| *status == Some(0)), "{said:?}");
+    assert!(said[0].1.contains("nobody is worker 0; what was sent to it is given to others"), "{said:?}");
     stage.check();
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
@@ -10,8 +11,29 @@ use crate::error::Error;
 use crate::frontier;
 use crate::prioritizer::Random;
 use crate::resources::redis::{Course, Member, Phase, Role};
-use crate::resources::{Resources, Trouble};
+use crate::resources::{Resources, Snapshot, Trouble, WorkerId};
 use crate::run::{Crawler, End, block_on};
+
+/// What the token of a place begins with that nobody has.
+const NOBODY: &str = "nobody";
+
+/// Workers that something was sent to although nobody has their place: what one who was taken for dead still asked for came
+/// after all that it had was given to others.
+fn ghosts(snapshot: &Snapshot, members: &[Member]) -> Vec<Member> {
+    let workers = snapshot.workers.iter().zip(0..);
+    let has_something = workers.filter(|((queued, on_loan), _)| queued + on_loan > 0);
+    let roles = has_something.map(|(_, id)| Role::Worker(WorkerId(id)));
+    let roles = roles.filter(|role| members.iter().all(|member| member.role != *role));
+    let ghost = |role| Member {
+        role,
+        token: format!("{NOBODY} {role}"),
+        place: String::new(),
+        is_dead: false,
+        heard: 0,
+        silent: Duration::ZERO,
+    };
+    roles.map(ghost).collect()
+}
 
 /// The frontier at its work.
 struct Office<'a> {
@@ -120,8 +142,21 @@ impl Office<'_> {
     /// Gives to others what the dead had. Returns the workers that live.
     async fn bury_the_dead(&mut self) -> Result<Vec<Member>, Trouble> {
         let resources = &self.membership.resources;
-        let (members, _) = resources.crew().await?;
+        // In this order: whoever has something by now is a member since before.
+        let snapshot = resources.snapshot().await?;
+        let (mut members, _) = resources.crew().await?;
+        let ghosts = ghosts(&snapshot, &members);
+        members.extend(ghosts.iter().cloned());
         self.deaths.keep(&members);
+        for ghost in ghosts.into_iter().filter(|ghost| self.deaths.is_dead(ghost)) {
+            let Role::Worker(id) = ghost.role else { continue };
+            resources.leave(id).await?;
+            (self.sharing.notice)(&format!(
+                "nobody is {}; what was sent to it is given to others",
+                ghost.role
+            ));
+        }
+        members.retain(|member| !member.token.starts_with(NOBODY));
         let mut alive = Vec::new();
         for member in members {
             let Role::Worker(id) = member.role else { continue };
