@@ -39,7 +39,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         let summary = job.options.summary.as_deref().map(SummaryFile::at).transpose()?;
         Ok((sharing, summary))
     });
-    let (sharing, summary_file) = match prepared {
+    let (mut sharing, summary_file) = match prepared {
         Ok((Some(sharing), summary)) => (sharing, summary),
         Ok((None, _)) => return EXIT_USAGE,
         Err(error) => {
@@ -49,6 +49,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     };
     let options = job.options.clone();
     let (stop, ended_by) = (Stop::new(), Cell::new(None));
+    sharing.place.manner.stop = stop.clone();
     let report = tokio::select! {
         report = control(job, &sharing, &display, &stop) => report,
         never = signals::watch(&stop, &ended_by, |message| display.say(message), || display.clear()) => match never {},
@@ -62,7 +63,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
         Err(error) => {
             complain(&error.to_string());
-            status_of(&error)
+            ended_by.get().unwrap_or(status_of(&error))
         }
     }
 }
@@ -94,6 +95,24 @@ async fn control(
     display.show(&remote.status().await?.snapshot);
     remote.submit(&note, &seeds).await?;
     let mut children = Children::new(sharing, &options, Arc::clone(display));
+    let report = look_after(&remote, &mut children, resumed, sharing, display, stop).await;
+    if report.is_err() {
+        // They may not learn it from Redis.
+        children.dismiss();
+    }
+    children.end().await;
+    report
+}
+
+/// Sees to it that there are those who work on the crawl, until it is over.
+async fn look_after(
+    remote: &Remote,
+    children: &mut Children,
+    resumed: Resumed,
+    sharing: &Sharing,
+    display: &Display,
+    stop: &Stop,
+) -> Result<crawler::run::Report, Error> {
     let mut shown = Instant::now();
     let mut told_to_stop = false;
     loop {
@@ -101,12 +120,12 @@ async fn control(
         if let Phase::Over(_) | Phase::Unknown = course.phase
             && let Some(report) = remote.report(resumed).await?
         {
-            children.end().await;
             return Ok(report);
         }
         if let Phase::Unknown = course.phase {
-            children.end().await;
-            return Err(Error::Storage("the crawl was purged while it was under way".into()));
+            return Err(Error::Storage(
+                "the crawl is no more: it was purged, or Redis has lost it, while it was under way".into(),
+            ));
         }
         if stop.is_asked() && !std::mem::replace(&mut told_to_stop, true) {
             remote.stop().await?;

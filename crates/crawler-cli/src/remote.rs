@@ -51,7 +51,9 @@ pub async fn submit(options: CrawlOptions) -> u8 {
 }
 
 async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
-    let sharing = options.shared(Arc::new(complain))?.ok_or_else(|| "give --redis".to_owned())?;
+    let mut sharing = options.shared(Arc::new(complain))?.ok_or_else(|| "give --redis".to_owned())?;
+    // Somebody waits for the answer.
+    sharing.place.manner.endures = false;
     let given = options.seeds.len();
     let is_quiet = options.fetch.quiet;
     // What is wrong with them is told before anything is changed.

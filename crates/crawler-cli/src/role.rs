@@ -20,6 +20,9 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 /// How long between two looks for a crawl that has not begun, or is over.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long a Redis that was there is waited for; a clock can count so far.
+const FOR_EVER: Duration = Duration::from_secs(1 << 32);
+
 /// Works on a crawl until it is over, and returns the exit status.
 pub async fn run(part: Part, role: RoleOptions) -> u8 {
     let is_quiet = role.options.fetch.verbosity() == Verbosity::Quiet;
@@ -28,7 +31,7 @@ pub async fn run(part: Part, role: RoleOptions) -> u8 {
             complain(message);
         }
     });
-    let sharing = match role.options.shared(Arc::clone(&notice)) {
+    let mut sharing = match role.options.shared(Arc::clone(&notice)) {
         Ok(Some(sharing)) => sharing,
         Ok(None) => unreachable_redis(),
         Err(error) => {
@@ -38,9 +41,10 @@ pub async fn run(part: Part, role: RoleOptions) -> u8 {
     };
     let _size_limit = signals::survive_the_file_size_limit();
     let (stop, ended_by) = (Stop::new(), Cell::new(None));
+    sharing.place.manner.stop = stop.clone();
     let say = |message: &str| notice(message);
     tokio::select! {
-        status = work(part, &role, &sharing, &stop) => ended_by.get().unwrap_or(status),
+        status = work(part, &role, sharing, &stop) => ended_by.get().unwrap_or(status),
         never = signals::watch(&stop, &ended_by, say, || {}) => match never {},
     }
 }
@@ -51,9 +55,9 @@ fn unreachable_redis() -> ! {
     std::process::exit(EXIT_USAGE.into())
 }
 
-async fn work(part: Part, role: &RoleOptions, sharing: &Sharing, stop: &Stop) -> u8 {
+async fn work(part: Part, role: &RoleOptions, mut sharing: Sharing, stop: &Stop) -> u8 {
     loop {
-        let begun = match begun(role, sharing, stop).await {
+        let begun = match begun(role, &mut sharing, stop).await {
             Ok(Some(begun)) => begun,
             Ok(None) => return 0,
             Err(status) => return status,
@@ -100,8 +104,8 @@ async fn work(part: Part, role: &RoleOptions, sharing: &Sharing, stop: &Stop) ->
 }
 
 /// What the crawl was told when it was begun; waits for that. Nothing if there is nothing to wait for.
-async fn begun(role: &RoleOptions, sharing: &Sharing, stop: &Stop) -> Result<Option<CrawlOptions>, u8> {
-    let (name, mut told) = (&sharing.place.crawl, false);
+async fn begun(role: &RoleOptions, sharing: &mut Sharing, stop: &Stop) -> Result<Option<CrawlOptions>, u8> {
+    let (name, mut told) = (sharing.place.crawl.clone(), false);
     loop {
         if stop.is_asked() {
             return Ok(None);
@@ -110,6 +114,8 @@ async fn begun(role: &RoleOptions, sharing: &Sharing, stop: &Stop) -> Result<Opt
             complain(&error.to_string());
             status_of(&error)
         })?;
+        // The address is right: should nobody be there later, that will pass.
+        sharing.place.manner.patience = FOR_EVER;
         let waits_for = match begun {
             None => "begin",
             Some(begun) => match begun.course.phase {
@@ -119,7 +125,7 @@ async fn begun(role: &RoleOptions, sharing: &Sharing, stop: &Stop) -> Result<Opt
                     return Ok(None);
                 }
                 _ => {
-                    let options = Note::read(&begun.note, name).map_err(|error| {
+                    let options = Note::read(&begun.note, &name).map_err(|error| {
                         complain(&error);
                         EXIT_USAGE
                     })?;

@@ -97,7 +97,9 @@ impl TypedPlace {
     /// Checks what was typed.
     pub fn meant(&self) -> Result<Sharing, String> {
         let notice: Notice = Arc::new(complain);
-        let place = place(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        let mut place = place(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        // Somebody waits for the answer.
+        place.manner.endures = false;
         Ok(Sharing { place, dead_after: DEAD_AFTER, notice })
     }
 }

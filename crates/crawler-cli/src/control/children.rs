@@ -145,6 +145,15 @@ impl Children {
         Ok(child)
     }
 
+    /// Asks the children to end.
+    pub(super) fn dismiss(&self) {
+        let pids = self.roles.values().filter_map(|post| post.child.as_ref()).map(Child::id);
+        for pid in pids.filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
     /// Waits for the children to end by themselves, now that the crawl is over; asks those who take too long.
     pub(super) async fn end(mut self) {
         let begun = Instant::now();
@@ -157,15 +166,11 @@ impl Children {
                     post.child = None;
                 }
             }
-            let left: Vec<u32> =
-                self.roles.values().filter_map(|post| post.child.as_ref()).map(Child::id).collect();
-            if left.is_empty() || begun.elapsed() > 2 * PATIENCE {
+            if self.roles.values().all(|post| post.child.is_none()) || begun.elapsed() > 2 * PATIENCE {
                 return;
             }
             if begun.elapsed() > PATIENCE && !std::mem::replace(&mut asked, true) {
-                for pid in left.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
-                    let _ = kill_process(pid, Signal::TERM);
-                }
+                self.dismiss();
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -6,5 +6,8 @@ mod chaos;
 mod containers;
 mod crawls;
 mod deaths;
+mod failovers;
+mod openings;
 mod roles;
 mod stage;
+mod troubles;

@@ -12,7 +12,7 @@ for _ = 1, number() do
   settings[#settings + 1], settings[#settings + 2] = name, value
   if theirs and kind == 'budget' then
     agrees = agrees and not is_larger(theirs, value)
-    raised[#raised + 1], raised[#raised + 2] = name, value
+    if theirs ~= value then raised[#raised + 1], raised[#raised + 2] = name, value end
   elseif kind == 'fixed' then
     agrees = agrees and theirs == value
   end

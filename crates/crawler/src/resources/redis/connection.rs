@@ -2,6 +2,7 @@
 //! takes.
 
 mod failure;
+mod limits;
 mod link;
 mod nodes;
 mod patience;
@@ -32,6 +33,7 @@ use self::wire::Access;
 use super::super::Trouble;
 use super::address::{Address, Node};
 use super::scripts::Lua;
+use crate::stop::Stop;
 
 /// How many arrived answers a script is told of.
 const MOST_ARRIVED: usize = 200;
@@ -39,8 +41,12 @@ const MOST_ARRIVED: usize = 200;
 /// How a Redis is approached.
 #[derive(Clone)]
 pub struct Manner {
-    /// How long it is tried to reach it at first; later on for as long as it takes.
+    /// How long it is tried to reach it at first.
     pub patience: Duration,
+    /// Whether it is waited for later on for as long as it takes; otherwise not longer than at first.
+    pub endures: bool,
+    /// Whoever has been asked for the end waits for a Redis that is away only for a moment more.
+    pub stop: Stop,
     /// Is told when Redis is in trouble, and when that is over.
     pub notice: Notice,
     /// Certificates trusted besides the well-known roots, for `rediss://`.
@@ -49,7 +55,13 @@ pub struct Manner {
 
 impl Default for Manner {
     fn default() -> Manner {
-        Manner { patience: Duration::from_secs(5), notice: Arc::new(|_| {}), extra_roots: Vec::new() }
+        Manner {
+            patience: Duration::from_secs(5),
+            endures: true,
+            stop: Stop::new(),
+            notice: Arc::new(|_| {}),
+            extra_roots: Vec::new(),
+        }
     }
 }
 
@@ -95,8 +107,11 @@ struct Inner {
     address: String,
     nodes: Nodes,
     common: Arc<Common>,
-    /// Until when an outage may last at first; afterwards it may last for ever.
+    /// Until when an outage may last at first.
     deadline: Instant,
+    /// How long one may last afterwards, if not for ever.
+    limit: Option<Duration>,
+    stop: Stop,
     is_open: AtomicBool,
     /// The names of the answers that have arrived, by where they are remembered.
     arrived: Mutex<HashMap<String, Vec<String>>>,
@@ -123,8 +138,10 @@ impl Connection {
         });
         let nodes = Nodes::new(address.clone(), Arc::clone(&common));
         let deadline = Instant::now() + manner.patience;
+        let limit = (!manner.endures).then_some(manner.patience);
         let (is_open, arrived) = (AtomicBool::new(false), Mutex::default());
-        let inner = Inner { address: shown, nodes, common, deadline, is_open, arrived };
+        let stop = manner.stop;
+        let inner = Inner { address: shown, nodes, common, deadline, limit, stop, is_open, arrived };
         let connection = Connection { inner: Arc::new(inner) };
         connection.find().await?;
         connection.check().await?;
@@ -138,8 +155,7 @@ impl Connection {
     }
 
     /// Since when Redis has not answered as it should, if it does not.
-    #[cfg(test)]
-    pub(super) fn in_trouble_since(&self) -> Option<Instant> {
+    fn in_trouble_since(&self) -> Option<Instant> {
         self.inner.common.patience.since()
     }
 
@@ -186,7 +202,7 @@ impl Connection {
         within: Duration,
     ) -> Result<Vec<Value>, Trouble> {
         // Redis takes no time to mean for ever.
-        let within = within.max(Duration::from_millis(1));
+        let within = self.inner.common.patience.wait_for_replicas(within).max(Duration::from_millis(1));
         self.carry_out(calls, (replicas > 0).then_some(Confirmation { replicas, within })).await
     }
 
@@ -221,9 +237,17 @@ impl Connection {
         let pending = |(place, call)| Pending { place, call };
         let mut pending: Vec<Pending> = calls.into_iter().enumerate().map(pending).collect();
         let (asked, mut stuck, mut pause) = (Instant::now(), None::<Stuck>, Duration::ZERO);
+        let mut last = Failure::Cut("no answer".into());
         while !pending.is_empty() {
             let mut failures = Vec::new();
-            for (mut call, reply) in self.send(pending, confirmation).await {
+            let answered = tokio::select! {
+                biased;
+                answered = self.send(pending, confirmation) => answered,
+                () = self.asked_to_end(), if stuck.is_some() || self.inner.stop.is_asked() => {
+                    return Err(self.give_up(&last, stuck));
+                }
+            };
+            for (mut call, reply) in answered {
                 match reply {
                     Ok(value) => {
                         values[call.place] = value;
@@ -245,7 +269,11 @@ impl Connection {
                     None if failure.is("NOSCRIPT") && pause.is_zero() => {}
                     None => stuck = Some(self.inner.common.patience.wait(asked, &failure)),
                 }
+                if self.is_too_late(asked) {
+                    return Err(self.give_up(&failure, stuck));
+                }
                 self.pause(&failure, &mut pause).await?;
+                last = failure;
             }
             pending = failures.into_iter().map(|(call, _)| call).collect();
         }
@@ -267,8 +295,7 @@ impl Connection {
     /// Waits before another try, or gives up.
     async fn pause(&self, failure: &Failure, pause: &mut Duration) -> Result<(), Trouble> {
         let inner = &self.inner;
-        let is_too_late = !inner.is_open.load(Ordering::Relaxed) && Instant::now() > inner.deadline;
-        if !failure.passes() || is_too_late {
+        if !failure.passes() {
             return Err(failure.trouble(&inner.address));
         }
         let failed = Instant::now();
@@ -303,21 +330,25 @@ impl Connection {
         });
         // All are sent before the first answer is waited for. Until then the primary is kept, and with it the link.
         let sent: Vec<_> = sent.collect();
+        let mut fewest = i64::MAX;
         for (calls, delivered, _primary) in sent {
             let delivered = delivered.await.unwrap_or_else(|_| Err(Failure::Cut("connection closed".into())));
             match delivered {
                 Ok(Delivery { replies, confirmed }) => {
                     answered.extend(calls.into_iter().zip(replies));
-                    if let Some(Confirmation { replicas, .. }) = confirmation
-                        && confirmed < i64::from(replicas)
-                    {
-                        self.inner.common.patience.unconfirmed(confirmed, replicas);
-                    }
+                    fewest = fewest.min(confirmed);
                 }
                 Err(failure) => {
                     answered.extend(calls.into_iter().map(|call| (call, Err(failure.clone()))));
                 }
             }
+        }
+        match confirmation {
+            Some(Confirmation { replicas, .. }) if fewest < i64::from(replicas) => {
+                self.inner.common.patience.unconfirmed(fewest, replicas);
+            }
+            Some(_) if fewest < i64::MAX => self.inner.common.patience.confirmed(),
+            _ => {}
         }
         answered
     }

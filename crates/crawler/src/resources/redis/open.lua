@@ -1,9 +1,16 @@
 -- Begins a partition, unless it was begun: its URL queue, and the queues of the workers that are there from the start.
 -- What was closed stays as it is until it is reopened.
 local workers = number()
+
+-- Nothing is written where it is there already: whoever only looks is answered also while memory is full.
+local function begin(queue, group)
+  local groups = redis.pcall('XINFO', 'GROUPS', base .. queue)
+  if groups.err or #groups == 0 then call('XGROUP', 'CREATE', base .. queue, group, '0', 'MKSTREAM') end
+end
+
 if call('HEXISTS', base .. 'counts', 'closed') == 1 then return end
-redis.pcall('XGROUP', 'CREATE', base .. 'urls', 'prioritizer', '0', 'MKSTREAM')
+begin('urls', 'prioritizer')
 for worker = 0, workers - 1 do
-  redis.pcall('XGROUP', 'CREATE', base .. 'queue:' .. worker, 'worker', '0', 'MKSTREAM')
+  begin('queue:' .. worker, 'worker')
   call('HSETNX', base .. 'lengths', worker, 0)
 end

@@ -8,7 +8,9 @@ local queue = base .. 'queue:' .. worker
 -- Where nothing is left of a crawl that is over, nothing is begun.
 local is_closed = call('HEXISTS', base .. 'counts', 'closed') == 1
 if is_closed and call('HEXISTS', base .. 'lengths', worker) == 0 then return answer({}) end
-redis.pcall('XGROUP', 'CREATE', queue, 'worker', '0', 'MKSTREAM')
+local begun = redis.pcall('XGROUP', 'CREATE', queue, 'worker', '0', 'MKSTREAM')
+-- It was there before; or memory is full, which has to be known.
+if begun.err and not begun.err:find('BUSYGROUP', 1, true) then return begun end
 
 local lost, first = {}, '-'
 while true do

@@ -37,6 +37,9 @@ const PASSING: [&str; 12] = [
     "NOSCRIPT",
 ];
 
+/// Why there is no answer of somebody who is there.
+const MUTE: [&str; 3] = ["no answer", "connection closed", "connection reset"];
+
 impl Failure {
     /// The error that a server answered with, without its dash.
     pub(super) fn answered(line: &str) -> Failure {
@@ -80,6 +83,11 @@ impl Failure {
             _ => "",
         };
         Trouble(match (self, code) {
+            // Who expects TLS, or does not, mostly says nothing or hangs up.
+            (Failure::Cut(why), _) if MUTE.iter().any(|mute| why.contains(mute)) => format!(
+                "cannot reach Redis at {address}: {why}; is it running, can it be reached from here, and does it want \
+                 TLS (rediss://) or not (redis://)?"
+            ),
             (Failure::Cut(why), _) => {
                 format!(
                     "cannot reach Redis at {address}: {why}; is it running, and can it be reached from here?"

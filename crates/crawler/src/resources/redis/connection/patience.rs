@@ -15,6 +15,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// How often a trouble that lasts is told of.
 const REMINDER: Duration = Duration::from_secs(10);
 
+/// Replicas that did not confirm in time are given so much less of it the next time, until they do.
+const LAGGING: u32 = 20;
+
 /// The pauses between two tries; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -42,6 +45,8 @@ struct State {
     told: bool,
     /// When it was last told that replicas did not confirm.
     unconfirmed: Option<Instant>,
+    /// Whether they did not, the last time.
+    lags: bool,
 }
 
 /// Somebody who waits; not any more when this is dropped.
@@ -95,6 +100,7 @@ impl Patience {
     /// Fewer replicas confirmed than wanted: told, but not for every page anew.
     pub(super) fn unconfirmed(&self, confirmed: i64, wanted: u32) {
         let mut state = self.state();
+        state.lags = true;
         if state.unconfirmed.is_some_and(|told| told.elapsed() < REMINDER) {
             return;
         }
@@ -107,6 +113,17 @@ impl Patience {
         ));
     }
 
+    /// As many replicas confirmed as were wanted.
+    pub(super) fn confirmed(&self) {
+        self.state().lags = false;
+    }
+
+    /// How long replicas are waited for that may be waited for so long: where there are none at all, as after a failover,
+    /// nobody shall wait for them page by page.
+    pub(super) fn wait_for_replicas(&self, within: Duration) -> Duration {
+        if self.state().lags { within / LAGGING } else { within }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,6 +133,11 @@ impl Stuck {
     /// It still is, and now for this reason.
     pub(super) fn still(&self, why: &impl fmt::Display) {
         self.patience.state().why = why.to_string();
+    }
+
+    /// It is not waited for any longer: the trouble is not over, and nobody is told that it is.
+    pub(super) fn for_ever(self) {
+        std::mem::forget(self);
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::link::loads;
 use super::nodes::{Kind, Primary};
-use super::patience::longer;
+use super::patience::{Stuck, longer};
 use super::{Call, Connection};
 use crate::resources::Trouble;
 
@@ -41,13 +41,20 @@ pub enum Persistence {
 impl Connection {
     /// Finds the servers.
     pub(super) async fn find(&self) -> Result<(), Trouble> {
-        let mut pause = longer(Duration::ZERO);
+        let (mut pause, asked, mut stuck) = (longer(Duration::ZERO), Instant::now(), None::<Stuck>);
         loop {
             let Err(failure) = self.inner.nodes.look_up(Instant::now()).await else { return Ok(()) };
             if !failure.passes() || Instant::now() + pause > self.inner.deadline {
-                return Err(failure.trouble(&self.inner.address));
+                return Err(self.give_up(&failure, stuck));
             }
-            sleep(pause).await;
+            match &stuck {
+                Some(stuck) => stuck.still(&failure),
+                None => stuck = Some(self.inner.common.patience.wait(asked, &failure)),
+            }
+            tokio::select! {
+                () = self.asked_to_end() => return Err(self.give_up(&failure, stuck)),
+                () = sleep(pause) => {}
+            }
             pause = longer(pause);
         }
     }

@@ -19,7 +19,7 @@ impl Told {
     fn manner(&self) -> Manner {
         let told = self.clone();
         let notice = Arc::new(move |message: &str| told.0.lock().unwrap().push(message.to_owned()));
-        Manner { patience: Duration::from_millis(300), notice, extra_roots: Vec::new() }
+        Manner { patience: Duration::from_millis(300), notice, ..Manner::default() }
     }
 
     fn all(&self) -> Vec<String> {

@@ -35,8 +35,11 @@ async fn a_cluster_is_recognised_and_all_of_its_nodes_are_asked_at_the_same_time
     assert!(cluster.nodes.iter().all(|node| node.ask::<u64>("DBSIZE") > 5), "the keys are spread");
     // One that was not told of the scripts, or forgot them, is.
     cluster.nodes[1].ask::<String>("SCRIPT FLUSH");
-    let looks = (0..KEYS)
-        .map(|number| connection.script(&scripts::STORED, &format!("{{{number}}}:"), format!("{number}"), 0));
+    let looks = (0..KEYS).map(|number| {
+        let mut look = connection.script(&scripts::STORED, &format!("{{{number}}}:"), format!("{number}"), 0);
+        look.arg(1_000);
+        look
+    });
     assert_eq!(connection.all(looks.collect()).await.unwrap().len(), KEYS);
     let seeds: Vec<String> = cluster.nodes.iter().map(|node| node.address().to_string()).collect();
     // The first seed need not be there.
