@@ -82,8 +82,8 @@ crawler frontier and crawler worker.
 
 Exit status:
   0    the URLs were admitted, or were known already
-  1    Redis could not be reached or used
-  2    bad arguments, or the crawl was begun with other settings";
+  1    Redis could not be reached or used, or the crawl was begun with other settings
+  2    bad arguments";
 
 /// Of `status`, `stop` and `purge`.
 pub const AFTER_REMOTE_HELP: &str = "\

@@ -60,7 +60,6 @@ impl Patience {
     }
 
     /// Since when there has been trouble, if there is.
-    #[cfg(test)]
     pub(super) fn since(&self) -> Option<Instant> {
         self.state().since
     }
