@@ -8,11 +8,16 @@ DEPTH ?= 2
 # How often `make soak` kills each crawl, and what its moments are drawn from.
 KILLS ?= 60
 SEEDS ?= 1 2 3 4 5
+# How large the web of `make chaos` is, how many processes it kills, and what its moments are drawn from.
+CHAOS_HOSTS ?= 200
+CHAOS_PAGES ?= 25
+CHAOS_KILLS ?= 120
+CHAOS_SEEDS ?= 1 2 3
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test soak lint bench fuzz install
+.PHONY: help run demo test soak chaos lint bench fuzz install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -38,19 +43,27 @@ soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, and ch
 		CRAWLER_KILLS=$(KILLS) CRAWLER_SEED=$$seed $(CARGO) test -p crawler --test kill -- --nocapture killed || exit 1; \
 	done
 
+chaos: ## kill the processes of shared crawls and restart Redis over and over, for each of CHAOS_SEEDS, and check what is left
+	scripts/need redis-server=redis-server
+	for seed in $(CHAOS_SEEDS); do \
+		CRAWLER_SEED=$$seed CRAWLER_HOSTS=$(CHAOS_HOSTS) CRAWLER_PAGES=$(CHAOS_PAGES) CRAWLER_KILLS=$(CHAOS_KILLS) \
+			$(CARGO) test -p crawler-cli --test shared -- --ignored --nocapture chaos || exit 1; \
+	done
+
 lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
 
-bench: ## measure side by side with wget2, wget, spider and a simple C library, installed through apt; broad crawls, memory
+bench: ## measure side by side with wget2, wget, spider and a simple C library, installed through apt; broad crawls, memory, Redis
 	scripts/need cc=gcc
 	python3 bench/classic.py
 	python3 bench/pipeline.py
 	python3 bench/content.py
 	python3 bench/broad.py
 	python3 bench/frontier.py
+	python3 bench/shared.py
 	bench/callbacks/run.sh
 
 fuzz: ## fuzz the link scanner and the URL joiner for FUZZ_SECONDS each

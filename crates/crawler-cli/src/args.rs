@@ -4,6 +4,7 @@ mod classic;
 mod collect;
 mod crawl;
 mod fetch;
+mod help;
 mod look;
 mod resume;
 mod sharing;
@@ -27,105 +28,15 @@ use self::look::TypedLook;
 use crate::EXIT_FAILED;
 use crate::printable::could_be_printed;
 
-const AFTER_HELP: &str = "\
-Files: page N is pageDirectory/N (1, 2, 3 …): its URL, its depth, then the page as served.
-
-Exit status:
-  0    the crawl ran to its end (some pages may have failed)
-  1    the seed yielded no saved page, or the crawl could not be carried out or its summary printed
-  2    bad arguments; nothing was fetched or written
-  3    ended, but some page could not be written
-  130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
-
-robots.txt is fetched and obeyed; of a Crawl-delay up to 30s, of a Retry-After up to 300s.
-Try it without a network: crawler demo, and crawler demo --pipeline
-To crawl many hosts: crawler crawl --help";
-
-const AFTER_CRAWL_HELP: &str = "\
-A time is a number with ms, s, m or h; a size one with KB, MB, GB or TB (KiB, MiB, GiB).
-
-Exit status:
-  0    the crawl ran to its end, or a budget was spent (some pages may have failed)
-  1    no page was kept, or the crawl could not be carried out or its summary printed
-  2    bad arguments; nothing was fetched or written
-  3    ended, but some page or the summary file could not be written
-  130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
-
-robots.txt is fetched and obeyed; of a Crawl-delay up to 30s, of a Retry-After up to 300s.
-The manual is docs/pipeline.md; try it without a network: crawler demo --pipeline";
-
-const AFTER_RESUME_HELP: &str = "\
-Everything else stays as it was when the crawl was begun. A finished crawl says so, and nothing is done.
-
-Exit status: as of crawler crawl, and
-  1    if another process is at work on the crawl, or its state cannot be read
-  2    if there is no state in DIR, or it was begun otherwise than by this command";
-
-const AFTER_SHOW_HELP: &str = "\
-Exit status:
-  0    the page was printed, byte for byte
-  1    it is not stored, for the reason given; or the state cannot be read
-  2    bad arguments, or no state in DIR";
-
-const AFTER_WHY_HELP: &str = "\
-Exit status:
-  0    the URL was admitted: what became of it was printed
-  1    it never was, for the reason given as far as it can be told; or the state cannot be read
-  2    bad arguments, or no state in DIR";
-
-const AFTER_ROLE_HELP: &str = "\
-Settings come from Redis, where those who began the crawl put them. Options given here win, and so do environment
-variables: CRAWLER_MODULE for --module, CRAWLER_MAX_PAGES for --max-pages, and so on. It waits for a crawl that has not
-begun yet, and ends with it; Ctrl-C or SIGTERM let it hand over what it has.
-
-Exit status:
-  0    the crawl is over
-  1    the crawl could not be carried out
-  2    bad arguments
-  130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
-
-The manual is docs/distributed.md";
-
-const AFTER_SUBMIT_HELP: &str = "\
-A crawl that has not begun begins, with the options given here; one that is over goes on. Somebody has to work on it:
-crawler frontier and crawler worker.
-
-Exit status:
-  0    the URLs were admitted, or were known already
-  1    Redis could not be reached or used
-  2    bad arguments, or the crawl was begun with other settings";
-
-const AFTER_REMOTE_HELP: &str = "\
-Exit status:
-  0    done
-  1    Redis could not be reached or used, or there is no such crawl
-  2    bad arguments";
-
-const AFTER_COLLECT_HELP: &str = "\
-Each worker of a crawl on Redis writes parts of its own: worker 3 writes pages.3.jsonl and beside it \
-pages.3.jsonl.index, which is needed; or a directory pages.3. Parts may come from many machines, and from a crawl \
-that is still going on. The result is what one process would have written, with each page once.
-
-Examples: crawler collect pages.*.jsonl --output pages.jsonl
-          crawler collect --of pages.jsonl
-
-Exit status:
-  0    collected
-  1    a part is damaged or cannot be read, or what was collected cannot be told
-  2    bad arguments; nothing was written
-  3    the output could not be written";
-
 /// The commands that have a help of their own worth pointing to.
 const COMMANDS: [&str; 11] =
     ["crawl", "collect", "resume", "show", "why", "frontier", "worker", "submit", "status", "stop", "purge"];
 
 /// Crawls a site into a directory of numbered files: every internal page within maxDepth hops of the seed.
 #[derive(Parser)]
-#[command(name = "crawler", version, after_help = AFTER_HELP)]
+#[command(name = "crawler", version, after_help = help::AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(
-    override_usage = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>\n       crawler crawl [OPTIONS] <URL>...\n       crawler resume [OPTIONS] <DIR>\n       crawler show|why <URL> --state <DIR> | --redis <URL>\n       crawler frontier|worker|submit|status|stop|purge --redis <URL>\n       crawler collect <PART>... --output <PATH>\n       crawler demo [--pipeline | --redis <URL>] [-v]"
-)]
+#[command(override_usage = help::USAGE)]
 struct Typed {
     #[command(subcommand)]
     command: Option<TypedCommand>,
@@ -136,40 +47,40 @@ struct Typed {
 #[derive(Subcommand)]
 enum TypedCommand {
     /// Crawl many hosts at once, within budgets, and do something with each page
-    #[command(after_help = AFTER_CRAWL_HELP)]
+    #[command(after_help = help::AFTER_CRAWL_HELP)]
     Crawl(Box<CrawlOptions>),
     /// Go on with a crawl that was begun with --state, however it ended
-    #[command(after_help = AFTER_RESUME_HELP)]
+    #[command(after_help = help::AFTER_RESUME_HELP)]
     Resume(Box<ResumeOptions>),
     /// Print a page that a crawl with --state or --redis has stored
-    #[command(after_help = AFTER_SHOW_HELP)]
+    #[command(after_help = help::AFTER_SHOW_HELP)]
     Show(TypedLook),
     /// Tell what became of a URL in a crawl with --state or --redis, and why
-    #[command(after_help = AFTER_WHY_HELP)]
+    #[command(after_help = help::AFTER_WHY_HELP)]
     Why(TypedLook),
     /// Make one output of the parts that the workers of a crawl have written
-    #[command(after_help = AFTER_COLLECT_HELP)]
+    #[command(after_help = help::AFTER_COLLECT_HELP)]
     #[command(
         override_usage = "crawler collect [--overwrite] <PART>... --output <PATH>\n       crawler collect [--overwrite] --of <PATH> [--output <PATH>]"
     )]
     Collect(TypedCollect),
     /// Be the frontier of a crawl on Redis
-    #[command(after_help = AFTER_ROLE_HELP)]
+    #[command(after_help = help::AFTER_ROLE_HELP)]
     Frontier(Box<RoleOptions>),
     /// Be a worker of a crawl on Redis
-    #[command(after_help = AFTER_ROLE_HELP)]
+    #[command(after_help = help::AFTER_ROLE_HELP)]
     Worker(Box<WorkerOptions>),
     /// Give URLs to a crawl on Redis
-    #[command(after_help = AFTER_SUBMIT_HELP)]
+    #[command(after_help = help::AFTER_SUBMIT_HELP)]
     Submit(Box<CrawlOptions>),
     /// Tell how a crawl on Redis stands
-    #[command(after_help = AFTER_REMOTE_HELP)]
+    #[command(after_help = help::AFTER_REMOTE_HELP)]
     Status(StatusOptions),
     /// End a crawl on Redis: what is in flight is finished
-    #[command(after_help = AFTER_REMOTE_HELP)]
+    #[command(after_help = help::AFTER_REMOTE_HELP)]
     Stop(TypedPlace),
     /// Remove everything of a crawl from Redis
-    #[command(after_help = AFTER_REMOTE_HELP)]
+    #[command(after_help = help::AFTER_REMOTE_HELP)]
     Purge(PurgeOptions),
     /// Serve a small site on loopback and crawl it, to see it work without a network
     Demo {

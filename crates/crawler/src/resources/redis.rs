@@ -61,6 +61,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
+
 pub use self::address::Address;
 use self::connection::Connection;
 pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
@@ -174,6 +176,11 @@ impl RedisResources {
         let place = place.clone();
         let home = Home::new()?;
         home.run(async move { purge::purge(&place.connect().await?, &place.crawl).await }).await
+    }
+
+    /// Carries out a future where the connection lives: whatever makes many moves makes them more cheaply there.
+    pub fn host<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.home.host(future)
     }
 
     /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.

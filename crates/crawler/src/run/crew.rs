@@ -79,9 +79,12 @@ impl<R: Resources> Crew<R> {
             workers.push(Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(&orders))));
         }
         thread::scope(|scope| {
+            // Each on a thread of its own, with a runtime of its own: its connections stay where they are used.
             let workers = workers.into_iter().map(|worker| {
                 let stop = stop.clone();
-                scope.spawn(move || work(worker, stop))
+                scope.spawn(move || {
+                    block_on(work(worker, stop)).map_err(|error| Trouble(error.to_string()))?
+                })
             });
             let workers: Vec<_> = workers.collect();
             let end = block_on(self.supervise(crawler, resumed, watch));
@@ -194,11 +197,11 @@ pub(super) fn found(seeds: &[Url]) -> Vec<Found> {
     seeds.collect()
 }
 
-/// A worker on a thread of its own, with a runtime of its own: its connections stay where they are used. However it
-/// ends, the others are told: a crawl that lost a worker would wait for ever for what that one held.
-pub(super) fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
+/// A worker at its work. However it ends, the others are told: a crawl that lost a worker would wait for ever for what that
+/// one held.
+pub(super) async fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
     let _stop = StopWhenDropped(stop);
-    block_on(worker.run()).map_err(|error| Trouble(error.to_string()))?
+    worker.run().await
 }
 
 struct StopWhenDropped(Stop);

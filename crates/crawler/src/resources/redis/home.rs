@@ -4,6 +4,7 @@ use std::thread;
 
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::super::Trouble;
 
@@ -26,6 +27,14 @@ impl Home {
     /// Lets something happen here, to its end.
     pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(future);
+    }
+
+    /// Lets somebody live here too: who makes many moves makes them more cheaply where the connection is.
+    pub(super) fn host<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.handle.spawn(future)
     }
 
     /// Lets something happen here, and waits for it.

@@ -1,7 +1,6 @@
 //! The role of a worker: visits what is sent to it, for as long as it is known to live.
 
 use std::sync::Arc;
-use std::thread;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -67,13 +66,13 @@ impl Crawler {
         let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
         let (done, worked) = watch::channel(false);
         let ends = stop.clone();
-        // The sign of life must not wait for a page: the worker has a thread of its own.
-        let working = thread::Builder::new().name(format!("worker {}", id.0)).spawn(move || {
-            let worked = work(worker, ends);
+        // Where the connection lives: each page makes several moves, and a way between threads costs as much as some of
+        // them. The sign of life is given from here.
+        let working = membership.resources.host(async move {
+            let worked = work(worker, ends).await;
             done.send_replace(true);
             worked
         });
-        let working = working.map_err(|error| Error::Setting(format!("cannot start a thread: {error}")))?;
         let told = self.keep_alive(&mut membership, &license, &installed, worked.clone()).await;
         // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
         match &told {
@@ -81,7 +80,7 @@ impl Crawler {
             Ok(_) => stop.stop(),
         }
         let finished = finish(&mut membership, &license, worked).await;
-        let worked = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let worked = working.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
         let end = told?;
         finished?;
         worked?;
@@ -121,6 +120,10 @@ impl Crawler {
                 Phase::Opening | Phase::Running => license.renew(sent),
             }
             let is_done = *worked.borrow();
+            if !is_done && worked.has_changed().is_err() {
+                // It panicked, which whoever waits for it is told.
+                return Ok(RoleEnd::Stopped);
+            }
             if is_done && installed.output_failure().is_some() {
                 // To go on would be to no purpose; nothing is lost.
                 membership.resources.set_over(course.opening, word(End::OutputFailed)).await?;
