@@ -31,7 +31,7 @@ impl Sentinels {
         let port = primary.port();
         let configuration = format!(
             "sentinel monitor {NAME} 127.0.0.1 {port} {quorum}\n\
-             sentinel down-after-milliseconds {NAME} 1000\n\
+             sentinel down-after-milliseconds {NAME} 2000\n\
              sentinel failover-timeout {NAME} 5000\n"
         );
         let sentinel = || Server::builder().sentinel(configuration.clone()).start();

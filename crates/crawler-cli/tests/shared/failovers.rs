@@ -25,6 +25,8 @@ fn fails_over(more: &[&str]) {
     let options = [&["--replicas", "1", "--dead-after", "3s"], more].concat();
     let controller = Running::start(stage.crawl(3, &options));
     stage.until("some pages", |status| status["pages"].as_u64() > Some(60));
+    // One that is being sent everything anew has nothing yet.
+    wait_for("a replica that follows", || sentinels.primary().ask::<i64>("WAIT 1 1000") == 1);
     sentinels.fail_over();
     let (status, said) = controller.end();
     assert_eq!(status, Some(0), "{said}");

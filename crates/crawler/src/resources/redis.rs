@@ -158,6 +158,17 @@ impl RedisResources {
         self.make(async move |moves| moves.rejoin(worker).await).await
     }
 
+    /// This process has a worker's place: from here on, it alone is lent what is sent to that worker. To be said again after
+    /// each new [connection](RedisResources::connections): Redis may have lost it.
+    pub async fn enter(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.enter(worker).await).await
+    }
+
+    /// How many connections were made so far. After a new one, Redis may have lost what it did last.
+    pub fn connections(&self) -> u64 {
+        self.moves.connection.connections()
+    }
+
     /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
     /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
     /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crawler::resources::redis::{Place, RedisResources};
+use crawler::resources::redis::{Address, Place, RedisResources};
 use crawler::resources::{Found, Resources, Trouble};
 use testredis::{Cluster, Fsync, Server};
 use testweb::Web;
@@ -119,8 +119,11 @@ fn refused(
 ) -> String {
     let mut settings = settings(1);
     change(&mut settings);
-    let place =
-        Place { partitions: Some(1), delay: Duration::ZERO, ..Place::new(url.parse().unwrap(), crawl) };
+    let address: Address = match url.parse() {
+        Ok(address) => address,
+        Err(Trouble(message)) => return message,
+    };
+    let place = Place { partitions: Some(1), ..Place::new(address, crawl) };
     let Trouble(message) = block_on(RedisResources::open(place, settings)).err().expect("it is refused");
     message
 }

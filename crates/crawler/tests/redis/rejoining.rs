@@ -197,8 +197,29 @@ fn a_worker_that_was_never_there_can_rejoin() {
         let resources = open(server.url(), 4, 0).await;
         resources.rejoin(WorkerId(7)).await.unwrap();
         resources.rejoin(WorkerId(7)).await.unwrap();
+        resources.enter(WorkerId(7)).await.unwrap();
         admit(&resources, hosts(5)).await;
         assert_eq!(lease(&resources, WorkerId(7)).await.len(), 5);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn of_processes_that_take_themselves_for_one_worker_the_one_that_entered_last_is_lent_its_urls() {
+    let server = Server::start();
+    block_on(async {
+        let (first, second) = (open(server.url(), 4, 0).await, open(server.url(), 4, 0).await);
+        first.rejoin(FIRST).await.unwrap();
+        first.enter(FIRST).await.unwrap();
+        admit(&first, hosts(5)).await;
+        second.rejoin(FIRST).await.unwrap();
+        second.enter(FIRST).await.unwrap();
+        assert_eq!(lease(&first, FIRST).await.len(), 0);
+        assert_eq!(lease(&second, FIRST).await.len(), 5);
+        // One that has left, and asks once more, leaves nothing behind that anything could be sent to.
+        second.leave(FIRST).await.unwrap();
+        assert_eq!(lease(&second, FIRST).await.len(), 0);
+        assert!(second.snapshot().await.unwrap().workers.is_empty());
     });
 }
 

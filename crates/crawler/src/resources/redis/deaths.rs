@@ -36,6 +36,15 @@ impl Moves {
         Ok(())
     }
 
+    /// This process has a worker's place: from here on, it alone is lent what is sent to that worker.
+    pub(super) async fn enter(&self, worker: WorkerId) -> Result<(), Trouble> {
+        let enters = self.on_all(&scripts::ENTER, |call| {
+            call.arg(worker.0).arg(self.holder());
+        });
+        self.connection.all(enters).await?;
+        Ok(())
+    }
+
     /// After a new connection, whatever Redis may have lost is put right before a worker goes on: what it has on loan and
     /// this process does not have is lent again, and nothing is taken for known that it may have forgotten.
     pub(super) async fn resync(&self, worker: WorkerId, synced: &AtomicU64) -> Result<(), Trouble> {
@@ -52,7 +61,7 @@ impl Moves {
         }
         let resyncs = in_hand.iter().enumerate().map(|(partition, in_hand)| {
             let mut call = self.on(partition, &scripts::RESYNC);
-            call.arg(milliseconds(self.delay)).arg(worker.0).arg(in_hand.len());
+            call.arg(milliseconds(self.delay)).arg(worker.0).arg(self.holder()).arg(in_hand.len());
             for (ticket, loan) in in_hand {
                 call.arg(*ticket).arg(*loan);
             }

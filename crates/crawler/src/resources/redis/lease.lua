@@ -1,5 +1,8 @@
 -- Lends a worker URLs from its own queue. What was lent under the same nonce, and its answer lost, is lent once.
-local worker, max = argument(), number()
+-- Where workers are processes, only the one that has the worker's place is lent anything: another may have been taken for
+-- dead, and not know it yet.
+local worker, max, holder = argument(), number(), argument()
+if holder ~= '' and call('HGET', base .. 'holders', worker) ~= holder then return {} end
 local stream = base .. 'queue:' .. worker
 local queued = call('HGET', base .. 'lengths', worker)
 if not queued then

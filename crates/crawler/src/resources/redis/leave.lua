@@ -16,6 +16,7 @@ end
 
 -- Nobody sends it anything from here on: what is of its domains is held back until they are free.
 call('HDEL', base .. 'lengths', worker)
+call('HDEL', base .. 'holders', worker)
 local messages = {}
 for i, message in ipairs(call('XRANGE', queue, '-', '+', 'COUNT', STEP)) do
   local ticket = message[2][2]

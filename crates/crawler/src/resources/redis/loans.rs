@@ -48,7 +48,7 @@ impl Moves {
         };
         let commands = wanted.into_iter().map(|(partition, count)| {
             let mut command = self.on(partition, &scripts::LEASE);
-            command.arg(worker.0).arg(count);
+            command.arg(worker.0).arg(count).arg(self.holder());
             command
         });
         let lent: Vec<Vec<Lent>> = self.connection.each(commands.collect()).await?;

@@ -95,6 +95,12 @@ impl Moves {
         }
     }
 
+    /// Who has the places of workers that this process has entered; nobody in particular, where all workers are in one
+    /// process.
+    pub(super) fn holder(&self) -> &str {
+        if self.settings.workers == 0 { &self.process } else { "" }
+    }
+
     pub(super) fn advance(&self, time: Duration) {
         self.ahead.fetch_add(milliseconds(time), Ordering::Relaxed);
     }

@@ -4,7 +4,7 @@ local queues = number()  -- priority queues
 -- What stands for URLs that are outstanding: one key of it means nothing without the others.
 local function of_urls()
   local names = {
-    'urls', 'overflow', 'lengths', 'returned', 'tasks', 'outstanding', 'prioritizing', 'loans', 'endings', 'active',
+    'urls', 'overflow', 'lengths', 'holders', 'returned', 'tasks', 'outstanding', 'prioritizing', 'loans', 'endings', 'active',
   }
   for queue = 0, queues - 1 do names[#names + 1] = 'filed:' .. queue end
   for _, worker in ipairs(call('HKEYS', base .. 'lengths')) do

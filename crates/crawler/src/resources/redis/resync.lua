@@ -3,13 +3,16 @@
 local before = answered()
 if before then return before end
 local STEP = 1000
-local worker, in_hand = argument(), {}
+local worker, holder, in_hand = argument(), argument(), {}
 for _ = 1, number() do
   local ticket = argument()
   in_hand[ticket] = argument()
 end
 local queue = base .. 'queue:' .. worker
 if call('EXISTS', queue) == 0 then return answer({}) end
+-- Another has its place by now. That nobody has may be what was lost.
+local other = call('HGET', base .. 'holders', worker)
+if holder ~= '' and other and other ~= holder then return answer({}) end
 
 local lost, first = {}, '-'
 while true do

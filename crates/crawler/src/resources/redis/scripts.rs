@@ -45,6 +45,7 @@ scripts! {
     RECOUNT = once "recount.lua";
     PACE = "clock.lua", "partition.lua", "hosts.lua", "pace.lua";
     LEAVE = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "leave.lua";
+    ENTER = "partition.lua", "enter.lua";
     REJOIN = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "rejoin.lua";
     RESYNC = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "resync.lua";
     CLOSE = "clock.lua", "partition.lua", "hosts.lua", "names.lua", "close.lua";

@@ -104,7 +104,7 @@ impl Crawler {
         installed: &Arc<Installed>,
         mut worked: watch::Receiver<bool>,
     ) -> Result<RoleEnd, Trouble> {
-        let mut version = None;
+        let (mut version, mut connections) = (None, 0);
         for beat in 0u32.. {
             if beat.is_multiple_of(SYNC_AFTER) {
                 drop(write_out(installed));
@@ -118,6 +118,12 @@ impl Crawler {
                 Phase::Over(how) => return Ok(RoleEnd::Over(end_of(&how))),
                 _ if course.version != version => return Ok(RoleEnd::Changed),
                 Phase::Opening | Phase::Running => license.renew(sent),
+            }
+            let now = membership.resources.connections();
+            if std::mem::replace(&mut connections, now) != now
+                && let Role::Worker(id) = membership.role
+            {
+                membership.resources.enter(id).await?;
             }
             let is_done = *worked.borrow();
             if !is_done && worked.has_changed().is_err() {
