@@ -169,6 +169,7 @@ fn help_names_every_option_in_groups() {
         "Scope:",
         "Budgets:",
         "State:",
+        "Many processes:",
         "Workers:",
         "Politeness:",
         "Frontier:",
