@@ -18,12 +18,18 @@ use crate::values;
 /// The crawl that is meant where none is named.
 const CRAWL: &str = "crawl";
 
+/// What the help says of where Redis is, where a crawl is begun.
+const KEEP_ON_REDIS: &str = "Keep the crawl on this Redis, and let a frontier and --workers processes work on it: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [without a URL: CRAWLER_REDIS in the environment; password: CRAWLER_REDIS_PASSWORD]";
+
+/// The same for those who join it.
+const WHERE_REDIS_IS: &str = "Where Redis is: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD]";
+
 /// What was typed about sharing. Where Redis is stays with whoever was told: there may be a password in it.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TypedSharing {
-    /// Keep the crawl on this Redis, and let a frontier and --workers processes work on it: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [without a URL: CRAWLER_REDIS in the environment; password: CRAWLER_REDIS_PASSWORD]
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", hide_env_values = true, help_heading = "Many processes")]
+    /// Where Redis is.
+    #[arg(help = KEEP_ON_REDIS, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", hide_env_values = true, help_heading = "Many processes")]
     #[serde(skip)]
     pub redis: Option<String>,
     /// The name of the crawl on Redis
@@ -82,8 +88,8 @@ pub fn address(redis: &str) -> Result<String, String> {
 /// Which crawl, on which Redis.
 #[derive(clap::Args, Debug, Clone)]
 pub struct TypedPlace {
-    /// Where Redis is: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD]
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
+    /// Where it is.
+    #[arg(help = WHERE_REDIS_IS, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
     redis: String,
     /// The name of the crawl on Redis
     #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
