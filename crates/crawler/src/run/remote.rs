@@ -11,6 +11,25 @@ use crate::resources::redis::{self, Course, Member, Phase, RedisResources, Role}
 use crate::resources::{Admitted, Resources, Snapshot};
 
 /// A crawl on Redis.
+///
+/// ```no_run
+/// use crawler::Crawler;
+/// use crawler::resources::redis::Place;
+/// use crawler::run::remote::Remote;
+/// use crawler::run::roles::Sharing;
+///
+/// # async fn example() -> Result<(), crawler::Error> {
+/// let sharing = Sharing::new(Place::new("redis://127.0.0.1/".parse()?, "news"));
+/// let crawl = || Crawler::new("https://example.org/")?.named_module("jsonl=pages.jsonl");
+///
+/// let remote = Remote::open(crawl()?, &sharing).await?;
+/// remote.submit(b"", crawl()?.seeds()).await?;
+/// // In other processes, on any machine:
+/// crawl()?.run_frontier(&sharing)?;
+/// crawl()?.run_worker(&sharing, None)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Remote {
     resources: RedisResources,
 }

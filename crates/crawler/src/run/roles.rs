@@ -42,6 +42,13 @@ pub struct Sharing {
     pub notice: Notice,
 }
 
+impl Sharing {
+    /// With a crawl that is there, as usual; nobody is told what happens.
+    pub fn new(place: Place) -> Sharing {
+        Sharing { place, dead_after: DEAD_AFTER, notice: Arc::new(|_| {}) }
+    }
+}
+
 /// Why a role came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoleEnd {
