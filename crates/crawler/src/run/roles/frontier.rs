@@ -43,6 +43,8 @@ struct Office<'a> {
     deaths: Deaths,
     /// How the crawl was when it was last looked at.
     course: Course,
+    /// Which opening's seeds are waited for, and since when.
+    seeds_since: Option<(u64, Instant)>,
 }
 
 impl Crawler {
@@ -58,7 +60,8 @@ impl Crawler {
             };
             let (_, course) = membership.beat().await?;
             let deaths = Deaths::new(sharing.dead_after);
-            let mut office = Office { crawler: &self, sharing, membership, deaths, course };
+            let mut office =
+                Office { crawler: &self, sharing, membership, deaths, course, seeds_since: None };
             let end = office.work().await?;
             // Whoever is taken for dead has no place to give up.
             if end != RoleEnd::Lost {
@@ -116,8 +119,11 @@ impl Office<'_> {
                 () if !matches!(self.course.phase, Phase::Opening | Phase::Running) => return Ok(None),
                 // The end of the opening that was under way before nothing was found left; later ones are not over.
                 () if over == Some(true) && is_under_way => return self.end(before.opening, End::Done).await,
-                // Its seeds are on their way.
-                () if over == Some(true) => return Ok(None),
+                // Its seeds are on their way, unless whoever admits them is no more.
+                () if over == Some(true) => {
+                    self.wait_for_seeds().await?;
+                    return Ok(None);
+                }
                 () => {}
             }
             self.bury_the_dead().await?;
@@ -125,6 +131,20 @@ impl Office<'_> {
                 return self.end(before.opening, end).await;
             }
         }
+    }
+
+    /// Waits a moment for the seeds of an opening; after as long as a process may be silent, they do not come.
+    async fn wait_for_seeds(&mut self) -> Result<(), Trouble> {
+        let opening = self.course.opening;
+        let since = match self.seeds_since {
+            Some((awaited, since)) if awaited == opening => since,
+            _ => self.seeds_since.insert((opening, Instant::now())).1,
+        };
+        if since.elapsed() > self.sharing.dead_after {
+            self.membership.resources.set_running(opening).await?;
+        }
+        sleep_until(Instant::now() + self.membership.interval() / 4).await;
+        Ok(())
     }
 
     async fn end(&mut self, opening: u64, end: End) -> Result<Option<RoleEnd>, Trouble> {
