@@ -3,9 +3,12 @@
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
 use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completion, Found, Resources, WorkerId};
+use crawler::resources::{Completion, Found, Remembered, Resources, WorkerId};
+use crawler::worker::similarity::{Fingerprint, Threshold};
+use std::sync::Arc;
 use std::time::Duration;
 use testredis::Server;
+use tokio::task::JoinSet;
 
 use super::{block_on, settings};
 
@@ -151,4 +154,45 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
     for gone in ["endings", "settled", "reservations"] {
         assert_eq!(redis.ask::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
     }
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
+fn of_like_pages_that_are_remembered_together_one_is_new() {
+    let redis = Server::start();
+    let place = Place {
+        partitions: Some(1),
+        delay: Duration::ZERO,
+        ..Place::new(redis.url().parse().unwrap(), "together")
+    };
+    let settings = crawler::resources::embedded::Settings {
+        similarity: Threshold::new(0.9),
+        keep_content: true,
+        ..settings(1)
+    };
+    // Of each text there are three pages: two are the same, and one has a word more.
+    let body = |page: usize| {
+        let words = (0..400).map(|word| format!("w{} ", (page / 3 * 7919 + word * word * 31) % 100_003));
+        words.chain((page % 3 == 2).then(|| "more".to_owned())).collect::<String>()
+    };
+    block_on(async {
+        let resources = Arc::new(RedisResources::open(place, settings).await.unwrap());
+        let mut visits = JoinSet::new();
+        for page in 0..60 {
+            let (resources, body) = (Arc::clone(&resources), body(page));
+            visits.spawn(async move {
+                let fingerprint = Fingerprint::of_text(resources.key(), None, body.as_bytes());
+                let url = format!("http://h/{page}");
+                resources.remember(&url, &fingerprint, body.as_bytes()).await.unwrap()
+            });
+        }
+        let remembered = visits.join_all().await;
+        assert_eq!(remembered.iter().filter(|page| **page == Remembered::New).count(), 20);
+        assert!(remembered.iter().any(|page| matches!(page, Remembered::Same(_))));
+        assert!(remembered.iter().any(|page| matches!(page, Remembered::Similar(_))));
+    });
+    assert_eq!(redis.ask::<Vec<String>>("KEYS *}:page:*").len(), 20);
+    assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 20);
+    let scripts = told(&redis, "commandstats", "cmdstat_evalsha:calls=");
+    assert!(scripts < 60 + 40, "they go together: {scripts} scripts, of which 40 take pages back");
 }

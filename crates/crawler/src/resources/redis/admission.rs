@@ -44,11 +44,16 @@ impl Batch<'_> {
         for domain in &self.linked {
             call.arg(domain.as_str());
         }
+        // The ids come together, because they are looked up together.
+        call.arg(self.hosts.iter().map(|of_host| of_host.found.len()).sum::<usize>());
+        for (id, _) in self.hosts.iter().flat_map(|of_host| &of_host.found) {
+            call.arg(*id);
+        }
         call.arg(self.hosts.len());
         for OfHost { host, domain, depth, redirects, found } in &self.hosts {
             call.arg(domain.as_str()).arg(*host).arg(*depth).arg(*redirects).arg(found.len());
-            for (id, url) in found {
-                call.arg(*id).arg(*url);
+            for (_, url) in found {
+                call.arg(*url);
             }
         }
     }

@@ -25,6 +25,23 @@ if ARGV[3] ~= '' then
   call('DEL', unpack(arrived))
 end
 
+-- Lua passes on only so many values at a time.
+local AT_ONCE = 1000
+
+-- Carries out a command for many values at once.
+local function for_many(command, key, values)
+  if #values == 0 then return {} end
+  if #values <= AT_ONCE then return call(command, key, unpack(values)) end
+  local answers = {}
+  for first = 1, #values, AT_ONCE do
+    local answer = call(command, key, unpack(values, first, math.min(first + AT_ONCE - 1, #values)))
+    if type(answer) == 'table' then
+      for i = 1, #answer do answers[#answers + 1] = answer[i] end
+    end
+  end
+  return answers
+end
+
 -- A move whose answer was lost is asked for again under the same nonce: it is answered as before, and not made twice.
 local function answered()
   local before = call('GET', base .. 'answer:' .. nonce)

@@ -10,13 +10,13 @@ for i = 1, number() do
   local ending, loan = read_ending(), loan_of(ticket)
   local is_refused = not loan or loan.number ~= which or gone[ending.id]
   -- Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-  local new, known = admit_found(is_refused)
+  local new, known, entry = admit_found(ending.id, is_refused)
   if is_refused then
     completed[i] = { 0, 0, 0 }
   else
     local document = settle(ticket, which, kept, bytes, ending.host)
     ending.document = document
-    end_loan(ticket, loan, ending, document > 0, links_new + new, links_known + known)
+    end_loan(ticket, loan, ending, entry, document > 0, links_new + new, links_known + known)
     completed[i] = { 1, document, new }
   end
 end

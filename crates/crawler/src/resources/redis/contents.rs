@@ -18,6 +18,10 @@ use crate::worker::similarity::{Fingerprint, MOST_CANDIDATES, Threshold};
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 
+/// How many bytes of pages are remembered together, and what a page has besides its body.
+pub(super) const MOST_BYTES: usize = 256 << 10;
+const FILED_BYTES: usize = 8 << 10;
+
 /// A page on its way into storage.
 pub(super) struct Page {
     id: u64,
@@ -25,6 +29,23 @@ pub(super) struct Page {
     fingerprint: Fingerprint,
     /// Empty where pages are not stored.
     body: Vec<u8>,
+}
+
+impl Page {
+    /// Tells a script what of the page belongs to one place.
+    fn tell(&self, call: &mut Call, part: Part) {
+        call.arg(&self.url).arg(name(self.id));
+        call.arg(if part.exact { exact_name(self) } else { String::new() });
+        match part.page {
+            // The first byte of a body tells whether it is compressed.
+            true => call.arg(Stored::to_bytes(self)).arg(self.body.len().saturating_sub(1)),
+            false => call.arg("").arg(0),
+        };
+        call.arg(part.bands.len());
+        for band in part.bands {
+            call.arg(&band.to_le_bytes()[..]);
+        }
+    }
 }
 
 /// A page as it is stored, without its body: the script puts before it when it expires.
@@ -66,9 +87,22 @@ struct Part {
     bands: Vec<u64>,
 }
 
-/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, where they are in the
-/// same place those pages, and when the page expires.
-type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>, u64);
+/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, and where they are
+/// in the same place those pages.
+type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>);
+
+/// What is known of a page by now that was stored and filed.
+#[derive(Default)]
+pub(super) struct Filed {
+    /// When, by the crawl's clock.
+    now: u64,
+    /// The URL of another that is the same, or nothing.
+    same: String,
+    /// The ids of those that may be similar.
+    candidates: Vec<String>,
+    /// Those pages, where they are in the same place.
+    stored: Vec<Option<Vec<u8>>>,
+}
 
 impl Moves {
     /// A page, compressed.
@@ -84,22 +118,12 @@ impl Moves {
         if threshold.is_none() && page.body.is_empty() {
             return Ok(Remembered::New);
         }
-        let bands = threshold.map_or_else(Vec::new, |threshold| bands(threshold, &page.fingerprint));
-        let parts = self.parts(&page, bands).into_iter();
-        let mut calls: Vec<Call> = parts.map(|(base, part)| self.store(&page, base, part)).collect();
-        // A body goes beside the scripts: Lua would read every byte of it.
-        calls.extend((!page.body.is_empty()).then(|| self.store_body(&page)));
-        let mut answers = self.connection.all(calls).await?;
-        answers.truncate(answers.len() - usize::from(!page.body.is_empty()));
-        let mut now = 0;
-        let (mut same, mut candidates, mut stored) = (String::new(), Vec::new(), Vec::new());
-        for answer in answers {
-            let (same_here, more, pages, expires): Told = self.connection.read(answer)?;
-            now = expires.saturating_sub(self.content_lifetime());
-            same.push_str(&same_here);
-            candidates.extend(more);
-            stored.extend(pages);
-        }
+        let (page, filed) = match self.partitions() {
+            // What comes meanwhile goes together.
+            1 => self.remembering.make(page, weight, async |pages| self.file_here(pages).await).await?,
+            _ => self.file_across(page).await?,
+        };
+        let Filed { now, same, candidates, mut stored } = filed;
         if !same.is_empty() {
             self.discard(&page, false).await?;
             return Ok(Remembered::Same(same));
@@ -111,6 +135,55 @@ impl Moves {
         let Some(url) = similar else { return Ok(Remembered::New) };
         self.discard(&page, true).await?;
         Ok(Remembered::Similar(url))
+    }
+
+    /// Stores and files pages, where everything is in one place.
+    async fn file_here(&self, pages: Vec<Page>) -> Result<Vec<(Page, Filed)>, Trouble> {
+        let mut calls = vec![self.store(&self.keys.contents[0], pages.len())];
+        for page in &pages {
+            let part =
+                Part { exact: self.settings.similarity.is_some(), page: true, bands: self.bands(page) };
+            page.tell(&mut calls[0], part);
+        }
+        calls.extend(pages.iter().filter_map(|page| self.store_body(page)));
+        let answer = self.connection.all(calls).await?.swap_remove(0);
+        let (expires, told): (u64, Vec<Told>) = self.connection.read(answer)?;
+        let now = expires.saturating_sub(self.content_lifetime());
+        let filed =
+            told.into_iter().map(|(same, candidates, stored)| Filed { now, same, candidates, stored });
+        Ok(pages.into_iter().zip(filed).collect())
+    }
+
+    /// Stores a page and files it, each where it belongs.
+    async fn file_across(&self, page: Page) -> Result<(Page, Filed), Trouble> {
+        let parts = self.parts(&page, self.bands(&page)).into_iter();
+        let calls = parts.map(|(base, part)| {
+            let mut call = self.store(base, 1);
+            page.tell(&mut call, part);
+            call
+        });
+        let mut calls: Vec<Call> = calls.collect();
+        let places = calls.len();
+        calls.extend(self.store_body(&page));
+        let answers = self.connection.all(calls).await?;
+        let mut filed = Filed::default();
+        for answer in answers.into_iter().take(places) {
+            let (expires, told): (u64, Vec<Told>) = self.connection.read(answer)?;
+            filed.now = expires.saturating_sub(self.content_lifetime());
+            for (same, candidates, stored) in told {
+                filed.same.push_str(&same);
+                filed.candidates.extend(candidates);
+                filed.stored.extend(stored);
+            }
+        }
+        Ok((page, filed))
+    }
+
+    /// What a page is filed under to be found by those that are similar.
+    fn bands(&self, page: &Page) -> Vec<u64> {
+        let sketch = page.fingerprint.sketch.iter();
+        let bands = |threshold: Threshold| sketch.flat_map(|sketch| threshold.bands(sketch)).collect();
+        self.settings.similarity.map_or_else(Vec::new, bands)
     }
 
     /// Where a page belongs: by the hash of its body, by its URL, and by each of its bands.
@@ -126,27 +199,20 @@ impl Moves {
         parts
     }
 
-    fn store(&self, page: &Page, base: &str, part: Part) -> Call {
+    /// The script that stores and files so many pages; it has yet to be told them.
+    fn store(&self, base: &str, pages: usize) -> Call {
         let mut call = self.script(&scripts::REMEMBER, base);
-        call.arg(self.content_lifetime()).arg(&page.url).arg(name(page.id));
-        call.arg(if part.exact { exact_name(page) } else { String::new() });
-        match part.page {
-            // The first byte of a body tells whether it is compressed.
-            true => call.arg(Stored::to_bytes(page)).arg(page.body.len().saturating_sub(1)),
-            false => call.arg("").arg(0),
-        };
-        call.arg(MOST_CANDIDATES).arg(u8::from(self.partitions() == 1)).arg(part.bands.len());
-        for band in part.bands {
-            call.arg(&band.to_le_bytes()[..]);
-        }
+        call.arg(self.content_lifetime()).arg(MOST_CANDIDATES);
+        call.arg(u8::from(self.partitions() == 1)).arg(pages);
         call
     }
 
-    fn store_body(&self, page: &Page) -> Call {
+    /// A body goes beside the script: Lua would read every byte of it.
+    fn store_body(&self, page: &Page) -> Option<Call> {
         let mut call = Call::plain("SET");
         call.arg(format!("{}body:{}", self.keys.content(page.id), name(page.id))).arg(&page.body);
         call.arg("PX").arg(self.content_lifetime());
-        call
+        (!page.body.is_empty()).then_some(call)
     }
 
     /// Takes back a page, and what it was filed under unless that is another's.
@@ -223,6 +289,11 @@ fn similar(threshold: Threshold, page: &Page, stored: Vec<Option<Vec<u8>>>, now:
     stored.filter(is_similar).map(|other| other.url).next()
 }
 
+/// What remembering a page weighs in bytes: its body, and what it is filed under.
+fn weight(page: &Page) -> usize {
+    FILED_BYTES + page.body.len()
+}
+
 fn get(key: String) -> Call {
     let mut command = Call::plain("GET");
     command.arg(key);
@@ -236,11 +307,6 @@ fn name(id: u64) -> String {
 
 fn exact_name(page: &Page) -> String {
     format!("{:032x}", page.fingerprint.exact)
-}
-
-/// What a page is filed under to be found by those that are similar.
-fn bands(threshold: Threshold, fingerprint: &Fingerprint) -> Vec<u64> {
-    fingerprint.sketch.iter().flat_map(|sketch| threshold.bands(sketch)).collect()
 }
 
 /// A body as it is stored: compressed, unless that gains nothing.

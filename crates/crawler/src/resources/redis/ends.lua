@@ -16,9 +16,9 @@ local ended_ids, ended_tickets, ended_messages = {}, {}, {}
 
 -- From now on the URL is known for a lifetime; one that was met nearer while it was on loan is queued again, because its
 -- links were taken for deeper than they are.
-local function let_go(ticket, ending, is_page)
+local function let_go(ticket, ending, is_page, entry)
   local id = ending.id
-  local _, depth, from = outstanding(id)
+  local depth, from = read_outstanding(fresh[id] or entry)
   local task = depth < ending.depth and ending.has_links and task_of(ticket)
   gone[id], fresh[id] = true, nil
   ended_ids[#ended_ids + 1] = id
@@ -48,14 +48,15 @@ local function count_ending(ending, is_page, links_new, links_known)
   end
 end
 
--- Ends a loan: counts it, and gives its place to the next of its domain. Whoever does this writes it all at the end.
-local function end_loan(ticket, loan, ending, is_page, links_new, links_known)
+-- Ends a loan of the outstanding URL that has this entry: counts it, and gives its place to the next of its domain.
+-- Whoever does this writes it all at the end.
+local function end_loan(ticket, loan, ending, entry, is_page, links_new, links_known)
   ended_tickets[#ended_tickets + 1] = ticket
   local messages = ended_messages[loan.worker] or {}
   ended_messages[loan.worker] = messages
   messages[#messages + 1] = loan.message
-  let_go(ticket, ending, is_page)
-  host_is_active(ending.host, '-1')
+  let_go(ticket, ending, is_page, entry)
+  host_is_active(ending.host, -1)
   count_ending(ending, is_page, links_new, links_known)
   pace_host(ending.host, ending.rest, ending.delay)
   local state = domain_of(ending.domain)
@@ -78,5 +79,6 @@ local function write_ends()
     feed(worker)
   end
   write_domains()
+  write_active_hosts()
   write_sums()
 end

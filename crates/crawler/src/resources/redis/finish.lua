@@ -13,6 +13,8 @@ if not recorded then return { 2, 0 } end
 local new, known = admit_found()
 arguments, last_argument = cmsgpack.unpack(recorded), 0
 call('HDEL', base .. 'endings', ticket)
-end_loan(ticket, loan, read_ending(), is_page, links_new + new, links_known + known)
+local ending = read_ending()
+local entry = call('HGET', base .. 'outstanding', ending.id)
+end_loan(ticket, loan, ending, entry, is_page, links_new + new, links_known + known)
 write_ends()
 return answer({ 1, new })

@@ -1,8 +1,27 @@
 -- Hosts: of which a worker has a URL on loan, and when they may be asked again.
 local HOUR = 3600000
 
+-- How many more, or fewer, loans are of each host.
+local activity = {}
+
+-- Whoever does this writes the active hosts at the end: many loans are of the same few.
 local function host_is_active(host, more)
-  if call('HINCRBY', base .. 'active', host, more) <= 0 then call('HDEL', base .. 'active', host) end
+  activity[host] = (activity[host] or 0) + more
+end
+
+local function write_active_hosts()
+  local hosts, active, idle = {}, {}, {}
+  for host in pairs(activity) do hosts[#hosts + 1] = host end
+  for i, before in ipairs(for_many('HMGET', base .. 'active', hosts)) do
+    local loans = (before or 0) + activity[hosts[i]]
+    if loans > 0 then
+      active[#active + 1], active[#active + 2] = hosts[i], ('%d'):format(loans)
+    elseif before then
+      idle[#idle + 1] = hosts[i]
+    end
+  end
+  for_many('HSET', base .. 'active', active)
+  for_many('HDEL', base .. 'active', idle)
 end
 
 -- Notes how long a host is to be left alone from now, and the pause that it gets after every request where that is longer

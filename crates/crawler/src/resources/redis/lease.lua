@@ -51,7 +51,8 @@ for i, message in ipairs(messages) do
 end
 for_many('HSET', base .. 'loans', loans)
 local leases, hosts = told(tickets, numbers)
-for _, host in ipairs(hosts) do host_is_active(host, '1') end
+for _, host in ipairs(hosts) do host_is_active(host, 1) end
+write_active_hosts()
 -- What was completed before the first of those that are pending.
 local first = call('XPENDING', stream, 'worker')[2]
 if first then call('XTRIM', stream, 'MINID', '~', first) end

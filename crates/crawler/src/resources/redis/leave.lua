@@ -11,6 +11,7 @@ local returned, lost = {}, {}
 local function done(go_on)
   table.sort(returned, function(a, b) return tonumber(a) < tonumber(b) end)
   for_many('RPUSH', base .. 'returned', returned)
+  write_active_hosts()
   return answer({ go_on, lost })
 end
 

@@ -2,7 +2,7 @@
 local everybody = number()  -- the pause that a host gets which has no longer one of its own, in milliseconds
 
 -- Ends the loan of a ticket, if it is on loan. Its host may have been in the middle of a request: it is left alone for as
--- long as after any other. Answers which loan it was.
+-- long as after any other. Answers which loan it was. Whoever does this writes the active hosts at the end.
 local function lose(ticket)
   local loan = loan_of(ticket)
   if not loan then return nil end

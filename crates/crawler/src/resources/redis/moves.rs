@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::super::{Completed, Completion, Grant, Lease, WorkerId};
 use super::connection::{Call, Connection};
+use super::contents::{self, Filed, Page};
 use super::in_hand::InHand;
 use super::keys::Keys;
 use super::loans::Desk;
@@ -55,6 +56,7 @@ pub(super) struct Moves {
     pub(super) recent: Recent,
     pub(super) reserving: Together<(Lease, u64), Grant>,
     pub(super) completing: Together<Completion, Completed>,
+    pub(super) remembering: Together<Page, (Page, Filed)>,
     /// How long each of these waits before it looks again, in milliseconds.
     pub(super) prioritizer_pause: AtomicU64,
     pub(super) router_pause: AtomicU64,
@@ -89,6 +91,7 @@ impl Moves {
             recent,
             reserving: Together::new(MOST_RESERVATIONS),
             completing: Together::new(MOST_LINKS),
+            remembering: Together::new(contents::MOST_BYTES),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
             begun: Instant::now(),

@@ -5,23 +5,6 @@ local domain_lifetime = number()  -- of a domain's ownership after its last use
 local keeps_depths = argument() == '1'
 local partition, partitions = number(), number()  -- which this is, and of how many
 
--- Lua passes on only so many values at a time.
-local AT_ONCE = 1000
-
--- Carries out a command for many values at once.
-local function for_many(command, key, values)
-  if #values == 0 then return {} end
-  if #values <= AT_ONCE then return call(command, key, unpack(values)) end
-  local answers = {}
-  for first = 1, #values, AT_ONCE do
-    local answer = call(command, key, unpack(values, first, math.min(first + AT_ONCE - 1, #values)))
-    if type(answer) == 'table' then
-      for i = 1, #answer do answers[#answers + 1] = answer[i] end
-    end
-  end
-  return answers
-end
-
 local function count(name, more)
   return call('HINCRBY', base .. 'counts', name, more)
 end
@@ -49,10 +32,8 @@ local function task_of(ticket)
   return cmsgpack.unpack(call('HGET', base .. 'tasks', ticket))
 end
 
--- The ticket and the smallest depth of an outstanding URL, and the id of what it was found on, in bytes.
-local function outstanding(id)
-  local entry = call('HGET', base .. 'outstanding', id)
-  if not entry then return nil end
-  local ticket, depth, found_on = entry:match('^(%d+) (%d+) (.*)$')
-  return ticket, depth + 0, found_on
+-- The smallest depth of an outstanding URL, and the id of what it was found on, in bytes.
+local function read_outstanding(entry)
+  local depth, found_on = entry:match('^%d+ (%d+) (.*)$')
+  return depth + 0, found_on
 end

@@ -23,6 +23,7 @@ while true do
   if #pending < STEP then break end
   first = '(' .. pending[STEP][1]
 end
+write_active_hosts()
 throw_away_completed(queue)
 -- A group that begins anew is given everything again that is still there, in its order.
 call('XGROUP', 'DESTROY', queue, 'worker')

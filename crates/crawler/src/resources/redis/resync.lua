@@ -32,5 +32,6 @@ while true do
   if #pending < STEP then break end
   first = '(' .. pending[STEP][1]
 end
+write_active_hosts()
 if #lost > 0 then call('HINCRBY', base .. 'lengths', worker, #lost) end
 return answer(lost)

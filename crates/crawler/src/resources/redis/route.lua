@@ -1,6 +1,7 @@
 -- For each draw, moves one URL from the priority queue drawn, or the next that is not empty and not held back, to the
 -- queue of its domain's owner, or lets it wait for its domain's share. A domain that nobody owns goes to the worker
 -- with the shortest queue. Answers how many were moved.
+local LOOKED_AT = 32  -- URLs of a priority queue at a time
 local queues, draws = number(), argument()
 local filed = (call('HGET', base .. 'counts', 'filed') or 0) + 0
 if filed == 0 and call('EXISTS', base .. 'returned') == 0 then return 0 end
@@ -30,8 +31,7 @@ end
 local moved, waiting = 0, 0
 filed = 0
 
-local function place(ticket)
-  local name = task_of(ticket)[4]
+local function place(ticket, name)
   local state = domain_of(name)
   if state and state.held == 0 and state.waiting == 0 and state.lapses <= now then state = nil end
   if state and (state.held >= SHARE or state.waiting > 0) then
@@ -55,28 +55,46 @@ end
 -- What a dead worker left goes first, to be where it would be by now; only so much at a time, so that nobody waits long.
 for _ = 1, AT_ONCE do
   local ticket = call('LINDEX', base .. 'returned', 0)
-  if not ticket or not place(ticket) then break end
+  if not ticket or not place(ticket, task_of(ticket)[4]) then break end
   call('LPOP', base .. 'returned')
   moved = moved + 1
 end
 
+-- The first URLs of the priority queues, looked at several at a time, their domains, and how many of them were placed.
+local heads = {}
+
+local function first_of(queue, most)
+  local head = heads[queue] or { tickets = {}, domains = {}, placed = 0 }
+  heads[queue] = head
+  if head.placed == #head.tickets then
+    local more = call('LRANGE', base .. 'filed:' .. queue, head.placed, head.placed + math.min(most, LOOKED_AT) - 1)
+    for i, task in ipairs(for_many('HMGET', base .. 'tasks', more)) do
+      head.tickets[#head.tickets + 1], head.domains[#head.domains + 1] = more[i], cmsgpack.unpack(task)[4]
+    end
+  end
+  return head
+end
+
 local held_back = {}
 for i = 1, #draws do
-  local drawn, placed = draws:byte(i), false
+  local is_placed = false
   for step = 0, queues - 1 do
-    local queue = (drawn + step) % queues
-    local ticket = not held_back[queue] and call('LPOP', base .. 'filed:' .. queue)
-    if ticket then
-      placed = place(ticket)
-      if placed then
-        moved, filed = moved + 1, filed + 1
+    local queue = (draws:byte(i) + step) % queues
+    if not held_back[queue] then
+      local head = first_of(queue, #draws - i + 1)
+      local ticket = head.tickets[head.placed + 1]
+      if ticket and place(ticket, head.domains[head.placed + 1]) then
+        head.placed = head.placed + 1
+        moved, filed, is_placed = moved + 1, filed + 1, true
         break
       end
-      call('LPUSH', base .. 'filed:' .. queue, ticket)
+      held_back[queue] = true
     end
-    held_back[queue] = true
   end
-  if not placed then break end
+  if not is_placed then break end
+end
+for queue, head in pairs(heads) do
+  if head.placed > 0 then call('LTRIM', base .. 'filed:' .. queue, head.placed, -1) end
 end
 if moved == 0 then return 0 end
 write_domains()

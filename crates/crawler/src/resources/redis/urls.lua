@@ -90,33 +90,41 @@ local function meet(id, entry, depth, redirects, domain, host, url)
   return false
 end
 
--- Counts the page for the domains that it links to, and admits what was found, as it is told: the id of the page, and for
--- each host its domain, the depth, the redirects, and the ids and URLs. Answers how many were new, and how many were known. What
--- is refused is only read. Whoever does this writes what was admitted at the end, and the sums.
-local function admit_found(is_refused)
+local has_room_for_domains
+
+-- Counts a page for a domain that it links to. When there is no room for more domains, those that are there still count.
+local function count_linked(domain)
+  if has_room_for_domains == nil then has_room_for_domains = call('HLEN', base .. 'popularity') < MOST_DOMAINS end
+  if has_room_for_domains or call('HEXISTS', base .. 'popularity', domain) == 1 then add('popularity', domain, 1) end
+end
+
+-- Counts the page for the domains that it links to, and admits what was found, as it is told: the id of the page, the
+-- domains, the ids of all that was found, and for each host its domain, the depth, the redirects, and the URLs in the
+-- order of their ids. Answers how many were new, how many were known, and the entry of the page itself among the
+-- outstanding ones if its own id is given. What is refused is only read. Whoever does this writes what was admitted at
+-- the end, and the sums.
+local function admit_found(own, is_refused)
   found_on = argument()
-  local linked = number()
-  -- When there is no room for more domains, the others still count.
-  local has_room = linked == 0 or call('HLEN', base .. 'popularity') < MOST_DOMAINS
-  for _ = 1, linked do
+  for _ = 1, number() do
     local domain = argument()
-    if not is_refused and (has_room or call('HEXISTS', base .. 'popularity', domain) == 1) then
-      add('popularity', domain, 1)
-    end
+    if not is_refused then count_linked(domain) end
   end
-  local new, known = 0, 0
+  local ids = {}
+  for i = 1, number() do ids[i] = argument() end
+  ids[#ids + 1] = own
+  local there = for_many('HMGET', base .. 'outstanding', ids)
+  local new, known, at = 0, 0, 0
   for _ = 1, number() do
     local domain, host, depth, redirects, many = argument(), argument(), number(), number(), number()
-    local ids, urls = {}, {}
-    for i = 1, many do ids[i], urls[i] = argument(), argument() end
-    local there = for_many('HMGET', base .. 'outstanding', ids)
-    for i = 1, is_refused and 0 or many do
-      if meet(ids[i], there[i], depth, redirects, domain, host, urls[i]) then
+    for _ = 1, many do
+      local url = argument()
+      at = at + 1
+      if not is_refused and meet(ids[at], there[at], depth, redirects, domain, host, url) then
         new = new + 1
       else
         known = known + 1
       end
     end
   end
-  return new, known
+  return new, known, there[at + 1]
 end
