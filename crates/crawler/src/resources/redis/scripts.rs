@@ -15,8 +15,8 @@ pub(super) struct Lua {
 macro_rules! scripts {
     ($($name:ident = $($once:ident)? $($file:literal),+;)*) => {
         $(pub(super) static $name: LazyLock<Lua> = LazyLock::new(|| Lua {
-            text: concat!(include_str!("common.lua"), $(include_str!($file)),+),
-            script: Script::new(concat!(include_str!("common.lua"), $(include_str!($file)),+)),
+            text: concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+),
+            script: Script::new(concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+)),
             is_once: !stringify!($($once)?).is_empty(),
         });)*
 
