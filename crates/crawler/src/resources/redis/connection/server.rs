@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::super::scripts;
 use super::link::loads;
 use super::nodes::{Kind, Primary};
 use super::patience::{Stuck, longer};
@@ -87,15 +88,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Teaches every server the scripts.
+    /// Teaches every server the scripts that it does not know. Most know them, from whoever came before.
     pub(super) async fn load(&self) -> Result<(), Trouble> {
         let nodes = self.inner.nodes.primaries();
-        let calls = nodes.iter().flat_map(|primary| {
-            loads().into_iter().map(|command| Call {
-                command,
-                node: Some(primary.node.clone()),
-                answer: None,
-            })
+        let asked = nodes.iter().map(|primary| {
+            let mut exist = Call { node: Some(primary.node.clone()), ..Call::plain("SCRIPT") };
+            exist.arg("EXISTS");
+            for lua in scripts::all() {
+                exist.arg(lua.script.get_hash());
+            }
+            exist
+        });
+        let known: Vec<Vec<bool>> = self.each(asked.collect()).await?;
+        let calls = nodes.iter().zip(known).flat_map(|(primary, known)| {
+            let unknown = loads().into_iter().zip(known).filter(|(_, is_known)| !is_known);
+            unknown.map(|(command, _)| Call { command, node: Some(primary.node.clone()), answer: None })
         });
         self.all(calls.collect()).await?;
         Ok(())
