@@ -75,8 +75,10 @@ async fn control(
     stop: &Stop,
 ) -> Result<crawler::run::Report, Error> {
     let CrawlJob { crawler, options, .. } = job;
-    let note = Note::shared(&options).to_bytes();
     let begun = Remote::begun(sharing).await?;
+    // What others have submitted since stays within its scope.
+    let submitted = begun.as_ref().and_then(|begun| Note::read(&begun.note, &sharing.place.crawl).ok());
+    let note = Note::shared(&options.clone().with_seeds_of(submitted.as_ref())).to_bytes();
     let seeds = crawler.seeds().to_vec();
     let remote = Remote::open(crawler, sharing).await?;
     if let Some(warning) = remote.risk().await? {

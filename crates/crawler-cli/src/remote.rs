@@ -59,16 +59,22 @@ async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
     // What is wrong with them is told before anything is changed.
     let fresh = options.clone().meant()?;
     let begun = Remote::begun(&sharing).await?;
-    let options = match &begun {
-        Some(begun) => options.over(Note::read(&begun.note, &sharing.place.crawl)?)?,
-        None => options,
+    let (options, note) = match &begun {
+        None => (options.clone(), Note::shared(&options).to_bytes()),
+        Some(begun) => {
+            let before = Note::read(&begun.note, &sharing.place.crawl)?;
+            let is_covered = before.covers(&options);
+            let options = options.over(before)?;
+            // Whoever is at work need not begin anew for what it knows already.
+            let note = if is_covered { Vec::new() } else { Note::shared(&options).to_bytes() };
+            (options, note)
+        }
     };
     let job = options.clone().meant()?;
     let remote = Remote::open(job.crawler, &sharing).await?;
-    let admitted = remote.submit(&Note::shared(&options).to_bytes(), fresh.crawler.seeds()).await?;
+    let admitted = remote.submit(&note, fresh.crawler.seeds()).await?;
     if !is_quiet {
         let (name, what) = (&sharing.place.crawl, if given == 1 { "URL" } else { "URLs" });
-        let (_, course) = remote.crew().await?;
         let begins = match begun {
             None => "begun with",
             Some(Begun { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
@@ -76,7 +82,6 @@ async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
             }
             Some(_) => "given",
         };
-        let _ = course;
         say(&format!(
             "the crawl '{name}' was {begins} {given} {what}: {} new, {} known already\n",
             admitted.new, admitted.known

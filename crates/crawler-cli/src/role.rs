@@ -62,6 +62,8 @@ async fn work(part: Part, role: &RoleOptions, mut sharing: Sharing, stop: &Stop)
             Ok(None) => return 0,
             Err(status) => return status,
         };
+        // When others count as dead must be the same for all, or two would ask a host.
+        let dead_after = begun.sharing.dead_after;
         let job = role.options.clone().over(begun).and_then(CrawlOptions::meant);
         let CrawlJob { crawler, options, .. } = match job {
             Ok(job) => job,
@@ -70,7 +72,7 @@ async fn work(part: Part, role: &RoleOptions, mut sharing: Sharing, stop: &Stop)
                 return EXIT_USAGE;
             }
         };
-        let sharing = Sharing { dead_after: options.sharing.dead_after, ..sharing.clone() };
+        let sharing = Sharing { dead_after, ..sharing.clone() };
         let max_idle = match connections(1, options.concurrency) {
             Ok(max_idle) => max_idle,
             Err(error) => {

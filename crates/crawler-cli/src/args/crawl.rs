@@ -1,5 +1,6 @@
 //! The command line of the pipeline: `crawler crawl URL…`.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,11 +224,35 @@ impl CrawlOptions {
             }
         }
         let merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
-        let mut seeds = begun.seeds;
-        seeds.extend(self.seeds);
-        seeds.dedup();
-        let sharing = TypedSharing { redis: self.sharing.redis, crawl: self.sharing.crawl, ..merged.sharing };
-        Ok(CrawlOptions { seeds, sharing, given: self.given, ..merged })
+        let sharing = TypedSharing {
+            redis: self.sharing.redis.clone(),
+            crawl: self.sharing.crawl.clone(),
+            ..merged.sharing.clone()
+        };
+        let merged = CrawlOptions { seeds: self.seeds, sharing, given: self.given, ..merged };
+        Ok(merged.with_seeds_of(Some(&begun)))
+    }
+
+    /// The same, with the seeds that another was begun with, which come first.
+    pub fn with_seeds_of(self, begun: Option<&CrawlOptions>) -> CrawlOptions {
+        let mut seeds = begun.map_or_else(Vec::new, |begun| begun.seeds.clone());
+        let known: HashSet<String> = seeds.iter().cloned().collect();
+        seeds.extend(self.seeds.into_iter().filter(|seed| !known.contains(seed)));
+        CrawlOptions { seeds, ..self }
+    }
+
+    /// Whether those who work on a crawl with these options need not know of more seeds: they lead nowhere new.
+    pub fn covers(&self, more: &CrawlOptions) -> bool {
+        let origin = |seed: &String| match Url::parse(seed) {
+            Ok(url) if url.username().is_empty() && url.password().is_none() => Some(url.origin()),
+            _ => None,
+        };
+        let known: HashSet<_> = self.seeds.iter().filter_map(origin).collect();
+        let is_known = |seed: &String| origin(seed).is_some_and(|origin| known.contains(&origin));
+        let tells_nothing = |name: &String| ["redis", "crawl", "ca-file", "quiet"].contains(&name.as_str());
+        self.scope != Bounds::Prefix
+            && more.seeds.iter().all(is_known)
+            && more.given.iter().all(tells_nothing)
     }
 
     /// How the crawl is shared, if it is; what happens is told to `notice`.

@@ -158,10 +158,11 @@ impl RedisResources {
         self.make(async move |moves| moves.rejoin(worker).await).await
     }
 
-    /// This process has a worker's place: from here on, it alone is lent what is sent to that worker. To be said again after
-    /// each new [connection](RedisResources::connections): Redis may have lost it.
-    pub async fn enter(&self, worker: WorkerId) -> Result<(), Trouble> {
-        self.make(async move |moves| moves.enter(worker).await).await
+    /// This process has a worker's place since it joined, by Redis's clock: from here on, it alone is lent what is sent to
+    /// that worker, unless another has joined after it. To be said again after each new
+    /// [connection](RedisResources::connections): Redis may have lost it.
+    pub async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.enter(worker, since).await).await
     }
 
     /// How many connections were made so far. After a new one, Redis may have lost what it did last.
@@ -173,7 +174,12 @@ impl RedisResources {
     /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
     /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).
     pub async fn close(&self) -> Result<u64, Trouble> {
-        self.make(async |moves| moves.close().await).await
+        self.close_opening(u64::MAX >> 12).await
+    }
+
+    /// The same, unless it was opened more often than so.
+    async fn close_opening(&self, opening: u64) -> Result<u64, Trouble> {
+        self.make(async move |moves| moves.close(opening).await).await
     }
 
     /// Lets a crawl go on that was closed, which has to be done before anything more is admitted. What was left of it
@@ -231,8 +237,13 @@ impl Resources for RedisResources {
     }
 
     async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
-        let anew = self.moves.begin_incoming();
-        let incoming = self.make(async move |moves| moves.incoming(max, wait, anew).await).await?;
+        let incoming = self.make(async move |moves| {
+            // One who did not wait for an earlier one must not lose what that took.
+            let _alone = moves.prioritizing.lock().await;
+            let anew = moves.begin_incoming();
+            moves.incoming(max, wait, anew).await
+        });
+        let incoming = incoming.await?;
         self.moves.end_incoming();
         Ok(incoming)
     }

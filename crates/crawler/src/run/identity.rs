@@ -36,7 +36,9 @@ pub(super) fn is_surely_dead(token: &str) -> bool {
     };
     let Ok(process) = process.parse() else { return false };
     let is_here = namespace().is_some_and(|ours| ours == theirs);
-    is_here && !their_birth.is_empty() && born(process).is_none_or(|born| born != their_birth)
+    // Where others' processes are hidden from us, they look like none.
+    let sees_all = born(1).is_some();
+    is_here && sees_all && !their_birth.is_empty() && born(process).is_none_or(|born| born != their_birth)
 }
 
 /// The system's start and the set of processes that this one sees.

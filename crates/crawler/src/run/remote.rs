@@ -63,13 +63,22 @@ impl Remote {
         Ok(Remote { resources: RedisResources::look(sharing.place.clone()).await? })
     }
 
-    /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note.
+    /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note; an empty one
+    /// leaves that as it was.
     pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<Admitted, Error> {
-        let course = self.resources.set_opening(note).await?;
-        self.resources.take_out(&course).await?;
-        let admitted = self.resources.admit(crew::found(seeds)).await?;
-        self.resources.set_running(course.opening).await?;
-        Ok(admitted)
+        let found = crew::found(seeds);
+        let mut new = 0;
+        loop {
+            let course = self.resources.set_opening(note).await?;
+            self.resources.take_out(&course).await?;
+            let admitted = self.resources.admit(found.clone()).await?;
+            new += admitted.new;
+            let course = self.resources.set_running(course.opening).await?;
+            // Somebody ended it meanwhile, who did not know of these.
+            if !matches!(course.phase, Phase::Over(_)) {
+                return Ok(Admitted { new, known: (found.len() as u64).saturating_sub(new) });
+            }
+        }
     }
 
     /// How it stands.
@@ -97,7 +106,7 @@ impl Remote {
         if !matches!(course.phase, Phase::Opening | Phase::Running) {
             return Ok(false);
         }
-        // Seeds that are just being admitted are not stopped half-way, unless whoever admits them is no more.
+        // Whoever is just admitting seeds finds it over, and opens it again.
         self.resources.set_running(course.opening).await?;
         self.resources.set_over(course.opening, word(End::Stopped)).await?;
         Ok(true)

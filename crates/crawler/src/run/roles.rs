@@ -87,6 +87,8 @@ struct Membership {
     resources: Arc<RedisResources>,
     role: Role,
     identity: Identity,
+    /// When it joined, by Redis's clock.
+    since: u64,
     dead_after: Duration,
     last_beat: Instant,
 }
@@ -104,13 +106,13 @@ impl Membership {
         let (mut deaths, mut dead, mut told) = (Deaths::new(sharing.dead_after), None, false);
         loop {
             let Identity { token, place } = &identity;
-            let joined = resources.join(wanted, token, place, dead.as_deref()).await?;
-            let (role, is_again) = match joined {
-                Joined::New(role) => (role, false),
-                Joined::Again(role) => (role, true),
+            let joined = resources.join(wanted, token, place, dead.as_ref()).await?;
+            let (role, since, is_again) = match joined {
+                Joined::New(role, since) => (role, since, false),
+                Joined::Again(role, since) => (role, since, true),
                 Joined::Taken(member) => {
                     if is_surely_dead(&member.token) || deaths.is_dead(&member) {
-                        dead = Some(member.token);
+                        dead = Some(member);
                         continue;
                     }
                     if !std::mem::replace(&mut told, true) {
@@ -131,7 +133,8 @@ impl Membership {
                 }
             };
             let dead_after = sharing.dead_after;
-            let membership = Membership { resources, role, identity, dead_after, last_beat: Instant::now() };
+            let last_beat = Instant::now();
+            let membership = Membership { resources, role, identity, since, dead_after, last_beat };
             return Ok(Ok((membership, is_again)));
         }
     }

@@ -197,7 +197,7 @@ fn a_worker_that_was_never_there_can_rejoin() {
         let resources = open(server.url(), 4, 0).await;
         resources.rejoin(WorkerId(7)).await.unwrap();
         resources.rejoin(WorkerId(7)).await.unwrap();
-        resources.enter(WorkerId(7)).await.unwrap();
+        resources.enter(WorkerId(7), 1).await.unwrap();
         admit(&resources, hosts(5)).await;
         assert_eq!(lease(&resources, WorkerId(7)).await.len(), 5);
     });
@@ -210,10 +210,12 @@ fn of_processes_that_take_themselves_for_one_worker_the_one_that_entered_last_is
     block_on(async {
         let (first, second) = (open(server.url(), 4, 0).await, open(server.url(), 4, 0).await);
         first.rejoin(FIRST).await.unwrap();
-        first.enter(FIRST).await.unwrap();
+        first.enter(FIRST, 1).await.unwrap();
         admit(&first, hosts(5)).await;
         second.rejoin(FIRST).await.unwrap();
-        second.enter(FIRST).await.unwrap();
+        second.enter(FIRST, 2).await.unwrap();
+        // One that joined before, and says so late, is not heard.
+        first.enter(FIRST, 1).await.unwrap();
         assert_eq!(lease(&first, FIRST).await.len(), 0);
         assert_eq!(lease(&second, FIRST).await.len(), 5);
         // One that has left, and asks once more, leaves nothing behind that anything could be sent to.

@@ -37,6 +37,10 @@ pub(super) struct Batch<'a> {
 }
 
 impl Batch<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
     /// Tells a script, and the page on which all this was found.
     pub(super) fn tell(&self, call: &mut Call, found_on: Option<u64>) {
         call.arg(found_on.map_or_else(Vec::new, |id| id.to_le_bytes()[..ID_BYTES].to_vec()));

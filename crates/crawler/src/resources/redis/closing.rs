@@ -20,14 +20,14 @@ const OF_BUDGETS: [&str; 4] = ["reservations", "settled", "hosts", "hosts_reserv
 const OF_PAGES: [&str; 1] = ["stored"];
 
 impl Moves {
-    /// Ends the crawl, and tells how much is left of it.
-    pub(super) async fn close(&self) -> Result<u64, Trouble> {
+    /// Ends the crawl as it was opened the so-manieth time, and tells how much is left of it.
+    pub(super) async fn close(&self, opening: u64) -> Result<u64, Trouble> {
         let lifetime = milliseconds(self.settings.ttl).max(1);
         let keeping = milliseconds(self.settings.ttl.max(SHORTEST_KEEPING));
         let is_over = self.outstanding().await? == 0;
         let queues = self.settings.priority_queues.count();
         let closes = self.on_all(&scripts::CLOSE, |call| {
-            call.arg(queues).arg(u8::from(is_over)).arg(keeping);
+            call.arg(queues).arg(u8::from(is_over)).arg(keeping).arg(opening);
         });
         let left: u64 = self.connection.each::<u64>(closes).await?.into_iter().sum();
         let mut ends = Vec::new();
@@ -49,6 +49,17 @@ impl Moves {
             self.sweep(&pattern(&self.keys.crawl), Sweep::Expire(longer)).await?;
         }
         Ok(left)
+    }
+
+    /// Notes how often the crawl was opened: whoever is about to close an earlier opening comes too late.
+    pub(super) async fn note_opening(&self, opening: u64) -> Result<(), Trouble> {
+        let notes = self.keys.partitions.iter().map(|base| {
+            let mut call = self.script(&scripts::OPENED, base);
+            call.arg(opening);
+            call
+        });
+        self.connection.all(notes.collect()).await?;
+        Ok(())
     }
 
     /// Lets a crawl go on that was closed: everything that is still there stays.

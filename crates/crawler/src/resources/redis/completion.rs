@@ -106,8 +106,9 @@ impl Moves {
             let own = sorted.take_last(self.keys.of_ticket(completion.lease.ticket));
             let page = self.key.url_id(&completion.lease.url);
             let admissions = self.admissions(&sorted, Some(page));
+            let own_is_empty = own.is_empty();
             endings.push(Ending { completion, page, sorted, own, admissions: admissions.len() });
-            calls.push(self.prepare(completion));
+            calls.push(self.prepare(completion, !own_is_empty));
             calls.extend(admissions);
         }
         // What a failover loses of the parent is visited again; what it loses of the children must not be forgotten.
@@ -205,11 +206,12 @@ impl Moves {
     }
 
     /// The script that records how a loan ends, if it still holds.
-    fn prepare(&self, completion: &Completion) -> Call {
+    fn prepare(&self, completion: &Completion, has_own_children: bool) -> Call {
         let lease = &completion.lease;
         let mut call = self.on(self.keys.of_ticket(lease.ticket), &scripts::PREPARE);
         call.arg(lease.ticket.0).arg(lease.loan);
         self.tell_ending(&mut call, completion);
+        call.arg(u8::from(has_own_children));
         call
     }
 

@@ -36,10 +36,10 @@ impl Moves {
         Ok(())
     }
 
-    /// This process has a worker's place: from here on, it alone is lent what is sent to that worker.
-    pub(super) async fn enter(&self, worker: WorkerId) -> Result<(), Trouble> {
+    /// This process has a worker's place since then: from here on, it alone is lent what is sent to that worker.
+    pub(super) async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), Trouble> {
         let enters = self.on_all(&scripts::ENTER, |call| {
-            call.arg(worker.0).arg(self.holder());
+            call.arg(worker.0).arg(self.holder()).arg(since);
         });
         self.connection.all(enters).await?;
         Ok(())

@@ -111,7 +111,8 @@ impl Moves {
 
     /// The script that reserves for loans, which looks itself whether they hold if they are in the same place.
     fn reservation(&self, loans: &[(Lease, u64)], are_here: bool) -> Call {
-        let is_once = loans.iter().any(|(_, read)| *read > 0);
+        // Elsewhere than its loan, a copy that comes late would reserve for what has ended.
+        let is_once = !are_here || loans.iter().any(|(_, read)| *read > 0);
         let script = if is_once { &scripts::RESERVE_AGAIN } else { &scripts::RESERVE };
         let mut call = self.on_budget(script);
         call.arg(u8::from(are_here)).arg(u8::from(is_once)).arg(loans.len());

@@ -44,6 +44,8 @@ pub(super) struct Moves {
     ahead: AtomicU64,
     /// Which partition is first in turn.
     turn: AtomicUsize,
+    /// Held by who lends to the prioritizer.
+    pub(super) prioritizing: tokio::sync::Mutex<()>,
     /// Everything lent to the prioritizer has reached it.
     handed_over: AtomicBool,
     /// What had changed when the prioritizer was last lent anything.
@@ -83,6 +85,7 @@ impl Moves {
             next_move: AtomicU64::new(0),
             ahead: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
+            prioritizing: tokio::sync::Mutex::default(),
             handed_over: AtomicBool::new(false),
             prioritizer_synced: AtomicU64::new(0),
             loans: InHand::default(),

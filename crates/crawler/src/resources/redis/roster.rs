@@ -100,10 +100,10 @@ impl Member {
 /// What came of asking for a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Joined {
-    /// It is there, where nobody was.
-    New(Role),
-    /// It is there, in the place of somebody who is dead.
-    Again(Role),
+    /// It is there, where nobody was, since then by Redis's clock.
+    New(Role, u64),
+    /// It is there, in the place of somebody who is dead, since then.
+    Again(Role, u64),
     /// Somebody is there, or what a dead one had is on its way back.
     Taken(Member),
 }
@@ -112,23 +112,25 @@ pub enum Joined {
 type CourseAnswer = (String, String, u64, u64, u64, u8);
 
 impl RedisResources {
-    /// Takes a place in the crew: this one, or a worker's that is free. Of `dead` it is known that it lives no more.
+    /// Takes a place in the crew: this one, or a worker's that is free. Of `dead` it is known that it lives no more, unless it
+    /// was heard of since.
     pub async fn join(
         &self,
         role: Option<Role>,
         token: &str,
         place: &str,
-        dead: Option<&str>,
+        dead: Option<&Member>,
     ) -> Result<Joined, Trouble> {
         let mut call = self.of_crew(&scripts::JOIN);
-        call.arg(role.map_or_else(String::new, Role::name)).arg(token).arg(place).arg(dead.unwrap_or("-"));
+        call.arg(role.map_or_else(String::new, Role::name)).arg(token).arg(place);
+        call.arg(dead.map_or("-", |dead| &dead.token)).arg(dead.map_or(0, |dead| dead.heard));
         let (what, name, where_, token, heard): (String, String, String, String, u64) =
             self.ask(call).await?;
         let role =
             Role::named(&name).ok_or_else(|| Trouble(format!("the crew has a strange place: {name:?}")))?;
         Ok(match what.as_str() {
-            "new" => Joined::New(role),
-            "again" => Joined::Again(role),
+            "new" => Joined::New(role, heard),
+            "again" => Joined::Again(role, heard),
             what => Joined::Taken(Member {
                 role,
                 token,
@@ -200,14 +202,20 @@ impl RedisResources {
     pub async fn put_away(&self, opening: u64) -> Result<Course, Trouble> {
         let course = self.steer("closed", "", opening, b"").await?;
         if course.is_closed {
-            self.close().await?;
+            self.close_opening(opening).await?;
         }
         let (_, course) = self.crew().await?;
+        if course.opening != opening {
+            // It was opened again meanwhile, perhaps before everything had been put away.
+            self.reopen().await?;
+        }
         Ok(course)
     }
 
-    /// Gets back what was put away, if it was.
+    /// Gets back what was put away, if it was. Whoever is about to put away what earlier openings had comes too late then.
     pub async fn take_out(&self, course: &Course) -> Result<(), Trouble> {
+        let opening = course.opening;
+        self.make(async move |moves| moves.note_opening(opening).await).await?;
         if course.is_closed {
             self.reopen().await?;
             self.steer("reopened", "", course.opening, b"").await?;

@@ -49,6 +49,7 @@ scripts! {
     REJOIN = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "rejoin.lua";
     RESYNC = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "resync.lua";
     CLOSE = "clock.lua", "partition.lua", "hosts.lua", "names.lua", "close.lua";
+    OPENED = "opened.lua";
     REOPEN = "partition.lua", "names.lua", "reopen.lua";
     REOPEN_BUDGET = "reopen_budget.lua";
     SWEEP = "sweep.lua";
@@ -60,7 +61,7 @@ scripts! {
     RESERVE = "budget.lua", "reserve.lua";
     RESERVE_AGAIN = once "budget.lua", "reserve.lua";
     RELEASE = once "budget.lua", "release.lua";
-    SETTLE = "budget.lua", "settle.lua";
+    SETTLE = once "budget.lua", "settle.lua";
     GIVE_BACK = "budget.lua", "give_back.lua";
     SPENT = "budget.lua", "spent.lua";
     REMEMBER = "clock.lua", "remember.lua";

@@ -80,8 +80,8 @@ impl Office<'_> {
             match self.course.phase.clone() {
                 Phase::Unknown => return Ok(RoleEnd::Gone),
                 Phase::Over(how) => {
-                    if self.sum_up(&how).await? {
-                        return Ok(RoleEnd::Over(end_of(&how)));
+                    if let Some(end) = self.sum_up(&how).await? {
+                        return Ok(end);
                     }
                 }
                 Phase::Opening | Phase::Running => {
@@ -109,42 +109,53 @@ impl Office<'_> {
                 over = &mut routing => Some(over?),
                 () = sleep_until(next_beat) => None,
             };
-            let (has_place, course) = self.membership.beat().await?;
-            let (before, is_under_way) =
-                (std::mem::replace(&mut self.course, course), matches!(self.course.phase, Phase::Running));
+            let has_place = self.look().await?;
+            let is_under_way = self.course.phase == Phase::Running;
             match () {
                 () if !has_place => return Ok(Some(RoleEnd::Lost)),
                 () if over == Some(false) => return Ok(Some(RoleEnd::Stopped)),
                 () if self.course.version != version => return Ok(Some(RoleEnd::Changed)),
                 () if !matches!(self.course.phase, Phase::Opening | Phase::Running) => return Ok(None),
-                // The end of the opening that was under way before nothing was found left; later ones are not over.
-                () if over == Some(true) && is_under_way => return self.end(before.opening, End::Done).await,
-                // Its seeds are on their way, unless whoever admits them is no more.
+                // Asked once more, now that it is known which opening it is: seeds may have come since it was over.
+                () if over == Some(true) && is_under_way => {
+                    let opening = self.course.opening;
+                    return match resources.outstanding().await? {
+                        0 => self.end(opening, End::Done).await,
+                        _ => Ok(None),
+                    };
+                }
+                // Its seeds are on their way.
                 () if over == Some(true) => {
-                    self.wait_for_seeds().await?;
+                    sleep_until(Instant::now() + self.membership.interval() / 4).await;
                     return Ok(None);
                 }
                 () => {}
             }
             self.bury_the_dead().await?;
             if is_under_way && let Some(end) = self.reason_to_end().await? {
-                return self.end(before.opening, end).await;
+                return self.end(self.course.opening, end).await;
             }
         }
     }
 
-    /// Waits a moment for the seeds of an opening; after as long as a process may be silent, they do not come.
-    async fn wait_for_seeds(&mut self) -> Result<(), Trouble> {
+    /// Tells that the frontier lives, and learns how the crawl is; tells whether it still has its place. Seeds that have been
+    /// on their way for as long as a process may be silent do not come.
+    async fn look(&mut self) -> Result<bool, Trouble> {
+        let (has_place, course) = self.membership.beat().await?;
+        self.course = course;
+        if self.course.phase != Phase::Opening {
+            self.seeds_since = None;
+            return Ok(has_place);
+        }
         let opening = self.course.opening;
         let since = match self.seeds_since {
             Some((awaited, since)) if awaited == opening => since,
             _ => self.seeds_since.insert((opening, Instant::now())).1,
         };
-        if since.elapsed() > self.sharing.dead_after {
-            self.membership.resources.set_running(opening).await?;
+        if has_place && since.elapsed() > self.sharing.dead_after {
+            self.course = self.membership.resources.set_running(opening).await?;
         }
-        sleep_until(Instant::now() + self.membership.interval() / 4).await;
-        Ok(())
+        Ok(has_place)
     }
 
     async fn end(&mut self, opening: u64, end: End) -> Result<Option<RoleEnd>, Trouble> {
@@ -196,16 +207,18 @@ impl Office<'_> {
         Ok(alive)
     }
 
-    /// Waits for the workers to be done with what they have in flight, and keeps what the crawl came to. Tells whether
-    /// it is still over then.
-    async fn sum_up(&mut self, how: &str) -> Result<bool, Trouble> {
+    /// Waits for the workers to be done with what they have in flight, and keeps what the crawl came to. That is the end,
+    /// unless it was opened again meanwhile.
+    async fn sum_up(&mut self, how: &str) -> Result<Option<RoleEnd>, Trouble> {
         let opening = self.course.opening;
         while !self.bury_the_dead().await?.is_empty() {
             sleep_until(Instant::now() + self.membership.interval() / 4).await;
-            let (has_place, course) = self.membership.beat().await?;
-            self.course = course;
-            if !has_place || self.course.opening != opening || self.crawler.stop.is_asked() {
-                return Ok(false);
+            let has_place = self.look().await?;
+            match () {
+                () if !has_place => return Ok(Some(RoleEnd::Lost)),
+                () if self.crawler.stop.is_asked() => return Ok(Some(RoleEnd::Stopped)),
+                () if self.course.opening != opening => return Ok(None),
+                () => {}
             }
         }
         let resources = &self.membership.resources;
@@ -223,6 +236,6 @@ impl Office<'_> {
         resources.keep_result(opening, &sum).await?;
         self.course = resources.put_away(opening).await?;
         // Opened again meanwhile, it goes on with all that it had.
-        Ok(self.course.opening == opening)
+        Ok((self.course.opening == opening).then(|| RoleEnd::Over(end_of(how))))
     }
 }

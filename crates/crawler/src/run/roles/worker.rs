@@ -89,8 +89,11 @@ impl Crawler {
         let installed::Counts { failures, last_failure } = counts;
         let word = Word { failures, last_failure, summaries, ..Word::of(&membership.resources) };
         let word = serde_json::to_string(&word).unwrap_or_default();
-        membership.resources.report(&membership.identity.token, &word).await?;
-        if end != RoleEnd::Lost {
+        // Of a crawl that was purged nothing is to come back.
+        if end != RoleEnd::Gone {
+            membership.resources.report(&membership.identity.token, &word).await?;
+        }
+        if !matches!(end, RoleEnd::Lost | RoleEnd::Gone) {
             membership.part().await?;
         }
         Ok(end)
@@ -123,7 +126,9 @@ impl Crawler {
             if std::mem::replace(&mut connections, now) != now
                 && let Role::Worker(id) = membership.role
             {
-                membership.resources.enter(id).await?;
+                // Beside the sign of life: it may have to wait for a part of Redis that is away.
+                let (resources, since) = (Arc::clone(&membership.resources), membership.since);
+                drop(membership.resources.host(async move { resources.enter(id, since).await }));
             }
             let is_done = *worked.borrow();
             if !is_done && worked.has_changed().is_err() {

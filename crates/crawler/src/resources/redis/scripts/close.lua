@@ -1,8 +1,10 @@
 -- The crawl is over. Where nothing is outstanding, only what may still be of use is left, for as long as it is. What is
 -- outstanding is kept for so long in one piece, so that the crawl can go on. Counts stay. Answers how much is outstanding.
-local is_over, keeping = argument() == '1', number()
-local counts = call('HMGET', base .. 'counts', 'admitted', 'completed')
+local is_over, keeping, opening = argument() == '1', number(), number()
+local counts = call('HMGET', base .. 'counts', 'admitted', 'completed', 'opening')
 local left = tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
+-- It was opened again meanwhile: this comes too late.
+if tonumber(counts[3] or 0) > opening then return left end
 call('HSET', base .. 'counts', 'closed', 1)
 if is_over and left == 0 then
   for_each(of_urls(), 'UNLINK')

@@ -20,6 +20,9 @@ local is_repeated = call('EXISTS', base .. 'answer:' .. nonce) == 1
 if anew or is_repeated then lend(call('HKEYS', base .. 'prioritizing')) end
 if is_repeated then return incoming end
 
+-- Remembered also where nothing is lent: a first copy of this move that comes after a second one must not lend what nobody
+-- gets.
+call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
 fill_url_queue()
 local lent = call('HLEN', base .. 'prioritizing')
 local queued = call('XLEN', base .. 'urls') - lent
@@ -39,7 +42,6 @@ for i, message in ipairs(read and read[1][2] or {}) do
   messages[2 * i - 1], messages[2 * i] = message[2][2], message[1]
 end
 for_many('HSET', base .. 'prioritizing', messages)
-call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
 lend(tickets)
 fill_url_queue()
 return incoming

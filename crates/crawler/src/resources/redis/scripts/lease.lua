@@ -2,7 +2,7 @@
 -- Where workers are processes, only the one that has the worker's place is lent anything: another may have been taken for
 -- dead, and not know it yet.
 local worker, max, holder = argument(), number(), argument()
-if holder ~= '' and call('HGET', base .. 'holders', worker) ~= holder then return {} end
+if holder ~= '' and (call('HGET', base .. 'holders', worker) or ''):match(' (.*)$') ~= holder then return {} end
 local stream = base .. 'queue:' .. worker
 local queued = call('HGET', base .. 'lengths', worker)
 if not queued then
@@ -29,15 +29,17 @@ local function told(tickets, numbers)
   return leases, hosts
 end
 
-if call('EXISTS', base .. 'answer:' .. nonce) == 1 then
+local lent_before = answered()
+if lent_before then
   local tickets, numbers = {}, {}
-  for _, ticket in ipairs(call('HKEYS', base .. 'loans')) do
+  for _, ticket in ipairs(lent_before) do
     local loan = loan_of(ticket)
-    if loan.nonce == nonce then tickets[#tickets + 1], numbers[#numbers + 1] = ticket, loan.number end
+    if loan and loan.nonce == nonce then tickets[#tickets + 1], numbers[#numbers + 1] = ticket, loan.number end
   end
   return (told(tickets, numbers))
 end
-if not queued or queued == '0' then return {} end
+-- Remembered too: a first copy of this move that comes after a second one must not lend what nobody gets.
+if not queued or queued == '0' then return answer({}) end
 
 local read = call('XREADGROUP', 'GROUP', 'worker', 'worker', 'COUNT', max, 'STREAMS', stream, '>')
 local messages = read and read[1][2] or {}
@@ -56,7 +58,7 @@ write_active_hosts()
 -- What was completed before the first of those that are pending.
 local first = call('XPENDING', stream, 'worker')[2]
 if first then call('XTRIM', stream, 'MINID', '~', first) end
-call('SET', base .. 'answer:' .. nonce, 1, 'EX', ANSWER_LIFETIME)
+answer(tickets)
 call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
 feed(worker)
 write_domains()

@@ -3,6 +3,7 @@
 local ticket, which = argument(), argument()
 local loan = loan_of(ticket)
 if not loan or loan.number ~= which then return 0 end
+-- The last tells whether there are children that are admitted only with the end: then nobody else can bring it about.
 local ending = {}
 for i = last_argument + 1, #ARGV do ending[#ending + 1] = ARGV[i] end
 call('HSET', base .. 'endings', ticket, cmsgpack.pack(ending))

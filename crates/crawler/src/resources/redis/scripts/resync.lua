@@ -12,7 +12,7 @@ local queue = base .. 'queue:' .. worker
 if call('EXISTS', queue) == 0 then return answer({}) end
 -- Another has its place by now. That nobody has may be what was lost.
 local other = call('HGET', base .. 'holders', worker)
-if holder ~= '' and other and other ~= holder then return answer({}) end
+if holder ~= '' and other and other:match(' (.*)$') ~= holder then return answer({}) end
 
 local lost, first = {}, '-'
 while true do

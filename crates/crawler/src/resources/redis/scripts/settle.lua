@@ -1,6 +1,8 @@
 -- Counts what the request of a loan used, once for each loan, and returns the rest. A kept page gets its number, which is
 -- answered, or 0: once for each URL, also if its loan was lost before it could be completed. What was settled is
 -- remembered until it is known to be completed. Answers the numbers, and which budget is spent, if one is.
+local before = answered()
+if before then return before end
 for _ = 1, number() do call('HDEL', base .. 'settled', argument()) end
 local documents = {}
 for i = 1, number() do
@@ -16,4 +18,4 @@ for i = 1, number() do
   documents[i] = document
 end
 write_used()
-return { documents, spent() or '' }
+return answer({ documents, spent() or '' })

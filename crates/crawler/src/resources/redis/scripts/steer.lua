@@ -7,8 +7,9 @@ local phase, _, openings = unpack(crawl())
 local key = base .. 'crawl'
 if to == 'opening' then
   call('HSET', key, 'openings', openings + 1, 'phase', 'opening', 'end', '')
-  -- Those who are at work read the settings again when they have another version.
-  if call('HGET', key, 'note') ~= note then
+  -- Those who are at work read the settings again when they have another version. Without a note they stay as they are.
+  local there = call('HGET', key, 'note')
+  if not there or note ~= '' and there ~= note then
     call('HSET', key, 'note', note)
     call('HINCRBY', key, 'version', 1)
   end
