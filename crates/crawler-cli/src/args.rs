@@ -192,6 +192,7 @@ fn command_line() -> clap::Command {
             })
             .mut_arg("delay", |option| option.help("The least time between requests to a host: 0, 250ms, 2s"))
             .mut_arg("verbose", |option| option.help("Print how each URL ended"))
+            .mut_arg("crawl", |option| option.env("CRAWLER_CRAWL"))
     };
     let typed = Typed::command().mut_subcommand("crawl", in_words).mut_subcommand("submit", |submit| {
         in_words(submit).mut_args(|option| match option.get_id().as_str() {

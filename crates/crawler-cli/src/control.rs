@@ -26,6 +26,9 @@ use crate::{EXIT_USAGE, signals};
 /// How often the controller looks after its children.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a crawl that was told to stop may take for it, besides the time in which the dead are found.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// How often it shows how things stand.
 const SHOW: Duration = Duration::from_secs(1);
 
@@ -79,6 +82,10 @@ async fn control(
     // What others have submitted since stays within its scope.
     let submitted = begun.as_ref().and_then(|begun| Note::read(&begun.note, &sharing.place.crawl).ok());
     let note = Note::shared(&options.clone().with_seeds_of(submitted.as_ref())).to_bytes();
+    let changed = submitted.as_ref().map_or_else(Vec::new, |before| options.differs_from(before));
+    if !changed.is_empty() {
+        (sharing.notice)(&format!("the crawl goes on with another {} than before", changed.join(", ")));
+    }
     let seeds = crawler.seeds().to_vec();
     let remote = Remote::open(crawler, sharing).await?;
     if let Some(warning) = remote.risk().await? {
@@ -116,7 +123,7 @@ async fn look_after(
     stop: &Stop,
 ) -> Result<crawler::run::Report, Error> {
     let mut shown = Instant::now();
-    let mut told_to_stop = false;
+    let mut told_to_stop = None;
     loop {
         let (members, course) = remote.crew().await?;
         if let Phase::Over(_) | Phase::Unknown = course.phase
@@ -129,11 +136,17 @@ async fn look_after(
                 "the crawl is no more: it was purged, or Redis has lost it, while it was under way".into(),
             ));
         }
-        if stop.is_asked() && !std::mem::replace(&mut told_to_stop, true) {
+        if stop.is_asked() && told_to_stop.is_none() {
+            told_to_stop = Some(Instant::now());
             remote.stop().await?;
         }
+        if told_to_stop.is_some_and(|since| since.elapsed() > 2 * sharing.dead_after + PATIENCE) {
+            return Err(Error::Storage(
+                "the crawl was stopped, but nobody could sum it up; see the messages above".into(),
+            ));
+        }
         // A frontier is needed to the end; workers only as long as there is work.
-        let is_under_way = matches!(course.phase, Phase::Opening | Phase::Running);
+        let is_under_way = matches!(course.phase, Phase::Opening | Phase::Running) && !stop.is_asked();
         children.look_after(is_under_way, |role| Remote::is_taken(&members, role, sharing))?;
         if shown.elapsed() >= SHOW {
             shown = Instant::now();

@@ -322,6 +322,17 @@ async fn budgets_are_reserved_before_and_settled_after(resources: impl Resources
     assert_eq!((snapshot.pages, snapshot.bytes), (3, 1_930));
 }
 
+async fn a_budget_of_bytes_that_is_spent_lets_nobody_ask(resources: impl Resources) {
+    resources.admit(of_host("a.test", 3)).await.unwrap();
+    run_frontier(&resources).await;
+    let leases = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
+    assert_eq!(resources.reserve(&leases[0], 0).await.unwrap(), Grant::Bytes(1000));
+    let read = Completion { bytes: 2_500, outcome: Outcome::Disallowed, ..kept(&leases[0], Vec::new()) };
+    resources.complete(vec![read]).await.unwrap();
+    assert_eq!(resources.reserve(&leases[1], 0).await.unwrap(), Grant::Spent(Budget::Bytes));
+    assert_eq!(resources.spent().await.unwrap(), Some(Budget::Bytes));
+}
+
 async fn a_host_has_a_budget_of_its_own(resources: impl Resources) {
     let all = [of_host("a.test", 3), of_host("b.test", 1)].concat();
     resources.admit(all).await.unwrap();
@@ -454,6 +465,7 @@ contract! {
     a_revisit_needs_no_page_of_the_budget with Settings { max_pages_per_host: 1, ..settings() };
     a_url_is_forgotten_after_its_hour_and_never_while_outstanding;
     budgets_are_reserved_before_and_settled_after with Settings { max_pages: 3, max_bytes: 2500, ..settings() };
+    a_budget_of_bytes_that_is_spent_lets_nobody_ask with Settings { max_bytes: 2_500, ..settings() };
     a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };
     the_prioritizer_learns_how_many_pages_link_to_a_domain;
     moves_made_twice_are_made_once;
@@ -501,6 +513,7 @@ in_partitions! {
     a_url_is_forgotten_after_its_hour_and_never_while_outstanding;
     budgets_are_reserved_before_and_settled_after
         with Settings { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..settings() };
+    a_budget_of_bytes_that_is_spent_lets_nobody_ask with Settings { max_bytes: 2_500, ..settings() };
     a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };
     the_prioritizer_learns_how_many_pages_link_to_a_domain with Settings { workers: 1, ..settings() };
     moves_made_twice_are_made_once;

@@ -241,6 +241,14 @@ impl CrawlOptions {
         CrawlOptions { seeds, ..self }
     }
 
+    /// The options that are otherwise than another's and matter to what becomes of pages.
+    pub fn differs_from(&self, other: &CrawlOptions) -> Vec<String> {
+        let written = |options: &CrawlOptions| serde_json::to_value(options).unwrap_or_default();
+        let (ours, theirs) = (written(self), written(other));
+        let names = ["module", "scope", "include", "exclude", "max-depth", "user-agent", "ignore-robots"];
+        names.into_iter().filter(|name| ours[name] != theirs[name]).map(|name| format!("--{name}")).collect()
+    }
+
     /// Whether those who work on a crawl with these options need not know of more seeds: they lead nowhere new.
     pub fn covers(&self, more: &CrawlOptions) -> bool {
         let origin = |seed: &String| match Url::parse(seed) {

@@ -70,7 +70,8 @@ begun yet, and ends with it; Ctrl-C or SIGTERM let it hand over what it has.
 Exit status:
   0    the crawl is over
   1    the crawl could not be carried out
-  2    bad arguments
+  2    bad arguments, or an output that is in the way
+  3    an output could not be written
   130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
 
 The manual is docs/distributed.md";
@@ -89,7 +90,7 @@ Exit status:
 pub const AFTER_REMOTE_HELP: &str = "\
 Exit status:
   0    done
-  1    Redis could not be reached or used, or there is no such crawl
+  1    Redis could not be reached or used, or there is no such crawl (purge does not mind)
   2    bad arguments";
 
 /// Of `collect`.

@@ -16,7 +16,7 @@ pub struct TypedLook {
     #[arg(value_name = "URL")]
     url: String,
     /// What was given as --state when the crawl was begun
-    #[arg(long, value_name = "DIR", required_unless_present = "redis", conflicts_with = "redis")]
+    #[arg(long, value_name = "DIR", conflicts_with = "redis")]
     state: Option<PathBuf>,
     #[command(flatten)]
     shared: TypedSharedPlace,
@@ -47,7 +47,9 @@ impl TypedLook {
         let source = match (self.state, shared) {
             (Some(directory), _) => Source::State(directory),
             (None, Some(sharing)) => Source::Redis(Box::new(sharing)),
-            (None, None) => return Err("give --state DIR or --redis URL".into()),
+            (None, None) => {
+                return Err("give --state DIR, or --redis URL (or --redis alone, with CRAWLER_REDIS)".into());
+            }
         };
         Ok(Look { url, source })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::resources::WorkerId;
-use crawler::resources::redis::{Address, Manner, Place};
+use crawler::resources::redis::{Address, Manner, Place, is_name};
 use crawler::run::roles::{DEAD_AFTER, Notice, Sharing};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,11 @@ impl TypedSharing {
 }
 
 fn place(redis: &str, crawl: &str, ca_file: Option<&Path>, notice: &Notice) -> Result<Place, String> {
+    if !is_name(crawl) {
+        return Err(format!(
+            "--crawl {crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
+        ));
+    }
     let password = env::var("CRAWLER_REDIS_PASSWORD").ok();
     let address = Address::parse(&address(redis)?, password.as_deref()).map_err(|wrong| wrong.to_string())?;
     let extra_roots = certificates(ca_file)?;

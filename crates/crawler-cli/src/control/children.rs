@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
+use crawler::prioritizer::pagerank;
 use crawler::resources::WorkerId;
 use crawler::resources::redis::Role;
 use crawler::run::roles::Sharing;
@@ -18,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::EXIT_USAGE;
 use crate::args::{CrawlOptions, Verbosity};
 use crate::crawl::display::Display;
+use crate::printable::complain;
 
 /// The pause before a role is started again, which doubles with each start that comes to nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -25,6 +28,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A process that lived so long was not started in vain.
 const SETTLED: Duration = Duration::from_secs(5);
+
+/// A role that ends so often in a row as soon as it is started will not do otherwise.
+const MOST_FAILURES: u32 = 5;
 
 /// How long children may take to end when the crawl is over.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,6 +51,8 @@ struct Post {
     /// Not before this.
     next: Instant,
     pause: Duration,
+    /// How often in a row it was started in vain.
+    failures: u32,
 }
 
 impl Children {
@@ -52,7 +60,7 @@ impl Children {
         let now = Instant::now();
         let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
         let roles = std::iter::once(Role::Frontier).chain(workers);
-        let post = || Post { child: None, started: now, next: now, pause: FIRST_PAUSE };
+        let post = || Post { child: None, started: now, next: now, pause: FIRST_PAUSE, failures: 0 };
         Children {
             crawl: sharing.place.crawl.clone(),
             redis: sharing.place.address.with_secrets(),
@@ -103,6 +111,14 @@ impl Children {
                 "{role} cannot work with these settings; see its message above"
             )));
         }
+        // One that was killed did not fail.
+        let failed = post.started.elapsed() <= SETTLED && status.code().is_some();
+        post.failures = if failed { post.failures + 1 } else { 0 };
+        if post.failures > MOST_FAILURES {
+            return Err(Error::Storage(format!(
+                "{role} ended {MOST_FAILURES} times at once ({status}); see its messages above"
+            )));
+        }
         self.display.say(&format!("crawler: {role} ended ({status}); it is started again"));
         Ok(true)
     }
@@ -123,6 +139,10 @@ impl Children {
         if let Some(file) = &self.ca_file {
             command.arg("--ca-file").arg(file);
         }
+        // Its settings are those of the crawl, and not what the controller happens to find in its environment.
+        for (name, _) in env::vars_os().filter(|(name, _)| is_setting(name)) {
+            command.env_remove(name);
+        }
         // There may be a password in it, and everybody sees the arguments of processes.
         command.env("CRAWLER_REDIS", &self.redis);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -135,11 +155,15 @@ impl Children {
             });
         }
         if let Some(stderr) = child.stderr.take() {
-            let display = Arc::clone(&self.display);
+            let (display, is_quiet) = (Arc::clone(&self.display), self.verbosity == Verbosity::Quiet);
             pass_on(stderr, move |line| {
                 let line = String::from_utf8_lossy(line);
                 let line = line.trim_end().trim_start_matches("crawler: ");
-                display.say(&format!("crawler: {role}: {line}"));
+                // One that is to be quiet speaks only of errors.
+                match is_quiet {
+                    true => complain(&format!("{role}: {line}")),
+                    false => display.say(&format!("crawler: {role}: {line}")),
+                }
             });
         }
         Ok(child)
@@ -175,6 +199,12 @@ impl Children {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// Whether a variable of the environment is an option of a role, rather than a secret or where Redis is.
+fn is_setting(name: &OsStr) -> bool {
+    let others = ["CRAWLER_REDIS", "CRAWLER_REDIS_PASSWORD", pagerank::KEY_VARIABLE];
+    name.to_str().is_some_and(|name| name.starts_with("CRAWLER_") && !others.contains(&name))
 }
 
 /// Passes on whole lines, on a thread of its own: those of several processes must not mix.

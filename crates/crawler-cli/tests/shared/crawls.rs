@@ -49,6 +49,19 @@ fn a_budget_is_exact_and_a_crawl_goes_on_when_it_is_raised() {
 
 #[test]
 #[ignore = "needs redis-server"]
+fn a_budget_of_bytes_costs_no_page_that_would_have_fitted() {
+    let stage = Stage::new(10, 10);
+    let spent = stage.crawl_within(3, "150KB", &[]);
+    let (status, said) = Running::start(spent).end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("150.0 KB were read (--max-bytes)") && !said.contains("too large"), "{said}");
+    let (status, said) = Running::start(stage.crawl(2, &[])).end();
+    assert_eq!(status, Some(0), "{said}");
+    stage.check();
+}
+
+#[test]
+#[ignore = "needs redis-server"]
 fn one_that_is_interrupted_ends_soon_and_goes_on_later() {
     let stage = Stage::new(10, 12);
     let controller = Running::start(stage.crawl(3, &[]));

@@ -137,7 +137,7 @@ fn another_command_with_other_settings_is_refused_and_says_which() {
     assert_eq!(Running::start(stage.crawl(1, &[])).end().0, Some(0));
     let (status, said) = Running::start(stage.crawl(1, &["--queue-size", "7"])).end();
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("queue size is 10000 there and 7 here"), "{said}");
+    assert!(said.contains("--queue-size is 10000 there and 7 here"), "{said}");
 }
 
 #[test]

@@ -59,17 +59,26 @@ impl Stage {
 
     /// The options of a crawl that finds everything.
     pub fn options(&self) -> Vec<String> {
+        self.options_within("1GB")
+    }
+
+    fn options_within(&self, bytes: &str) -> Vec<String> {
         let delay = format!("{DELAY:?}");
         let options = ["--delay", &delay, "--similarity", "0", "--allow-private", "--resolve", "*=127.0.0.1"];
-        let more = ["--module", "jsonl=pages.jsonl", "--max-bytes", "1GB"];
+        let more = ["--module", "jsonl=pages.jsonl", "--max-bytes", bytes];
         options.into_iter().chain(more).map(str::to_owned).collect()
     }
 
     /// A controller with so many workers.
     pub fn crawl(&self, workers: usize, more: &[&str]) -> Command {
+        self.crawl_within(workers, "1GB", more)
+    }
+
+    /// The same, that reads no more than so much.
+    pub fn crawl_within(&self, workers: usize, bytes: &str, more: &[&str]) -> Command {
         let (seed, workers) = (self.seed(), workers.to_string());
         let mut command = self.crawler(&["crawl", &seed, "--redis", &self.address, "--workers", &workers]);
-        command.args(self.options()).args(["--summary", "summary.json"]).args(more);
+        command.args(self.options_within(bytes)).args(["--summary", "summary.json"]).args(more);
         command
     }
 

@@ -316,14 +316,14 @@ fn budgets_may_be_raised_by_who_opens_a_crawl_again_and_nothing_else_may_change(
         let other = open(Settings { ttl: Duration::from_secs(1), ..raised.clone() }).await;
         assert!(other.contains("was begun with another setting"), "{other}");
         let mixed = open(Settings { max_bytes: 1, ..raised.clone() }).await;
-        assert!(mixed.contains("most bytes is 1048576") && mixed.contains("raised, not lowered"), "{mixed}");
+        assert!(mixed.contains("--max-bytes is 1048576") && mixed.contains("raised, not lowered"), "{mixed}");
         assert_eq!(open(begun.clone()).await, "");
         assert_eq!(open(raised.clone()).await, "");
         let lowered = open(begun).await;
-        assert!(lowered.contains("most pages is 200 in the crawl \"terms\""), "{lowered}");
+        assert!(lowered.contains("--max-pages is 200 in the crawl \"terms\""), "{lowered}");
         assert!(lowered.contains("and 100 here; it may be raised, not lowered"), "{lowered}");
         assert_eq!(open(Settings { max_pages: u64::MAX, ..raised.clone() }).await, "");
-        assert!(open(raised).await.contains("most pages is without a limit"));
+        assert!(open(raised).await.contains("--max-pages is without a limit"));
     });
 }
 

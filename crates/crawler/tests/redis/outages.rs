@@ -169,10 +169,7 @@ fn who_joins_a_crawl_must_mean_the_same_by_it() {
         "it has the partitions and the secret of the first"
     );
     let message = refused(&redis.url(), "mine", |settings| settings.ttl = Duration::from_secs(1));
-    assert!(
-        message.contains("milliseconds that links and pages live is 3600000 there and 1000 here"),
-        "{message}"
-    );
+    assert!(message.contains("--ttl in milliseconds is 3600000 there and 1000 here"), "{message}");
     let message = refused(&redis.url(), "a{b", |_| {});
     assert!(message.contains("cannot be the name of a crawl"), "{message}");
 }

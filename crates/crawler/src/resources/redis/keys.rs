@@ -71,7 +71,7 @@ impl Keys {
 }
 
 /// Whether a crawl can have this name: it stands in the names of keys.
-pub(super) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(allowed)
 }

@@ -168,7 +168,7 @@ impl Moves {
 /// What a script has granted.
 fn granted((grant, bytes): &(String, u64)) -> Grant {
     match grant.as_str() {
-        "bytes" => Grant::Bytes(*bytes),
+        "granted" => Grant::Bytes(*bytes),
         "host" => Grant::HostSpent,
         "later" => Grant::NotNow,
         "lost" => Grant::Lost,

@@ -17,7 +17,7 @@ use crate::worker::similarity::{Key, Threshold};
 const LAYOUT: u32 = 1;
 
 /// What may be raised by who opens a crawl again.
-const BUDGETS: [&str; 3] = ["most pages", "most bytes", "most pages of a host"];
+const BUDGETS: [&str; 3] = ["--max-pages", "--max-bytes", "--max-pages-per-host"];
 
 const SECRET: &str = "secret";
 const PARTITIONS: &str = "partitions";
@@ -33,7 +33,7 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     let most = u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX);
     let partitions = partitions.unwrap_or(suits).clamp(1, most);
     let mut ours = described(&settings);
-    ours.insert("milliseconds between two requests to a host", milliseconds(delay).to_string());
+    ours.insert("--delay in milliseconds", milliseconds(delay).to_string());
     ours.insert(PARTITIONS, partitions.to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
     let nowhere = Keys::new(&crawl, 1);
@@ -122,17 +122,17 @@ fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
     } = settings;
     BTreeMap::from([
         ("layout", LAYOUT.to_string()),
-        ("queue size", queue_size.to_string()),
-        ("priority queues", priority_queues.count().to_string()),
-        ("milliseconds that links and pages live", milliseconds(*ttl).to_string()),
-        ("milliseconds that a domain has its owner", milliseconds(*domain_ttl).to_string()),
-        ("exact depths", keep_depths.to_string()),
-        ("similarity", similarity.map_or("none".to_owned(), |threshold| threshold.dice().to_string())),
-        ("stored pages", keep_content.to_string()),
-        ("most pages", settings.max_pages.to_string()),
-        ("most bytes", settings.max_bytes.to_string()),
-        ("most bytes of a page", settings.max_page_bytes.to_string()),
-        ("most pages of a host", settings.max_pages_per_host.to_string()),
+        ("--queue-size", queue_size.to_string()),
+        ("--priority-queues", priority_queues.count().to_string()),
+        ("--ttl in milliseconds", milliseconds(*ttl).to_string()),
+        ("--domain-ttl in milliseconds", milliseconds(*domain_ttl).to_string()),
+        ("whether there is a --max-depth", keep_depths.to_string()),
+        ("--similarity", similarity.map_or("none".to_owned(), |threshold| threshold.dice().to_string())),
+        ("whether pages are stored (not --no-content)", keep_content.to_string()),
+        ("--max-pages", settings.max_pages.to_string()),
+        ("--max-bytes", settings.max_bytes.to_string()),
+        ("--max-page-bytes", settings.max_page_bytes.to_string()),
+        ("--max-pages-per-host", settings.max_pages_per_host.to_string()),
     ])
 }
 
@@ -143,21 +143,21 @@ fn settings_of(described: &BTreeMap<String, String>) -> Option<Settings> {
     let time = |name: &str| number(name).map(Duration::from_millis);
     let flag = |name: &str| text(name)?.parse::<bool>().ok();
     Some(Settings {
-        queue_size: usize::try_from(number("queue size")?).ok()?,
-        priority_queues: Queues::new(text("priority queues")?.parse().ok()?)?,
+        queue_size: usize::try_from(number("--queue-size")?).ok()?,
+        priority_queues: Queues::new(text("--priority-queues")?.parse().ok()?)?,
         workers: 0,
-        ttl: time("milliseconds that links and pages live")?,
-        domain_ttl: time("milliseconds that a domain has its owner")?,
-        keep_depths: flag("exact depths")?,
-        similarity: match text("similarity")? {
+        ttl: time("--ttl in milliseconds")?,
+        domain_ttl: time("--domain-ttl in milliseconds")?,
+        keep_depths: flag("whether there is a --max-depth")?,
+        similarity: match text("--similarity")? {
             "none" => None,
             dice => Some(Threshold::new(dice.parse().ok()?)?),
         },
-        keep_content: flag("stored pages")?,
-        max_pages: number("most pages")?,
-        max_bytes: number("most bytes")?,
-        max_page_bytes: number("most bytes of a page")?,
-        max_pages_per_host: number("most pages of a host")?,
+        keep_content: flag("whether pages are stored (not --no-content)")?,
+        max_pages: number("--max-pages")?,
+        max_bytes: number("--max-bytes")?,
+        max_page_bytes: number("--max-page-bytes")?,
+        max_pages_per_host: number("--max-pages-per-host")?,
     })
 }
 
@@ -169,7 +169,12 @@ fn agree(
 ) -> Result<(), Trouble> {
     for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
-        if their != our && BUDGETS.contains(name) {
+        let number = |text: &str| text.parse().unwrap_or(u64::MAX);
+        // One that is larger here was not raised because of something else, which is what is told.
+        if BUDGETS.contains(name) && number(their) <= number(our) {
+            continue;
+        }
+        if BUDGETS.contains(name) {
             let their = if their == u64::MAX.to_string() { "without a limit" } else { their };
             return Err(Trouble(format!(
                 "{name} is {their} in the crawl {crawl:?} on Redis at {address} and {our} here; it may be raised, not \

@@ -36,6 +36,9 @@ impl Crawler {
                     Err(end) => return Ok(end),
                 };
             let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
+            if wanted.is_none() {
+                (sharing.notice)(&format!("this is worker {}", id.0));
+            }
             if is_again {
                 resources.rejoin(id).await?;
             }
@@ -86,6 +89,8 @@ impl Crawler {
         worked?;
         let (counts, summaries) = installed.finish();
         let _ = write_out(&installed).await;
+        let role = membership.role;
+        let summaries = summaries.into_iter().map(|summary| format!("{role}: {summary}")).collect();
         let installed::Counts { failures, last_failure } = counts;
         let word = Word { failures, last_failure, summaries, ..Word::of(&membership.resources) };
         let word = serde_json::to_string(&word).unwrap_or_default();

@@ -33,7 +33,7 @@ local function reserve(ticket, loan, read, page, host)
   used.pages_reserved, used.bytes_reserved = used.pages_reserved + page, used.bytes_reserved + bytes
   bytes = ('%d'):format(bytes)
   call('HSET', base .. 'reservations', ticket, ('%s %s %d %s'):format(loan, bytes, page, host))
-  return 'bytes', bytes
+  return 'granted', bytes
 end
 
 local grants = {}
