@@ -36,7 +36,7 @@ demo: ## crawl a small site served on loopback, no network needed
 test: ## run every test, installing through apt what they need and is missing
 	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
 	$(CARGO) test --workspace --no-fail-fast
-	$(CARGO) test --workspace --no-fail-fast -- --ignored
+	$(CARGO) test --workspace --no-fail-fast -- --ignored --skip in_make_chaos
 
 soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, and check what is left
 	for seed in $(SEEDS); do \

@@ -57,7 +57,7 @@ fn processes(group: Pid) -> Vec<(Pid, String)> {
 #[test]
 #[ignore = "needs redis-server"]
 fn nothing_is_lost_or_counted_twice_whatever_dies_when() {
-    let (hosts, pages) = (variable("CRAWLER_HOSTS", 60) as usize, variable("CRAWLER_PAGES", 14) as usize);
+    let (hosts, pages) = (variable("CRAWLER_HOSTS", 40) as usize, variable("CRAWLER_PAGES", 60) as usize);
     let kills = variable("CRAWLER_KILLS", 24) as usize;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = variable("CRAWLER_SEED", now % 1_000_000);
@@ -82,7 +82,7 @@ fn nothing_is_lost_or_counted_twice_whatever_dies_when() {
             "it does not end: {}",
             stage.status()
         );
-        thread::sleep(Duration::from_millis(150 + random.below(500)));
+        thread::sleep(Duration::from_millis(100 + random.below(300)));
         if killed < kills {
             let all: Vec<(Pid, String)> =
                 controllers.iter().flat_map(|controller| processes(controller.pid())).collect();
