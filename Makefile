@@ -10,8 +10,8 @@ KILLS ?= 60
 SEEDS ?= 1 2 3 4 5
 # How large the web of `make chaos` is, how many processes it kills, and what its moments are drawn from.
 CHAOS_HOSTS ?= 200
-CHAOS_PAGES ?= 25
-CHAOS_KILLS ?= 120
+CHAOS_PAGES ?= 45
+CHAOS_KILLS ?= 60
 CHAOS_SEEDS ?= 1 2 3
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 60
