@@ -20,6 +20,7 @@ pub mod timestamp;
 pub mod words;
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 
 use crate::page::Page;
@@ -90,6 +91,21 @@ pub enum Addition {
     /// A file of its own in the output's directory, named by the page's number: so that what a crash left behind
     /// can be told, and no page can choose where it is written.
     File(Vec<u8>),
+}
+
+impl Addition {
+    /// Refuses what is meant for a file where there is a directory, or the other way round, or for an output that is not
+    /// there.
+    fn check(&self, index: usize, is_directory: Option<bool>) -> io::Result<()> {
+        let wrong = match (is_directory, self) {
+            (Some(false), Addition::Append(_)) | (Some(true), Addition::File(_)) => return Ok(()),
+            (Some(_), _) => {
+                format!("output {index} adds to a file what is meant for a directory, or the other way round")
+            }
+            (None, _) => format!("there is no output {index}"),
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
+    }
 }
 
 /// An output, and where it goes.

@@ -172,16 +172,8 @@ impl OutputFiles {
             return refuse(format!("page {id} was to be written after page {}", self.last_id));
         }
         for (index, addition) in additions {
-            match (self.places.get(*index), addition) {
-                (Some(Place::File(_)), Addition::Append(_))
-                | (Some(Place::Directory(_)), Addition::File(_)) => {}
-                (Some(_), _) => {
-                    return refuse(format!(
-                        "output {index} adds to a file what is meant for a directory, or the other way round"
-                    ));
-                }
-                (None, _) => return refuse(format!("there is no output {index}")),
-            }
+            let place = self.places.get(*index);
+            addition.check(*index, place.map(|place| matches!(place, Place::Directory(_))))?;
         }
         Ok(())
     }

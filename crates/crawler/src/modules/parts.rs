@@ -180,16 +180,8 @@ impl Parts {
             if additions[..position].iter().any(|(earlier, _)| earlier == index) {
                 return refuse(format!("a page adds to output {index} twice"));
             }
-            match (self.places.get(*index), addition) {
-                (Some(Place::File(_)), Addition::Append(_))
-                | (Some(Place::Directory(_)), Addition::File(_)) => {}
-                (Some(_), _) => {
-                    return refuse(format!(
-                        "output {index} adds to a file what is meant for a directory, or the other way round"
-                    ));
-                }
-                (None, _) => return refuse(format!("there is no output {index}")),
-            }
+            let place = self.places.get(*index);
+            addition.check(*index, place.map(|place| matches!(place, Place::Directory(_))))?;
         }
         Ok(())
     }
