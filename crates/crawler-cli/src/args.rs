@@ -6,6 +6,7 @@ mod crawl;
 mod fetch;
 mod help;
 mod look;
+mod merging;
 mod resume;
 mod sharing;
 

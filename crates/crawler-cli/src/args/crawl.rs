@@ -1,6 +1,5 @@
 //! The command line of the pipeline: `crawler crawl URL…`.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,56 +210,6 @@ impl CrawlOptions {
             crawler = crawler.state(directory).note(Note::of(&options).to_bytes());
         }
         Ok(CrawlJob { crawler, options, page_rank })
-    }
-
-    /// What a crawl was told when it was begun, with what is told otherwise now.
-    pub fn over(self, begun: CrawlOptions) -> Result<CrawlOptions, String> {
-        let written =
-            |options: &CrawlOptions| serde_json::to_value(options).map_err(|error| error.to_string());
-        let (now, mut merged) = (written(&self)?, written(&begun)?);
-        for name in self.given.iter().filter(|name| *name != "seeds") {
-            if let Some(value) = now.get(name) {
-                merged[name] = value.clone();
-            }
-        }
-        let merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
-        let sharing = TypedSharing {
-            redis: self.sharing.redis.clone(),
-            crawl: self.sharing.crawl.clone(),
-            ..merged.sharing.clone()
-        };
-        let merged = CrawlOptions { seeds: self.seeds, sharing, given: self.given, ..merged };
-        Ok(merged.with_seeds_of(Some(&begun)))
-    }
-
-    /// The same, with the seeds that another was begun with, which come first.
-    pub fn with_seeds_of(self, begun: Option<&CrawlOptions>) -> CrawlOptions {
-        let mut seeds = begun.map_or_else(Vec::new, |begun| begun.seeds.clone());
-        let known: HashSet<String> = seeds.iter().cloned().collect();
-        seeds.extend(self.seeds.into_iter().filter(|seed| !known.contains(seed)));
-        CrawlOptions { seeds, ..self }
-    }
-
-    /// The options that are otherwise than another's and matter to what becomes of pages.
-    pub fn differs_from(&self, other: &CrawlOptions) -> Vec<String> {
-        let written = |options: &CrawlOptions| serde_json::to_value(options).unwrap_or_default();
-        let (ours, theirs) = (written(self), written(other));
-        let names = ["module", "scope", "include", "exclude", "max-depth", "user-agent", "ignore-robots"];
-        names.into_iter().filter(|name| ours[name] != theirs[name]).map(|name| format!("--{name}")).collect()
-    }
-
-    /// Whether those who work on a crawl with these options need not know of more seeds: they lead nowhere new.
-    pub fn covers(&self, more: &CrawlOptions) -> bool {
-        let origin = |seed: &String| match Url::parse(seed) {
-            Ok(url) if url.username().is_empty() && url.password().is_none() => Some(url.origin()),
-            _ => None,
-        };
-        let known: HashSet<_> = self.seeds.iter().filter_map(origin).collect();
-        let is_known = |seed: &String| origin(seed).is_some_and(|origin| known.contains(&origin));
-        let tells_nothing = |name: &String| ["redis", "crawl", "ca-file", "quiet"].contains(&name.as_str());
-        self.scope != Bounds::Prefix
-            && more.seeds.iter().all(is_known)
-            && more.given.iter().all(tells_nothing)
     }
 
     /// How the crawl is shared, if it is; what happens is told to `notice`.

@@ -77,8 +77,8 @@ impl Children {
         is_under_way: bool,
         is_there: impl Fn(Role) -> bool,
     ) -> Result<(), Error> {
-        let missing: Vec<Role> = self.roles.keys().copied().collect();
-        for role in missing {
+        let roles: Vec<Role> = self.roles.keys().copied().collect();
+        for role in roles {
             if self.ended(role, is_under_way)? {
                 let is_needed = is_under_way || role == Role::Frontier;
                 let is_due = self.roles.get(&role).is_some_and(|post| post.next <= Instant::now());
