@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process_group};
 use serde_json::Value;
+use testweb::{Answer, Site, Web};
 
 use super::stage::{Running, Stage, finished, texts};
 
@@ -92,4 +93,73 @@ fn two_crawls_share_a_redis_and_one_is_removed_without_the_other() {
     assert!(stage.say(&["status", "--crawl", "second"]).contains("over, because nothing was left to do"));
     stage.say(&["purge", "--crawl", "second"]);
     assert_eq!(stage.redis.ask::<i64>("DBSIZE"), 0);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn what_the_controller_has_in_its_environment_does_not_reach_its_workers() {
+    let stage = Stage::new(3, 4);
+    let mut crawl = stage.crawl(2, &[]);
+    crawl.env("CRAWLER_MAX_PAGES", "2").env("CRAWLER_MODULE", "jsonl=others.jsonl");
+    let (status, said) = Running::start(crawl).end();
+    assert_eq!(status, Some(0), "{said}");
+    stage.check();
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn ctrl_c_at_a_terminal_which_reaches_everybody_starts_nobody_again() {
+    let stage = Stage::new(10, 12);
+    let controller = Running::start(stage.crawl(3, &[]));
+    stage.until("some pages", |status| status["pages"].as_u64() > Some(20));
+    kill_process_group(controller.pid(), Signal::INT).unwrap();
+    let (status, said) = controller.end();
+    assert_eq!(status, Some(130), "{said}");
+    assert!(!said.contains("it is started again"), "{said}");
+    assert_eq!(stage.status()["phase"], "over");
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_name_that_no_crawl_can_have_is_a_bad_argument() {
+    let stage = Stage::new(1, 1);
+    for name in ["", "a b", "{x}"] {
+        let (status, said) = Running::start(stage.crawl(1, &["--crawl", name])).end();
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains("cannot be the name of a crawl"), "{said}");
+    }
+    assert_eq!(stage.redis.ask::<i64>("DBSIZE"), 0);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_part_that_cannot_grow_ends_the_crawl_and_nothing_is_lost() {
+    let stage = Stage::new(6, 12);
+    let crawl = stage.crawl(2, &[]);
+    let words = crawl.get_args().map(|word| word.to_str().unwrap().to_owned());
+    let mut limited = stage.crawler(&[]);
+    let program = limited.get_program().to_owned();
+    limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(program).args(words);
+    limited.current_dir(stage.directory.path()).env("CRAWLER_REDIS", &stage.address);
+    let (status, said) = Running::start(limited).end();
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("cannot write") && said.contains("nothing is lost"), "{said}");
+    let (status, said) = Running::start(stage.crawl(2, &[])).end();
+    assert_eq!(status, Some(0), "{said}");
+    stage.check();
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_robots_txt_that_leads_to_another_domain_is_not_followed_there() {
+    let elsewhere = Answer::redirect(301, "http://other.test/robots-of-all.txt");
+    let mut stage = Stage::new(1, 1);
+    let site = Site::new().answer("/robots.txt", elsewhere).answer("/", Answer::page("<title>here</title>"));
+    stage.web = Web::builder().host("h0.test", site).start();
+    let (status, said) = Running::start(stage.crawl(1, &[])).end();
+    assert_eq!(status, Some(0), "{said}");
+    let log = stage.web.log();
+    assert_eq!(log.of_host("h0.test").paths(), ["/robots.txt", "/"]);
+    assert!(log.of_host("other.test").is_empty(), "it may be another worker's to ask");
 }

@@ -5,14 +5,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crawler::outcome::Outcome;
-use crawler::prioritizer::Priority;
 use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Budget, Completion, Found, Lease, Pacing, Resources, Trouble, WorkerId};
 use crawler::worker::similarity::{Fingerprint, Threshold};
 use testredis::{Cluster, Server};
 
-use super::{block_on, settings};
+use super::{block_on, route, settings};
 
 const FIRST: WorkerId = WorkerId(0);
 const TTL: Duration = Duration::from_millis(1_200);
@@ -35,17 +34,6 @@ fn short() -> Settings {
         max_pages_per_host: 1_000,
         keep_depths: true,
         ..settings(2)
-    }
-}
-
-async fn route(resources: &RedisResources) {
-    loop {
-        let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
-        resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
-        let moved = resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
-        if incoming.is_empty() && moved == 0 {
-            return;
-        }
     }
 }
 

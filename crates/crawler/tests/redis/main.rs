@@ -1,5 +1,6 @@
 //! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
 
+mod crew;
 mod deaths;
 mod endings;
 mod forgetful;
@@ -20,7 +21,7 @@ use crawler::installed::Installed;
 use crawler::modules::Module;
 use crawler::modules::files::{OutputFiles, Start};
 use crawler::page::Page;
-use crawler::prioritizer::{FromCrawl, Queues, Random};
+use crawler::prioritizer::{FromCrawl, Priority, Queues, Random};
 use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Budget, Found, Resources, Snapshot, WorkerId};
@@ -242,4 +243,16 @@ fn budgets_are_hit_exactly_across_partitions() {
     let (kept, snapshot) = crawl.run();
     assert_eq!((kept.len(), snapshot.pages), (57, 57));
     assert_eq!(block_on(crawl.open().spent()).unwrap(), Some(Budget::Pages));
+}
+
+/// Files and routes all that there is.
+async fn route(resources: &RedisResources) {
+    loop {
+        let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
+        resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
+        let moved = resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
+        if incoming.is_empty() && moved == 0 {
+            return;
+        }
+    }
 }

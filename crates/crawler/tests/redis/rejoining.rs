@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use crawler::modules::Addition;
 use crawler::outcome::Outcome;
-use crawler::prioritizer::Priority;
 use crawler::resources::embedded::Settings;
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Completed, Completion, Found, Grant, Lease, Pacing, Resources, WorkerId};
 use testredis::{Proxy, Server};
 
-use super::{block_on, settings};
+use super::{block_on, route, settings};
 
 const FIRST: WorkerId = WorkerId(0);
 const SECOND: WorkerId = WorkerId(1);
@@ -29,17 +28,6 @@ async fn admit(resources: &RedisResources, urls: impl IntoIterator<Item = String
     let found = urls.into_iter().map(|url| Found { url, depth: 0, redirects: 0 }).collect();
     resources.admit(found).await.unwrap();
     route(resources).await;
-}
-
-async fn route(resources: &RedisResources) {
-    loop {
-        let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
-        resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
-        let moved = resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
-        if incoming.is_empty() && moved == 0 {
-            return;
-        }
-    }
 }
 
 async fn lease(resources: &RedisResources, worker: WorkerId) -> Vec<Lease> {
