@@ -48,7 +48,7 @@ impl Moves {
             // What is completed meanwhile goes together.
             let weight = |completion: &Completion| LOAN_WEIGHT + completion.children.len();
             let complete = async |all: Vec<Completion>| self.complete_all(&all).await;
-            return Ok(vec![self.completing.make(completion, weight, complete).await?]);
+            return Ok(vec![self.completing.make(completion, self.loans.count(), weight, complete).await?]);
         }
         let mut completed = Vec::with_capacity(completions.len());
         for some in completions.chunks(AT_ONCE) {
@@ -71,14 +71,17 @@ impl Moves {
         let mut call = self.on(0, &scripts::COMPLETE);
         self.tell_budgets(&mut call);
         call.arg(completions.len());
+        // What is looked up together comes together.
+        for Completion { lease, .. } in completions {
+            call.arg(lease.ticket.0).arg(lease.loan).arg(self.key.url_id(&lease.url));
+        }
         let mut all = Vec::with_capacity(completions.len());
         for completion in completions {
             let mut sorted = self.sorted(&completion.children, linked(completion));
             let own = sorted.take_last(0);
             let page = Some(self.key.url_id(&completion.lease.url));
             let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
-            let lease = &completion.lease;
-            call.arg(lease.ticket.0).arg(lease.loan).arg(u8::from(is_kept(completion))).arg(completion.bytes);
+            call.arg(u8::from(is_kept(completion))).arg(completion.bytes);
             call.arg(before.new).arg(before.known + sorted.known);
             self.tell_ending(&mut call, completion);
             own.tell(&mut call, page);
@@ -209,7 +212,7 @@ impl Moves {
     fn prepare(&self, completion: &Completion, has_own_children: bool) -> Call {
         let lease = &completion.lease;
         let mut call = self.on(self.keys.of_ticket(lease.ticket), &scripts::PREPARE);
-        call.arg(lease.ticket.0).arg(lease.loan);
+        call.arg(lease.ticket.0).arg(lease.loan).arg(self.key.url_id(&lease.url));
         self.tell_ending(&mut call, completion);
         call.arg(u8::from(has_own_children));
         call
@@ -218,7 +221,7 @@ impl Moves {
     /// Tells a script how a loan ends.
     fn tell_ending(&self, call: &mut Call, completion: &Completion) {
         let Completion { lease, outcome, refused, pacing, .. } = completion;
-        call.arg(self.key.url_id(&lease.url)).arg(u8::from(lease.again));
+        call.arg(u8::from(lease.again));
         call.arg(Domain::of_text(&lease.url).as_str()).arg(paced_host(&lease.url)).arg(lease.depth);
         call.arg(outcome.label());
         let ended = Ended::of(outcome, lease.redirects > 0);
@@ -231,13 +234,14 @@ impl Moves {
     }
 
     /// The script that counts what loans used.
-    fn settle<'a>(&self, completions: impl ExactSizeIterator<Item = &'a Completion>) -> Call {
+    fn settle<'a>(&self, completions: impl ExactSizeIterator<Item = &'a Completion> + Clone) -> Call {
         let forget = std::mem::take(&mut *self.settled());
         let mut settle = self.on_budget(&scripts::SETTLE);
         settle.arg(forget.len()).arg(&forget).arg(completions.len());
+        settle.arg(completions.clone().map(|completion| completion.lease.ticket.0).collect::<Vec<u64>>());
         for completion in completions {
             let Completion { lease, bytes, .. } = completion;
-            settle.arg(lease.ticket.0).arg(lease.loan).arg(u8::from(is_kept(completion))).arg(*bytes);
+            settle.arg(lease.loan).arg(u8::from(is_kept(completion))).arg(*bytes);
             settle.arg(paced_host(&lease.url));
         }
         settle

@@ -120,7 +120,10 @@ impl Moves {
         }
         let (page, filed) = match self.partitions() {
             // What comes meanwhile goes together.
-            1 => self.remembering.make(page, weight, async |pages| self.file_here(pages).await).await?,
+            1 => {
+                let file = async |pages| self.file_here(pages).await;
+                self.remembering.make(page, self.loans.count(), weight, file).await?
+            }
             _ => self.file_across(page).await?,
         };
         let Filed { now, same, candidates, mut stored } = filed;

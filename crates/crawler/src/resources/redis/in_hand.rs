@@ -29,6 +29,10 @@ impl InHand {
         }
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.loans().len()
+    }
+
     /// Tickets and loans.
     pub(super) fn all(&self) -> Vec<(u64, u64)> {
         self.loans().iter().map(|(ticket, loan)| (*ticket, *loan)).collect()

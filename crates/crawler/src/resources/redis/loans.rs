@@ -6,17 +6,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::super::{Budget, Grant, Lease, Pacing, Ticket, Trouble, WorkerId};
 use super::connection::Call;
-use super::moves::{Moves, Waiting, milliseconds};
+use super::moves::{GATHERING, Moves, Waiting, milliseconds};
 use super::scripts;
 use crate::domain::Domain;
 use crate::origin::paced_host;
 
 /// No lease takes more at a time.
 const MOST: usize = 1 << 20;
+
+/// With so many in hand a worker does not hurry to take more: one script for many costs Redis less than one for each few.
+const ENOUGH_IN_HAND: usize = 48;
 
 /// A lease as the script tells it: ticket, loan, URL, depth, redirects, whether again, rest in milliseconds.
 type Lent = (u64, u64, String, u32, u8, u8, u64);
@@ -30,10 +33,14 @@ impl Moves {
     ) -> Result<Vec<Lease>, Trouble> {
         let desk = self.desk(worker);
         let mut waiting = Waiting::up_to(wait, &desk.pause);
+        if !wait.is_zero() && self.loans.count() >= ENOUGH_IN_HAND {
+            desk.gather().await;
+        }
         loop {
             self.resync(worker, &desk.synced).await?;
             let leases = self.lease_now(worker, max.min(MOST)).await?;
             self.loans.take_up(&leases);
+            desk.state().last = Some(Instant::now());
             if waiting.is_over(!leases.is_empty()).await {
                 return Ok(leases);
             }
@@ -94,7 +101,7 @@ impl Moves {
                 let grants: Vec<(String, u64)> = self.connection.one(self.reservation(&all, true)).await?;
                 Ok(grants.iter().map(granted).collect())
             };
-            return self.reserving.make((lease, read), |_| 1, reserve).await;
+            return self.reserving.make((lease, read), self.loans.count(), |_| 1, reserve).await;
         }
         let check = self.check(&lease);
         let loan = (lease.ticket.0, lease.loan);
@@ -116,9 +123,10 @@ impl Moves {
         let script = if is_once { &scripts::RESERVE_AGAIN } else { &scripts::RESERVE };
         let mut call = self.on_budget(script);
         call.arg(u8::from(are_here)).arg(u8::from(is_once)).arg(loans.len());
+        call.arg(loans.iter().map(|(lease, _)| lease.ticket.0).collect::<Vec<u64>>());
         for (lease, read) in loans {
             // What is visited again for its links is a page already.
-            call.arg(lease.ticket.0).arg(lease.loan).arg(*read).arg(u8::from(!lease.again));
+            call.arg(lease.loan).arg(*read).arg(u8::from(!lease.again));
             call.arg(paced_host(&lease.url));
         }
         call
@@ -202,11 +210,21 @@ struct OnDesk {
     trouble: Option<Trouble>,
     /// Somebody is on the way.
     fetching: bool,
+    /// When somebody was last there.
+    last: Option<Instant>,
 }
 
 impl Desk {
     fn state(&self) -> MutexGuard<'_, OnDesk> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is worth while to look again.
+    async fn gather(&self) {
+        let last = self.state().last;
+        if let Some(last) = last {
+            sleep_until(last + GATHERING).await;
+        }
     }
 
     /// Whether somebody has to go and fetch leases: then the caller must.

@@ -27,6 +27,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const MOST_RESERVATIONS: usize = 64;
 const MOST_LINKS: usize = 500;
 
+/// How long moves wait for others: one script for many costs Redis far less than one for each. That is short beside the
+/// time that a page takes on its way; for those that nobody waits for it may be longer.
+pub(super) const GATHERING: Duration = Duration::from_millis(5);
+const SHORT_GATHERING: Duration = Duration::from_millis(2);
+
 /// The moves of a crawl's URLs.
 pub(super) struct Moves {
     pub(super) connection: Connection,
@@ -92,9 +97,9 @@ impl Moves {
             desks: Mutex::default(),
             completed: Mutex::default(),
             recent,
-            reserving: Together::new(MOST_RESERVATIONS),
-            completing: Together::new(MOST_LINKS),
-            remembering: Together::new(contents::MOST_BYTES),
+            reserving: Together::new(MOST_RESERVATIONS, SHORT_GATHERING),
+            completing: Together::new(MOST_LINKS, GATHERING),
+            remembering: Together::new(contents::MOST_BYTES, SHORT_GATHERING),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
             begun: Instant::now(),

@@ -1,8 +1,10 @@
 //! Lets moves that come while others are under way go together with the next ones: one script does them all.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 
 use super::super::Trouble;
 
@@ -11,11 +13,19 @@ pub(super) struct Together<T, R> {
     state: Mutex<State<T, R>>,
     /// The most that go together, by their weights: a script must not be long.
     most: usize,
+    /// How long the first waits for others.
+    gathering: Duration,
+    are_enough: Notify,
 }
+
+/// With so many it does not wait for more.
+const ENOUGH: usize = 16;
 
 struct State<T, R> {
     waiting: Vec<(T, oneshot::Sender<Turn<T, R>>)>,
     is_under_way: bool,
+    /// Somebody waits until there are so many.
+    wanted: usize,
 }
 
 /// What somebody who waits is told.
@@ -27,18 +37,21 @@ enum Turn<T, R> {
 }
 
 impl<T, R> Together<T, R> {
-    pub(super) fn new(most: usize) -> Together<T, R> {
-        Together { state: Mutex::new(State { waiting: Vec::new(), is_under_way: false }), most }
+    pub(super) fn new(most: usize, gathering: Duration) -> Together<T, R> {
+        let state = Mutex::new(State { waiting: Vec::new(), is_under_way: false, wanted: 0 });
+        Together { state, most, gathering, are_enough: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State<T, R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a move: at once if none is under way, otherwise with all that have come by the end of that.
+    /// Makes a move, with all that come while others are under way, and a little longer where more may come: of so many
+    /// there may be at a time.
     pub(super) async fn make(
         &self,
         one: T,
+        at_a_time: usize,
         weight: impl Fn(&T) -> usize,
         make: impl AsyncFnOnce(Vec<T>) -> Result<Vec<R>, Trouble>,
     ) -> Result<R, Trouble> {
@@ -51,6 +64,7 @@ impl<T, R> Together<T, R> {
                 Err(_) => return Err(closed()),
             },
         };
+        self.gather(at_a_time.min(ENOUGH)).await;
         let (mut all, mut others, mut load) = (vec![one], Vec::new(), 0);
         load += weight(&all[0]);
         {
@@ -91,7 +105,23 @@ impl<T, R> Together<T, R> {
         }
         let (turn, wait) = oneshot::channel();
         state.waiting.push((one, turn));
+        if state.waiting.len() == state.wanted {
+            self.are_enough.notify_one();
+        }
         Err(wait)
+    }
+
+    /// Waits until there are so many, for a while.
+    async fn gather(&self, enough: usize) {
+        {
+            let mut state = self.state();
+            if state.waiting.len() + 1 >= enough {
+                return;
+            }
+            state.wanted = enough - 1;
+        }
+        let _ = timeout(self.gathering, self.are_enough.notified()).await;
+        self.state().wanted = 0;
     }
 
     /// Lets somebody who waits make the next moves.
@@ -112,11 +142,11 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     /// Makes ten moves at once; answers what each was answered, and how many times something was made.
     async fn make_ten(most: usize, fails: bool) -> (Vec<Result<u32, Trouble>>, usize) {
-        let (together, times) = (Arc::new(Together::new(most)), Arc::new(AtomicUsize::new(0)));
+        let (together, times) =
+            (Arc::new(Together::new(most, Duration::ZERO)), Arc::new(AtomicUsize::new(0)));
         let all = (0..10u32).map(|number| {
             let (together, times) = (Arc::clone(&together), Arc::clone(&times));
             tokio::spawn(async move {
@@ -129,7 +159,7 @@ mod tests {
                         Ok(all.iter().map(|one| one * 2).collect())
                     }
                 };
-                together.make(number, |_| 1, make).await
+                together.make(number, 1, |_| 1, make).await
             })
         });
         let mut answers = Vec::new();

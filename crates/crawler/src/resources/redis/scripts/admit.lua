@@ -5,5 +5,6 @@ local before = answered()
 if before then return before end
 local new, known = admit_found()
 write_admitted()
+write_counts()
 write_sums()
 return answer({ new, known })

@@ -9,7 +9,35 @@ do
   for i, value in ipairs(call('HMGET', base .. 'used', unpack(names))) do used[names[i]] = (value or 0) + 0 end
 end
 
+-- The reservations of loans by their tickets, and those of them that have changed: false where there is none.
+local reservations, changed_reservations = {}, {}
+
+-- Looks up many at once: to look for each alone is dear.
+local function look_up_reservations(tickets)
+  for i, reservation in ipairs(for_many('HMGET', base .. 'reservations', tickets)) do
+    reservations[tickets[i]] = reservation
+  end
+end
+
+local function set_reservation(ticket, reservation)
+  reservations[ticket], changed_reservations[ticket] = reservation, reservation
+end
+
+local function write_reservations()
+  local made, returned = {}, {}
+  for ticket, reservation in pairs(changed_reservations) do
+    if reservation then
+      made[#made + 1], made[#made + 2] = ticket, reservation
+    else
+      returned[#returned + 1] = ticket
+    end
+  end
+  for_many('HSET', base .. 'reservations', made)
+  for_many('HDEL', base .. 'reservations', returned)
+end
+
 local function write_used()
+  write_reservations()
   call('HSET', base .. 'used', 'pages', ('%d'):format(used.pages), 'bytes', ('%d'):format(used.bytes),
     'pages_reserved', ('%d'):format(used.pages_reserved), 'bytes_reserved', ('%d'):format(used.bytes_reserved))
 end
@@ -19,14 +47,14 @@ local function spent()
   if used.bytes >= max_bytes then return 'bytes' end
 end
 
--- Returns the reservation of a loan, if there is one. A URL has one at most, whoever has it on loan; who lost it to
--- somebody else has none. Tells whether the loan is the latest of its URL that is known here.
+-- Returns the reservation of a loan, which was looked up, if there is one. A URL has one at most, whoever has it on loan; who
+-- lost it to somebody else has none. Tells whether the loan is the latest of its URL that is known here.
 local function give_back(ticket, loan)
-  local reservation = call('HGET', base .. 'reservations', ticket)
+  local reservation = reservations[ticket]
   if not reservation then return true end
-  local by, bytes, pages, host = reservation:match('^(%d+) (%d+) (%d) (.*)$')
+  local by, bytes, pages, host = reservation:match('^(%d+) (%d+) (%d) (%S*)')
   if by + 0 > loan + 0 then return false end
-  call('HDEL', base .. 'reservations', ticket)
+  set_reservation(ticket, false)
   used.pages_reserved = used.pages_reserved - pages
   used.bytes_reserved = used.bytes_reserved - bytes
   if host ~= '' and call('HINCRBY', base .. 'hosts_reserved', host, -1) <= 0 then

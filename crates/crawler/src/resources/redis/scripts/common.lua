@@ -42,6 +42,12 @@ local function for_many(command, key, values)
   return answers
 end
 
+-- A text too long for a hash that Redis keeps as a list, and searches from end to end: what is looked up all the time is
+-- to be in a table.
+local function long(format, ...)
+  return ('%-65s'):format(format:format(...))
+end
+
 -- A move whose answer was lost is asked for again under the same nonce: it is answered as before, and not made twice.
 local function answered()
   local before = call('GET', base .. 'answer:' .. nonce)

@@ -3,20 +3,23 @@
 -- new; and which budget is spent, if one is.
 local before = answered()
 if before then return before end
-local completed = {}
-for i = 1, number() do
-  local ticket, which = argument(), argument()
+local completed, tickets, numbers, ids = {}, {}, {}, {}
+for i = 1, number() do tickets[i], numbers[i], ids[i] = argument(), argument(), argument() end
+local loans = for_many('HMGET', base .. 'loans', tickets)
+local entries = for_many('HMGET', base .. 'outstanding', ids)
+look_up_reservations(tickets)
+for i, ticket in ipairs(tickets) do
   local kept, bytes, links_new, links_known = argument() == '1', number(), number(), number()
-  local ending, loan = read_ending(), loan_of(ticket)
-  local is_refused = not loan or loan.number ~= which or gone[ending.id]
+  local ending, loan = read_ending(ids[i]), read_loan(loans[i])
+  local is_refused = not loan or loan.number ~= numbers[i] or gone[ending.id]
   -- Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-  local new, known, entry = admit_found(ending.id, is_refused)
+  local new, known = admit_found(is_refused)
   if is_refused then
     completed[i] = { 0, 0, 0 }
   else
-    local document = settle(ticket, which, kept, bytes, ending.host)
+    local document = settle(ticket, numbers[i], kept, bytes, ending.host)
     ending.document = document
-    end_loan(ticket, loan, ending, entry, document > 0, links_new + new, links_known + known)
+    end_loan(ticket, loan, ending, entries[i], document > 0, links_new + new, links_known + known)
     completed[i] = { 1, document, new }
   end
 end

@@ -59,9 +59,12 @@ local function enqueue(worker, ticket)
   call('XADD', base .. 'queue:' .. worker, '*', 't', ticket)
 end
 
--- Brings what waits for its domain's share into a worker's queue, from its domains in turn, as far as there is room.
+-- Brings what waits for its domain's share into a worker's queue, from its domains in turn, as far as there is room. Where
+-- there is room for all of them, each gives as much as its share allows at once. Whoever does this writes the counts and
+-- the domains at the end.
 local function feed(worker)
-  if call('EXISTS', base .. 'hungry:' .. worker) == 0 then return end
+  local hungry = call('LLEN', base .. 'hungry:' .. worker)
+  if hungry == 0 then return end
   local fed, free = 0, room - queue_length(worker)
   while fed < free do
     local name = call('LPOP', base .. 'hungry:' .. worker)
@@ -69,8 +72,8 @@ local function feed(worker)
     local state = domain_of(name)
     if state and state.owner == worker then
       state.hungry = '0'
-      local ticket = call('LPOP', base .. 'waiting:' .. name)
-      if ticket then
+      local most = math.min(SHARE - state.held, math.max(1, math.floor((free - fed) / hungry)))
+      for _, ticket in ipairs(most > 0 and call('LPOP', base .. 'waiting:' .. name, most) or {}) do
         state.held, state.waiting = state.held + 1, state.waiting - 1
         enqueue(worker, ticket)
         fed = fed + 1

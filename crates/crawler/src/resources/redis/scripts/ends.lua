@@ -1,9 +1,9 @@
 -- The end of a loan.
 
--- How a loan ends, as it is told.
-local function read_ending()
+-- How the loan of the URL that has this id ends, as it is told.
+local function read_ending(id)
   local ending = {
-    id = argument(), again = argument() == '1', domain = argument(), host = argument(), depth = number(),
+    id = id, again = argument() == '1', domain = argument(), host = argument(), depth = number(),
     label = argument(), ended = number(), status = number(), document = 0, rest = number(), delay = number(), refused = {},
   }
   for i = 1, 2 * number() do ending.refused[i] = argument() end
@@ -36,13 +36,13 @@ local function let_go(ticket, ending, is_page, entry)
 end
 
 local function count_ending(ending, is_page, links_new, links_known)
-  add('counts', 'completed', 1)
+  count('completed', 1)
   -- A revisit finds the same links again; but those that are new now were not counted before.
-  if links_new > 0 then add('counts', 'links_new', links_new) end
+  if links_new > 0 then count('links_new', links_new) end
   if ending.again then return end
   -- A page that has its number is kept, whatever its second visit gave.
   add('outcomes', is_page and 'kept' or ending.label, 1)
-  if links_known > 0 then add('counts', 'links_known', links_known) end
+  if links_known > 0 then count('links_known', links_known) end
   for i = 1, #ending.refused, 2 do
     add('refused', ending.refused[i], ending.refused[i + 1])
   end
@@ -80,5 +80,6 @@ local function write_ends()
   end
   write_domains()
   write_active_hosts()
+  write_counts()
   write_sums()
 end

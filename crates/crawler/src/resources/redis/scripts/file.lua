@@ -31,5 +31,5 @@ for first = 1, #filed, AT_ONCE do
   call('XACK', base .. 'urls', 'prioritizer', unpack(messages, first, last))
 end
 throw_away(messages)
-if #filed > 0 then count('filed', #filed) end
+if #filed > 0 then call('HINCRBY', base .. 'counts', 'filed', #filed) end
 fill_url_queue()

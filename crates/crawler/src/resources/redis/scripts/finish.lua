@@ -13,7 +13,7 @@ if not recorded then return { 2, 0 } end
 local new, known = admit_found()
 arguments, last_argument = cmsgpack.unpack(recorded), 0
 call('HDEL', base .. 'endings', ticket)
-local ending = read_ending()
+local ending = read_ending(argument())
 local entry = call('HGET', base .. 'outstanding', ending.id)
 end_loan(ticket, loan, ending, entry, is_page, links_new + new, links_known + known)
 write_ends()

@@ -44,12 +44,12 @@ if not queued or queued == '0' then return answer({}) end
 local read = call('XREADGROUP', 'GROUP', 'worker', 'worker', 'COUNT', max, 'STREAMS', stream, '>')
 local messages = read and read[1][2] or {}
 -- Numbers that no loan ever had, also if Redis has lost what it did last.
-local last = math.max(tonumber(call('HGET', base .. 'counts', 'loans') or 0), now * 100) + #messages
-call('HSET', base .. 'counts', 'loans', ('%.0f'):format(last))
+local last = math.max(counted('loans'), now * 100) + #messages
+count('loans', last - counted('loans'))
 local tickets, numbers, loans = {}, {}, {}
 for i, message in ipairs(messages) do
   tickets[i], numbers[i] = message[2][2], ('%d'):format(last - #messages + i)
-  loans[2 * i - 1], loans[2 * i] = tickets[i], ('%s %s %s %s'):format(numbers[i], worker, message[1], nonce)
+  loans[2 * i - 1], loans[2 * i] = tickets[i], long('%s %s %s %s', numbers[i], worker, message[1], nonce)
 end
 for_many('HSET', base .. 'loans', loans)
 local leases, hosts = told(tickets, numbers)
@@ -61,5 +61,6 @@ if first then call('XTRIM', stream, 'MINID', '~', first) end
 answer(tickets)
 call('HINCRBY', base .. 'lengths', worker, 0 - #leases)
 feed(worker)
+write_counts()
 write_domains()
 return leases

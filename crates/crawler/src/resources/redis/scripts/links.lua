@@ -24,7 +24,7 @@ local function set_shards(number)
 end
 
 local function shard_key(id)
-  if not shards then set_shards((call('HGET', base .. 'counts', 'shards') or 1) + 0) end
+  if not shards then set_shards(math.max(counted('shards'), 1)) end
   return base .. 'links:' .. shard_of(id)
 end
 
@@ -59,7 +59,7 @@ local function split_shard()
   local from, target = base .. 'links:' .. shards - half, base .. 'links:' .. shards
   local stays = shards - half
   set_shards(shards + 1)
-  call('HSET', base .. 'counts', 'shards', shards)
+  count('shards', shards - counted('shards'))
   local entries, gone, added = call('HGETALL', from), {}, {}
   for i = 1, #entries, 2 do
     if shard_of(entries[i]) ~= stays then
@@ -76,7 +76,7 @@ end
 
 -- Forgets what is over in the shard whose turn it is; answers how many.
 local function sweep_shard(links)
-  local key = base .. 'links:' .. count('swept', '1') % shards
+  local key = base .. 'links:' .. count('swept', 1) % shards
   local entries, over = call('HGETALL', key), {}
   for i = 1, #entries, 2 do
     if is_over((struct.unpack('<I6', entries[i + 1]))) then over[#over + 1] = entries[i] end
@@ -86,14 +86,14 @@ local function sweep_shard(links)
   return #entries == 0 and math.floor(links / shards) or #over
 end
 
--- A URL that was completed is known for a lifetime from now.
+-- A URL that was completed is known for a lifetime from now. Whoever does this writes the counts at the end.
 local function keep_link(id, depth, ended, found_on)
   local key = shard_key(id)
   local link = struct.pack('<I6I2', generation, math.min(depth, 65535)) .. ended .. found_on
   local is_new = call('HSET', key, id, link) == 1
   call('PEXPIRE', key, SHARD_LIFETIME)
   if not is_new then return end
-  local links = count('links', '1')
+  local links = count('links', 1)
   if links % SWEEP == 0 then
     local over = sweep_shard(links)
     if over > 0 then links = count('links', 0 - over) end

@@ -1,11 +1,14 @@
 -- Loans to workers.
 
--- The loan of a ticket: its number, its worker, its message, and the nonce of the move that made it.
-local function loan_of(ticket)
-  local loan = call('HGET', base .. 'loans', ticket)
+-- A loan as it is written: its number, its worker, its message, and the nonce of the move that made it.
+local function read_loan(loan)
   if not loan then return nil end
-  local which, worker, message, made_by = loan:match('^(%d+) (%d+) (%S+) (%S+)$')
+  local which, worker, message, made_by = loan:match('^(%d+) (%d+) (%S+) (%S+)')
   return { number = which, worker = worker, message = message, nonce = made_by }
+end
+
+local function loan_of(ticket)
+  return read_loan(call('HGET', base .. 'loans', ticket))
 end
 
 -- Throws away the messages of a worker's queue whose URLs are completed: they stay there until it takes the next.

@@ -5,8 +5,34 @@ local domain_lifetime = number()  -- of a domain's ownership after its last use
 local keeps_depths = argument() == '1'
 local partition, partitions = number(), number()  -- which this is, and of how many
 
+-- What is counted here, read once and written once.
+local COUNTS = {
+  'admitted', 'completed', 'filed', 'links', 'links_known', 'links_new', 'loans', 'revisits', 'shards', 'swept', 'waiting',
+}
+local counts
+local changed_counts = {}
+
+local function read_counts()
+  counts = {}
+  for i, value in ipairs(call('HMGET', base .. 'counts', unpack(COUNTS))) do counts[COUNTS[i]] = (value or 0) + 0 end
+end
+
+local function counted(name)
+  if not counts then read_counts() end
+  return counts[name]
+end
+
+-- Counts so many more; answers how many there are. Whoever does this writes the counts at the end.
 local function count(name, more)
-  return call('HINCRBY', base .. 'counts', name, more)
+  local sum = counted(name) + more
+  counts[name], changed_counts[name] = sum, sum
+  return sum
+end
+
+local function write_counts()
+  local changed = {}
+  for name, sum in pairs(changed_counts) do changed[#changed + 1], changed[#changed + 2] = name, ('%d'):format(sum) end
+  for_many('HSET', base .. 'counts', changed)
 end
 
 local sums = {}

@@ -8,11 +8,13 @@ local is_once = argument() == '1'   -- without anything to count it may be made 
 local before = is_once and answered()
 if before then return before end
 
-local function reserve(ticket, loan, read, page, host)
-  if is_here then
-    local holds = call('HGET', base .. 'loans', ticket)
-    if not holds or holds:sub(1, #loan + 1) ~= loan .. ' ' then return 'lost', 0 end
-  end
+local tickets = {}
+for i = 1, number() do tickets[i] = argument() end
+local loans = is_here and for_many('HMGET', base .. 'loans', tickets)
+look_up_reservations(tickets)
+
+local function reserve(ticket, holds, loan, read, page, host)
+  if is_here and (not holds or holds:sub(1, #loan + 1) ~= loan .. ' ') then return 'lost', 0 end
   if not give_back(ticket, loan) then return 'lost', 0 end
   used.bytes = used.bytes + read
   if page == 0 or not max_pages_per_host then host = '' end
@@ -32,14 +34,14 @@ local function reserve(ticket, loan, read, page, host)
   end
   used.pages_reserved, used.bytes_reserved = used.pages_reserved + page, used.bytes_reserved + bytes
   bytes = ('%d'):format(bytes)
-  call('HSET', base .. 'reservations', ticket, ('%s %s %d %s'):format(loan, bytes, page, host))
+  set_reservation(ticket, long('%s %s %d %s', loan, bytes, page, host))
   return 'granted', bytes
 end
 
 local grants = {}
-for i = 1, number() do
-  local ticket, loan, read, page, host = argument(), argument(), number(), number(), argument()
-  grants[i] = { reserve(ticket, loan, read, page, host) }
+for i, ticket in ipairs(tickets) do
+  local loan, read, page, host = argument(), number(), number(), argument()
+  grants[i] = { reserve(ticket, loans and loans[i], loan, read, page, host) }
 end
 write_used()
 return is_once and answer(grants) or grants

@@ -3,8 +3,7 @@
 -- with the shortest queue. Answers how many were moved.
 local LOOKED_AT = 32  -- URLs of a priority queue at a time
 local queues, draws = number(), argument()
-local filed = (call('HGET', base .. 'counts', 'filed') or 0) + 0
-if filed == 0 and call('EXISTS', base .. 'returned') == 0 then return 0 end
+if counted('filed') == 0 and call('EXISTS', base .. 'returned') == 0 then return 0 end
 local lengths, total, workers = {}, {}, {}
 local own = call('HGETALL', base .. 'lengths')
 for i = 1, #own, 2 do
@@ -28,16 +27,18 @@ local function shortest()
   return best
 end
 
-local moved, waiting = 0, 0
-filed = 0
+local moved, filed = 0, 0
+local behind = {}  -- what joins those that wait for their domain's share, by domain
 
 local function place(ticket, name)
   local state = domain_of(name)
   if state and state.held == 0 and state.waiting == 0 and state.lapses <= now then state = nil end
   if state and (state.held >= SHARE or state.waiting > 0) then
-    call('RPUSH', base .. 'waiting:' .. name, ticket)
+    local waiting = behind[name] or {}
+    behind[name] = waiting
+    waiting[#waiting + 1] = ticket
     state.waiting = state.waiting + 1
-    waiting = waiting + 1
+    count('waiting', 1)
     note_hunger(name, state)
     write_domain(name, state)
     return true
@@ -97,9 +98,10 @@ for queue, head in pairs(heads) do
   if head.placed > 0 then call('LTRIM', base .. 'filed:' .. queue, head.placed, -1) end
 end
 if moved == 0 then return 0 end
+for name, waiting in pairs(behind) do for_many('RPUSH', base .. 'waiting:' .. name, waiting) end
 write_domains()
 if filed > 0 then count('filed', 0 - filed) end
-if waiting > 0 then count('waiting', waiting) end
+write_counts()
 local now_long = {}
 for _, worker in ipairs(workers) do
   now_long[#now_long + 1], now_long[#now_long + 2] = worker, lengths[worker]

@@ -4,9 +4,11 @@
 local before = answered()
 if before then return before end
 for _ = 1, number() do call('HDEL', base .. 'settled', argument()) end
-local documents = {}
-for i = 1, number() do
-  local ticket, loan, kept, bytes, host = argument(), argument(), argument() == '1', number(), argument()
+local documents, tickets = {}, {}
+for i = 1, number() do tickets[i] = argument() end
+look_up_reservations(tickets)
+for i, ticket in ipairs(tickets) do
+  local loan, kept, bytes, host = argument(), argument() == '1', number(), argument()
   local settled = call('HGET', base .. 'settled', ticket) or '0 0'
   local by, document = settled:match('^(%d+) (%d+)$')
   document = tonumber(document)

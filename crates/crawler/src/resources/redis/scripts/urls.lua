@@ -17,24 +17,22 @@ local function fill_url_queue()
 end
 
 local found_on = ''  -- the id of the page whose links are admitted, in bytes
-local admitted, free, overflows
-local tasks, behind, entries, fresh, unwritten, revisits = {}, {}, {}, {}, {}, 0
+local free, overflows
+local tasks, behind, entries, fresh, unwritten = {}, {}, {}, {}, {}
 local gone = {}  -- ids of what is completed by this script, and not outstanding any more
 
 -- Queues a URL that is not outstanding, for its links only if it is visited again. Whoever does this writes it all at the end.
 local function admit(id, depth, redirects, again, domain, host, url)
-  if not admitted then
-    admitted = (call('HGET', base .. 'counts', 'admitted') or 0) + 0
+  if not free then
     free = room - urls_queued()
     overflows = call('EXISTS', base .. 'overflow') == 1
   end
-  admitted = admitted + 1
-  local ticket = ('%d'):format(admitted * partitions + partition)
+  local ticket = ('%d'):format(count('admitted', 1) * partitions + partition)
   tasks[#tasks + 1], tasks[#tasks + 2] = ticket, cmsgpack.pack({ id, redirects, again, domain, host, url })
   fresh[id] = ticket .. ' ' .. depth .. ' ' .. found_on
   unwritten[id] = true
   entries[#entries + 1], entries[#entries + 2] = id, fresh[id]
-  revisits = revisits + again
+  if again > 0 then count('revisits', again) end
   -- While the overflow is not empty, what comes joins its end.
   if overflows or free <= 0 then
     behind[#behind + 1] = ticket
@@ -46,12 +44,10 @@ local function admit(id, depth, redirects, again, domain, host, url)
 end
 
 local function write_admitted()
-  if not admitted then return end
+  if not free then return end
   for_many('HSET', base .. 'outstanding', entries)
   for_many('HSET', base .. 'tasks', tasks)
   for_many('RPUSH', base .. 'overflow', behind)
-  call('HSET', base .. 'counts', 'admitted', ('%d'):format(admitted))
-  if revisits > 0 then count('revisits', revisits) end
   if overflows then fill_url_queue() end
 end
 
@@ -100,10 +96,9 @@ end
 
 -- Counts the page for the domains that it links to, and admits what was found, as it is told: the id of the page, the
 -- domains, the ids of all that was found, and for each host its domain, the depth, the redirects, and the URLs in the
--- order of their ids. Answers how many were new, how many were known, and the entry of the page itself among the
--- outstanding ones if its own id is given. What is refused is only read. Whoever does this writes what was admitted at
--- the end, and the sums.
-local function admit_found(own, is_refused)
+-- order of their ids. Answers how many were new, and how many were known. What is refused is only read. Whoever does this
+-- writes what was admitted at the end, the counts and the sums.
+local function admit_found(is_refused)
   found_on = argument()
   for _ = 1, number() do
     local domain = argument()
@@ -111,7 +106,6 @@ local function admit_found(own, is_refused)
   end
   local ids = {}
   for i = 1, number() do ids[i] = argument() end
-  ids[#ids + 1] = own
   local there = for_many('HMGET', base .. 'outstanding', ids)
   local new, known, at = 0, 0, 0
   for _ = 1, number() do
@@ -126,5 +120,5 @@ local function admit_found(own, is_refused)
       end
     end
   end
-  return new, known, there[at + 1]
+  return new, known
 end
