@@ -1,6 +1,6 @@
 //! What the moves of a page cost on Redis: CPU of the server and of this process, calls within scripts, and memory.
 //!
-//! `cargo run --release --example redis_moves -- PORT [PAGES]` on a Redis of its own, which it fills.
+//! `cargo run --release --example redis_moves -- PORT [PAGES [PARTITIONS [HOSTS]]]` on a Redis of its own, which it fills.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,28 +13,44 @@ use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{Completed, Completion, Found, Lease, Resources, WorkerId};
 use crawler::worker::similarity::{Fingerprint, Threshold};
 
-const HOSTS: usize = 400;
 const LINKS: usize = 25;
 const IN_FLIGHT: usize = 16;
 
-fn url(page: usize) -> String {
-    format!("http://www.host{}.test/section{}/page-{page}.html", page % HOSTS, page / HOSTS % 10)
+/// A web of so many pages on so many hosts.
+#[derive(Clone, Copy)]
+struct Web {
+    pages: usize,
+    hosts: usize,
 }
 
-/// Of the links of a page one leads on, some are on every page of its host, and the others lead back anywhere.
-fn links(page: usize, pages: usize) -> Vec<Found> {
-    let mut seed = page as u64;
-    let mut random = |below: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize % below.max(1)
-    };
-    let mut links = vec![page + HOSTS];
-    for link in 1..LINKS {
-        let of_host = if link < 15 { link } else { random(page / HOSTS + 1) };
-        links.push(of_host * HOSTS + page % HOSTS);
+impl Web {
+    fn url(self, page: usize) -> String {
+        let (host, section) = (page % self.hosts, page / self.hosts % 10);
+        format!("http://www.host{host}.test/section{section}/page-{page}.html")
     }
-    links.retain(|link| *link < pages);
-    links.into_iter().map(|link| Found { url: url(link), depth: 1, redirects: 0 }).collect()
+
+    /// Of the links of a page one leads on, some are on every page of its host, and the others lead back anywhere.
+    fn links(self, page: usize) -> Vec<Found> {
+        let Web { pages, hosts } = self;
+        let mut seed = page as u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below.max(1)
+        };
+        // The first page of a host leads to several: a chain would keep everybody waiting.
+        let first = if page < hosts {
+            page + hosts..=page + hosts * 64
+        } else {
+            page + hosts * 64..=page + hosts * 64
+        };
+        let mut links: Vec<usize> = first.step_by(hosts).collect();
+        for link in 1..LINKS {
+            let of_host = if link < 15 { link } else { random(page / hosts + 1) };
+            links.push(of_host * hosts + page % hosts);
+        }
+        links.retain(|link| *link < pages);
+        links.into_iter().map(|link| Found { url: self.url(link), depth: 1, redirects: 0 }).collect()
+    }
 }
 
 fn body(page: usize) -> Vec<u8> {
@@ -42,7 +58,7 @@ fn body(page: usize) -> Vec<u8> {
     words.collect::<String>().into_bytes()
 }
 
-async fn visit(resources: Arc<RedisResources>, lease: Lease, pages: usize) {
+async fn visit(resources: Arc<RedisResources>, lease: Lease, web: Web) {
     let page: usize =
         lease.url.rsplit('-').next().and_then(|end| end.strip_suffix(".html")).unwrap().parse().unwrap();
     resources.reserve(&lease, 0).await.unwrap();
@@ -52,7 +68,7 @@ async fn visit(resources: Arc<RedisResources>, lease: Lease, pages: usize) {
     let done = Completion {
         outcome: Outcome::Kept,
         bytes: body.len() as u64,
-        children: links(page, pages),
+        children: web.links(page),
         linked: vec![Domain::of_text(&lease.url)],
         ..Completion::of(&lease)
     };
@@ -112,6 +128,8 @@ async fn main() {
     let port = arguments.next().expect("the port of a Redis");
     let pages: usize = arguments.next().map_or(20_000, |pages| pages.parse().unwrap());
     let partitions = arguments.next().map_or(1, |partitions| partitions.parse().unwrap());
+    let hosts = arguments.next().map_or(400, |hosts| hosts.parse().unwrap());
+    let web = Web { pages, hosts };
     let settings = Settings {
         queue_size: 10_000,
         priority_queues: Queues::new(10).unwrap(),
@@ -134,12 +152,12 @@ async fn main() {
     let prepared = Instant::now();
     let own = cpu();
     for page in 0..pages.min(2_000) {
-        std::hint::black_box((Fingerprint::of_text(resources.key(), None, &body(page)), links(page, pages)));
+        std::hint::black_box((Fingerprint::of_text(resources.key(), None, &body(page)), web.links(page)));
     }
     let own = (cpu() - own) / pages.min(2_000) as f64;
     println!("what the test itself does: {:.1} µs a page ({:.1?})", own * 1e6, prepared.elapsed());
 
-    let seeds = (0..HOSTS).map(|page| Found { url: url(page), depth: 0, redirects: 0 }).collect();
+    let seeds = (0..hosts).map(|page| Found { url: web.url(page), depth: 0, redirects: 0 }).collect();
     redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut server.0).unwrap();
     let (server_before, before, begun) = (server.cpu(), cpu(), Instant::now());
     resources.admit(seeds).await.unwrap();
@@ -153,7 +171,7 @@ async fn main() {
                 visits.join_next().await.unwrap().unwrap();
                 done += 1;
             }
-            visits.spawn(visit(Arc::clone(&resources), lease, pages));
+            visits.spawn(visit(Arc::clone(&resources), lease, web));
         }
         while visits.try_join_next().is_some() {
             done += 1;

@@ -22,6 +22,7 @@ struct Told {
 
 /// The URLs told lately. It never grows.
 pub(super) struct Recent {
+    /// None before the first is told: many who come to Redis tell it nothing.
     sets: Mutex<Vec<[Told; WAYS]>>,
     /// For how many milliseconds a URL need not be told again.
     lifetime: u64,
@@ -31,8 +32,7 @@ pub(super) struct Recent {
 impl Recent {
     /// Link storage knows a URL for that much longer than it promises (see links.lua).
     pub(super) fn new(link_lifetime: u64, keep_depths: bool) -> Recent {
-        let sets = Mutex::new(vec![[Told::default(); WAYS]; SETS]);
-        Recent { sets, lifetime: link_lifetime / 12, keep_depths }
+        Recent { sets: Mutex::default(), lifetime: link_lifetime / 12, keep_depths }
     }
 
     fn sets(&self) -> MutexGuard<'_, Vec<[Told; WAYS]>> {
@@ -44,7 +44,7 @@ impl Recent {
         let (sets, before) = (self.sets(), found.len());
         found.retain(|found| {
             let (id, depth) = of(found);
-            let set = &sets[id as usize % SETS];
+            let Some(set) = sets.get(id as usize % SETS) else { return true };
             let known = |told: &Told| {
                 told.id == id && self.is_recent(told, now) && (!self.keep_depths || told.depth <= depth)
             };
@@ -56,6 +56,9 @@ impl Recent {
     /// Redis has acknowledged these, which were told not before `at`.
     pub(super) fn told(&self, at: u64, told: impl IntoIterator<Item = (u64, Depth)>) {
         let mut sets = self.sets();
+        if sets.is_empty() {
+            *sets = vec![[Told::default(); WAYS]; SETS];
+        }
         for (id, mut depth) in told {
             let set = &mut sets[id as usize % SETS];
             let there = set.iter().position(|told| told.id == id);
@@ -70,7 +73,7 @@ impl Recent {
 
     /// Redis may have lost what it was told.
     pub(super) fn clear(&self) {
-        self.sets().fill([Told::default(); WAYS]);
+        *self.sets() = Vec::new();
     }
 
     fn is_recent(&self, told: &Told, now: u64) -> bool {

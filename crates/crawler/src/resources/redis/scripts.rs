@@ -10,14 +10,17 @@ pub(super) struct Lua {
     pub(super) script: Script,
     /// It remembers what it answered until that has arrived, so that it is made once.
     pub(super) is_once: bool,
+    /// A crawl in which nothing happens does without it: a server learns it when it is asked for it.
+    is_rare: bool,
 }
 
 macro_rules! scripts {
-    ($($name:ident = $($once:ident)? $($file:literal),+;)*) => {
+    ($($name:ident = $($how:ident)* $($file:literal),+;)*) => {
         $(pub(super) static $name: LazyLock<Lua> = LazyLock::new(|| Lua {
             text: concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+),
             script: Script::new(concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+)),
-            is_once: !stringify!($($once)?).is_empty(),
+            is_once: [$(stringify!($how)),*].contains(&"once"),
+            is_rare: [$(stringify!($how)),*].contains(&"rare"),
         });)*
 
         /// All of them.
@@ -25,6 +28,11 @@ macro_rules! scripts {
             [$(&*$name),*].into_iter()
         }
     };
+}
+
+/// Those that every crawl needs. Each costs a server a good part of a millisecond to learn.
+pub(super) fn common() -> impl Iterator<Item = &'static Lua> {
+    all().filter(|lua| !lua.is_rare)
 }
 
 scripts! {
@@ -35,42 +43,42 @@ scripts! {
     FILE = "partition.lua", "urls.lua", "file.lua";
     ROUTE = "clock.lua", "partition.lua", "domains.lua", "route.lua";
     LEASE = once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "lease.lua";
-    CHECK = "partition.lua", "loans.lua", "check.lua";
-    PREPARE = "partition.lua", "loans.lua", "prepare.lua";
-    ENDING = "partition.lua", "loans.lua", "ending.lua";
-    FINISH = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "domains.lua", "loans.lua", "hosts.lua",
+    CHECK = rare "partition.lua", "loans.lua", "check.lua";
+    PREPARE = rare "partition.lua", "loans.lua", "prepare.lua";
+    ENDING = rare "partition.lua", "loans.lua", "ending.lua";
+    FINISH = rare once "clock.lua", "partition.lua", "links.lua", "urls.lua", "domains.lua", "loans.lua", "hosts.lua",
         "ends.lua", "finish.lua";
     COMPLETE = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "domains.lua", "loans.lua", "hosts.lua",
         "ends.lua", "budget.lua", "complete.lua";
-    RECOUNT = once "recount.lua";
-    PACE = "clock.lua", "partition.lua", "hosts.lua", "pace.lua";
+    RECOUNT = rare once "recount.lua";
+    PACE = rare "clock.lua", "partition.lua", "hosts.lua", "pace.lua";
     LEAVE = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "leave.lua";
     ENTER = "partition.lua", "enter.lua";
-    REJOIN = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "rejoin.lua";
-    RESYNC = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "resync.lua";
+    REJOIN = rare once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "rejoin.lua";
+    RESYNC = rare once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "resync.lua";
     CLOSE = "clock.lua", "partition.lua", "hosts.lua", "names.lua", "close.lua";
     OPENED = "opened.lua";
-    REOPEN = "partition.lua", "names.lua", "reopen.lua";
-    REOPEN_BUDGET = "reopen_budget.lua";
-    SWEEP = "sweep.lua";
-    NODE = "node.lua";
-    WHY = "clock.lua", "partition.lua", "links.lua", "why.lua";
-    LOOK = "look.lua";
+    REOPEN = rare "partition.lua", "names.lua", "reopen.lua";
+    REOPEN_BUDGET = rare "reopen_budget.lua";
+    SWEEP = rare "sweep.lua";
+    NODE = rare "node.lua";
+    WHY = rare "clock.lua", "partition.lua", "links.lua", "why.lua";
+    LOOK = rare "look.lua";
     SNAPSHOT = "clock.lua", "partition.lua", "urls.lua", "snapshot.lua";
     // Where there is nothing to count it may be made twice, and its answer need not be remembered.
     RESERVE = "budget.lua", "reserve.lua";
-    RESERVE_AGAIN = once "budget.lua", "reserve.lua";
-    RELEASE = once "budget.lua", "release.lua";
-    SETTLE = once "budget.lua", "settle.lua";
-    GIVE_BACK = "budget.lua", "give_back.lua";
+    RESERVE_AGAIN = rare once "budget.lua", "reserve.lua";
+    RELEASE = rare once "budget.lua", "release.lua";
+    SETTLE = rare once "budget.lua", "settle.lua";
+    GIVE_BACK = rare "budget.lua", "give_back.lua";
     SPENT = "budget.lua", "spent.lua";
     REMEMBER = "clock.lua", "remember.lua";
-    DISCARD = "clock.lua", "discard.lua";
+    DISCARD = rare "clock.lua", "discard.lua";
     STORED = "clock.lua", "stored.lua";
     JOIN = once "clock.lua", "crew.lua", "join.lua";
     BEAT = "clock.lua", "crew.lua", "beat.lua";
     CREW_LOOK = "clock.lua", "crew.lua", "crew_look.lua";
-    DEAD = "clock.lua", "crew.lua", "dead.lua";
+    DEAD = rare "clock.lua", "crew.lua", "dead.lua";
     PART = "crew.lua", "part.lua";
     RESULT = "crew.lua", "result.lua";
     STEER = once "crew.lua", "steer.lua";

@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::address::Node;
-use super::super::scripts;
+use super::super::scripts::{self, Lua};
 use super::failure::Failure;
 use super::patience::{Patience, longer};
 use super::reply::Reply;
@@ -209,7 +209,7 @@ impl Courier {
     async fn exchange(&mut self, mut wire: Wire, batch: &[Order]) -> Result<Vec<Delivery>, Failure> {
         if self.lacks_scripts {
             self.slowness
-                .wait(RESPONSE, wire.ask(&loads()))
+                .wait(RESPONSE, wire.ask(&loads(scripts::all())))
                 .await?
                 .into_iter()
                 .collect::<Result<Vec<_>, _>>()?;
@@ -280,12 +280,12 @@ fn strictest(batch: &[Order]) -> Option<Confirmation> {
     })
 }
 
-/// What teaches a server our scripts.
-pub(super) fn loads() -> Vec<Cmd> {
-    let load = |lua: &scripts::Lua| {
+/// What teaches a server scripts of ours.
+pub(super) fn loads(scripts: impl Iterator<Item = &'static Lua>) -> Vec<Cmd> {
+    let load = |lua: &Lua| {
         let mut load = cmd("SCRIPT");
         load.arg("LOAD").arg(lua.text);
         load
     };
-    scripts::all().map(load).collect()
+    scripts.map(load).collect()
 }

@@ -88,20 +88,20 @@ impl Connection {
         Ok(())
     }
 
-    /// Teaches every server the scripts that it does not know. Most know them, from whoever came before.
+    /// Teaches every server the scripts that every crawl needs and it does not know. Most know them, from whoever came before.
     pub(super) async fn load(&self) -> Result<(), Trouble> {
         let nodes = self.inner.nodes.primaries();
         let asked = nodes.iter().map(|primary| {
             let mut exist = Call { node: Some(primary.node.clone()), ..Call::plain("SCRIPT") };
             exist.arg("EXISTS");
-            for lua in scripts::all() {
+            for lua in scripts::common() {
                 exist.arg(lua.script.get_hash());
             }
             exist
         });
         let known: Vec<Vec<bool>> = self.each(asked.collect()).await?;
         let calls = nodes.iter().zip(known).flat_map(|(primary, known)| {
-            let unknown = loads().into_iter().zip(known).filter(|(_, is_known)| !is_known);
+            let unknown = loads(scripts::common()).into_iter().zip(known).filter(|(_, is_known)| !is_known);
             unknown.map(|(command, _)| Call { command, node: Some(primary.node.clone()), answer: None })
         });
         self.all(calls.collect()).await?;

@@ -14,3 +14,8 @@ for worker = 0, workers - 1 do
   begin('queue:' .. worker, 'worker')
   call('HSETNX', base .. 'lengths', worker, 0)
 end
+
+-- One long value makes a table of a hash: what is looked up all the time is not to be searched from end to end.
+for _, name in ipairs({ 'domains', 'popularity' }) do
+  if call('HEXISTS', base .. name, '') == 0 then call('HSET', base .. name, '', long('')) end
+end
