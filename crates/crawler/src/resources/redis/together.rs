@@ -143,10 +143,16 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    const GATHERING: Duration = Duration::from_millis(50);
+
     /// Makes ten moves at once; answers what each was answered, and how many times something was made.
     async fn make_ten(most: usize, fails: bool) -> (Vec<Result<u32, Trouble>>, usize) {
-        let (together, times) =
-            (Arc::new(Together::new(most, Duration::ZERO)), Arc::new(AtomicUsize::new(0)));
+        make_ten_of(1, most, fails).await
+    }
+
+    /// The same, where so many may come at a time.
+    async fn make_ten_of(at_a_time: usize, most: usize, fails: bool) -> (Vec<Result<u32, Trouble>>, usize) {
+        let (together, times) = (Arc::new(Together::new(most, GATHERING)), Arc::new(AtomicUsize::new(0)));
         let all = (0..10u32).map(|number| {
             let (together, times) = (Arc::clone(&together), Arc::clone(&times));
             tokio::spawn(async move {
@@ -159,7 +165,7 @@ mod tests {
                         Ok(all.iter().map(|one| one * 2).collect())
                     }
                 };
-                together.make(number, 1, |_| 1, make).await
+                together.make(number, at_a_time, |_| 1, make).await
             })
         });
         let mut answers = Vec::new();
@@ -174,6 +180,24 @@ mod tests {
         let (answers, times) = make_ten(100, false).await;
         assert_eq!(answers, (0..10).map(|number| Ok(2 * number)).collect::<Vec<_>>());
         assert_eq!(times, 2, "the first alone, and the others after it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_others_may_come_the_first_waits_for_them_and_no_longer_than_until_they_are_there() {
+        let begun = tokio::time::Instant::now();
+        let (answers, times) = make_ten_of(10, 100, false).await;
+        assert_eq!(answers, (0..10).map(|number| Ok(2 * number)).collect::<Vec<_>>());
+        assert_eq!(times, 1, "all of them together");
+        assert!(begun.elapsed() < GATHERING, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn for_those_who_do_not_come_it_waits_a_moment() {
+        let begun = tokio::time::Instant::now();
+        let (answers, times) = make_ten_of(12, 100, false).await;
+        assert!(answers.iter().all(Result::is_ok));
+        assert_eq!(times, 1, "all that came");
+        assert!(begun.elapsed() >= GATHERING && begun.elapsed() < 2 * GATHERING, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
