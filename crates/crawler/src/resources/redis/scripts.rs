@@ -10,8 +10,6 @@ pub(super) struct Lua {
     pub(super) script: Script,
     /// It remembers what it answered until that has arrived, so that it is made once.
     pub(super) is_once: bool,
-    /// A crawl in which nothing happens does without it: a server learns it when it is asked for it.
-    is_rare: bool,
 }
 
 macro_rules! scripts {
@@ -20,19 +18,20 @@ macro_rules! scripts {
             text: concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+),
             script: Script::new(concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+)),
             is_once: [$(stringify!($how)),*].contains(&"once"),
-            is_rare: [$(stringify!($how)),*].contains(&"rare"),
         });)*
 
         /// All of them.
         pub(super) fn all() -> impl Iterator<Item = &'static Lua> {
             [$(&*$name),*].into_iter()
         }
-    };
-}
 
-/// Those that every crawl needs. Each costs a server a good part of a millisecond to learn.
-pub(super) fn common() -> impl Iterator<Item = &'static Lua> {
-    all().filter(|lua| !lua.is_rare)
+        /// Those that every crawl needs. Each costs a server a good part of a millisecond to learn; the rare ones it learns
+        /// when it is asked for one.
+        pub(super) fn common() -> impl Iterator<Item = &'static Lua> {
+            let all = [$((&$name, [$(stringify!($how)),*].contains(&"rare"))),*];
+            all.into_iter().filter(|(_, is_rare)| !is_rare).map(|(lua, _)| &**lua)
+        }
+    };
 }
 
 scripts! {
