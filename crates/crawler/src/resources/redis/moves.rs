@@ -21,7 +21,7 @@ use crate::worker::similarity::Key;
 
 /// Pauses between two looks at queues that were empty; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// How many reservations one script makes, and of how many links it completes pages: nobody must wait long for it.
 const MOST_RESERVATIONS: usize = 64;
