@@ -19,7 +19,7 @@ use crate::worker::similarity::{Fingerprint, MOST_CANDIDATES, Threshold};
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 
-/// How many bytes of pages are remembered together, and what one of them takes, its body aside.
+/// How many bytes of pages are remembered together, and what one of them takes besides its body.
 pub(super) const MOST_BYTES: usize = 256 << 10;
 const FILED_BYTES: usize = 8 << 10;
 
@@ -131,21 +131,14 @@ impl Moves {
         loop {
             // What comes meanwhile goes together.
             let (same, turn) =
-                self.remembering.make(page, |_| FILED_BYTES, async |pages| self.store(pages).await).await?;
+                self.remembering.make(page, weight, async |pages| self.store(pages).await).await?;
             page = same;
             match turn {
                 Turn::Like(other) => return Ok(other),
                 Turn::Compare => page.tries += 1,
-                Turn::Stored => break,
+                Turn::Stored => return Ok(Remembered::New),
             }
         }
-        // Its body comes after it, and beside the script: Lua would read every byte of it.
-        if !page.body.is_empty() {
-            let mut call = Call::plain("SET");
-            call.arg(self.body_key(page.id)).arg(&page.body).arg("PX").arg(self.content_lifetime());
-            self.connection.all(vec![call]).await?;
-        }
-        Ok(Remembered::New)
     }
 
     /// Stores pages, as far as they are like none and have been compared with all.
@@ -167,7 +160,18 @@ impl Moves {
             };
             (page, turn)
         });
-        Ok(turns.collect())
+        let turns: Vec<(Page, Turn)> = turns.collect();
+        // A body comes after its page, and beside the script: Lua would read every byte of it.
+        let stored = turns.iter().filter(|(_, turn)| matches!(turn, Turn::Stored));
+        let bodies: Vec<Call> = stored.filter_map(|(page, _)| self.store_body(page)).collect();
+        self.connection.all(bodies).await?;
+        Ok(turns)
+    }
+
+    fn store_body(&self, page: &Page) -> Option<Call> {
+        let mut call = Call::plain("SET");
+        call.arg(self.body_key(page.id)).arg(&page.body).arg("PX").arg(self.content_lifetime());
+        (!page.body.is_empty()).then_some(call)
     }
 
     /// From here on it is known that a page is kept, or the others are that it has yet to be compared with. What is stored
@@ -275,6 +279,11 @@ impl Moves {
 /// How long pages are stored.
 pub(super) fn lifetime(settings: &Settings) -> Duration {
     Duration::from_millis(milliseconds(settings.ttl).max(1))
+}
+
+/// What remembering a page weighs in bytes: its body, and what it is filed under.
+fn weight(page: &Page) -> usize {
+    FILED_BYTES + page.body.len()
 }
 
 fn get(key: String) -> Call {

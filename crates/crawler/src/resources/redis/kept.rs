@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::Remembered;
 use crate::worker::similarity::{Fingerprint, Index, Match, Threshold};
 
-/// How many are known, the newest of them; each takes some 400 bytes. Others are asked for.
+/// How many are known, the newest of them; each takes some 500 bytes. Others are asked for.
 const MOST_PAGES: usize = 1 << 15;
 
 pub(super) struct Kept {

@@ -5,7 +5,7 @@
 local GENERATIONS = 12  -- parts of a lifetime in which stored pages are counted
 local ANY = '*'         -- compared with whatever may be there
 local lifetime, most, many = number(), number(), number()
-local expires, for_lifetime = ('%016.0f'):format(now + lifetime), ('%d'):format(lifetime)
+local expires, for_lifetime = ('%016d'):format(now + lifetime), ('%d'):format(lifetime)
 local lifetimes = math.floor(now / lifetime)
 local page_key, newer = base .. 'page:', base .. 'bands:' .. ('%d'):format(lifetimes)
 local older = base .. 'bands:' .. ('%d'):format(lifetimes - 1)
@@ -73,8 +73,8 @@ end
 
 if pages_stored > 0 then
   local generation = math.floor((now + lifetime) / math.ceil(lifetime / GENERATIONS))
-  call('HINCRBY', base .. 'stored', generation .. ' pages', pages_stored)
-  call('HINCRBY', base .. 'stored', generation .. ' bytes', ('%d'):format(bytes_stored))
+  call('HINCRBY', base .. 'stored', ('%d pages'):format(generation), ('%d'):format(pages_stored))
+  call('HINCRBY', base .. 'stored', ('%d bytes'):format(generation), ('%d'):format(bytes_stored))
 end
 if #filed > 0 then
   call('HSET', newer, unpack(filed))
