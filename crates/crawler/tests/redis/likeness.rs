@@ -123,6 +123,7 @@ fn a_page_is_dropped_for_one_that_another_process_keeps() {
             assert_eq!(two.content("http://b/").await.unwrap().as_deref(), Some(b.as_bytes()));
             assert_eq!(one.snapshot().await.unwrap().stored.0, 1);
         });
+        assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 1);
     }
 }
 

@@ -134,7 +134,10 @@ impl Moves {
                 self.remembering.make(page, weight, async |pages| self.store(pages).await).await?;
             page = same;
             match turn {
-                Turn::Like(other) => return Ok(other),
+                Turn::Like(other) => {
+                    self.remove_body(&page).await?;
+                    return Ok(other);
+                }
                 Turn::Compare => page.tries += 1,
                 Turn::Stored => return Ok(Remembered::New),
             }
@@ -160,18 +163,25 @@ impl Moves {
             };
             (page, turn)
         });
-        let turns: Vec<(Page, Turn)> = turns.collect();
-        // A body comes after its page, and beside the script: Lua would read every byte of it.
-        let stored = turns.iter().filter(|(_, turn)| matches!(turn, Turn::Stored));
-        let bodies: Vec<Call> = stored.filter_map(|(page, _)| self.store_body(page)).collect();
-        self.connection.all(bodies).await?;
-        Ok(turns)
+        Ok(turns.collect())
     }
 
+    /// A body goes beside the script: Lua would read every byte of it. It goes with the first question, as most pages are
+    /// stored then.
     fn store_body(&self, page: &Page) -> Option<Call> {
         let mut call = Call::plain("SET");
         call.arg(self.body_key(page.id)).arg(&page.body).arg("PX").arg(self.content_lifetime());
-        (!page.body.is_empty()).then_some(call)
+        (page.tries == 0 && !page.body.is_empty()).then_some(call)
+    }
+
+    /// Removes the body of a page that is like another after all. Of who dies before, it stays for its lifetime.
+    async fn remove_body(&self, page: &Page) -> Result<(), Trouble> {
+        let mut call = Call::plain("UNLINK");
+        call.arg(self.body_key(page.id));
+        if page.tries > 0 && !page.body.is_empty() {
+            self.connection.all(vec![call]).await?;
+        }
+        Ok(())
     }
 
     /// From here on it is known that a page is kept, or the others are that it has yet to be compared with. What is stored
@@ -212,7 +222,9 @@ impl Moves {
                 }
             }
         }
-        self.connection.one(call).await
+        let bodies = pages.iter().filter_map(|page| self.store_body(page));
+        let answer = self.connection.all([call].into_iter().chain(bodies).collect()).await?.swap_remove(0);
+        self.connection.read(answer)
     }
 
     /// The names of the pages that a page was compared with: those known here, and those that go before it.
