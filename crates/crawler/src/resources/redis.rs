@@ -26,7 +26,7 @@
 //!     popularity          hash: domain to the pages that link to it
 //!     counts, outcomes, refused, active; `closed` among the counts tells that the crawl is over
 //!     answer:N            string for an hour: what was answered to move N, until that has arrived
-//! crawler:{NAME:cN}:   a part of content storage: page:ID, body:ID, exact:HASH, bands:G, stored
+//! crawler:{NAME:cN}:   a part of content storage: body:ID; in the first one also page:ID, bands:G, stored
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
 //! crawler:{NAME:settings}:  settings
 //! crawler:{NAME:crew}:      who works on it
@@ -46,6 +46,7 @@ mod ended;
 mod frontier;
 mod home;
 mod in_hand;
+mod kept;
 mod keys;
 mod loans;
 mod look;

@@ -4,6 +4,7 @@ mod crew;
 mod deaths;
 mod endings;
 mod forgetful;
+mod likeness;
 mod looking;
 mod outages;
 mod rejoining;

@@ -69,7 +69,7 @@ fn a_known_url_takes_less_than_60_bytes() {
 }
 
 /// A number that Redis tells of itself.
-fn told(redis: &Server, section: &str, name: &str) -> usize {
+pub(super) fn told(redis: &Server, section: &str, name: &str) -> usize {
     let information: String = redis.ask(&format!("INFO {section}"));
     let line = information.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)

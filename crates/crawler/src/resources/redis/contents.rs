@@ -1,7 +1,8 @@
-//! Content storage: pages for a lifetime, and what recognises them and their like. It is partitioned by what a page is
-//! found by, rather than by domain: pages are like each other across domains.
+//! Content storage: pages for a lifetime, and what recognises them and their like. Bodies are partitioned by URL. What
+//! recognises pages is in one place: they are like each other across domains, and each has to be compared with those
+//! that came before it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write;
 use std::time::Duration;
 
 use redis::Value;
@@ -10,41 +11,54 @@ use super::super::{Remembered, Trouble};
 use super::connection::Call;
 use super::moves::{Moves, milliseconds};
 use super::scripts;
-use crate::resources::embedded::decompress;
 use crate::resources::embedded::storage::Body;
+use crate::resources::embedded::{Settings, decompress};
 use crate::worker::similarity::{Fingerprint, MOST_CANDIDATES, Threshold};
 
 /// The first byte of a stored body.
 const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 
-/// How many bytes of pages are remembered together, and what a page has besides its body.
+/// How many bytes of pages are remembered together, and what one of them takes besides its body.
 pub(super) const MOST_BYTES: usize = 256 << 10;
 const FILED_BYTES: usize = 8 << 10;
+
+/// How often a page is compared with what others have stored meanwhile. Where they go on faster than this, it is stored
+/// whatever they do: then two may be kept that are alike, but none is dropped without one that is kept.
+const MOST_TRIES: usize = 8;
+/// What is told of a page then (see remember.lua).
+const ANY: &str = "*";
 
 /// A page on its way into storage.
 pub(super) struct Page {
     id: u64,
     url: String,
     fingerprint: Fingerprint,
+    /// What it is filed under to be found by those that are similar.
+    bands: Vec<u64>,
     /// Empty where pages are not stored.
     body: Vec<u8>,
+    /// The pages that Redis has told of because it had to be compared with them, and how often it did.
+    met: Vec<u64>,
+    tries: usize,
 }
 
 impl Page {
-    /// Tells a script what of the page belongs to one place.
-    fn tell(&self, call: &mut Call, part: Part) {
-        call.arg(&self.url).arg(name(self.id));
-        call.arg(if part.exact { exact_name(self) } else { String::new() });
-        match part.page {
-            // The first byte of a body tells whether it is compressed.
-            true => call.arg(Stored::to_bytes(self)).arg(self.body.len().saturating_sub(1)),
-            false => call.arg("").arg(0),
+    /// Tells a script of the page, and of those it was compared with.
+    fn tell(&self, call: &mut Call, compared: &str) {
+        // The first byte of a body tells whether it is compressed.
+        let bytes = self.body.len().saturating_sub(1);
+        call.arg(name(self.id)).arg(Stored::to_bytes(self, bytes)).arg(bytes).arg(compared);
+    }
+
+    /// Whether this page would be compared with another, and is not like it.
+    fn is_unlike(&self, other: &Page, threshold: Threshold) -> bool {
+        let (Some(one), Some(two)) = (&self.fingerprint.sketch, &other.fingerprint.sketch) else {
+            return false;
         };
-        call.arg(part.bands.len());
-        for band in part.bands {
-            call.arg(&band.to_le_bytes()[..]);
-        }
+        self.fingerprint.exact != other.fingerprint.exact
+            && self.bands.iter().zip(&other.bands).any(|(one, two)| one == two)
+            && !threshold.similar(one, two)
     }
 }
 
@@ -55,20 +69,23 @@ struct Stored {
     url: String,
 }
 
-/// How many digits the time has at which a page expires.
+/// How many digits the time has at which a page expires, and the length of its body after it.
 const EXPIRES: usize = 16;
+const BYTES: usize = 10;
 
 impl Stored {
-    fn to_bytes(page: &Page) -> Vec<u8> {
+    fn to_bytes(page: &Page, bytes: usize) -> Vec<u8> {
         let fingerprint = page.fingerprint.to_bytes();
-        let mut bytes = (fingerprint.len() as u16).to_le_bytes().to_vec();
-        bytes.extend(fingerprint);
-        bytes.extend(page.url.as_bytes());
-        bytes
+        let mut stored = format!("{bytes:0BYTES$}").into_bytes();
+        stored.extend((fingerprint.len() as u16).to_le_bytes());
+        stored.extend(fingerprint);
+        stored.extend(page.url.as_bytes());
+        stored
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Stored> {
         let (expires, bytes) = bytes.split_at_checked(EXPIRES)?;
+        let (_, bytes) = bytes.split_at_checked(BYTES)?;
         let (length, bytes) = bytes.split_first_chunk()?;
         let (fingerprint, url) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
         Some(Stored {
@@ -79,176 +96,168 @@ impl Stored {
     }
 }
 
-/// What of a page belongs to one place.
-#[derive(Default)]
-struct Part {
-    exact: bool,
-    page: bool,
-    bands: Vec<u64>,
-}
-
-/// What is told of a page: the URL of another that is the same, the ids of those that may be similar, and where they are
-/// in the same place those pages.
-type Told = (String, Vec<String>, Vec<Option<Vec<u8>>>);
-
-/// What is known of a page by now that was stored and filed.
-#[derive(Default)]
-pub(super) struct Filed {
-    /// When, by the crawl's clock.
-    now: u64,
-    /// The URL of another that is the same, or nothing.
-    same: String,
-    /// The ids of those that may be similar.
-    candidates: Vec<String>,
-    /// Those pages, where they are in the same place.
-    stored: Vec<Option<Vec<u8>>>,
+/// What has become of a page that is to be stored.
+pub(super) enum Turn {
+    Stored,
+    /// It is like another, which is kept.
+    Like(Remembered),
+    /// Others are kept that it has yet to be compared with; they are known now.
+    Compare,
 }
 
 impl Moves {
     /// A page, compressed.
     pub(super) fn page(&self, url: &str, fingerprint: &Fingerprint, body: &[u8]) -> Page {
         let body = if self.settings.keep_content { compressed(body) } else { Vec::new() };
-        Page { id: self.key.url_id(url), url: url.to_owned(), fingerprint: fingerprint.clone(), body }
+        let sketch = fingerprint.sketch.iter();
+        let bands = |threshold: Threshold| sketch.flat_map(|sketch| threshold.bands(sketch)).collect();
+        Page {
+            id: self.key.url_id(url),
+            url: url.to_owned(),
+            fingerprint: fingerprint.clone(),
+            bands: self.settings.similarity.map_or_else(Vec::new, bands),
+            body,
+            met: Vec::new(),
+            tries: 0,
+        }
     }
 
-    /// One round trip as a rule: the page is stored and filed, and told who was filed there before. One that turns out to
-    /// be like another is taken back.
-    pub(super) async fn remember(&self, page: Page) -> Result<Remembered, Trouble> {
-        let threshold = self.settings.similarity;
-        if threshold.is_none() && page.body.is_empty() {
+    /// A page is compared with those that are known to be kept, and stored if none is kept besides that it has to be
+    /// compared with; both is one step for Redis. So it is dropped for a page that is kept, and for no other.
+    pub(super) async fn remember(&self, mut page: Page) -> Result<Remembered, Trouble> {
+        if self.settings.similarity.is_none() && page.body.is_empty() {
             return Ok(Remembered::New);
         }
-        let (page, filed) = match self.partitions() {
+        loop {
             // What comes meanwhile goes together.
-            1 => {
-                let file = async |pages| self.file_here(pages).await;
-                self.remembering.make(page, self.loans.count(), weight, file).await?
+            let store = async |pages| self.store(pages).await;
+            let (same, turn) = self.remembering.make(page, self.loans.count(), weight, store).await?;
+            page = same;
+            match turn {
+                Turn::Like(other) => {
+                    self.remove_body(&page).await?;
+                    return Ok(other);
+                }
+                Turn::Compare => page.tries += 1,
+                Turn::Stored => return Ok(Remembered::New),
             }
-            _ => self.file_across(page).await?,
+        }
+    }
+
+    /// Stores pages, as far as they are like none and have been compared with all.
+    async fn store(&self, pages: Vec<Page>) -> Result<Vec<(Page, Turn)>, Trouble> {
+        let now = self.moment();
+        let is_like = |page: &Page| self.kept.like(page.id, &page.fingerprint, now);
+        let likes: Vec<Option<Remembered>> = pages.iter().map(is_like).collect();
+        let unlike = pages.iter().zip(&likes).filter(|(_, like)| like.is_none());
+        let unlike: Vec<&Page> = unlike.map(|(page, _)| page).collect();
+        let (expires, others) = match unlike.is_empty() {
+            true => (0, Vec::new()),
+            false => self.ask_to_store(&unlike, now).await?,
         };
-        let Filed { now, same, candidates, mut stored } = filed;
-        if !same.is_empty() {
-            self.discard(&page, false).await?;
-            return Ok(Remembered::Same(same));
-        }
-        if stored.is_empty() {
-            stored = self.stored(candidates).await?;
-        }
-        let similar = threshold.and_then(|threshold| similar(threshold, &page, stored, now));
-        let Some(url) = similar else { return Ok(Remembered::New) };
-        self.discard(&page, true).await?;
-        Ok(Remembered::Similar(url))
-    }
-
-    /// Stores and files pages, where everything is in one place.
-    async fn file_here(&self, pages: Vec<Page>) -> Result<Vec<(Page, Filed)>, Trouble> {
-        let mut calls = vec![self.store(&self.keys.contents[0], pages.len())];
-        for page in &pages {
-            let part =
-                Part { exact: self.settings.similarity.is_some(), page: true, bands: self.bands(page) };
-            page.tell(&mut calls[0], part);
-        }
-        calls.extend(pages.iter().filter_map(|page| self.store_body(page)));
-        let answer = self.connection.all(calls).await?.swap_remove(0);
-        let (expires, told): (u64, Vec<Told>) = self.connection.read(answer)?;
-        let now = expires.saturating_sub(self.content_lifetime());
-        let filed =
-            told.into_iter().map(|(same, candidates, stored)| Filed { now, same, candidates, stored });
-        Ok(pages.into_iter().zip(filed).collect())
-    }
-
-    /// Stores a page and files it, each where it belongs.
-    async fn file_across(&self, page: Page) -> Result<(Page, Filed), Trouble> {
-        let parts = self.parts(&page, self.bands(&page)).into_iter();
-        let calls = parts.map(|(base, part)| {
-            let mut call = self.store(base, 1);
-            page.tell(&mut call, part);
-            call
+        let mut others = others.into_iter();
+        let turns = pages.into_iter().zip(likes).map(|(mut page, like)| {
+            let turn = match like {
+                Some(other) => Turn::Like(other),
+                None => self.learn(&mut page, others.next().unwrap_or_default(), now, expires),
+            };
+            (page, turn)
         });
-        let mut calls: Vec<Call> = calls.collect();
-        let places = calls.len();
-        calls.extend(self.store_body(&page));
-        let answers = self.connection.all(calls).await?;
-        let mut filed = Filed::default();
-        for answer in answers.into_iter().take(places) {
-            let (expires, told): (u64, Vec<Told>) = self.connection.read(answer)?;
-            filed.now = expires.saturating_sub(self.content_lifetime());
-            for (same, candidates, stored) in told {
-                filed.same.push_str(&same);
-                filed.candidates.extend(candidates);
-                filed.stored.extend(stored);
-            }
-        }
-        Ok((page, filed))
+        Ok(turns.collect())
     }
 
-    /// What a page is filed under to be found by those that are similar.
-    fn bands(&self, page: &Page) -> Vec<u64> {
-        let sketch = page.fingerprint.sketch.iter();
-        let bands = |threshold: Threshold| sketch.flat_map(|sketch| threshold.bands(sketch)).collect();
-        self.settings.similarity.map_or_else(Vec::new, bands)
-    }
-
-    /// Where a page belongs: by the hash of its body, by its URL, and by each of its bands.
-    fn parts(&self, page: &Page, bands: Vec<u64>) -> BTreeMap<&str, Part> {
-        let mut parts: BTreeMap<&str, Part> = BTreeMap::new();
-        if self.settings.similarity.is_some() {
-            parts.entry(self.keys.content(page.fingerprint.exact as u64)).or_default().exact = true;
-        }
-        parts.entry(self.keys.content(page.id)).or_default().page = true;
-        for band in bands {
-            parts.entry(self.keys.content(band)).or_default().bands.push(band);
-        }
-        parts
-    }
-
-    /// The script that stores and files so many pages; it has yet to be told them.
-    fn store(&self, base: &str, pages: usize) -> Call {
-        let mut call = self.script(&scripts::REMEMBER, base);
-        call.arg(self.content_lifetime()).arg(MOST_CANDIDATES);
-        call.arg(u8::from(self.partitions() == 1)).arg(pages);
-        call
-    }
-
-    /// A body goes beside the script: Lua would read every byte of it.
+    /// A body goes beside the script: Lua would read every byte of it. It goes with the first question, as most pages are
+    /// stored then.
     fn store_body(&self, page: &Page) -> Option<Call> {
         let mut call = Call::plain("SET");
-        call.arg(format!("{}body:{}", self.keys.content(page.id), name(page.id))).arg(&page.body);
-        call.arg("PX").arg(self.content_lifetime());
-        (!page.body.is_empty()).then_some(call)
+        call.arg(self.body_key(page.id)).arg(&page.body).arg("PX").arg(self.content_lifetime());
+        (page.tries == 0 && !page.body.is_empty()).then_some(call)
     }
 
-    /// Takes back a page, and what it was filed under unless that is another's.
-    async fn discard(&self, page: &Page, is_filed: bool) -> Result<(), Trouble> {
-        let mut parts = self.parts(page, Vec::new());
-        parts.retain(|_, part| part.page || is_filed);
-        let calls = parts.into_iter().map(|(base, part)| {
-            let mut call = self.script(&scripts::DISCARD, base);
-            call.arg(self.content_lifetime()).arg(&page.url);
-            call.arg(if part.page { name(page.id) } else { String::new() });
-            call.arg(if part.exact && is_filed { exact_name(page) } else { String::new() });
-            call
-        });
-        self.connection.all(calls.collect()).await?;
+    /// Removes the body of a page that is like another after all. Of who dies before, it stays for its lifetime.
+    async fn remove_body(&self, page: &Page) -> Result<(), Trouble> {
+        let mut call = Call::plain("UNLINK");
+        call.arg(self.body_key(page.id));
+        if page.tries > 0 && !page.body.is_empty() {
+            self.connection.all(vec![call]).await?;
+        }
         Ok(())
     }
 
-    /// Pages that are stored elsewhere.
-    async fn stored(&self, mut candidates: Vec<String>) -> Result<Vec<Option<Vec<u8>>>, Trouble> {
-        let mut seen = HashSet::new();
-        candidates.retain(|id| seen.insert(id.clone()));
-        let looks = candidates.iter().map(|id| {
-            let number = u64::from_str_radix(id, 16).unwrap_or(0);
-            get(format!("{}page:{id}", self.keys.content(number)))
-        });
-        self.connection.each(looks.collect()).await
+    /// From here on it is known that a page is kept, or the others are that it has yet to be compared with. What is stored
+    /// now expires then by Redis's clock, and a lifetime from now by that of this process.
+    fn learn(&self, page: &mut Page, others: Vec<Vec<u8>>, now: Duration, expires: u64) -> Turn {
+        let latest = now + lifetime(&self.settings);
+        if others.is_empty() {
+            self.kept.add(page.id, &page.url, &page.fingerprint, now, latest);
+            return Turn::Stored;
+        }
+        for other in others.iter().filter_map(|other| Stored::from_bytes(other)) {
+            let id = self.key.url_id(&other.url);
+            let sooner = Duration::from_millis(expires.saturating_sub(other.expires));
+            self.kept.add(id, &other.url, &other.fingerprint, now, latest.saturating_sub(sooner));
+            page.met.push(id);
+        }
+        Turn::Compare
+    }
+
+    /// Asks for pages to be stored. Answers when those that are expire, and of each the others that it has to be compared
+    /// with before, or none.
+    async fn ask_to_store(
+        &self,
+        pages: &[&Page],
+        now: Duration,
+    ) -> Result<(u64, Vec<Vec<Vec<u8>>>), Trouble> {
+        let mut call = self.script(&scripts::REMEMBER, &self.keys.contents[0]);
+        call.arg(self.content_lifetime()).arg(MOST_CANDIDATES).arg(pages.len());
+        for (place, page) in pages.iter().enumerate() {
+            page.tell(&mut call, &self.compared(page, &pages[..place], now));
+            call.arg(if self.settings.similarity.is_some() { 1 + page.bands.len() } else { 0 });
+        }
+        if self.settings.similarity.is_some() {
+            for page in pages {
+                call.arg(&page.fingerprint.exact.to_le_bytes()[..]);
+                for band in &page.bands {
+                    call.arg(&band.to_le_bytes()[..]);
+                }
+            }
+        }
+        let bodies = pages.iter().filter_map(|page| self.store_body(page));
+        let answer = self.connection.all([call].into_iter().chain(bodies).collect()).await?.swap_remove(0);
+        self.connection.read(answer)
+    }
+
+    /// The names of the pages that a page was compared with: those known here, and those that go before it.
+    fn compared(&self, page: &Page, before: &[&Page], now: Duration) -> String {
+        let mut names = String::new();
+        let Some(threshold) = self.settings.similarity else { return names };
+        if page.tries >= MOST_TRIES {
+            return ANY.to_owned();
+        }
+        let known = self.kept.compared(page.id, &page.fingerprint, now).into_iter();
+        let unlike = before.iter().filter(|other| page.is_unlike(other, threshold)).map(|other| other.id);
+        for id in known.chain(unlike).chain(page.met.iter().copied()) {
+            let _ = write!(names, "{id:0NAME$x}");
+        }
+        names
+    }
+
+    fn body_key(&self, id: u64) -> String {
+        format!("{}body:{}", self.keys.content(id), name(id))
+    }
+
+    fn page_key(&self, id: u64) -> String {
+        format!("{}page:{}", self.keys.contents[0], name(id))
+    }
+
+    /// Now, by the crawl's clock in this process; what is there was stored after its beginning, by that clock.
+    fn moment(&self) -> Duration {
+        Duration::from_millis(self.clock()) + lifetime(&self.settings)
     }
 
     pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
         let id = self.key.url_id(url);
-        let (base, name) = (self.keys.content(id), name(id));
-        let looks =
-            vec![Call::plain("TIME"), get(format!("{base}page:{name}")), get(format!("{base}body:{name}"))];
+        let looks = vec![Call::plain("TIME"), get(self.page_key(id)), get(self.body_key(id))];
         let mut answers = self.connection.all(looks).await?.into_iter();
         let now = self.time(answers.next().unwrap_or_default())?;
         let page: Option<Vec<u8>> = self.connection.read(answers.next().unwrap_or_default())?;
@@ -263,13 +272,12 @@ impl Moves {
 
     /// The URL of a page that is stored.
     pub(super) async fn page_url(&self, id: u64) -> Result<Option<String>, Trouble> {
-        let look = get(format!("{}page:{}", self.keys.content(id), name(id)));
-        let page: Option<Vec<u8>> = self.connection.one(look).await?;
+        let page: Option<Vec<u8>> = self.connection.one(get(self.page_key(id))).await?;
         Ok(page.and_then(|page| Stored::from_bytes(&page)).map(|page| page.url))
     }
 
     pub(super) fn content_lifetime(&self) -> u64 {
-        milliseconds(self.settings.ttl).max(1)
+        milliseconds(lifetime(&self.settings))
     }
 
     /// The crawl's time of an answer to TIME.
@@ -280,16 +288,9 @@ impl Moves {
     }
 }
 
-/// The URL of a page among these that is similar.
-fn similar(threshold: Threshold, page: &Page, stored: Vec<Option<Vec<u8>>>, now: u64) -> Option<String> {
-    let sketch = page.fingerprint.sketch.as_ref()?;
-    let stored = stored.into_iter().flatten().filter_map(|bytes| Stored::from_bytes(&bytes));
-    let is_similar = |other: &Stored| {
-        other.url != page.url
-            && other.expires > now
-            && other.fingerprint.sketch.as_ref().is_some_and(|other| threshold.similar(other, sketch))
-    };
-    stored.filter(is_similar).map(|other| other.url).next()
+/// How long pages are stored.
+pub(super) fn lifetime(settings: &Settings) -> Duration {
+    Duration::from_millis(milliseconds(settings.ttl).max(1))
 }
 
 /// What remembering a page weighs in bytes: its body, and what it is filed under.
@@ -303,13 +304,11 @@ fn get(key: String) -> Call {
     command
 }
 
-/// What a page is named after: all names are of one length, because they are written one after another.
-fn name(id: u64) -> String {
-    format!("{id:014x}")
-}
+/// How many digits a page's name has: all are of one length, because they are written one after another.
+const NAME: usize = 14;
 
-fn exact_name(page: &Page) -> String {
-    format!("{:032x}", page.fingerprint.exact)
+fn name(id: u64) -> String {
+    format!("{id:0NAME$x}")
 }
 
 /// A body as it is stored: compressed, unless that gains nothing.

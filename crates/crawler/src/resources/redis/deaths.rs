@@ -55,6 +55,7 @@ impl Moves {
             return Ok(());
         }
         self.recent.clear();
+        self.kept.clear();
         let mut in_hand = vec![Vec::new(); self.partitions()];
         for (ticket, loan) in self.loans.all() {
             in_hand[self.keys.of_ticket(Ticket(ticket))].push((ticket, loan));

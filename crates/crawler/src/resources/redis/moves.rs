@@ -9,8 +9,9 @@ use tokio::time::{Instant, sleep};
 
 use super::super::{Completed, Completion, Grant, Lease, WorkerId};
 use super::connection::{Call, Connection};
-use super::contents::{self, Filed, Page};
+use super::contents::{self, Page, Turn};
 use super::in_hand::InHand;
+use super::kept::Kept;
 use super::keys::Keys;
 use super::loans::Desk;
 use super::recent::Recent;
@@ -61,9 +62,10 @@ pub(super) struct Moves {
     /// Completed, so that nobody has to remember that they were settled.
     pub(super) completed: Mutex<Vec<u64>>,
     pub(super) recent: Recent,
+    pub(super) kept: Kept,
     pub(super) reserving: Together<(Lease, u64), Grant>,
     pub(super) completing: Together<Completion, Completed>,
-    pub(super) remembering: Together<Page, (Page, Filed)>,
+    pub(super) remembering: Together<Page, (Page, Turn)>,
     /// How long each of these waits before it looks again, in milliseconds.
     pub(super) prioritizer_pause: AtomicU64,
     pub(super) router_pause: AtomicU64,
@@ -79,6 +81,7 @@ impl Moves {
         delay: Duration,
     ) -> Moves {
         let recent = Recent::new(milliseconds(settings.ttl), settings.keep_depths);
+        let kept = Kept::new(settings.similarity, contents::lifetime(&settings));
         Moves {
             connection,
             keys,
@@ -97,6 +100,7 @@ impl Moves {
             desks: Mutex::default(),
             completed: Mutex::default(),
             recent,
+            kept,
             reserving: Together::new(MOST_RESERVATIONS, SHORT_GATHERING),
             completing: Together::new(MOST_LINKS, GATHERING),
             remembering: Together::new(contents::MOST_BYTES, SHORT_GATHERING),

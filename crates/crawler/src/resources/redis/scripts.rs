@@ -72,7 +72,6 @@ scripts! {
     GIVE_BACK = rare "budget.lua", "give_back.lua";
     SPENT = "budget.lua", "spent.lua";
     REMEMBER = "clock.lua", "remember.lua";
-    DISCARD = rare "clock.lua", "discard.lua";
     STORED = "clock.lua", "stored.lua";
     JOIN = once "clock.lua", "crew.lua", "join.lua";
     BEAT = "clock.lua", "crew.lua", "beat.lua";

@@ -129,19 +129,41 @@ impl Index {
         candidates.find(similar).map(|page| Match::Similar(page.url))
     }
 
+    /// The pages from other URLs that [`find`](Index::find) looks at, each once.
+    pub fn candidates(&self, fingerprint: &Fingerprint, not_from: u64, now: Duration) -> Vec<u64> {
+        let keys = self.keys(fingerprint).enumerate();
+        let under = keys.flat_map(|(table, key)| self.under(table, key));
+        let mut urls: Vec<u64> = under.filter(|page| page.expires > now).map(|page| page.url).collect();
+        urls.sort_unstable();
+        urls.dedup();
+        urls.retain(|url| *url != not_from);
+        urls
+    }
+
     /// Forgets the pages whose time has come.
     pub fn remove_expired(&mut self, now: Duration) {
-        while self.pages.front().is_some_and(|page| page.expires <= now) {
-            self.pages.pop_front();
-            let places = self.places.drain(..self.newest.len());
-            for (newest, place) in self.newest.iter_mut().zip(places) {
-                // Where it is the newest of its key, all others of the key are gone before it.
-                if let Ok(newest) = newest.find_entry(spread(place.key), |&number| number == self.oldest) {
-                    newest.remove();
-                }
-            }
-            self.oldest = self.oldest.wrapping_add(1);
+        while self.oldest_expires().is_some_and(|expires| expires <= now) {
+            self.remove_oldest();
         }
+    }
+
+    /// When the oldest page expires.
+    pub fn oldest_expires(&self) -> Option<Duration> {
+        self.pages.front().map(|page| page.expires)
+    }
+
+    /// Forgets the oldest page, and tells the URL it came from.
+    pub fn remove_oldest(&mut self) -> Option<u64> {
+        let page = self.pages.pop_front()?;
+        let places = self.places.drain(..self.newest.len());
+        for (newest, place) in self.newest.iter_mut().zip(places) {
+            // Where it is the newest of its key, all others of the key are gone before it.
+            if let Ok(newest) = newest.find_entry(spread(place.key), |&number| number == self.oldest) {
+                newest.remove();
+            }
+        }
+        self.oldest = self.oldest.wrapping_add(1);
+        Some(page.url)
     }
 
     /// The keys of a fingerprint, the n-th for the n-th table.
