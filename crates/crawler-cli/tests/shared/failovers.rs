@@ -31,6 +31,16 @@ fn goes_on_when(happens: impl FnOnce(&Sentinels), more: &[&str]) -> String {
     let options = [&["--replicas", "1", "--dead-after", "3s"], more].concat();
     let controller = Running::start(stage.crawl(3, &options));
     stage.until("some pages", |status| status["pages"].as_u64() > Some(60));
+    // On a busy machine it may have been replaced already: then the other must have got everything again first.
+    wait_for("a replica that follows", || {
+        let primary = sentinels.primary().port();
+        let mut others = sentinels.servers.iter().filter(|server| server.port() != primary);
+        others.all(|replica| {
+            replica.info("role") == "slave"
+                && replica.info("master_link_status") == "up"
+                && replica.cli::<i64>(&["EXISTS", "crawler:{crawl:crew}:crawl"]) == 1
+        })
+    });
     happens(&sentinels);
     let (status, said) = controller.end();
     assert_eq!(status, Some(0), "{said}");
