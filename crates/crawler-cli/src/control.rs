@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crawler::Error;
 use crawler::resources::redis::Phase;
 use crawler::run::Resumed;
+use crawler::run::absence::Absence;
 use crawler::run::remote::Remote;
 use crawler::run::roles::{Notice, Sharing};
 use crawler::stop::Stop;
@@ -123,18 +124,21 @@ async fn look_after(
     stop: &Stop,
 ) -> Result<crawler::run::Report, Error> {
     let mut shown = Instant::now();
-    let mut told_to_stop = None;
+    let (mut told_to_stop, mut absence) = (None, Absence::new(sharing));
     loop {
         let (members, course) = remote.crew().await?;
-        if let Phase::Over(_) | Phase::Unknown = course.phase
+        if !matches!(course.phase, Phase::Opening | Phase::Running)
             && let Some(report) = remote.report(resumed).await?
         {
             return Ok(report);
         }
-        if let Phase::Unknown = course.phase {
-            return Err(Error::Storage(
-                "the crawl is no more: it was purged, or Redis has lost it, while it was under way".into(),
-            ));
+        let is_absent = matches!(course.phase, Phase::Unknown | Phase::Purged);
+        if absence.is_final(&course.phase) || is_absent && stop.is_asked() {
+            return Err(Error::Storage(absence.told(&course.phase)));
+        }
+        if is_absent {
+            tokio::time::sleep(LOOK).await;
+            continue;
         }
         if stop.is_asked() && told_to_stop.is_none() {
             told_to_stop = Some(Instant::now());

@@ -189,6 +189,7 @@ fn table(
 fn phase(phase: &Phase) -> String {
     match phase {
         Phase::Unknown => "not begun".into(),
+        Phase::Purged => "purged".into(),
         Phase::Opening => "beginning".into(),
         Phase::Running => "under way".into(),
         Phase::Over(how) => format!("over, because {}", crawler::run::roles::end_of(how)),

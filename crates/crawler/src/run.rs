@@ -1,5 +1,6 @@
 //! Assembles a crawl of the pipeline in one process: what it is told, its resources, its outputs, its crew.
 
+pub mod absence;
 mod crew;
 mod identity;
 pub mod remote;

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! - [`Server`] has every setting a test asks for: a password, an append-only file, TLS, little memory, a primary.
-//! - [`Cluster`] is three primaries; [`Sentinels`] watch over a primary and its replica.
+//! - [`Cluster`] is three primaries, with or without replicas; [`Sentinels`] watch over a primary and its replica.
 //! - [`Proxy`] stands between a client and a server and delays, cuts, swallows and holds what passes.
 //! - [`FromReply`] is what an answer can be read as.
 

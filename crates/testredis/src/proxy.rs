@@ -39,6 +39,15 @@ enum Next {
     Swallow,
 }
 
+/// What happens to a question, once, after so many others.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    /// It is kept, and the client is cut off; it comes to the server when that is asked for.
+    Keep(usize),
+    /// Only its first command passes. The client is cut off, and hears nothing any more.
+    FirstCommand(usize),
+}
+
 /// A proxy. It lets nobody through any more when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
@@ -60,6 +69,9 @@ struct Shared {
 struct State {
     mode: Mode,
     next: Option<Next>,
+    question: Option<Question>,
+    /// A question that was kept, where it is to go, and the number of its connection.
+    kept: Option<(Vec<u8>, TcpStream, u64)>,
     /// Both sides of each connection.
     open: Vec<(u64, [TcpStream; 2])>,
     connections: u64,
@@ -79,7 +91,15 @@ impl Proxy {
     pub fn to(server: SocketAddr) -> Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let state = State { mode: Mode::Pass, next: None, open: Vec::new(), connections: 0, is_over: false };
+        let state = State {
+            mode: Mode::Pass,
+            next: None,
+            question: None,
+            kept: None,
+            open: Vec::new(),
+            connections: 0,
+            is_over: false,
+        };
         let shared = Arc::new(Shared {
             address,
             server,
@@ -136,9 +156,31 @@ impl Proxy {
         self.shared.state().next = Some(Next::Swallow);
     }
 
-    /// Whether an answer that is to be cut or swallowed has not come yet.
+    /// Keeps what is asked next after so many questions, and cuts the connection it came on: who asked asks again, and what
+    /// was kept comes [late](Proxy::deliver).
+    pub fn keep_question_after(&self, others: usize) {
+        self.shared.state().question = Some(Question::Keep(others));
+    }
+
+    /// Lets the server have what was kept, on the connection that it came on, and waits until it is done.
+    pub fn deliver(&self) {
+        let (question, mut server, number) = self.shared.state().kept.take().expect("a question was kept");
+        server.write_all(&question).unwrap();
+        let _ = server.shutdown(Shutdown::Write);
+        while self.shared.state().open.iter().any(|(other, _)| *other == number) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Lets only the first command pass of what is asked next after so many questions; nothing passes from then on.
+    pub fn pass_only_the_first_command_after(&self, others: usize) {
+        self.shared.state().question = Some(Question::FirstCommand(others));
+    }
+
+    /// Whether an answer that is to be cut or swallowed, or a question that is not to pass, has not come yet.
     pub fn is_armed(&self) -> bool {
-        self.shared.state().next.is_some()
+        let state = self.shared.state();
+        state.next.is_some() || state.question.is_some()
     }
 
     /// How many connections there were.
@@ -175,6 +217,21 @@ impl Drop for Proxy {
 }
 
 impl State {
+    /// What happens to the question that came, if it is not to pass.
+    fn next_question(&mut self) -> Option<Question> {
+        match self.question.as_mut()? {
+            Question::Keep(others) | Question::FirstCommand(others) if *others > 0 => {
+                *others -= 1;
+                None
+            }
+            Question::FirstCommand(_) => {
+                self.mode = Mode::BlackHole;
+                self.question.take()
+            }
+            Question::Keep(_) => self.question.take(),
+        }
+    }
+
     fn cut(&mut self) {
         for (_, sides) in self.open.drain(..) {
             for side in sides {
@@ -225,7 +282,7 @@ impl Shared {
             number
         };
         let shared = Arc::clone(self);
-        thread::spawn(move || shared.pass_questions(from_client, to_server));
+        thread::spawn(move || shared.pass_questions(number, from_client, to_server));
         let shared = Arc::clone(self);
         thread::spawn(move || {
             shared.pass_answers(server, client);
@@ -233,10 +290,23 @@ impl Shared {
         });
     }
 
-    fn pass_questions(&self, mut client: TcpStream, mut server: TcpStream) {
+    fn pass_questions(&self, number: u64, mut client: TcpStream, mut server: TcpStream) {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read @ 1..) = client.read(&mut buffer) {
             self.asked.fetch_add(read as u64, Ordering::Relaxed);
+            let next = self.state().next_question();
+            match next {
+                Some(Question::Keep(_)) => {
+                    self.state().kept = Some((buffer[..read].to_vec(), server, number));
+                    let _ = client.shutdown(Shutdown::Both);
+                    return;
+                }
+                Some(Question::FirstCommand(_)) => {
+                    let _ = server.write_all(&buffer[..first_command(&buffer[..read])]);
+                    break;
+                }
+                None => {}
+            }
             if self.may_pass() && server.write_all(&buffer[..read]).is_err() {
                 break;
             }
@@ -276,6 +346,20 @@ impl Shared {
         }
         let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
     }
+}
+
+/// How long the first command is of what is asked: an array of words, each with its length before it.
+fn first_command(asked: &[u8]) -> usize {
+    let line = |from: usize| {
+        let end = from + asked[from..].windows(2).position(|end| end == b"\r\n").expect("a whole line");
+        let number: usize = std::str::from_utf8(&asked[from + 1..end]).unwrap().parse().unwrap();
+        (number, end + 2)
+    };
+    let (words, first) = line(0);
+    (0..words).fold(first, |at, _| {
+        let (length, word) = line(at);
+        word + length + 2
+    })
 }
 
 /// Lets the server do all that it was asked before it loses the connection.

@@ -74,6 +74,27 @@ impl Sentinels {
         });
     }
 
+    /// Has the sentinels make the replica the primary while the first one goes on, as somebody does who wants to look after
+    /// it, and returns as soon as there are two: for some seconds the first one answers as before, and what it is told is
+    /// lost.
+    pub fn replace(&self) {
+        let replica = self.servers.iter().find(|server| server.port() != self.primary().port());
+        let replica = replica.expect("one of the two is not the primary");
+        let begun = Instant::now();
+        let is_ok = |reply: Reply| reply == Reply::Bytes("OK".into());
+        // Some time passes before they think well enough of a replica.
+        while !self.sentinels[0].try_ask(&["SENTINEL", "FAILOVER", NAME]).is_ok_and(is_ok) {
+            assert!(begun.elapsed() < START, "the sentinels do not want to make the replica the primary");
+            sleep(Duration::from_millis(20));
+        }
+        let is_primary = |reply: Reply| matches!(reply, Reply::Many(role) if role.first() == Some(&Reply::Bytes("master".into())));
+        // It cuts everybody off when it becomes the primary.
+        while !replica.try_ask(&["ROLE"]).is_ok_and(is_primary) {
+            assert!(begun.elapsed() < START, "the sentinels did not make the replica the primary");
+            sleep(Duration::from_millis(5));
+        }
+    }
+
     fn wait(&self, failure: &str, is_there: impl Fn(&Server) -> bool) {
         let begun = Instant::now();
         while !self.sentinels.iter().all(&is_there) {

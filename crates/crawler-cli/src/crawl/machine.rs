@@ -70,6 +70,7 @@ impl<'s> Shared<'s> {
         let snapshot = report.map_or(&status.snapshot, |report| &report.snapshot);
         let (phase, end) = match &status.course.phase {
             Phase::Unknown => ("unknown", None),
+            Phase::Purged => ("purged", None),
             Phase::Opening => ("opening", None),
             Phase::Running => ("running", None),
             Phase::Over(how) => ("over", Some(how.as_str())),

@@ -7,6 +7,7 @@ mod containers;
 mod crawls;
 mod deaths;
 mod failovers;
+mod losses;
 mod openings;
 mod roles;
 mod stage;

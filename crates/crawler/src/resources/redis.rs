@@ -212,6 +212,11 @@ impl RedisResources {
         CrawlIdentity { name: self.moves.keys.crawl.clone(), id }
     }
 
+    /// The name of the crawl, and where Redis is, without user name and password.
+    pub fn place(&self) -> (&str, &str) {
+        (&self.moves.keys.crawl, self.moves.connection.address())
+    }
+
     /// What of the crawl the server may lose, in words, if anything.
     pub async fn risk(&self) -> Result<Option<String>, Trouble> {
         self.make(async |moves| moves.risk().await).await

@@ -2,6 +2,7 @@
 
 use url::Url;
 
+use super::absence::lost;
 use super::identity::is_surely_dead;
 use super::roles::{Sharing, Sum, word};
 use super::{Crawler, End, Report, Resumed, crew};
@@ -74,9 +75,16 @@ impl Remote {
             let admitted = self.resources.admit(found.clone()).await?;
             new += admitted.new;
             let course = self.resources.set_running(course.opening).await?;
-            // Somebody ended it meanwhile, who did not know of these.
-            if !matches!(course.phase, Phase::Over(_)) {
-                return Ok(Admitted { new, known: (found.len() as u64).saturating_sub(new) });
+            match course.phase {
+                // Somebody ended it meanwhile, who did not know of these.
+                Phase::Over(_) => {}
+                Phase::Unknown | Phase::Purged => {
+                    let (crawl, address) = self.resources.place();
+                    return Err(Error::Storage(lost(crawl, address)));
+                }
+                Phase::Opening | Phase::Running => {
+                    return Ok(Admitted { new, known: (found.len() as u64).saturating_sub(new) });
+                }
             }
         }
     }

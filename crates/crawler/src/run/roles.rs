@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use self::deaths::Deaths;
+use super::absence::Absence;
 use super::identity::{Identity, is_surely_dead};
 use super::{Crawler, End, Report, Resumed, Traffic};
 use crate::installed::Counts;
@@ -60,7 +61,7 @@ pub enum RoleEnd {
     Lost,
     /// Somebody asked.
     Stopped,
-    /// The crawl is no more: it was purged.
+    /// The crawl is no more: it was purged, or Redis has lost it.
     Gone,
 }
 
@@ -104,6 +105,7 @@ impl Membership {
     ) -> Result<Result<(Membership, bool), RoleEnd>, Trouble> {
         let identity = Identity::new();
         let (mut deaths, mut dead, mut told) = (Deaths::new(sharing.dead_after), None, false);
+        let mut absence = Absence::new(sharing);
         loop {
             let Identity { token, place } = &identity;
             let joined = resources.join(wanted, token, place, dead.as_ref()).await?;
@@ -123,11 +125,15 @@ impl Membership {
                         () = crawler.stop.asked() => return Ok(Err(RoleEnd::Stopped)),
                         () = sleep(LOOK) => {}
                     }
-                    match resources.crew().await?.1.phase {
+                    let phase = resources.crew().await?.1.phase;
+                    if absence.is_final(&phase) {
+                        (sharing.notice)(&absence.told(&phase));
+                        return Ok(Err(RoleEnd::Gone));
+                    }
+                    match phase {
                         Phase::Over(how) if resources.result().await?.is_some() => {
                             return Ok(Err(RoleEnd::Over(end_of(&how))));
                         }
-                        Phase::Unknown => return Ok(Err(RoleEnd::Gone)),
                         _ => continue,
                     }
                 }
@@ -170,6 +176,11 @@ impl Crawler {
         let settings = Settings { workers: 0, ..self.settings.clone() };
         RedisResources::open(place, settings).await
     }
+}
+
+/// Whether Redis does not know a crawl in this phase.
+fn is_absent(phase: &Phase) -> bool {
+    matches!(phase, Phase::Unknown | Phase::Purged)
 }
 
 /// How a crawl is called to have ended.

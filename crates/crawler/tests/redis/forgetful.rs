@@ -111,6 +111,35 @@ fn a_loan_that_redis_has_lost_does_not_end_that_of_another_url() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
+fn a_part_that_redis_has_lost_altogether_goes_on_with_what_comes() {
+    let server = Server::start();
+    block_on(async {
+        let resources = open(&server, 4).await;
+        let seeds =
+            |name: &str| (0..40).map(|seed| found(format!("http://{name}{seed}.test/second/1"))).collect();
+        resources.admit(seeds("a")).await.unwrap();
+        let in_hand = move_on(&resources).await;
+        for key in server.ask::<Vec<String>>("KEYS crawler:{forgetful:p2}:*") {
+            server.ask::<i64>(&format!("DEL {key}"));
+        }
+        resources.complete(in_hand.iter().map(completion).collect()).await.unwrap();
+        assert_eq!(resources.admit(seeds("b")).await.unwrap().new, 40);
+        let mut visited = BTreeSet::new();
+        for _ in 0..100 {
+            let leases = move_on(&resources).await;
+            visited.extend(leases.iter().map(|lease| lease.url.clone()));
+            resources.complete(leases.iter().map(completion).collect()).await.unwrap();
+            if resources.outstanding().await.unwrap() == 0 {
+                break;
+            }
+        }
+        assert_eq!(visited.iter().filter(|url| url.contains("//b")).count(), 40);
+        assert_eq!(resources.outstanding().await.unwrap(), 0);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server; make test installs it"]
 fn a_connection_that_was_only_cut_costs_no_loan() {
     let server = Server::start();
     let proxy = testredis::Proxy::before(&server);

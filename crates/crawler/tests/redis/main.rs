@@ -4,6 +4,7 @@ mod crew;
 mod deaths;
 mod endings;
 mod forgetful;
+mod late;
 mod likeness;
 mod looking;
 mod outages;

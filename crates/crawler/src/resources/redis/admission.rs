@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::{Admitted, Found, Trouble};
+use super::completion::CONFIRMATION;
 use super::connection::Call;
 use super::moves::Moves;
 use super::scripts;
@@ -84,7 +85,11 @@ impl<'a> Sorted<'a> {
 impl Moves {
     pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
         let sorted = self.sorted(&found, &[]);
-        let counts: Vec<(u64, u64)> = self.connection.each(self.admissions(&sorted, None)).await?;
+        let admissions = self.admissions(&sorted, None);
+        // Nobody finds again what only these seeds lead to.
+        let counts = self.connection.all_confirmed(admissions, self.replicas, CONFIRMATION).await?;
+        let counts = counts.into_iter().map(|counts| self.connection.read(counts));
+        let counts = counts.collect::<Result<Vec<(u64, u64)>, _>>()?;
         let Admitted { new, known } = sum(&counts);
         let known = known + sorted.known;
         self.acknowledged(sorted);

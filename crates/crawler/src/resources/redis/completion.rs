@@ -19,7 +19,7 @@ const AT_ONCE: usize = 32;
 const LOAN_WEIGHT: usize = 16;
 
 /// How long replicas may take to have the children of a page before it is completed without them.
-const CONFIRMATION: Duration = Duration::from_secs(1);
+pub(super) const CONFIRMATION: Duration = Duration::from_secs(1);
 
 /// A completion under way across partitions.
 struct Ending<'a> {
@@ -146,7 +146,9 @@ impl Moves {
             own.tell(&mut finish, Some(*page));
             finish
         }));
-        let mut answers = self.connection.all(calls).await?.into_iter();
+        // What one node has counted and another has ended: a failover that loses one of the two would count it twice, or not.
+        let confirmed = self.connection.all_confirmed(calls, self.replicas, CONFIRMATION).await?;
+        let mut answers = confirmed.into_iter();
         let (documents, spent): (Vec<u64>, String) =
             self.connection.read(answers.next().unwrap_or_default())?;
         let mut recounts = Vec::new();

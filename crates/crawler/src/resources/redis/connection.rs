@@ -144,6 +144,9 @@ impl Connection {
         let inner = Inner { address: shown, nodes, common, deadline, limit, stop, is_open, arrived };
         let connection = Connection { inner: Arc::new(inner) };
         connection.find().await?;
+        if address.primary.is_some() {
+            connection.watch_primary();
+        }
         connection.check().await?;
         connection.load().await?;
         connection.inner.is_open.store(true, Ordering::Relaxed);
@@ -331,9 +334,14 @@ impl Connection {
         // All are sent before the first answer is waited for. Until then the primary is kept, and with it the link.
         let sent: Vec<_> = sent.collect();
         let mut fewest = i64::MAX;
-        for (calls, delivered, _primary) in sent {
+        for (calls, delivered, primary) in sent {
             let delivered = delivered.await.unwrap_or_else(|_| Err(Failure::Cut("connection closed".into())));
             match delivered {
+                // It was replaced meanwhile: what it did is lost, and whoever has its place is asked.
+                Ok(_) if !nodes.has(&primary) => {
+                    let lost = || Err(Failure::Cut("another has taken its place".into()));
+                    answered.extend(calls.into_iter().map(|call| (call, lost())));
+                }
                 Ok(Delivery { replies, confirmed }) => {
                     answered.extend(calls.into_iter().zip(replies));
                     fewest = fewest.min(confirmed);

@@ -1,11 +1,16 @@
 //! Walks through all keys of a crawl, wherever they are, in small steps: to remove them, or to say how long they live.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::super::Trouble;
 use super::connection::{Call, Connection};
 use super::keys::{CLUSTER_PARTITIONS, Keys};
 use super::scripts;
+
+/// How long those who are at work on a crawl that is removed can see that it was: without that, they would look for a while
+/// whether Redis finds it again.
+const MARK: Duration = Duration::from_secs(60);
 
 /// What happens to the keys of a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +35,13 @@ pub(super) async fn purge(connection: &Connection, crawl: &str) -> Result<u64, T
     look.arg(format!("{}settings", Keys::settings(crawl))).arg("partitions");
     let partitions: Option<u16> = connection.one(look).await?;
     let keys = Keys::new(crawl, partitions.unwrap_or(0).max(CLUSTER_PARTITIONS));
+    let mut members = Call::plain("HLEN");
+    members.arg(format!("{}members", keys.crew));
+    if connection.one::<u64>(members).await? > 0 {
+        let mut mark = Call::plain("SET");
+        mark.arg(format!("{}purged", keys.crew)).arg(1).arg("EX").arg(MARK.as_secs());
+        connection.all(vec![mark]).await?;
+    }
     sweep(connection, &keys, &pattern(crawl), Sweep::Purge).await
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::{Trouble, WorkerId};
+use super::completion::CONFIRMATION;
 use super::connection::Call;
 use super::home::Home;
 use super::keys::Keys;
@@ -48,8 +49,10 @@ impl std::fmt::Display for Role {
 /// How far a crawl is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody has begun it.
+    /// Nobody has begun it, or Redis has lost it.
     Unknown,
+    /// It was purged a moment ago.
+    Purged,
     /// Its seeds are being admitted.
     Opening,
     /// It is under way.
@@ -226,7 +229,13 @@ impl RedisResources {
     async fn steer(&self, to: &'static str, how: &str, opening: u64, note: &[u8]) -> Result<Course, Trouble> {
         let mut call = self.of_crew(&scripts::STEER);
         call.arg(to).arg(how).arg(opening).arg(note);
-        Ok(course(self.ask::<CourseAnswer>(call).await?))
+        // Rare as they are, these are what nobody could do again.
+        let steered = self.make(async move |moves: std::sync::Arc<Moves>| {
+            let steered =
+                moves.connection.all_confirmed(vec![call], moves.replicas, CONFIRMATION).await?.pop();
+            moves.connection.read::<CourseAnswer>(steered.unwrap_or_default())
+        });
+        Ok(course(steered.await?))
     }
 
     /// Leaves word of a member at its end, for whoever sums up.
@@ -323,6 +332,7 @@ fn course((phase, end, opening, version, elapsed, closed): CourseAnswer) -> Cour
         "opening" => Phase::Opening,
         "running" => Phase::Running,
         "over" => Phase::Over(end),
+        "purged" => Phase::Purged,
         _ => Phase::Unknown,
     };
     Course { phase, opening, version, elapsed: Duration::from_millis(elapsed), is_closed: closed == 1 }

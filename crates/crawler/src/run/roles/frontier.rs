@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::{Deaths, Membership, RoleEnd, Sharing, Sum, Word, end_of, word};
+use super::{Absence, Deaths, Membership, RoleEnd, Sharing, Sum, Word, end_of, is_absent, word};
 use crate::error::Error;
 use crate::frontier;
 use crate::prioritizer::Random;
@@ -41,6 +41,7 @@ struct Office<'a> {
     sharing: &'a Sharing,
     membership: Membership,
     deaths: Deaths,
+    absence: Absence,
     /// How the crawl was when it was last looked at.
     course: Course,
     /// Which opening's seeds are waited for, and since when.
@@ -59,9 +60,9 @@ impl Crawler {
                 Err(end) => return Ok(end),
             };
             let (_, course) = membership.beat().await?;
-            let deaths = Deaths::new(sharing.dead_after);
+            let (deaths, absence) = (Deaths::new(sharing.dead_after), Absence::new(sharing));
             let mut office =
-                Office { crawler: &self, sharing, membership, deaths, course, seeds_since: None };
+                Office { crawler: &self, sharing, membership, deaths, absence, course, seeds_since: None };
             let end = office.work().await?;
             // Whoever is taken for dead has no place to give up.
             if end != RoleEnd::Lost {
@@ -78,7 +79,11 @@ impl Office<'_> {
         let version = self.course.version;
         loop {
             match self.course.phase.clone() {
-                Phase::Unknown => return Ok(RoleEnd::Gone),
+                Phase::Unknown | Phase::Purged => {
+                    if let Some(end) = self.look_for_it().await? {
+                        return Ok(end);
+                    }
+                }
                 Phase::Over(how) => {
                     if let Some(end) = self.sum_up(&how).await? {
                         return Ok(end);
@@ -89,6 +94,25 @@ impl Office<'_> {
                         return Ok(end);
                     }
                 }
+            }
+        }
+    }
+
+    /// Looks for a crawl that Redis does not know, until it is there again or certainly gone.
+    async fn look_for_it(&mut self) -> Result<Option<RoleEnd>, Trouble> {
+        loop {
+            if self.absence.is_final(&self.course.phase) {
+                (self.sharing.notice)(&self.absence.told(&self.course.phase));
+                return Ok(Some(RoleEnd::Gone));
+            }
+            tokio::select! {
+                () = self.crawler.stop.asked() => return Ok(Some(RoleEnd::Stopped)),
+                () = sleep_until(Instant::now() + self.membership.interval()) => {}
+            }
+            let has_place = self.look().await?;
+            if !is_absent(&self.course.phase) {
+                self.absence.is_final(&self.course.phase);
+                return Ok((!has_place).then_some(RoleEnd::Lost));
             }
         }
     }
@@ -112,6 +136,7 @@ impl Office<'_> {
             let has_place = self.look().await?;
             let is_under_way = self.course.phase == Phase::Running;
             match () {
+                () if is_absent(&self.course.phase) => return Ok(None),
                 () if !has_place => return Ok(Some(RoleEnd::Lost)),
                 () if over == Some(false) => return Ok(Some(RoleEnd::Stopped)),
                 () if self.course.version != version => return Ok(Some(RoleEnd::Changed)),
@@ -215,6 +240,7 @@ impl Office<'_> {
             sleep_until(Instant::now() + self.membership.interval() / 4).await;
             let has_place = self.look().await?;
             match () {
+                () if is_absent(&self.course.phase) => return Ok(None),
                 () if !has_place => return Ok(Some(RoleEnd::Lost)),
                 () if self.crawler.stop.is_asked() => return Ok(Some(RoleEnd::Stopped)),
                 () if self.course.opening != opening => return Ok(None),

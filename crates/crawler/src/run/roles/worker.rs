@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Membership, RoleEnd, Sharing, Word, end_of, word};
+use super::{Absence, Membership, RoleEnd, Sharing, Word, end_of, is_absent, word};
 use crate::error::Error;
 use crate::installed::{self, Installed};
 use crate::resources::redis::{Phase, Role};
@@ -76,7 +76,7 @@ impl Crawler {
             done.send_replace(true);
             worked
         });
-        let told = self.keep_alive(&mut membership, &license, &installed, worked.clone()).await;
+        let told = self.keep_alive(&mut membership, sharing, &license, &installed, worked.clone()).await;
         // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
         match &told {
             Ok(RoleEnd::Lost) | Err(_) => stop.stop_at_once(),
@@ -108,24 +108,36 @@ impl Crawler {
     async fn keep_alive(
         &self,
         membership: &mut Membership,
+        sharing: &Sharing,
         license: &License,
         installed: &Arc<Installed>,
         mut worked: watch::Receiver<bool>,
     ) -> Result<RoleEnd, Trouble> {
         let (mut version, mut connections) = (None, 0);
+        let mut absence = Absence::new(sharing);
         for beat in 0u32.. {
             if beat.is_multiple_of(SYNC_AFTER) {
                 drop(write_out(installed));
             }
             let sent = Instant::now();
             let (has_place, course) = membership.beat().await?;
+            if absence.is_final(&course.phase) {
+                (sharing.notice)(&absence.told(&course.phase));
+                return Ok(RoleEnd::Gone);
+            }
+            if is_absent(&course.phase) {
+                // Nobody acknowledges that this worker lives: its leave to ask runs out, unless the crawl is there again.
+                tokio::select! {
+                    () = self.stop.asked() => return Ok(RoleEnd::Stopped),
+                    () = sleep_until(sent + membership.interval()) => continue,
+                }
+            }
             let version = *version.get_or_insert(course.version);
             match course.phase {
                 _ if !has_place => return Ok(RoleEnd::Lost),
-                Phase::Unknown => return Ok(RoleEnd::Gone),
                 Phase::Over(how) => return Ok(RoleEnd::Over(end_of(&how))),
                 _ if course.version != version => return Ok(RoleEnd::Changed),
-                Phase::Opening | Phase::Running => license.renew(sent),
+                _ => license.renew(sent),
             }
             let now = membership.resources.connections();
             if std::mem::replace(&mut connections, now) != now

@@ -56,6 +56,12 @@ impl Failure {
         matches!(self, Failure::Refused { code, .. } if code == wanted)
     }
 
+    /// Whether who was asked to wait for its replicas has become one itself.
+    pub(super) fn is_of_a_replica(&self) -> bool {
+        matches!(self, Failure::Refused { code, text }
+            if code == "UNBLOCKED" || code == "READONLY" || text.contains("WAIT cannot be used with replica"))
+    }
+
     /// Whether it may well go otherwise in a moment.
     pub(super) fn passes(&self) -> bool {
         match self {
@@ -146,6 +152,17 @@ mod tests {
         let line = "ERR unknown command 'AUTH', with args beginning with: 'me' 'secret' ";
         let Trouble(message) = Failure::answered(line).trouble(&"redis://h");
         assert!(message.contains("unknown command 'AUTH'") && !message.contains("secret"), "{message}");
+    }
+
+    #[test]
+    fn who_became_a_replica_while_it_waited_for_its_own_says_so() {
+        let lines = [
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+             configured to be writable",
+        ];
+        assert!(lines.iter().all(|line| Failure::answered(line).is_of_a_replica()));
+        assert!(!Failure::answered("NOPERM this user has no permissions to run WAIT").is_of_a_replica());
     }
 
     #[test]

@@ -231,6 +231,9 @@ impl Courier {
         let mut replies = self.slowness.wait(limit, wire.exchange(&bytes, expected)).await?;
         let confirmed = match wanted.and_then(|_| replies.pop()) {
             Some(Ok(Value::Int(confirmed))) => confirmed,
+            Some(Err(failure)) if failure.is_of_a_replica() => {
+                return Err(Failure::Cut("it became a replica, and what it did is lost".into()));
+            }
             _ => 0,
         };
         self.lacks_scripts =

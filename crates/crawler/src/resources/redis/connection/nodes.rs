@@ -82,6 +82,11 @@ impl Nodes {
         self.read(|table| table.primaries.clone())
     }
 
+    /// Whether it is still one of them.
+    pub(super) fn has(&self, primary: &Arc<Primary>) -> bool {
+        self.read(|table| table.primaries.iter().any(|known| Arc::ptr_eq(known, primary)))
+    }
+
     /// Who is asked for a key, or for what has none; or this one server, while it is there.
     pub(super) fn for_call(&self, node: Option<&Node>, key: Option<&[u8]>) -> Result<Arc<Primary>, Failure> {
         self.read(|table| {

@@ -15,6 +15,9 @@ use crate::resources::Trouble;
 /// The oldest Redis whose scripts and streams are as ours need them.
 const OLDEST: u32 = 7;
 
+/// How often the Sentinels are asked who is the primary.
+const WATCH: Duration = Duration::from_secs(1);
+
 /// What Redis is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
@@ -58,6 +61,20 @@ impl Connection {
             }
             pause = longer(pause);
         }
+    }
+
+    /// Goes to another primary as soon as the Sentinels name it. One that they took for dead, or were told to replace, may go on
+    /// answering for many seconds, until they have made a replica of it: all that it is told in this time is lost.
+    pub(super) fn watch_primary(&self) {
+        let inner = Arc::downgrade(&self.inner);
+        tokio::spawn(async move {
+            loop {
+                sleep(WATCH).await;
+                let Some(inner) = inner.upgrade() else { return };
+                // Where no Sentinel answers, whoever was the primary is as good as any.
+                let _ = inner.nodes.look_up(Instant::now()).await;
+            }
+        });
     }
 
     /// Refuses a Redis that is too old, or that throws away what it is asked to keep.

@@ -11,10 +11,11 @@ local function write_member(name, member)
   call('HSET', base .. 'members', name, cmsgpack.pack(member))
 end
 
--- How the crawl is: its phase, how it ended, how often it was opened, the version of its settings, how long it has been
+-- How the crawl is: its phase, which is a word of its own for a while after a purge, how it ended, how often it was opened, the version of its settings, how long it has been
 -- under way, and whether what it had was put away.
 local function crawl()
   local state = call('HMGET', base .. 'crawl', 'phase', 'end', 'openings', 'version', 'elapsed', 'closed')
   for i = 3, 6 do state[i] = tonumber(state[i] or 0) end
-  return { state[1] or '', state[2] or '', state[3], state[4], state[5], state[6] }
+  local phase = state[1] or call('EXISTS', base .. 'purged') == 1 and 'purged' or ''
+  return { phase, state[2] or '', state[3], state[4], state[5], state[6] }
 end

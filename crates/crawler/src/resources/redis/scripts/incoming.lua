@@ -35,7 +35,16 @@ if room - fullest - lent < math.min(max, queued) then
 end
 local most = math.min(max, queued, room - fullest - lent)
 if most <= 0 then return incoming end
-local read = call('XREADGROUP', 'GROUP', 'prioritizer', 'frontier', 'COUNT', most, 'STREAMS', base .. 'urls', '>')
+local function read_queue()
+  return redis.pcall('XREADGROUP', 'GROUP', 'prioritizer', 'frontier', 'COUNT', most, 'STREAMS', base .. 'urls', '>')
+end
+local read = read_queue()
+if read and read.err then
+  -- A replica that had nothing took the place of its primary: the queue is begun anew, with what has come since.
+  if not read.err:find('NOGROUP', 1, true) then return read end
+  call('XGROUP', 'CREATE', base .. 'urls', 'prioritizer', '0')
+  read = read_queue()
+end
 local tickets, messages = {}, {}
 for i, message in ipairs(read and read[1][2] or {}) do
   tickets[i] = message[2][2]

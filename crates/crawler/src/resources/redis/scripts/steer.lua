@@ -13,7 +13,7 @@ if to == 'opening' then
     call('HSET', key, 'note', note)
     call('HINCRBY', key, 'version', 1)
   end
-  call('DEL', base .. 'reports', base .. 'result')
+  call('DEL', base .. 'reports', base .. 'result', base .. 'purged')
 elseif to == 'running' and phase == 'opening' and opening == openings then
   call('HSET', key, 'phase', 'running')
 elseif to == 'closed' and phase == 'over' and opening == openings then

@@ -11,7 +11,8 @@ local done = 0
 for _, key in ipairs(scanned[2]) do
   local part, name = key:match('^crawler:{[^:}]*:([^}]*)}:([^:]*)')
   if what == 'purge' then
-    done = done + call('UNLINK', key)
+    -- What tells those at work that there was a purge stays until they have seen it.
+    if part ~= 'crew' or name ~= 'purged' then done = done + call('UNLINK', key) end
   elseif part and part ~= 'crew' and not OF_ITSELF[name] and not RESULT[name] then
     if what == 'expire' then
       done = done + call('PEXPIRE', key, time, 'NX')

@@ -176,6 +176,48 @@ async fn the_primary_is_found_by_sentinel_before_and_after_a_failover() {
 
 #[tokio::test]
 #[ignore = "needs redis-server; make test installs it"]
+async fn a_primary_that_was_replaced_is_left_also_if_it_goes_on_answering() {
+    let sentinels = Sentinels::start(1);
+    let url = format!("redis+sentinel://{}/{}", sentinels.addresses()[0], sentinels.name());
+    let connection = open(&url).await;
+    let before = sentinels.primary();
+    sentinels.replace();
+    until("the other is named", || sentinels.primary().port() != before.port()).await;
+    let named = Instant::now();
+    while sentinels
+        .primary()
+        .try_ask(&["EXISTS", "key"])
+        .is_ok_and(|reply| reply != testredis::Reply::Number(1))
+    {
+        connection.all(vec![call("SET key value")]).await.unwrap();
+        assert!(named.elapsed() < Duration::from_secs(5), "it is still asked");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server; make test installs it"]
+async fn what_a_primary_answers_after_it_was_replaced_is_not_believed() {
+    let sentinels = Sentinels::start(1);
+    let url = format!("redis+sentinel://{}/{}", sentinels.addresses()[0], sentinels.name());
+    let connection = open(&url).await;
+    connection.all(vec![call("SET key before")]).await.unwrap();
+    let before = sentinels.primary();
+    before.pause();
+    let writing = tokio::spawn({
+        let connection = connection.clone();
+        async move { connection.one::<String>(call("SET key after")).await }
+    });
+    until("the other is named", || sentinels.primary().port() != before.port()).await;
+    // Long enough for the connection to hear of it, and too short for it to give up waiting for the answer.
+    sleep(Duration::from_millis(1_300)).await;
+    before.go_on();
+    assert_eq!(writing.await.unwrap().unwrap(), "OK");
+    assert_eq!(sentinels.primary().ask::<String>("GET key"), "after");
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server; make test installs it"]
 async fn too_few_replicas_are_told_of_and_not_waited_for() {
     let primary = quick_to_replicate().start();
     let replica = Server::builder().replica_of(&primary).start();
