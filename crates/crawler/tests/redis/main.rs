@@ -6,6 +6,7 @@ mod endings;
 mod forgetful;
 mod looking;
 mod outages;
+mod passing;
 mod rejoining;
 mod storage;
 

@@ -35,6 +35,8 @@ scripts! {
     FILE = "partition.lua", "urls.lua", "file.lua";
     ROUTE = "clock.lua", "partition.lua", "domains.lua", "route.lua";
     LEASE = once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "lease.lua";
+    PASS_ON = once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "pass_on.lua";
+    QUEUED = "partition.lua", "queued.lua";
     CHECK = "partition.lua", "loans.lua", "check.lua";
     PREPARE = "partition.lua", "loans.lua", "prepare.lua";
     ENDING = "partition.lua", "loans.lua", "ending.lua";
@@ -71,6 +73,7 @@ scripts! {
     BEAT = "clock.lua", "crew.lua", "beat.lua";
     CREW_LOOK = "clock.lua", "crew.lua", "crew_look.lua";
     DEAD = "clock.lua", "crew.lua", "dead.lua";
+    RELIEVE = "crew.lua", "relieve.lua";
     PART = "crew.lua", "part.lua";
     RESULT = "crew.lua", "result.lua";
     STEER = once "crew.lua", "steer.lua";
