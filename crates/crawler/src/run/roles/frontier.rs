@@ -18,8 +18,8 @@ use crate::run::{Crawler, End, block_on};
 /// What the token of a place begins with that nobody has.
 const NOBODY: &str = "nobody";
 
-/// Nothing is passed on by or to a worker that was not heard of for so many times as long as usual.
-const MOST_SILENT: u32 = 3;
+/// Nothing is passed on by or to a worker that was not heard of for this part of the time after which it counts as dead.
+const SILENT: u32 = 3;
 
 /// Workers that something was sent to although nobody has their place: what one who was taken for dead still asked for came
 /// after all that it had was given to others.
@@ -180,11 +180,11 @@ impl Office<'_> {
 
     /// Lets workers that have much to do pass on a part of it to those that have little.
     async fn relieve(&mut self, alive: &[Member], snapshot: &Snapshot) -> Result<(), Trouble> {
-        let interval = self.membership.interval();
+        let longest = self.sharing.dead_after / SILENT;
         let load = |member: &Member| {
             let Role::Worker(id) = member.role else { return None };
             // It may be dead already, or about to go.
-            let domains = member.domains.filter(|_| member.silent <= MOST_SILENT * interval)?;
+            let domains = member.domains.filter(|_| member.silent <= longest)?;
             let (queued, on_loan) = snapshot.workers.get(usize::from(id.0)).copied().unwrap_or_default();
             Some(Load { id, urls: queued + on_loan, domains })
         };
