@@ -172,7 +172,8 @@ fn table(
         let load = match member.role {
             Role::Worker(id) => {
                 let (queued, on_loan) = snapshot.workers.get(usize::from(id.0)).copied().unwrap_or((0, 0));
-                format!(", {queued} URLs queued, {on_loan} in hand")
+                let domains = member.domains.map_or_else(String::new, |some| format!(" of {some} domains"));
+                format!(", {queued} URLs queued, {on_loan} in hand{domains}")
             }
             Role::Frontier => String::new(),
         };

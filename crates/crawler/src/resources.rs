@@ -96,6 +96,39 @@ pub struct Pacing {
     pub rest: Duration,
 }
 
+/// A worker that has less to do than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taker {
+    /// Which.
+    pub id: WorkerId,
+    /// How many URLs it has, in its queue and in hand.
+    pub has: usize,
+}
+
+/// A domain that its owner passes on to another worker. Nothing of it is being asked for or completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handover {
+    /// Which.
+    pub domain: Domain,
+    /// To whom.
+    pub to: WorkerId,
+    /// All that its owner has of it in hand, in the order in which it was lent.
+    pub leases: Vec<Lease>,
+    /// Its hosts that must be left alone for a while.
+    pub resting: Vec<(String, Pacing)>,
+}
+
+/// What came of passing on a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedOn {
+    /// It is the other's, with all that was in hand.
+    Yes,
+    /// It is still its owner's, because more of it is on the way to the owner: it may be passed on with that.
+    NotNow,
+    /// It stays its owner's.
+    No,
+}
+
 /// Whether a request may be made within the budgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
@@ -275,6 +308,12 @@ pub trait Resources: Send + Sync + 'static {
 
     /// Lends a worker up to `max` URLs from its own queue; waits up to `wait` for the first.
     fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl Move<Vec<Lease>>;
+
+    /// Passes domains on to other workers, each whole or not at all: the loans in hand end, and all that waits for its owner
+    /// waits for the other one, in its order. Where all workers are there from the beginning, each keeps what it has.
+    fn pass_on(&self, _from: WorkerId, handovers: Vec<Handover>) -> impl Move<Vec<PassedOn>> {
+        std::future::ready(Ok(vec![PassedOn::No; handovers.len()]))
+    }
 
     /// Reserves one page and as many body bytes as a page may have, or as are left, for a request. What earlier
     /// requests of the same loan `read` is counted, and their reservation is given back.

@@ -1,12 +1,14 @@
 //! The worker: leases URLs from its own queue, visits them host by host, and does with each page what is to be done.
 
 pub mod ask;
+pub mod burden;
 pub mod content;
 pub mod download;
 mod hosts;
 pub mod license;
 pub mod links;
 pub mod pace;
+mod passing;
 mod reservation;
 pub mod robots;
 pub mod similarity;
@@ -20,9 +22,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
+use self::burden::Burden;
 use self::content::Content;
 use self::download::Download;
 use self::hosts::Hosts;
+use self::passing::Passing;
 use self::reservation::{Place, Reservation};
 use self::visit::{Visit, Visitor};
 use crate::config::MAX_REDIRECTS;
@@ -80,6 +84,7 @@ pub struct Worker<R> {
     /// again whose completion is under way. What a kill makes repeat is bounded by that.
     places: Arc<Semaphore>,
     module_calls: Semaphore,
+    burden: Arc<Burden>,
 }
 
 /// A lease that was served: its host is free, its completion is still to come.
@@ -95,7 +100,12 @@ impl<R: Resources> Worker<R> {
     pub fn new(id: WorkerId, visitor: Visitor, orders: Arc<Orders<R>>) -> Worker<R> {
         let places = visitor.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (places, module_calls) = (Arc::new(Semaphore::new(places)), Semaphore::new(MODULE_CALLS));
-        Worker { id, visitor, orders, places, module_calls }
+        Worker { id, visitor, orders, places, module_calls, burden: Arc::default() }
+    }
+
+    /// How much it has in hand, and who shall take a part of it.
+    pub fn burden(&self) -> &Arc<Burden> {
+        &self.burden
     }
 
     /// Works until told to stop; what is in flight then is finished.
@@ -107,16 +117,24 @@ impl<R: Resources> Worker<R> {
         let Orders { resources, stop, in_hand, .. } = &*self.orders;
         let mut hosts = Hosts::new(self.visitor.config().per_host);
         let (mut visits, mut endings) = (JoinSet::new(), JoinSet::new());
+        let mut passing = Passing::new();
         loop {
             let room = in_hand.saturating_sub(hosts.waiting() + visits.len() + endings.len());
             tokio::select! {
                 biased;
                 () = stop.asked() => break,
-                Some(ended) = endings.join_next() => joined(ended)?,
+                Some(ended) = endings.join_next() => {
+                    let host: String = joined(ended)?;
+                    hosts.ended(&host);
+                }
                 Some(served) = visits.join_next() => {
                     let Served { host, done, place } = joined(served)?;
-                    hosts.served(host);
-                    endings.spawn(Arc::clone(&self).end(done, place));
+                    hosts.served(&host);
+                    endings.spawn(Arc::clone(&self).end(host, done, place));
+                }
+                passed = passing.next(), if passing.is_under_way() => {
+                    passing.passed(passed?, &mut hosts);
+                    passing.go_on(self.id, resources, &hosts, self.visitor.pace());
                 }
                 leases = resources.lease(self.id, room.min(BATCH), WAIT), if room > 0 => {
                     for lease in leases? {
@@ -126,13 +144,15 @@ impl<R: Resources> Worker<R> {
                     }
                 }
             }
+            passing.begin(&mut hosts, &self.burden.takers());
+            self.burden.set_domains(hosts.domains());
             while let Some((host, lease)) = hosts.next() {
                 visits.spawn(Arc::clone(&self).serve(host, lease));
             }
         }
         while let Some(served) = visits.join_next().await {
-            let Served { done, place, .. } = joined(served)?;
-            endings.spawn(Arc::clone(&self).end(done, place));
+            let Served { host, done, place } = joined(served)?;
+            endings.spawn(Arc::clone(&self).end(host, done, place));
         }
         while let Some(ended) = endings.join_next().await {
             joined(ended)?;
@@ -237,9 +257,14 @@ impl<R: Resources> Worker<R> {
         }
     }
 
-    /// The end of a lease's life. Its place is given up after that.
-    async fn end(self: Arc<Self>, done: Option<Completion>, _place: Option<Place>) -> Result<(), Trouble> {
-        let Some(done) = done else { return Ok(()) };
+    /// The end of a lease's life, whose host it tells. Its place is given up after that.
+    async fn end(
+        self: Arc<Self>,
+        host: String,
+        done: Option<Completion>,
+        _place: Option<Place>,
+    ) -> Result<String, Trouble> {
+        let Some(done) = done else { return Ok(host) };
         let Orders { installed, resources, stop, .. } = &*self.orders;
         // One that is visited again for its links has been told of before.
         if !done.lease.again {
@@ -248,7 +273,7 @@ impl<R: Resources> Worker<R> {
         // It stays to be done, by whoever can write it.
         if !installed.hand_over(&done) {
             stop.stop();
-            return Ok(());
+            return Ok(host);
         }
         let output = done.output.clone();
         let completed = resources.complete(vec![done]).await?;
@@ -262,7 +287,7 @@ impl<R: Resources> Worker<R> {
                 stop.stop();
             }
         }
-        Ok(())
+        Ok(host)
     }
 
     /// The links to be admitted, and how many are not, by reason.

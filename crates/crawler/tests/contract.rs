@@ -12,7 +12,7 @@ use crawler::resources::durable::{self, Before, Begin, Opened, Terms};
 use crawler::resources::embedded::{Embedded, Settings};
 use crawler::resources::redis::{Place, RedisResources};
 use crawler::resources::{
-    Budget, Completed, Completion, Found, Grant, Lease, Remembered, Resources, WorkerId,
+    Budget, Completed, Completion, Found, Grant, Handover, Lease, PassedOn, Remembered, Resources, WorkerId,
 };
 use crawler::worker::similarity::{Fingerprint, Threshold};
 use testredis::Server;
@@ -212,6 +212,29 @@ async fn full_queues_overflow_in_order_and_lose_nothing(resources: impl Resource
     }
     assert_eq!(seen, expected);
     assert_eq!(resources.snapshot().await.unwrap().outstanding(), 0);
+}
+
+/// Where all workers are there from the beginning, nobody need give anything away.
+async fn a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole(resources: impl Resources) {
+    resources.admit(of_host("a.test", 30)).await.unwrap();
+    run_frontier(&resources).await;
+    let (mut from, mut to) = (FIRST, SECOND);
+    let mut leases = resources.lease(from, 10, NO_WAIT).await.unwrap();
+    if leases.is_empty() {
+        (from, to) = (to, from);
+        leases = resources.lease(from, 10, NO_WAIT).await.unwrap();
+    }
+    assert_eq!(leases.len(), 10);
+    let domain = Domain::of_text("http://a.test/");
+    let handover = Handover { domain, to, leases: leases.clone(), resting: Vec::new() };
+    let passed = resources.pass_on(from, vec![handover]).await.unwrap();
+    let is_passed = passed == [PassedOn::Yes];
+    let completed = resources.complete(vec![kept(&leases[0], Vec::new())]).await.unwrap();
+    assert_eq!(completed == [Completed::Refused], is_passed);
+    let (owner, other, left) = if is_passed { (to, from, 30) } else { (from, to, 20) };
+    assert!(lease_all(&resources, other).await.is_empty());
+    assert_eq!(lease_all(&resources, owner).await.len(), left);
+    assert_eq!(resources.outstanding().await.unwrap(), if is_passed { 30 } else { 29 });
 }
 
 async fn a_url_met_nearer_while_it_waits_has_its_depth_lowered(resources: impl Resources) {
@@ -459,6 +482,7 @@ contract! {
     a_domain_is_free_again_after_five_quiet_minutes;
     one_domain_takes_only_its_share_of_a_queue;
     full_queues_overflow_in_order_and_lose_nothing;
+    a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole;
     a_url_met_nearer_while_it_waits_has_its_depth_lowered;
     a_url_met_nearer_after_its_completion_is_visited_again_for_its_links;
     a_url_met_nearer_while_on_loan_is_visited_again_for_its_links;
@@ -506,6 +530,7 @@ in_partitions! {
     a_domain_is_free_again_after_five_quiet_minutes with Settings { workers: 1, ..settings() };
     one_domain_takes_only_its_share_of_a_queue with Settings { queue_size: 1600, ..settings() };
     full_queues_overflow_in_order_and_lose_nothing;
+    a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole with Settings { queue_size: 1600, ..settings() };
     a_url_met_nearer_while_it_waits_has_its_depth_lowered with Settings { workers: 1, ..settings() };
     a_url_met_nearer_after_its_completion_is_visited_again_for_its_links with Settings { workers: 1, ..settings() };
     a_url_met_nearer_while_on_loan_is_visited_again_for_its_links;

@@ -61,6 +61,8 @@ struct MemberOf<'s> {
     /// Its number there.
     process: Option<u32>,
     silent: f64,
+    /// Of how many it has URLs in hand; nothing of one that takes no more.
+    domains: Option<usize>,
     dead: bool,
 }
 
@@ -83,6 +85,7 @@ impl<'s> Shared<'s> {
             place: &member.place,
             process: member.process(),
             silent: member.silent.as_secs_f64(),
+            domains: member.domains,
             dead: member.is_dead,
         });
         Shared {

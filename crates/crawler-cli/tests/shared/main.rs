@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod balance;
 mod chaos;
 mod containers;
 mod crawls;

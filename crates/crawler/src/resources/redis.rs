@@ -52,6 +52,7 @@ mod loans;
 mod look;
 mod moves;
 mod opening;
+mod passing;
 mod purge;
 mod recent;
 mod roster;
@@ -71,11 +72,11 @@ use self::home::Home;
 pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS, is_name};
 pub use self::look::RedisStored;
 use self::moves::Moves;
-pub use self::roster::{Begun, Course, Joined, Member, Phase, Role, begun};
+pub use self::roster::{Beat, Begun, Course, Joined, Member, Phase, Role, begun};
 use super::embedded::Settings;
 use super::{
-    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
-    Snapshot, Ticket, Trouble, WorkerId,
+    Admitted, Budget, Completed, Completion, Found, Grant, Handover, Incoming, Lease, Pacing, PassedOn,
+    Remembered, Resources, Snapshot, Ticket, Trouble, WorkerId,
 };
 use crate::modules::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
@@ -268,6 +269,10 @@ impl Resources for RedisResources {
             self.home.spawn(async move { desk.fetched(moves.lease(worker, max, wait).await) });
         }
         desk.take(max, wait).await
+    }
+
+    async fn pass_on(&self, from: WorkerId, handovers: Vec<Handover>) -> Result<Vec<PassedOn>, Trouble> {
+        self.make(async move |moves| moves.pass_on(from, handovers).await).await
     }
 
     async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {

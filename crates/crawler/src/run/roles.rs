@@ -1,5 +1,6 @@
 //! One role of a crawl that many processes share over Redis: the frontier, or a worker.
 
+mod balance;
 mod deaths;
 mod frontier;
 mod worker;
@@ -17,7 +18,7 @@ use super::identity::{Identity, is_surely_dead};
 use super::{Crawler, End, Report, Resumed, Traffic};
 use crate::installed::Counts;
 use crate::resources::embedded::Settings;
-use crate::resources::redis::{Course, Joined, Phase, Place, RedisResources, Role};
+use crate::resources::redis::{Beat, Joined, Phase, Place, RedisResources, Role};
 use crate::resources::{Budget, Resources, Snapshot, Trouble};
 
 /// Somebody who is told what happens to a role, in words.
@@ -28,6 +29,9 @@ pub const DEAD_AFTER: Duration = Duration::from_secs(15);
 
 /// How often a member tells that it lives, as a part of the time after which it counts as dead.
 const BEATS: u32 = 15;
+
+/// It tells so at least this often: with that, it learns what it is to do.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long between two looks at what will take its time.
 const LOOK: Duration = Duration::from_millis(200);
@@ -146,17 +150,17 @@ impl Membership {
     }
 
     fn interval(&self) -> Duration {
-        self.dead_after / BEATS
+        (self.dead_after / BEATS).min(LONGEST_INTERVAL)
     }
 
-    /// Tells that this member lives. Learns whether it still has its place, and how the crawl is.
-    async fn beat(&mut self) -> Result<(bool, Course), Trouble> {
+    /// Tells that this member lives, and has URLs of so many domains in hand, if it takes any.
+    async fn beat(&mut self, domains: Option<usize>) -> Result<Beat, Trouble> {
         let now = Instant::now();
         // Time in which nobody could work, because Redis was away, does not count as the crawl's.
         let since = now.duration_since(self.last_beat).min(4 * self.interval());
         self.last_beat = now;
         let elapsed = if self.role == Role::Frontier { since } else { Duration::ZERO };
-        self.resources.beat(self.role, &self.identity.token, elapsed).await
+        self.resources.beat(self.role, &self.identity.token, elapsed, domains).await
     }
 
     /// Gives the place up; what a worker still has is given to others first.

@@ -145,6 +145,17 @@ impl Pace {
         (!delay.is_zero() || !rest.is_zero()).then_some(Pacing { delay, rest })
     }
 
+    /// The hosts that have to be left alone for a while, and how they are paced.
+    pub fn resting(&self) -> Vec<(String, Pacing)> {
+        let (hosts, now) = (unpoisoned(&self.hosts), Instant::now());
+        let resting = hosts.by_name.iter().filter_map(|(name, host)| {
+            let times = host.times();
+            let rest = times.next.saturating_duration_since(now);
+            (!rest.is_zero()).then(|| (name.clone(), Pacing { delay: times.pause(), rest }))
+        });
+        resting.collect()
+    }
+
     fn host(&self, host: &str) -> Arc<Host> {
         let mut hosts = unpoisoned(&self.hosts);
         if let Some(host) = hosts.by_name.get(host) {

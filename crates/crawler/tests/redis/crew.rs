@@ -49,15 +49,15 @@ fn who_was_heard_of_since_is_not_dead() {
         resources.join(Some(FIRST), "a", "here", None).await.unwrap();
         let before = only_member(&resources).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
-        assert!(resources.beat(FIRST, "a", Duration::ZERO).await.unwrap().0);
+        assert!(resources.beat(FIRST, "a", Duration::ZERO, None).await.unwrap().has_place);
         assert!(!resources.declare_dead(&before).await.unwrap());
         let joined = resources.join(Some(FIRST), "b", "here", Some(&before)).await.unwrap();
         assert!(matches!(joined, Joined::Taken(_)), "{joined:?}");
         let silent = only_member(&resources).await;
         let joined = resources.join(Some(FIRST), "b", "here", Some(&silent)).await.unwrap();
         assert!(matches!(joined, Joined::Again(FIRST, _)), "{joined:?}");
-        let (has_place, _) = resources.beat(FIRST, "a", Duration::ZERO).await.unwrap();
-        assert!(!has_place, "another has it");
+        let beat = resources.beat(FIRST, "a", Duration::ZERO, None).await.unwrap();
+        assert!(!beat.has_place, "another has it");
     });
 }
 
@@ -70,7 +70,7 @@ fn one_found_dead_has_no_place_and_nobody_comes_before_what_it_had_is_back() {
         resources.join(Some(FIRST), "a", "here", None).await.unwrap();
         let member = only_member(&resources).await;
         assert!(resources.declare_dead(&member).await.unwrap());
-        assert!(!resources.beat(FIRST, "a", Duration::ZERO).await.unwrap().0);
+        assert!(!resources.beat(FIRST, "a", Duration::ZERO, None).await.unwrap().has_place);
         let early = resources.join(Some(FIRST), "b", "here", Some(&member)).await.unwrap();
         assert!(matches!(early, Joined::Taken(Member { is_dead: true, .. })), "{early:?}");
         resources.part(FIRST, "a").await.unwrap();

@@ -8,6 +8,7 @@ mod late;
 mod likeness;
 mod looking;
 mod outages;
+mod passing;
 mod rejoining;
 mod storage;
 

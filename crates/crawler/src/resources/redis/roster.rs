@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{Trouble, WorkerId};
+use super::super::{Taker, Trouble, WorkerId};
 use super::completion::CONFIRMATION;
 use super::connection::Call;
 use super::home::Home;
@@ -91,6 +91,8 @@ pub struct Member {
     pub heard: u64,
     /// How long ago that is.
     pub silent: Duration,
+    /// Of how many domains a worker had URLs in hand then; nothing of one that takes no more.
+    pub domains: Option<usize>,
 }
 
 impl Member {
@@ -98,6 +100,17 @@ impl Member {
     pub fn process(&self) -> Option<u32> {
         self.token.split('/').nth(1)?.parse().ok()
     }
+}
+
+/// What a member learns when it tells that it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beat {
+    /// It still has its place.
+    pub has_place: bool,
+    /// How the crawl is.
+    pub course: Course,
+    /// To whom it is to pass on a part of what it has.
+    pub takers: Vec<Taker>,
 }
 
 /// What came of asking for a place.
@@ -141,30 +154,52 @@ impl RedisResources {
                 is_dead: what == "leaving",
                 heard,
                 silent: Duration::ZERO,
+                domains: None,
             }),
         })
     }
 
-    /// Tells that a member lives and, by its count, how much longer the crawl has been under way. Learns whether it still has
-    /// its place, and how the crawl is.
-    pub async fn beat(&self, role: Role, token: &str, elapsed: Duration) -> Result<(bool, Course), Trouble> {
+    /// Tells that a member lives, by its count how much longer the crawl has been under way, and of how many domains it has
+    /// URLs in hand, if it takes any.
+    pub async fn beat(
+        &self,
+        role: Role,
+        token: &str,
+        elapsed: Duration,
+        domains: Option<usize>,
+    ) -> Result<Beat, Trouble> {
         let mut call = self.of_crew(&scripts::BEAT);
         call.arg(role.name()).arg(token).arg(milliseconds(elapsed));
-        let (has_place, phase, end, opening, version, elapsed, closed): (u8, _, _, _, _, _, _) =
+        call.arg(domains.map_or_else(String::new, |domains| domains.to_string()));
+        type Answer = (u8, Vec<(u16, usize)>, String, String, u64, u64, u64, u8);
+        let (has_place, takers, phase, end, opening, version, elapsed, closed): Answer =
             self.ask(call).await?;
-        Ok((has_place == 1, course((phase, end, opening, version, elapsed, closed))))
+        let takers = takers.into_iter().map(|(id, has)| Taker { id: WorkerId(id), has });
+        let course = course((phase, end, opening, version, elapsed, closed));
+        Ok(Beat { has_place: has_place == 1, course, takers: takers.collect() })
+    }
+
+    /// Asks a member to pass on a part of what it has: it learns that with its next sign of life.
+    pub async fn relieve(&self, member: &Member, takers: &[Taker]) -> Result<(), Trouble> {
+        let mut call = self.of_crew(&scripts::RELIEVE);
+        call.arg(member.role.name()).arg(&member.token).arg(takers.len());
+        for taker in takers {
+            call.arg(taker.id.0).arg(taker.has);
+        }
+        self.ask(call).await
     }
 
     /// Who is in the crew, and how the crawl is.
     pub async fn crew(&self) -> Result<(Vec<Member>, Course), Trouble> {
-        type Row = (String, String, String, u8, u64, u64);
+        type Row = (String, String, String, u8, u64, u64, i64);
         let (members, phase, end, opening, version, elapsed, closed): (Vec<Row>, _, _, _, _, _, _) =
             self.ask(self.of_crew(&scripts::CREW_LOOK)).await?;
         let mut members: Vec<Member> = members
             .into_iter()
-            .filter_map(|(name, token, place, is_dead, heard, silent)| {
-                let silent = Duration::from_millis(silent);
-                Some(Member { role: Role::named(&name)?, token, place, is_dead: is_dead == 1, heard, silent })
+            .filter_map(|(name, token, place, is_dead, heard, silent, domains)| {
+                let (role, is_dead) = (Role::named(&name)?, is_dead == 1);
+                let (silent, domains) = (Duration::from_millis(silent), usize::try_from(domains).ok());
+                Some(Member { role, token, place, is_dead, heard, silent, domains })
             })
             .collect();
         members.sort_by_key(|member| member.role);

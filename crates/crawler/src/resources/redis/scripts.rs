@@ -42,6 +42,8 @@ scripts! {
     FILE = "partition.lua", "urls.lua", "file.lua";
     ROUTE = "clock.lua", "partition.lua", "domains.lua", "route.lua";
     LEASE = once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "lease.lua";
+    PASS_ON = rare once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "pass_on.lua";
+    QUEUED = rare "partition.lua", "queued.lua";
     CHECK = rare "partition.lua", "loans.lua", "check.lua";
     PREPARE = rare "partition.lua", "loans.lua", "prepare.lua";
     ENDING = rare "partition.lua", "loans.lua", "ending.lua";
@@ -77,6 +79,7 @@ scripts! {
     BEAT = "clock.lua", "crew.lua", "beat.lua";
     CREW_LOOK = "clock.lua", "crew.lua", "crew_look.lua";
     DEAD = rare "clock.lua", "crew.lua", "dead.lua";
+    RELIEVE = rare "crew.lua", "relieve.lua";
     PART = "crew.lua", "part.lua";
     RESULT = "crew.lua", "result.lua";
     STEER = once "crew.lua", "steer.lua";

@@ -64,6 +64,7 @@ mod tests {
             is_dead: false,
             heard,
             silent: Duration::ZERO,
+            domains: None,
         }
     }
 

@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::balance::{Balance, Load};
 use super::{Absence, Deaths, Membership, RoleEnd, Sharing, Sum, Word, end_of, is_absent, word};
 use crate::error::Error;
 use crate::frontier;
 use crate::prioritizer::Random;
-use crate::resources::redis::{Course, Member, Phase, Role};
+use crate::resources::redis::{Beat, Course, Member, Phase, Role};
 use crate::resources::{Resources, Snapshot, Trouble, WorkerId};
 use crate::run::{Crawler, End, block_on};
 
 /// What the token of a place begins with that nobody has.
 const NOBODY: &str = "nobody";
+
+/// Nothing is passed on by or to a worker that was not heard of for this part of the time after which it counts as dead.
+const SILENT: u32 = 3;
 
 /// Workers that something was sent to although nobody has their place: what one who was taken for dead still asked for came
 /// after all that it had was given to others.
@@ -31,6 +35,7 @@ fn ghosts(snapshot: &Snapshot, members: &[Member]) -> Vec<Member> {
         is_dead: false,
         heard: 0,
         silent: Duration::ZERO,
+        domains: None,
     };
     roles.map(ghost).collect()
 }
@@ -42,6 +47,7 @@ struct Office<'a> {
     membership: Membership,
     deaths: Deaths,
     absence: Absence,
+    balance: Balance,
     /// How the crawl was when it was last looked at.
     course: Course,
     /// Which opening's seeds are waited for, and since when.
@@ -59,10 +65,11 @@ impl Crawler {
                 Ok(taken) => taken,
                 Err(end) => return Ok(end),
             };
-            let (_, course) = membership.beat().await?;
+            let Beat { course, .. } = membership.beat(None).await?;
             let (deaths, absence) = (Deaths::new(sharing.dead_after), Absence::new(sharing));
+            let (crawler, balance) = (&self, Balance::default());
             let mut office =
-                Office { crawler: &self, sharing, membership, deaths, absence, course, seeds_since: None };
+                Office { crawler, sharing, membership, deaths, absence, balance, course, seeds_since: None };
             let end = office.work().await?;
             // Whoever is taken for dead has no place to give up.
             if end != RoleEnd::Lost {
@@ -156,7 +163,8 @@ impl Office<'_> {
                 }
                 () => {}
             }
-            self.bury_the_dead().await?;
+            let (alive, snapshot) = self.bury_the_dead().await?;
+            self.relieve(&alive, &snapshot).await?;
             if is_under_way && let Some(end) = self.reason_to_end().await? {
                 return self.end(self.course.opening, end).await;
             }
@@ -166,7 +174,7 @@ impl Office<'_> {
     /// Tells that the frontier lives, and learns how the crawl is; tells whether it still has its place. Seeds that have been
     /// on their way for as long as a process may be silent do not come.
     async fn look(&mut self) -> Result<bool, Trouble> {
-        let (has_place, course) = self.membership.beat().await?;
+        let Beat { has_place, course, .. } = self.membership.beat(None).await?;
         self.course = course;
         if self.course.phase != Phase::Opening {
             self.seeds_since = None;
@@ -195,8 +203,28 @@ impl Office<'_> {
         Ok(self.membership.resources.spent().await?.map(End::Spent))
     }
 
-    /// Gives to others what the dead had. Returns the workers that live.
-    async fn bury_the_dead(&mut self) -> Result<Vec<Member>, Trouble> {
+    /// Lets workers that have much to do pass on a part of it to those that have little.
+    async fn relieve(&mut self, alive: &[Member], snapshot: &Snapshot) -> Result<(), Trouble> {
+        let longest = self.sharing.dead_after / SILENT;
+        let load = |member: &Member| {
+            let Role::Worker(id) = member.role else { return None };
+            // It may be dead already, or about to go.
+            let domains = member.domains.filter(|_| member.silent <= longest)?;
+            let (queued, on_loan) = snapshot.workers.get(usize::from(id.0)).copied().unwrap_or_default();
+            Some(Load { id, urls: queued + on_loan, domains })
+        };
+        let loads: Vec<Load> = alive.iter().filter_map(load).collect();
+        for (giver, takers) in self.balance.look(&loads) {
+            let giver = alive.iter().find(|member| member.role == Role::Worker(giver));
+            if let Some(giver) = giver {
+                self.membership.resources.relieve(giver, &takers).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives to others what the dead had. Returns the workers that live, and how things stood before.
+    async fn bury_the_dead(&mut self) -> Result<(Vec<Member>, Snapshot), Trouble> {
         let resources = &self.membership.resources;
         // In this order: whoever has something by now is a member since before.
         let snapshot = resources.snapshot().await?;
@@ -229,14 +257,14 @@ impl Office<'_> {
                 "{role} ({place}) is dead: not heard of for {silent} s; what it had is given to others"
             ));
         }
-        Ok(alive)
+        Ok((alive, snapshot))
     }
 
     /// Waits for the workers to be done with what they have in flight, and keeps what the crawl came to. That is the end,
     /// unless it was opened again meanwhile.
     async fn sum_up(&mut self, how: &str) -> Result<Option<RoleEnd>, Trouble> {
         let opening = self.course.opening;
-        while !self.bury_the_dead().await?.is_empty() {
+        while !self.bury_the_dead().await?.0.is_empty() {
             sleep_until(Instant::now() + self.membership.interval() / 4).await;
             let has_place = self.look().await?;
             match () {

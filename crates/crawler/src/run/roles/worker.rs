@@ -9,12 +9,13 @@ use tokio::time::{Instant, sleep_until};
 use super::{Absence, Membership, RoleEnd, Sharing, Word, end_of, is_absent, word};
 use crate::error::Error;
 use crate::installed::{self, Installed};
-use crate::resources::redis::{Phase, Role};
+use crate::resources::redis::{Beat, Phase, Role};
 use crate::resources::{Trouble, WorkerId};
 use crate::run::crew::{orders, work};
 use crate::run::{Crawler, End, block_on};
 use crate::stop::Stop;
 use crate::worker::Worker;
+use crate::worker::burden::Burden;
 use crate::worker::license::License;
 use crate::worker::pace::Pace;
 use crate::worker::visit::Visitor;
@@ -67,6 +68,7 @@ impl Crawler {
         let pace = Arc::new(Pace::of(&self.config));
         let visitor = Visitor::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
         let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
+        let burden = Arc::clone(worker.burden());
         let (done, worked) = watch::channel(false);
         let ends = stop.clone();
         // Where the connection lives: each page makes several moves, and a way between threads costs as much as some of
@@ -76,7 +78,8 @@ impl Crawler {
             done.send_replace(true);
             worked
         });
-        let told = self.keep_alive(&mut membership, sharing, &license, &installed, worked.clone()).await;
+        let told =
+            self.keep_alive(&mut membership, sharing, &license, &burden, &installed, worked.clone()).await;
         // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
         match &told {
             Ok(RoleEnd::Lost) | Err(_) => stop.stop_at_once(),
@@ -110,6 +113,7 @@ impl Crawler {
         membership: &mut Membership,
         sharing: &Sharing,
         license: &License,
+        burden: &Burden,
         installed: &Arc<Installed>,
         mut worked: watch::Receiver<bool>,
     ) -> Result<RoleEnd, Trouble> {
@@ -120,7 +124,8 @@ impl Crawler {
                 drop(write_out(installed));
             }
             let sent = Instant::now();
-            let (has_place, course) = membership.beat().await?;
+            let domains = (!*worked.borrow()).then(|| burden.domains());
+            let Beat { has_place, course, takers } = membership.beat(domains).await?;
             if absence.is_final(&course.phase) {
                 (sharing.notice)(&absence.told(&course.phase));
                 return Ok(RoleEnd::Gone);
@@ -138,6 +143,9 @@ impl Crawler {
                 Phase::Over(how) => return Ok(RoleEnd::Over(end_of(&how))),
                 _ if course.version != version => return Ok(RoleEnd::Changed),
                 _ => license.renew(sent),
+            }
+            if !takers.is_empty() {
+                burden.ease(takers);
             }
             let now = membership.resources.connections();
             if std::mem::replace(&mut connections, now) != now
@@ -188,7 +196,8 @@ async fn finish(
             () = sleep_until(sent + membership.interval()) => {}
         }
         let sent = Instant::now();
-        if let (true, _) = membership.beat().await? {
+        // What it still has it gives to others when it has finished.
+        if membership.beat(None).await?.has_place {
             license.renew(sent);
         }
     }

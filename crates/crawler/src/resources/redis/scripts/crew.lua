@@ -1,7 +1,8 @@
 -- What the scripts of the crew share: who works on the crawl, and how far the crawl is. Both are in one place, so that
 -- whoever tells that he lives learns in the same moment what he is to do.
 
--- A member: its token, when it was last heard of, where it runs, and whether it was found dead.
+-- A member: its token, when it was last heard of, where it runs, whether it was found dead, of how many domains it has
+-- URLs in hand, and to whom it is to pass on a part of them.
 local function member_of(name)
   local entry = call('HGET', base .. 'members', name)
   return entry and cmsgpack.unpack(entry)

@@ -73,10 +73,16 @@ local function feed(worker)
     if state and state.owner == worker then
       state.hungry = '0'
       local most = math.min(SHARE - state.held, math.max(1, math.floor((free - fed) / hungry)))
-      for _, ticket in ipairs(most > 0 and call('LPOP', base .. 'waiting:' .. name, most) or {}) do
+      local tickets = most > 0 and call('LPOP', base .. 'waiting:' .. name, most)
+      for _, ticket in ipairs(tickets or {}) do
         state.held, state.waiting = state.held + 1, state.waiting - 1
         enqueue(worker, ticket)
         fed = fed + 1
+      end
+      -- Nothing is there that was counted: Redis has lost it.
+      if most > 0 and not tickets then
+        count('waiting', 0 - state.waiting)
+        state.waiting = 0
       end
       note_hunger(name, state)
       write_domain(name, state)

@@ -1,0 +1,129 @@
+//! Domains that one worker passes on to another, with all that it has of them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::super::{Handover, PassedOn, Trouble, WorkerId};
+use super::connection::Call;
+use super::moves::Moves;
+use super::scripts;
+
+/// What waits in a worker's queue, as tickets and messages.
+type Queued = Vec<(u64, String)>;
+
+/// A look into a worker's queue: where to go on, which is nowhere at the end, and what was found, by domain.
+type Step = (String, Vec<(String, u64, String)>);
+
+impl Moves {
+    pub(super) async fn pass_on(
+        &self,
+        from: WorkerId,
+        handovers: Vec<Handover>,
+    ) -> Result<Vec<PassedOn>, Trouble> {
+        let all: Vec<usize> = (0..handovers.len()).collect();
+        let mut passed = vec![PassedOn::No; handovers.len()];
+        self.pass(from, &handovers, &all, &HashMap::new(), &mut passed).await?;
+        // More of these is in the queue, unless it is on its way into hands.
+        let late: Vec<usize> = all.into_iter().filter(|index| passed[*index] == PassedOn::NotNow).collect();
+        if !late.is_empty() {
+            let queued = self.queued_of(from, &handovers, &late).await?;
+            let late: Vec<usize> = late
+                .into_iter()
+                .filter(|index| queued.contains_key(handovers[*index].domain.as_str()))
+                .collect();
+            self.pass(from, &handovers, &late, &queued, &mut passed).await?;
+        }
+        for (handover, passed) in handovers.iter().zip(&passed) {
+            if *passed == PassedOn::Yes {
+                self.loans.put_down(&handover.leases);
+            }
+        }
+        Ok(passed)
+    }
+
+    /// Passes on some of the domains, with what is known to wait of each in the queue.
+    async fn pass(
+        &self,
+        from: WorkerId,
+        handovers: &[Handover],
+        which: &[usize],
+        queued: &HashMap<String, Queued>,
+        passed: &mut [PassedOn],
+    ) -> Result<(), Trouble> {
+        let parts = self.by_partition(handovers, which);
+        let calls = parts.iter().map(|(partition, which)| {
+            let mut call = self.on(*partition, &scripts::PASS_ON);
+            call.arg(from.0).arg(self.holder()).arg(which.len());
+            for index in which {
+                let handover = &handovers[*index];
+                self.tell_handover(&mut call, handover, queued.get(handover.domain.as_str()));
+            }
+            call
+        });
+        let answers: Vec<Vec<u8>> = self.connection.each(calls.collect()).await?;
+        for ((_, which), answers) in parts.iter().zip(answers) {
+            for (index, answer) in which.iter().zip(answers) {
+                passed[*index] = match answer {
+                    1 => PassedOn::Yes,
+                    2 => PassedOn::NotNow,
+                    _ => PassedOn::No,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_handover(&self, call: &mut Call, handover: &Handover, queued: Option<&Queued>) {
+        let Handover { domain, to, leases, resting } = handover;
+        call.arg(domain.as_str()).arg(to.0).arg(leases.len());
+        for lease in leases {
+            call.arg(lease.ticket.0).arg(lease.loan);
+        }
+        let queued = queued.map_or(&[][..], Vec::as_slice);
+        call.arg(queued.len());
+        for (ticket, message) in queued {
+            call.arg(*ticket).arg(message);
+        }
+        call.arg(resting.len());
+        for (host, pacing) in resting {
+            let (rest, delay) = self.pacing(*pacing);
+            call.arg(host).arg(rest).arg(delay);
+        }
+    }
+
+    /// What waits of some of the domains in the worker's queue, by domain. A queue may be long, so it is looked at in steps.
+    async fn queued_of(
+        &self,
+        worker: WorkerId,
+        handovers: &[Handover],
+        which: &[usize],
+    ) -> Result<HashMap<String, Queued>, Trouble> {
+        let mut found: HashMap<String, Queued> = HashMap::new();
+        for (partition, which) in self.by_partition(handovers, which) {
+            let mut go_on = String::new();
+            loop {
+                let mut call = self.on(partition, &scripts::QUEUED);
+                call.arg(worker.0).arg(&go_on).arg(which.len());
+                for index in &which {
+                    call.arg(handovers[*index].domain.as_str());
+                }
+                let (next, some): Step = self.connection.one(call).await?;
+                for (domain, ticket, message) in some {
+                    found.entry(domain).or_default().push((ticket, message));
+                }
+                if next.is_empty() {
+                    break;
+                }
+                go_on = next;
+            }
+        }
+        Ok(found)
+    }
+
+    fn by_partition(&self, handovers: &[Handover], which: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+        let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for index in which {
+            parts.entry(self.keys.of_domain(&handovers[*index].domain)).or_default().push(*index);
+        }
+        parts
+    }
+}
