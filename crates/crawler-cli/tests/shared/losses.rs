@@ -48,6 +48,21 @@ fn a_crawl_that_redis_does_not_know_for_a_moment_goes_on() {
 
 #[test]
 #[ignore = "needs redis-server"]
+fn a_crawl_of_which_redis_has_nothing_for_a_moment_goes_on_with_all_that_it_had() {
+    let stage = Stage::new(10, 40);
+    let controller = under_way(&stage, "8s");
+    // Another data set is there, where loans are unknown and what is ended is refused.
+    stage.redis.ask::<String>("SWAPDB 0 1");
+    sleep(Duration::from_millis(2_500));
+    stage.redis.ask::<String>("SWAPDB 0 1");
+    let (status, said) = controller.end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("the crawl 'crawl' is there again"), "{said}");
+    stage.check();
+}
+
+#[test]
+#[ignore = "needs redis-server"]
 fn a_crawl_that_redis_has_lost_is_given_up_with_a_message_that_says_what_helps() {
     let stage = Stage::new(10, 20);
     let controller = under_way(&stage, "2s");

@@ -171,6 +171,12 @@ impl RedisResources {
         self.moves.connection.connections()
     }
 
+    /// What Redis did last it may not have done: whoever answered was not the one who stayed. What workers and the prioritizer
+    /// of this process have is made sure of before they are lent more.
+    pub fn doubt(&self) {
+        self.moves.loans.doubt();
+    }
+
     /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
     /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
     /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).

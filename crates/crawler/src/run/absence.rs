@@ -13,6 +13,7 @@ pub struct Absence {
     notice: Notice,
     patience: Duration,
     since: Option<Instant>,
+    last_look: Option<Instant>,
     /// It was over when it was last seen: then nobody wonders that it is gone.
     was_over: bool,
 }
@@ -26,12 +27,17 @@ impl Absence {
             notice: sharing.notice.clone(),
             patience: sharing.dead_after,
             since: None,
+            last_look: None,
             was_over: false,
         }
     }
 
     /// Whether the crawl, which was found in this phase now, is there no more; to be asked again and again.
     pub fn is_final(&mut self, phase: &Phase) -> bool {
+        self.is_final_at(phase, Instant::now())
+    }
+
+    fn is_final_at(&mut self, phase: &Phase, now: Instant) -> bool {
         match phase {
             Phase::Purged => true,
             Phase::Unknown => {
@@ -42,8 +48,13 @@ impl Absence {
                          {patience:?}"
                     ));
                 }
-                let since = *self.since.get_or_insert_with(Instant::now);
-                self.was_over || since.elapsed() >= self.patience
+                // While we could not look it may have been there.
+                let could_look = |last: Instant| now.duration_since(last) <= self.patience / 3;
+                if !self.last_look.replace(now).is_some_and(could_look) {
+                    self.since = Some(now);
+                }
+                let since = *self.since.get_or_insert(now);
+                self.was_over || now.duration_since(since) >= self.patience
             }
             Phase::Opening | Phase::Running | Phase::Over(_) => {
                 self.was_over = matches!(phase, Phase::Over(_));
@@ -104,12 +115,23 @@ mod tests {
 
     #[test]
     fn one_that_stays_away_is_lost_and_what_helps_is_told() {
-        let (mut absence, _) = absence(Duration::from_millis(20));
-        assert!(!absence.is_final(&Phase::Unknown));
-        std::thread::sleep(Duration::from_millis(30));
-        assert!(absence.is_final(&Phase::Unknown));
+        let (mut absence, _) = absence(Duration::from_secs(15));
+        let begun = Instant::now();
+        let second = |second| begun + Duration::from_secs(second);
+        assert!((0..15).all(|at| !absence.is_final_at(&Phase::Unknown, second(at))));
+        assert!(absence.is_final_at(&Phase::Unknown, second(15)));
         let told = absence.told(&Phase::Unknown);
         assert!(told.contains("has lost the crawl 'news'") && told.contains("crawler purge"), "{told}");
+    }
+
+    #[test]
+    fn while_redis_could_not_be_asked_it_may_have_been_there() {
+        let (mut absence, _) = absence(Duration::from_secs(15));
+        let begun = Instant::now();
+        let second = |second| begun + Duration::from_secs(second);
+        assert!(!absence.is_final_at(&Phase::Unknown, second(0)));
+        assert!((40..55).all(|at| !absence.is_final_at(&Phase::Unknown, second(at))));
+        assert!(absence.is_final_at(&Phase::Unknown, second(55)));
     }
 
     #[test]

@@ -99,8 +99,8 @@ impl Moves {
         Ok(completed.collect())
     }
 
-    /// Two round trips, however many: does the loan still hold, how does it end, and the children that belong elsewhere;
-    /// then the budgets, the other children and the end of the loan. A death in between leaves the loan: what was
+    /// Three round trips, however many: does the loan still hold, how does it end, and the children that belong elsewhere;
+    /// then the budgets; then the other children and the end of the loan. A death in between leaves the loan: what was
     /// admitted is known then, and what was settled is brought to its end when the worker is found dead.
     async fn complete_across(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
         let (mut calls, mut endings) = (Vec::new(), Vec::new());
@@ -134,25 +134,26 @@ impl Moves {
         Ok(completed)
     }
 
-    /// The second round trip.
+    /// The other round trips: what is settled and not ended is brought to its end by whoever buries the worker, and not the
+    /// other way round.
     async fn end(
         &self,
         held: Vec<(usize, Ending<'_>, Links)>,
         completed: &mut [Completed],
     ) -> Result<(), Trouble> {
-        let mut calls = vec![self.settle(held.iter().map(|(_, ending, _)| ending.completion))];
-        calls.extend(held.iter().map(|(_, Ending { completion, page, own, .. }, links)| {
+        // What one node has counted and another has ended: a failover that loses one of the two would count it twice, or not.
+        let settle = vec![self.settle(held.iter().map(|(_, ending, _)| ending.completion))];
+        let settled = self.connection.all_confirmed(settle, self.replicas, CONFIRMATION).await?;
+        let (documents, spent): (Vec<u64>, String) =
+            self.connection.read(settled.into_iter().next().unwrap_or_default())?;
+        let finishes = held.iter().map(|(_, Ending { completion, page, own, .. }, links)| {
             let mut finish = self.finish(completion.lease.ticket, completion.lease.loan, false, links);
             own.tell(&mut finish, Some(*page));
             finish
-        }));
-        // What one node has counted and another has ended: a failover that loses one of the two would count it twice, or not.
-        let confirmed = self.connection.all_confirmed(calls, self.replicas, CONFIRMATION).await?;
-        let mut answers = confirmed.into_iter();
-        let (documents, spent): (Vec<u64>, String) =
-            self.connection.read(answers.next().unwrap_or_default())?;
+        });
+        let finished = self.connection.all_confirmed(finishes.collect(), self.replicas, CONFIRMATION).await?;
         let mut recounts = Vec::new();
-        for (((index, ending, links), document), finished) in held.into_iter().zip(documents).zip(answers) {
+        for (((index, ending, links), document), finished) in held.into_iter().zip(documents).zip(finished) {
             let (held, new): (u8, u64) = self.connection.read(finished)?;
             let Ending { completion, sorted, .. } = ending;
             if held != 1 {

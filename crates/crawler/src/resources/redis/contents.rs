@@ -192,13 +192,34 @@ impl Moves {
             self.kept.add(page.id, &page.url, &page.fingerprint, now, latest);
             return Turn::Stored;
         }
+        let mut turn = Turn::Compare;
         for other in others.iter().filter_map(|other| Stored::from_bytes(other)) {
             let id = self.key.url_id(&other.url);
             let sooner = Duration::from_millis(expires.saturating_sub(other.expires));
             self.kept.add(id, &other.url, &other.fingerprint, now, latest.saturating_sub(sooner));
             page.met.push(id);
+            // At once: many may be alike in a part, and only so many of them are looked at next time.
+            if let Turn::Compare = turn
+                && let Some(like) = self.likeness(page, &other)
+            {
+                turn = Turn::Like(like);
+            }
         }
-        Turn::Compare
+        if let Turn::Like(_) = turn {
+            page.tries += 1;
+        }
+        turn
+    }
+
+    /// How a page is like another, if it is.
+    fn likeness(&self, page: &Page, other: &Stored) -> Option<Remembered> {
+        let (one, two) = (&page.fingerprint, &other.fingerprint);
+        if one.exact == two.exact {
+            return Some(Remembered::Same(other.url.clone()));
+        }
+        let threshold = self.settings.similarity?;
+        let are_similar = threshold.similar(one.sketch.as_ref()?, two.sketch.as_ref()?);
+        are_similar.then(|| Remembered::Similar(other.url.clone()))
     }
 
     /// Asks for pages to be stored. Answers when those that are expire, and of each the others that it has to be compared

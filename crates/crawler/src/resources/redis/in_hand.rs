@@ -29,6 +29,16 @@ impl InHand {
         }
     }
 
+    /// A loan was found lost. If Redis has it after all, nobody would end it: so it is made sure that it has not.
+    pub(super) fn lose(&self, ticket: u64, loan: u64) {
+        let mut loans = self.loans();
+        if loans.get(&ticket) == Some(&loan) {
+            loans.remove(&ticket);
+        }
+        drop(loans);
+        self.doubt();
+    }
+
     pub(super) fn count(&self) -> usize {
         self.loans().len()
     }

@@ -96,6 +96,15 @@ impl Moves {
 
     /// One round trip: does the loan still hold, and what may it use. What is asked meanwhile goes together.
     pub(super) async fn reserve(&self, lease: Lease, read: u64) -> Result<Grant, Trouble> {
+        let (ticket, loan) = (lease.ticket.0, lease.loan);
+        let grant = self.reserve_for(lease, read).await?;
+        if grant == Grant::Lost {
+            self.loans.lose(ticket, loan);
+        }
+        Ok(grant)
+    }
+
+    async fn reserve_for(&self, lease: Lease, read: u64) -> Result<Grant, Trouble> {
         if self.partitions() == 1 {
             let reserve = async |all: Vec<(Lease, u64)>| {
                 let grants: Vec<(String, u64)> = self.connection.one(self.reservation(&all, true)).await?;

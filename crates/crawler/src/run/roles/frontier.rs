@@ -119,6 +119,8 @@ impl Office<'_> {
             let has_place = self.look().await?;
             if !is_absent(&self.course.phase) {
                 self.absence.is_final(&self.course.phase);
+                // What it filed meanwhile was filed nowhere.
+                self.membership.resources.doubt();
                 return Ok((!has_place).then_some(RoleEnd::Lost));
             }
         }

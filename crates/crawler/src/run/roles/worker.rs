@@ -117,7 +117,7 @@ impl Crawler {
         installed: &Arc<Installed>,
         mut worked: watch::Receiver<bool>,
     ) -> Result<RoleEnd, Trouble> {
-        let (mut version, mut connections) = (None, 0);
+        let (mut version, mut connections, mut was_absent) = (None, 0, false);
         let mut absence = Absence::new(sharing);
         for beat in 0u32.. {
             if beat.is_multiple_of(SYNC_AFTER) {
@@ -131,11 +131,16 @@ impl Crawler {
                 return Ok(RoleEnd::Gone);
             }
             if is_absent(&course.phase) {
+                was_absent = true;
                 // Nobody acknowledges that this worker lives: its leave to ask runs out, unless the crawl is there again.
                 tokio::select! {
                     () = self.stop.asked() => return Ok(RoleEnd::Stopped),
                     () = sleep_until(sent + membership.interval()) => continue,
                 }
+            }
+            if std::mem::take(&mut was_absent) {
+                // What it was told meanwhile of its loans was not true.
+                membership.resources.doubt();
             }
             let version = *version.get_or_insert(course.version);
             match course.phase {

@@ -2,7 +2,7 @@
 -- Where workers are processes, only the one that has the worker's place is lent anything: another may have been taken for
 -- dead, and not know it yet.
 local worker, max, holder = argument(), number(), argument()
-if holder ~= '' and (call('HGET', base .. 'holders', worker) or ''):match(' (.*)$') ~= holder then return {} end
+if holder ~= '' and (call('HGET', base .. 'holders', worker) or ''):match(' (.*)$') ~= holder then return answer({}) end
 local stream = base .. 'queue:' .. worker
 local queued = call('HGET', base .. 'lengths', worker)
 if not queued then
