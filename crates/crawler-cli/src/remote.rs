@@ -155,13 +155,16 @@ fn table(
     snapshot: &crawler::resources::Snapshot,
     begun: &CrawlOptions,
 ) -> String {
-    let mut text =
-        format!("crawl '{name}': {}, {:.0?} under way\n", phase(&status.course.phase), status.course.elapsed);
+    let elapsed = status.course.elapsed.as_secs_f64();
+    let mut text = format!("crawl '{name}': {}, after {elapsed:.1} s\n", phase(&status.course.phase));
     text += &row(0, "pages kept", snapshot.pages);
     text += &format!("{:>12}  bytes read, of {}\n", bytes(snapshot.bytes), bytes(begun.max_bytes));
     text += &row(0, "URLs admitted", machine::admitted(snapshot));
     text += &row(2, "outstanding", snapshot.outstanding());
     text += &row(2, "failed", machine::failed(snapshot));
+    let neither = machine::admitted(snapshot)
+        .saturating_sub(snapshot.outstanding() + snapshot.pages + machine::failed(snapshot));
+    text += &row(2, "neither kept nor failed: redirects, duplicates, disallowed and the like", neither);
     let waiting =
         snapshot.url_queue.0 + snapshot.url_queue.1 + snapshot.priority_queues.iter().sum::<usize>();
     text += &row(0, "URLs on their way to a worker", (waiting + snapshot.waiting) as u64);
@@ -205,15 +208,13 @@ pub async fn purge(options: PurgeOptions) -> u8 {
 async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
     let sharing = options.place.meant()?;
     let name = &sharing.place.crawl;
-    if let Some(begun) = Remote::begun(&sharing).await?
-        && begun.members > 0
-    {
+    let members = at_work(&sharing).await?;
+    if members > 0 {
         if !options.force {
-            let members = begun.members;
+            let are = if members == 1 { "process is" } else { "processes are" };
             return Err(Refused(
                 format!(
-                    "{members} processes are at work on the crawl '{name}'; end it first with 'crawler stop', or give \
-                     --force"
+                    "{members} {are} at work on the crawl '{name}'; end it first with 'crawler stop', or give --force"
                 ),
                 EXIT_FAILED,
             ));
@@ -228,12 +229,25 @@ async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
     Ok(if say(&text) { 0 } else { EXIT_FAILED })
 }
 
+/// How many processes work on a crawl. Those that are dead, and that nobody is there to bury, do not.
+async fn at_work(sharing: &Sharing) -> Result<usize, Refused> {
+    let members = Remote::begun(sharing).await?.map_or(0, |begun| begun.members);
+    if members == 0 {
+        return Ok(0);
+    }
+    // Of a crawl that cannot be opened nothing more is known.
+    let Ok((remote, begun)) = open(sharing).await else { return Ok(members) };
+    let sharing = Sharing { dead_after: begun.sharing.dead_after, ..sharing.clone() };
+    let (members, _) = remote.crew().await?;
+    Ok(members.iter().filter(|member| Remote::is_alive(member, &sharing)).count())
+}
+
 /// Ends a crawl, and waits for those who work on it to go: what they still do would stay.
 async fn end(sharing: &Sharing) -> Result<(), Refused> {
     let (remote, _) = open(sharing).await?;
     remote.stop().await?;
     let begun = Instant::now();
-    while Remote::begun(sharing).await?.is_some_and(|begun| begun.members > 0) && begun.elapsed() < PATIENCE {
+    while at_work(sharing).await? > 0 && begun.elapsed() < PATIENCE {
         tokio::time::sleep(LOOK).await;
     }
     Ok(())

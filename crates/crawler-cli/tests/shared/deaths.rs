@@ -1,7 +1,7 @@
 //! Processes killed with SIGKILL: the others go on, and nothing is lost.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
@@ -43,6 +43,25 @@ fn the_frontier_is_replaced_too() {
 #[ignore = "needs redis-server"]
 fn all_of_them_at_once_are_replaced() {
     killed(&Stage::new(12, 15), &["worker 0", "worker 1", "worker 2", "frontier"]);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_end_does_not_wait_for_one_that_was_killed_on_this_machine() {
+    let stage = Stage::new(12, 15);
+    let controller = Running::start(stage.crawl(2, &["--dead-after", "60s"]));
+    stage.until("some pages", |status| {
+        status["pages"].as_u64() > Some(30) && stage.process_of("worker 1").is_some()
+    });
+    // So that it does not go by itself.
+    let worker = stage.process_of("worker 1").unwrap();
+    kill_process(worker, Signal::STOP).unwrap();
+    stage.say(&["stop"]);
+    kill_process(worker, Signal::KILL).unwrap();
+    let killed = Instant::now();
+    let (_, said) = controller.end();
+    assert!(killed.elapsed() < Duration::from_secs(30), "{:?}: {said}", killed.elapsed());
+    assert!(stage.status()["members"].as_array().unwrap().is_empty(), "{:?}", stage.status());
 }
 
 #[test]

@@ -102,10 +102,12 @@ impl Remote {
 
     /// Whether somebody has this role, and lives as far as can be known.
     pub fn is_taken(members: &[Member], role: Role, sharing: &Sharing) -> bool {
-        let is_alive = |member: &Member| {
-            !member.is_dead && member.silent < sharing.dead_after && !is_surely_dead(&member.token)
-        };
-        members.iter().any(|member| member.role == role && is_alive(member))
+        members.iter().any(|member| member.role == role && Remote::is_alive(member, sharing))
+    }
+
+    /// Whether a member lives, as far as can be known.
+    pub fn is_alive(member: &Member, sharing: &Sharing) -> bool {
+        !member.is_dead && member.silent < sharing.dead_after && !is_surely_dead(&member.token)
     }
 
     /// Ends it: what is in flight is finished. Tells whether it was under way.

@@ -13,6 +13,7 @@ use crate::frontier;
 use crate::prioritizer::Random;
 use crate::resources::redis::{Beat, Course, Member, Phase, Role};
 use crate::resources::{Resources, Snapshot, Trouble, WorkerId};
+use crate::run::identity::is_surely_dead;
 use crate::run::{Crawler, End, block_on};
 
 /// What the token of a place begins with that nobody has.
@@ -243,11 +244,13 @@ impl Office<'_> {
             ));
         }
         members.retain(|member| !member.token.starts_with(NOBODY));
+        let is_over = matches!(self.course.phase, Phase::Over(_));
         let mut alive = Vec::new();
         for member in members {
             let Role::Worker(id) = member.role else { continue };
-            let is_dead =
-                member.is_dead || self.deaths.is_dead(&member) && resources.declare_dead(&member).await?;
+            // When it is over nobody takes up the place of one that was killed, and nobody needs to wait for that.
+            let seems_dead = self.deaths.is_dead(&member) || is_over && is_surely_dead(&member.token);
+            let is_dead = member.is_dead || seems_dead && resources.declare_dead(&member).await?;
             if !is_dead {
                 alive.push(member);
                 continue;
