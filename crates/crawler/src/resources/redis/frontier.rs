@@ -72,6 +72,7 @@ impl Moves {
             command
         });
         self.connection.all(commands.collect()).await?;
+        self.filed.notify_one();
         Ok(())
     }
 
@@ -92,7 +93,7 @@ impl Moves {
                 }
             };
             // Nobody waits for what will not come: the crawl seems to be over.
-            if is_over || waiting.is_over(moved > 0).await {
+            if is_over || waiting.is_over_unless(moved > 0, self.filed.notified()).await {
                 return Ok(moved);
             }
         }

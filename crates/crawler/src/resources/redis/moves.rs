@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
 use super::super::{Completed, Completion, Grant, Lease, WorkerId};
 use super::connection::{Call, Connection};
@@ -66,6 +67,8 @@ pub(super) struct Moves {
     pub(super) reserving: Together<(Lease, u64), Grant>,
     pub(super) completing: Together<Completion, Completed>,
     pub(super) remembering: Together<Page, (Page, Turn)>,
+    /// Something was filed, for whoever routes it.
+    pub(super) filed: Notify,
     /// How long each of these waits before it looks again, in milliseconds.
     pub(super) prioritizer_pause: AtomicU64,
     pub(super) router_pause: AtomicU64,
@@ -104,6 +107,7 @@ impl Moves {
             reserving: Together::new(MOST_RESERVATIONS, SHORT_GATHERING),
             completing: Together::new(MOST_LINKS, GATHERING),
             remembering: Together::new(contents::MOST_BYTES, SHORT_GATHERING),
+            filed: Notify::new(),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
             begun: Instant::now(),
@@ -261,6 +265,11 @@ impl Waiting<'_> {
 
     /// Whether something came, or there is no use in looking again; pauses if there is.
     pub(super) async fn is_over(&mut self, came: bool) -> bool {
+        self.is_over_unless(came, std::future::pending()).await
+    }
+
+    /// The same, and looks again at once when there is news.
+    pub(super) async fn is_over_unless(&mut self, came: bool, news: impl Future<Output = ()>) -> bool {
         if came {
             self.pause.store(0, Ordering::Relaxed);
             return true;
@@ -272,7 +281,9 @@ impl Waiting<'_> {
         let pause = Duration::from_millis(2 * self.pause.load(Ordering::Relaxed));
         let pause = pause.clamp(FIRST_PAUSE, LONGEST_PAUSE);
         self.pause.store(milliseconds(pause), Ordering::Relaxed);
-        sleep(pause.min(left)).await;
+        if timeout(pause.min(left), news).await.is_ok() {
+            self.pause.store(0, Ordering::Relaxed);
+        }
         false
     }
 }
