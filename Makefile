@@ -50,7 +50,7 @@ chaos: ## kill the processes of shared crawls and restart Redis over and over, f
 			$(CARGO) test -p crawler-cli --test shared -- --ignored --nocapture chaos || exit 1; \
 	done
 	CRAWLER_OUTAGE=30 CRAWLER_DEAD_AFTER=15 CRAWLER_LOSSES=400 \
-		$(CARGO) test -p crawler-cli --test shared -- --ignored --test-threads 1 troubles failovers
+		$(CARGO) test -p crawler-cli --test shared -- --ignored --test-threads 1 troubles failovers balance
 
 lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) fmt --all --check
