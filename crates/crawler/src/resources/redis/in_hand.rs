@@ -20,23 +20,21 @@ impl InHand {
     }
 
     pub(super) fn put_down<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
-        let mut loans = self.loans();
-        for lease in leases {
-            // It may have been lent again since.
-            if loans.get(&lease.ticket.0) == Some(&lease.loan) {
-                loans.remove(&lease.ticket.0);
-            }
-        }
+        leases.into_iter().for_each(|lease| self.forget(lease.ticket.0, lease.loan));
     }
 
     /// A loan was found lost. If Redis has it after all, nobody would end it: so it is made sure that it has not.
     pub(super) fn lose(&self, ticket: u64, loan: u64) {
+        self.forget(ticket, loan);
+        self.doubt();
+    }
+
+    fn forget(&self, ticket: u64, loan: u64) {
         let mut loans = self.loans();
+        // It may have been lent again since.
         if loans.get(&ticket) == Some(&loan) {
             loans.remove(&ticket);
         }
-        drop(loans);
-        self.doubt();
     }
 
     pub(super) fn count(&self) -> usize {
