@@ -47,10 +47,10 @@ chaos: ## kill the processes of shared crawls and restart Redis over and over, f
 	scripts/need redis-server=redis-server
 	for seed in $(CHAOS_SEEDS); do \
 		CRAWLER_SEED=$$seed CRAWLER_HOSTS=$(CHAOS_HOSTS) CRAWLER_PAGES=$(CHAOS_PAGES) CRAWLER_KILLS=$(CHAOS_KILLS) \
-			$(CARGO) test -p crawler-cli --test shared -- --ignored --nocapture chaos || exit 1; \
+			$(CARGO) test -p crawler-cli --test distributed -- --ignored --nocapture chaos || exit 1; \
 	done
 	CRAWLER_OUTAGE=30 CRAWLER_DEAD_AFTER=15 CRAWLER_LOSSES=400 \
-		$(CARGO) test -p crawler-cli --test shared -- --ignored --test-threads 1 troubles failovers balance
+		$(CARGO) test -p crawler-cli --test distributed -- --ignored --test-threads 1 troubles failovers balance
 
 lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) fmt --all --check

@@ -1,7 +1,7 @@
 //! Whatever a page holds, every link found is a URL in its normal form.
 #![no_main]
 
-use crawler::worker::links;
+use crawler::html;
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 
@@ -20,8 +20,8 @@ fuzz_target!(|input: &[u8]| {
     let Some((&choice, body)) = input.split_first() else { return };
     let content_type = CONTENT_TYPES[usize::from(choice) % CONTENT_TYPES.len()];
     let page = Url::parse("https://example.org:8443/a/b.html?c").expect("a page URL");
-    links::each_link(&page, content_type, body, |_, target| {
+    html::each_link(&page, content_type, body, |_, target| {
         let Ok(target) = target else { return };
-        assert_eq!(links::normalise(target).map(String::from).as_deref(), Ok(target));
+        assert_eq!(html::normalise(target).map(String::from).as_deref(), Ok(target));
     });
 });

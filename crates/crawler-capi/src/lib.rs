@@ -3,7 +3,7 @@
 
 mod text;
 
-use crawler::crawl::{Crawl, Links};
+use crawler::callbacks::{Crawl, Links};
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use text::{Page, with_c_string};

@@ -3,29 +3,29 @@
 mod classic;
 mod collect;
 mod crawl;
+mod distributed;
 mod fetch;
 mod help;
-mod look;
-mod merging;
+mod merge;
 mod resume;
-mod sharing;
+mod url_query;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use crawler::resources::WorkerId;
+use crawler::backend::WorkerId;
 
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, Place};
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, target};
-pub use self::look::{Look, Source};
+pub use self::distributed::{Part, PurgeOptions, RoleOptions, StatusOptions, TypedPlace, WorkerOptions};
 pub use self::resume::ResumeOptions;
-pub use self::sharing::{Part, PurgeOptions, RoleOptions, StatusOptions, TypedPlace, WorkerOptions};
+pub use self::url_query::{Look, Source};
 
 use self::classic::TypedClassic;
 use self::collect::TypedCollect;
 use self::fetch::TypedFetch;
-use self::look::TypedLook;
+use self::url_query::TypedLook;
 use crate::EXIT_FAILED;
 use crate::printable::could_be_printed;
 
@@ -317,7 +317,7 @@ impl Typed {
             Some(TypedCommand::Demo { verbose, pipeline, redis }) => {
                 let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
                 match redis {
-                    Some(redis) => Command::SharedDemo(sharing::address(&redis)?, verbosity),
+                    Some(redis) => Command::SharedDemo(distributed::address(&redis)?, verbosity),
                     None if pipeline => Command::PipelineDemo(verbosity),
                     None => Command::Demo(verbosity),
                 }

@@ -1,17 +1,10 @@
 //! The command `crawler`.
 
 mod args;
-mod classic;
-mod collect;
-mod control;
-mod crawl;
-mod demo;
-mod look;
+mod commands;
 mod open_files;
 mod printable;
 mod progress;
-mod remote;
-mod role;
 mod signals;
 mod summary;
 mod values;
@@ -47,21 +40,25 @@ fn main() -> ExitCode {
         }
     };
     let code = match invocation.command {
-        Command::Classic(job) => runtime.block_on(classic::run(*job)),
-        Command::Crawl(job) if job.options.sharing.redis.is_some() => runtime.block_on(control::run(*job)),
-        Command::Crawl(job) => runtime.block_on(crawl::run(*job)),
-        Command::Resume(options) => runtime.block_on(crawl::resume(*options)),
-        Command::Show(look) => runtime.block_on(look::show(&look)),
-        Command::Why(look) => runtime.block_on(look::why(&look)),
-        Command::Collect(job) => runtime.block_on(collect::run(&job)),
-        Command::Role(part, options) => runtime.block_on(role::run(part, *options)),
-        Command::Submit(options) => runtime.block_on(remote::submit(*options)),
-        Command::Status(options) => runtime.block_on(remote::status(options)),
-        Command::Stop(place) => runtime.block_on(remote::stop(place)),
-        Command::Purge(options) => runtime.block_on(remote::purge(options)),
-        Command::Demo(verbosity) => runtime.block_on(demo::run(verbosity)),
-        Command::SharedDemo(redis, verbosity) => runtime.block_on(demo::shared::run(redis, verbosity)),
-        Command::PipelineDemo(verbosity) => runtime.block_on(demo::pipeline::run(verbosity)),
+        Command::Classic(job) => runtime.block_on(commands::classic::run(*job)),
+        Command::Crawl(job) if job.options.sharing.redis.is_some() => {
+            runtime.block_on(commands::controller::run(*job))
+        }
+        Command::Crawl(job) => runtime.block_on(commands::crawl::run(*job)),
+        Command::Resume(options) => runtime.block_on(commands::crawl::resume(*options)),
+        Command::Show(look) => runtime.block_on(commands::inspect::show(&look)),
+        Command::Why(look) => runtime.block_on(commands::inspect::why(&look)),
+        Command::Collect(job) => runtime.block_on(commands::collect::run(&job)),
+        Command::Role(part, options) => runtime.block_on(commands::role::run(part, *options)),
+        Command::Submit(options) => runtime.block_on(commands::remote::submit(*options)),
+        Command::Status(options) => runtime.block_on(commands::remote::status(options)),
+        Command::Stop(place) => runtime.block_on(commands::remote::stop(place)),
+        Command::Purge(options) => runtime.block_on(commands::remote::purge(options)),
+        Command::Demo(verbosity) => runtime.block_on(commands::demo::run(verbosity)),
+        Command::SharedDemo(redis, verbosity) => {
+            runtime.block_on(commands::demo::distributed::run(redis, verbosity))
+        }
+        Command::PipelineDemo(verbosity) => runtime.block_on(commands::demo::pipeline::run(verbosity)),
     };
     // A name look-up may still be running on a thread of its own; nobody waits for it.
     runtime.shutdown_background();

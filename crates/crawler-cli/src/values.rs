@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crawler::config::Resolve;
+use crawler::html::{self, BadLink};
 use crawler::modules::registry;
 use crawler::scope::Scope;
 use crawler::task::Depth;
-use crawler::worker::links::{self, BadLink};
 use url::{Host, Url};
 
 /// No delay or timeout is longer than a day.
@@ -195,8 +195,8 @@ pub fn seed(text: &str) -> Result<Url, String> {
     }
     url.set_fragment(None);
     match url.as_str().len() {
-        length if length > links::MAX_URL_BYTES => {
-            Err(format!("it has {length} bytes, more than {}; {example}", links::MAX_URL_BYTES))
+        length if length > html::MAX_URL_BYTES => {
+            Err(format!("it has {length} bytes, more than {}; {example}", html::MAX_URL_BYTES))
         }
         _ => Ok(url),
     }
@@ -204,7 +204,7 @@ pub fn seed(text: &str) -> Result<Url, String> {
 
 /// A prefix that designates what is internal.
 pub fn prefix(text: &str) -> Result<Url, String> {
-    links::normalise(text).map_err(|bad| match bad {
+    html::normalise(text).map_err(|bad| match bad {
         BadLink::Credentials => "must not have a user name or password in it; put them into the seed".into(),
         bad => format!("{bad}; give an absolute http or https URL, like http://example.org/docs/"),
     })

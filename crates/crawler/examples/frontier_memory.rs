@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use crawler::backend::durable::{self, Begin, Opened, Terms};
+use crawler::backend::local::{Embedded, Settings};
+use crawler::backend::{Completion, Found, Resources, Trouble, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{Candidate, FromCrawl, Queues, Random, draw};
-use crawler::resources::durable::{self, Begin, Opened, Terms};
-use crawler::resources::embedded::{Embedded, Settings};
-use crawler::resources::{Completion, Found, Resources, Trouble, WorkerId};
-use crawler::worker::similarity::Threshold;
+use crawler::similarity::Threshold;
 use tokio::task::JoinSet;
 
 const HOSTS: u64 = 1_000;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Completion, Found, Resources, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{Priority, Queues};
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completion, Found, Resources, WorkerId};
 
 /// URLs are admitted and moved on so many at a time.
 const BATCH: usize = 1_000;

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Completed, Completion, Found, Lease, Resources, WorkerId};
 use crawler::domain::Domain;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{Priority, Queues};
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completed, Completion, Found, Lease, Resources, WorkerId};
-use crawler::worker::similarity::{Fingerprint, Threshold};
+use crawler::similarity::{Fingerprint, Threshold};
 
 const LINKS: usize = 25;
 const IN_FLIGHT: usize = 16;

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use std::{env, fs, io};
 
-use crawler::worker::links::{self, Targets};
-use crawler::worker::similarity::{Fingerprint, Key};
+use crawler::html::{self, Targets};
+use crawler::similarity::{Fingerprint, Key};
 use url::Url;
 
 fn main() -> io::Result<()> {
@@ -68,9 +68,9 @@ pub fn scan_all(pages: &[Page], work: Work) -> usize {
         };
         match work {
             Work::Scan => count += black_box(Targets::of(body)).links.len(),
-            Work::Join => links::each_link(url, html, body, found),
+            Work::Join => html::each_link(url, html, body, found),
             Work::Fingerprint => {
-                black_box(Fingerprint::of_html(Key::new(1), url, html, body, &mut links::OnlyLinks(found)));
+                black_box(Fingerprint::of_html(Key::new(1), url, html, body, &mut html::OnlyLinks(found)));
             }
         }
     }

@@ -12,6 +12,10 @@ use self::levels::{Levels, Met};
 use crate::config::{Config, MAX_REDIRECTS};
 use crate::error::Error;
 use crate::event::{Event, Observer};
+use crate::fetch::fetcher::{Visit, Visitor};
+use crate::fetch::http::{Download, Want};
+use crate::fetch::throttle::Pace;
+use crate::html::{self, BadLink, each_link};
 use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -20,10 +24,6 @@ use crate::scope::{Refusal, Scope};
 use crate::stats::Stats;
 use crate::stop::Stop;
 use crate::task::{Depth, Task};
-use crate::worker::download::{Download, Want};
-use crate::worker::links::{self, BadLink, each_link};
-use crate::worker::pace::Pace;
-use crate::worker::visit::{Visit, Visitor};
 
 /// A crawl to be: where it starts, where it stays, how deep it goes.
 #[derive(Debug, Clone)]
@@ -214,7 +214,7 @@ impl Crawl<'_> {
         if task.redirects >= MAX_REDIRECTS {
             return Outcome::TooManyRedirects;
         }
-        let to = match links::resolve(&task.url, location) {
+        let to = match html::resolve(&task.url, location) {
             Ok(to) => to,
             Err(bad) => {
                 return Outcome::RedirectRefused {
@@ -245,5 +245,5 @@ impl Crawl<'_> {
 /// A target that is not followed, as it may be told: without credentials, and in a line of bearable length.
 fn nameable(page: &Url, location: &str) -> String {
     let target = page.join(location).map(|target| without_credentials(&target).to_string());
-    target.ok().filter(|target| target.len() <= links::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
+    target.ok().filter(|target| target.len() <= html::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
 }

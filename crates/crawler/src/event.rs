@@ -1,10 +1,10 @@
 //! What a crawl tells while it runs.
 
+use crate::html::BadLink;
 use crate::outcome::Outcome;
 use crate::scope::Refusal;
 use crate::stats::Stats;
 use crate::task::Depth;
-use crate::worker::links::BadLink;
 
 /// One thing that happened, to a URL at a depth. URLs are normalised; texts from the web may hold any character.
 #[derive(Debug)]

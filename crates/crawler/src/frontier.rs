@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::backend::{Resources, Trouble};
 use crate::prioritizer::{Candidate, Prioritize, Random, draw};
-use crate::resources::{Resources, Trouble};
 use crate::stop::Stop;
 
 /// How many URLs a move takes at a time: enough to make it cheap, few enough to keep the order of priorities.

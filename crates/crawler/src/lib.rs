@@ -20,17 +20,21 @@
 //! # }
 //! ```
 //!
-//! What happens to one URL is [`worker::visit::Visitor::visit`]: pace, robots.txt, download; then its page is saved, and
-//! [`worker::links`] finds where it points. ARCHITECTURE.md has the whole picture.
+//! What happens to one URL is [`fetch::fetcher::Visitor::visit`]: pace, robots.txt, download; then its page is saved, and
+//! [`html`] finds where it points. ARCHITECTURE.md has the whole picture.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "net")]
+pub mod backend;
+pub mod callbacks;
 #[cfg(feature = "net")]
 pub mod classic;
 #[cfg(feature = "net")]
 pub mod config;
 #[cfg(test)]
 mod cpu_time;
-pub mod crawl;
+#[cfg(feature = "net")]
+pub mod distributed;
 #[cfg(feature = "net")]
 pub mod domain;
 #[cfg(feature = "net")]
@@ -38,9 +42,10 @@ pub mod error;
 #[cfg(feature = "net")]
 pub mod event;
 #[cfg(feature = "net")]
-pub mod frontier;
+pub mod fetch;
 #[cfg(feature = "net")]
-pub mod installed;
+pub mod frontier;
+pub mod html;
 pub mod media;
 #[cfg(feature = "net")]
 pub mod modules;
@@ -53,13 +58,13 @@ pub mod page;
 #[cfg(feature = "net")]
 mod panics;
 #[cfg(feature = "net")]
+pub mod pipeline;
+#[cfg(feature = "net")]
 pub mod prioritizer;
 #[cfg(feature = "net")]
-pub mod resources;
-#[cfg(feature = "net")]
-pub mod run;
-#[cfg(feature = "net")]
 pub mod scope;
+#[cfg(feature = "net")]
+pub mod similarity;
 #[cfg(feature = "net")]
 pub mod stats;
 #[cfg(feature = "net")]
@@ -68,12 +73,9 @@ pub mod stop;
 pub mod task;
 #[cfg(feature = "net")]
 pub mod worker;
-/// Of the worker, the stage that finds links: all there is of it without the network.
-#[cfg(not(feature = "net"))]
-pub mod worker {
-    pub mod links;
-}
 
+#[cfg(feature = "net")]
+pub use backend::durable::Stored;
 #[cfg(feature = "net")]
 pub use classic::{Classic, Report};
 #[cfg(feature = "net")]
@@ -87,9 +89,7 @@ pub use modules::pages::PageFiles;
 #[cfg(feature = "net")]
 pub use outcome::Outcome;
 #[cfg(feature = "net")]
-pub use resources::durable::Stored;
-#[cfg(feature = "net")]
-pub use run::Crawler;
+pub use pipeline::Crawler;
 #[cfg(feature = "net")]
 pub use stats::Stats;
 #[cfg(feature = "net")]

@@ -2,7 +2,7 @@
 
 use encoding_rs::{UTF_16BE, UTF_16LE};
 
-use crate::worker::links::charset;
+use crate::html::charset;
 
 /// The two kinds of content a crawl keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -45,6 +45,6 @@ impl Page {
 
     /// What the page says to its reader: the visible text of HTML, or the text itself, decoded from its charset.
     pub fn text(&self) -> Cow<'_, str> {
-        crate::worker::links::text::visible_text(self.content_type(), self.media, &self.body)
+        crate::html::text::visible_text(self.content_type(), self.media, &self.body)
     }
 }

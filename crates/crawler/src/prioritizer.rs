@@ -1,7 +1,7 @@
 //! Which URL goes first: priorities, the queues they are filed in, and how one of the queues is drawn.
 
+mod depth_popularity;
 mod draw;
-mod from_crawl;
 pub mod pagerank;
 mod popularity;
 mod queues;
@@ -11,8 +11,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use self::depth_popularity::FromCrawl;
 pub use self::draw::{draw, weight};
-pub use self::from_crawl::FromCrawl;
 pub use self::pagerank::PageRank;
 pub use self::popularity::Popularity;
 pub use self::queues::Queues;

@@ -10,9 +10,9 @@ use url::{Host, Url};
 use crate::config::{Config, Resolve};
 use crate::domain::Domain;
 use crate::error::Error;
+use crate::fetch::http::special;
+use crate::html::BadLink;
 use crate::origin::{Origin, paced_host, without_credentials};
-use crate::worker::download::special;
-use crate::worker::links::BadLink;
 
 /// More path segments than any page worth having; endless relative links grow them without end.
 const MAX_PATH_SEGMENTS: usize = 64;

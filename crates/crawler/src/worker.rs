@@ -1,18 +1,11 @@
 //! The worker: leases URLs from its own queue, visits them host by host, and does with each page what is to be done.
 
-pub mod ask;
-pub mod burden;
-pub mod content;
-pub mod download;
-mod hosts;
-pub mod license;
-pub mod links;
-pub mod pace;
-mod passing;
-mod reservation;
-pub mod robots;
-pub mod similarity;
-pub mod visit;
+mod host_queues;
+mod lease_budget;
+pub mod liveness;
+pub mod parsed_page;
+pub mod rebalance;
+mod transfers;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -22,22 +15,21 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
-use self::burden::Burden;
-use self::content::Content;
-use self::download::Download;
-use self::hosts::Hosts;
-use self::passing::Passing;
-use self::reservation::{Place, Reservation};
-use self::visit::{Visit, Visitor};
+use self::host_queues::Hosts;
+use self::lease_budget::{Place, Reservation};
+use self::parsed_page::Content;
+use self::rebalance::Burden;
+use self::transfers::Passing;
+use crate::backend::{Completed, Completion, Found, Grant, Lease, Remembered, Resources, Trouble, WorkerId};
 use crate::config::MAX_REDIRECTS;
 use crate::domain::Domain;
-use crate::installed::Installed;
+use crate::fetch::fetcher::{Visit, Visitor};
+use crate::fetch::http::Download;
+use crate::html;
+use crate::modules::page_pipeline::Installed;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
 use crate::page::Page;
-use crate::resources::{
-    Completed, Completion, Found, Grant, Lease, Remembered, Resources, Trouble, WorkerId,
-};
 use crate::scope::{Refusal, Scope};
 use crate::stop::Stop;
 use crate::task::Depth;
@@ -312,7 +304,7 @@ impl<R: Resources> Worker<R> {
         if lease.redirects >= MAX_REDIRECTS {
             return Outcome::TooManyRedirects;
         }
-        let to = match links::resolve(url, location) {
+        let to = match html::resolve(url, location) {
             Ok(to) => String::from(to),
             Err(bad) => return Outcome::RedirectRefused { to: String::new(), why: Refusal::Bad(bad) },
         };

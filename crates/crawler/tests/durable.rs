@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use crawler::backend::durable::Fate;
 use crawler::config::Resolve;
 use crawler::page::Page;
-use crawler::resources::durable::Fate;
-use crawler::run::{End, Report, Resumed};
+use crawler::pipeline::{End, Report, Resumed};
 use crawler::scope::Scope;
 use crawler::{Crawler, Stop, Stored};
 use testweb::{Site, Web};
@@ -289,7 +289,7 @@ fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
     let begin = || {
         let seen = Arc::clone(&seen);
         crawl(&web, &state)
-            .settings(|settings| settings.similarity = crawler::worker::similarity::Threshold::new(0.9))
+            .settings(|settings| settings.similarity = crawler::similarity::Threshold::new(0.9))
             .module(move |page: &Page| {
                 seen.lock().unwrap().insert(page.url.to_string());
             })

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use crawler::backend::local::{Embedded, Settings};
+use crawler::backend::{Admitted, Completed, Completion, Found, Incoming, Lease, Resources, WorkerId};
 use crawler::domain::Domain;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{Priority, Queues, Random, draw};
-use crawler::resources::embedded::{Embedded, Settings};
-use crawler::resources::{Admitted, Completed, Completion, Found, Incoming, Lease, Resources, WorkerId};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crawler::modules::parts;
+use crawler::modules::output::parts;
 
 /// What was typed.
 #[derive(clap::Args)]

@@ -7,21 +7,21 @@ use std::time::Duration;
 use clap::ValueEnum;
 use crawler::Crawler;
 use crawler::config::Config;
+use crawler::distributed::{Notice, Sharing};
 use crawler::modules::Target;
 use crawler::modules::registry::{self, Installed};
 use crawler::origin::without_credentials;
 use crawler::prioritizer::{PageRank, Queues, Random, pagerank};
-use crawler::run::roles::{Notice, Sharing};
 use crawler::scope::Scope;
+use crawler::similarity::Threshold;
 use crawler::task::Depth;
-use crawler::worker::similarity::Threshold;
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use super::TypedFetch;
-use super::sharing::TypedSharing;
-use crate::crawl::note::Note;
-use crate::crawl::shared_rank::SharedRank;
+use super::distributed::TypedSharing;
+use crate::commands::crawl::saved_options::Note;
+use crate::commands::crawl::shared_rank::SharedRank;
 use crate::values;
 
 /// What `crawler crawl` was told. It can be written down and read again: each key is the name of its option.

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crawler::modules::edges::Edges;
+use crawler::modules::output::parts::{CrawlIdentity, Parts};
 use crawler::modules::pages::Pages;
-use crawler::modules::parts::{CrawlIdentity, Parts};
 use crawler::modules::{Addition, OutputSpec, Target};
 use tempfile::TempDir;
 

@@ -17,16 +17,16 @@
 //! A slow program slows the crawl down. One that reads nothing at all for [`STALL`] does not stop it: its pages are
 //! errors, at once, until it reads again.
 
-mod desk;
+mod child_process;
 mod feeder;
-mod program;
+mod line_queue;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use self::desk::Desk;
 use self::feeder::Feeder;
+use self::line_queue::Desk;
 use super::{Module, jsonl};
 use crate::page::Page;
 

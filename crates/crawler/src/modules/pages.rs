@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::numbered::NumberedFiles;
+use super::output::numbered_dir::NumberedFiles;
 use super::{Addition, Output};
 use crate::error::Error;
 use crate::page::Page;

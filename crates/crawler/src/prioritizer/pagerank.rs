@@ -1,9 +1,9 @@
 //! Priorities from a PageRank service over HTTP, in the form of the Open PageRank API.
 
-mod answer;
-mod breaker;
 mod cache;
-mod service;
+mod circuit_breaker;
+mod client;
+mod response;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use url::Url;
 
-use self::breaker::Breaker;
 use self::cache::Cache;
-use self::service::{Failure, Service};
+use self::circuit_breaker::Breaker;
+use self::client::{Failure, Service};
 use super::{Candidate, Priorities, Prioritize, Priority, Random};
 use crate::config::Config;
 use crate::domain::Domain;
@@ -164,7 +164,7 @@ impl PageRank {
 
     async fn priorities(&self, candidates: &[Candidate]) -> Vec<Priority> {
         let (mut ranks, unknown) = self.remembered(candidates);
-        for batch in service::batches(&unknown) {
+        for batch in client::batches(&unknown) {
             let Some(answer) = self.ask(batch).await else { continue };
             let mut cache = unpoisoned(&self.cache);
             for domain in batch {

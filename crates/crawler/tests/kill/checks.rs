@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crawler::Stored;
-use crawler::resources::durable::Fate;
+use crawler::backend::durable::Fate;
 use serde_json::Value;
 use testweb::{Hit, Log, Web};
 

@@ -5,8 +5,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use crawler::config::Resolve;
-use crawler::run::Report;
-use crawler::worker::similarity::Threshold;
+use crawler::pipeline::Report;
+use crawler::similarity::Threshold;
 use crawler::{Crawler, Error};
 use serde_json::{Value, json};
 

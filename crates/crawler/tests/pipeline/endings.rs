@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crawler::config::{Config, Resolve};
-use crawler::prioritizer::{FromCrawl, Priority, Random};
-use crawler::resources::embedded::Embedded;
-use crawler::resources::{
+use crawler::backend::local::Embedded;
+use crawler::backend::{
     Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
     Snapshot, Ticket, Trouble, WorkerId,
 };
-use crawler::worker::similarity::{Fingerprint, Key};
+use crawler::config::{Config, Resolve};
+use crawler::prioritizer::{FromCrawl, Priority, Random};
+use crawler::similarity::{Fingerprint, Key};
 use crawler::{Stop, frontier};
 use testweb::{Answer, Site, Web};
 

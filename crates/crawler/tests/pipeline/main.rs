@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crawler::Crawler;
+use crawler::backend::Budget;
 use crawler::config::Resolve;
 use crawler::page::Page;
-use crawler::resources::Budget;
-use crawler::run::{End, Report};
+use crawler::pipeline::{End, Report};
 use crawler::scope::Scope;
 use testweb::{Answer, Hostile, Site, Web};
 
@@ -152,7 +152,7 @@ fn no_page_is_cut_while_others_only_reserve_the_budget() {
         Answer::page(page).after(Duration::from_millis(50))
     });
     let web = Web::builder().site(site).start();
-    let settings = |settings: &mut crawler::resources::embedded::Settings| settings.similarity = None;
+    let settings = |settings: &mut crawler::backend::local::Settings| settings.similarity = None;
     let report = crawl(&web, "start.test").workers(4).settings(settings).max_bytes(10_000_000).run().unwrap();
     assert_eq!((report.end, report.snapshot.pages), (End::Done, 301), "{:?}", report.snapshot.outcomes);
 }

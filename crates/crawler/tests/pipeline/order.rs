@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::config::Config;
+use crawler::pipeline::End;
 use crawler::prioritizer::pagerank::Settings;
 use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritize, Priority, Random};
-use crawler::run::End;
 use testweb::{Answer, Hostile, Site, Web};
 
 use super::{assert_adds_up, crawl, site_of};
@@ -53,7 +53,7 @@ fn bad_priorities_are_visited_while_good_ones_keep_coming() {
         })
         .run()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::Spent(crawler::resources::Budget::Pages), 2_000));
+    assert_eq!((report.end, report.snapshot.pages), (End::Spent(crawler::backend::Budget::Pages), 2_000));
     let log = web.log();
     let visits: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
     // Of 2,000 draws the last queue gets 21 in the mean, the first 410.

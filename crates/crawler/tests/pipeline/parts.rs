@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::Stop;
+use crawler::backend::local::Settings;
+use crawler::backend::{Resources, WorkerId};
 use crawler::config::Config;
-use crawler::installed::Installed;
-use crawler::modules::files::{OutputFiles, Start};
+use crawler::fetch::fetcher::Visitor;
+use crawler::fetch::throttle::Pace;
+use crawler::modules::page_pipeline::Installed;
+use crawler::modules::output::files::{OutputFiles, Start};
 use crawler::prioritizer::Queues;
-use crawler::resources::embedded::Settings;
-use crawler::resources::{Resources, WorkerId};
 use crawler::scope::Scope;
-use crawler::worker::pace::Pace;
-use crawler::worker::visit::Visitor;
 use crawler::worker::{Orders, Worker};
 use url::Url;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crawler::backend::local::Embedded;
+use crawler::backend::{Found, Resources, WorkerId};
 use crawler::config::Config;
 use crawler::page::Page;
 use crawler::prioritizer::{FromCrawl, Random};
-use crawler::resources::embedded::Embedded;
-use crawler::resources::{Found, Resources, WorkerId};
 use crawler::{Stop, frontier};
 use testweb::{Answer, Site, Web};
 

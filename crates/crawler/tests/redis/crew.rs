@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawler::resources::WorkerId;
-use crawler::resources::redis::{Joined, Member, Phase, Place, RedisResources, Role};
+use crawler::backend::WorkerId;
+use crawler::backend::redis::{Joined, Member, Phase, Place, RedisResources, Role};
 use testredis::Server;
 
 use super::{block_on, settings};

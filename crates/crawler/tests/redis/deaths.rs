@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use crawler::Stop;
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Completion, Found, Grant, Lease, Resources, WorkerId};
 use crawler::frontier;
 use crawler::outcome::Outcome;
 use crawler::prioritizer::{FromCrawl, Random};
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completion, Found, Grant, Lease, Resources, WorkerId};
 use testredis::Server;
 use tokio::time::timeout;
 

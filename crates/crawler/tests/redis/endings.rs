@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Budget, Completion, Found, Lease, Pacing, Resources, Trouble, WorkerId};
 use crawler::outcome::Outcome;
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Budget, Completion, Found, Lease, Pacing, Resources, Trouble, WorkerId};
-use crawler::worker::similarity::{Fingerprint, Threshold};
+use crawler::similarity::{Fingerprint, Threshold};
 use testredis::{Cluster, Server};
 
 use super::{block_on, route, settings};

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Completed, Completion, Found, Lease, Resources, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completed, Completion, Found, Lease, Resources, WorkerId};
 use testredis::Server;
 
 use super::{block_on, settings};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Phase, Place, RedisResources};
+use crawler::backend::{Completed, Completion, Found, Grant, Lease, Resources, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Phase, Place, RedisResources};
-use crawler::resources::{Completed, Completion, Found, Grant, Lease, Resources, WorkerId};
 use testredis::{Proxy, Reply, Server};
 
 use super::{block_on, route, settings};
@@ -145,7 +145,7 @@ async fn comes_late_after(
     resources: &RedisResources,
     proxy: &Proxy,
     server: &Server,
-    tickets: Vec<crawler::resources::Ticket>,
+    tickets: Vec<crawler::backend::Ticket>,
 ) {
     resources.file(tickets.into_iter().map(|ticket| (ticket, Priority::BEST)).collect()).await.unwrap();
     admit(resources, "b", 20).await;

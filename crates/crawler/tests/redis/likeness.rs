@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Remembered, Resources};
-use crawler::worker::similarity::{Fingerprint, Key, Threshold};
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Remembered, Resources};
+use crawler::similarity::{Fingerprint, Key, Threshold};
 use testredis::{Mode, Proxy, Server};
 use tokio::task::JoinSet;
 

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
+use crawler::backend::durable::{Fate, Why};
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources, RedisStored};
+use crawler::backend::{Completion, Found, Lease, Resources, Trouble, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
-use crawler::resources::durable::{Fate, Why};
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources, RedisStored};
-use crawler::resources::{Completion, Found, Lease, Resources, Trouble, WorkerId};
-use crawler::worker::similarity::{Fingerprint, Threshold};
+use crawler::similarity::{Fingerprint, Threshold};
 use testredis::Server;
 
 use super::{block_on, settings};

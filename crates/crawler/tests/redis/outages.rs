@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crawler::resources::redis::{Address, Place, RedisResources};
-use crawler::resources::{Found, Resources, Trouble};
+use crawler::backend::redis::{Address, Place, RedisResources};
+use crawler::backend::{Found, Resources, Trouble};
 use testredis::{Cluster, Fsync, Server};
 use testweb::Web;
 
@@ -112,11 +112,7 @@ fn a_server_that_forgot_the_scripts_learns_them_again() {
     assert_eq!(block_on(resources.admit(vec![seed])).unwrap().new, 1);
 }
 
-fn refused(
-    url: &str,
-    crawl: &str,
-    change: impl FnOnce(&mut crawler::resources::embedded::Settings),
-) -> String {
+fn refused(url: &str, crawl: &str, change: impl FnOnce(&mut crawler::backend::local::Settings)) -> String {
     let mut settings = settings(1);
     change(&mut settings);
     let address: Address = match url.parse() {

@@ -6,14 +6,14 @@ mod random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawler::domain::Domain;
-use crawler::outcome::Outcome;
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Joined, Place, RedisResources, Role};
-use crawler::resources::{
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Joined, Place, RedisResources, Role};
+use crawler::backend::{
     Completed, Completion, Found, Grant, Handover, Lease, Pacing, PassedOn, Resources, Snapshot, Taker,
     WorkerId,
 };
+use crawler::domain::Domain;
+use crawler::outcome::Outcome;
 use testredis::{Proxy, Server};
 
 use super::{block_on, route, settings};

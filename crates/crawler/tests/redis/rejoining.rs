@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Completed, Completion, Found, Grant, Lease, Pacing, Resources, WorkerId};
 use crawler::modules::Addition;
 use crawler::outcome::Outcome;
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completed, Completion, Found, Grant, Lease, Pacing, Resources, WorkerId};
 use testredis::{Proxy, Server};
 
 use super::{block_on, route, settings};
@@ -125,7 +125,7 @@ fn a_restarted_worker_has_its_loans_its_queue_and_its_domains_as_before() {
             for lease in &taken {
                 assert!(matches!(resources.reserve(lease, 0).await.unwrap(), Grant::Bytes(_)));
             }
-            let mine = |snapshot: crawler::resources::Snapshot| snapshot.workers[0];
+            let mine = |snapshot: crawler::backend::Snapshot| snapshot.workers[0];
             let (queued, on_loan) = mine(resources.snapshot().await.unwrap());
             assert_eq!(on_loan, 10);
 

@@ -1,10 +1,10 @@
 //! What a crawl takes of Redis's memory, and for how long.
 
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Completion, Found, Remembered, Resources, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completion, Found, Remembered, Resources, WorkerId};
-use crawler::worker::similarity::{Fingerprint, Threshold};
+use crawler::similarity::{Fingerprint, Threshold};
 use std::sync::Arc;
 use std::time::Duration;
 use testredis::Server;
@@ -41,7 +41,7 @@ async fn complete_many(resources: &RedisResources) {
 fn a_known_url_takes_less_than_60_bytes() {
     for keep_depths in [false, true] {
         let redis = Server::start();
-        let settings = crawler::resources::embedded::Settings {
+        let settings = crawler::backend::local::Settings {
             queue_size: 10_000,
             keep_depths,
             max_pages: u64::MAX,
@@ -141,7 +141,7 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
         ..Place::new(redis.url().parse().unwrap(), "clean")
     };
     let settings =
-        crawler::resources::embedded::Settings { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
+        crawler::backend::local::Settings { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
     let resources = block_on(RedisResources::open(place, settings)).unwrap();
     block_on(complete_many(&resources));
     let left: Vec<String> = redis.ask("KEYS *:tasks");
@@ -165,7 +165,7 @@ fn of_like_pages_that_are_remembered_together_one_is_new() {
         delay: Duration::ZERO,
         ..Place::new(redis.url().parse().unwrap(), "together")
     };
-    let settings = crawler::resources::embedded::Settings {
+    let settings = crawler::backend::local::Settings {
         similarity: Threshold::new(0.9),
         keep_content: true,
         ..settings(1)

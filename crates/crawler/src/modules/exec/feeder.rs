@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::desk::Desk;
-use super::program::{Failure, Program};
+use super::child_process::{Failure, Program};
+use super::line_queue::Desk;
 use super::{MOST_RESTARTS, Times};
 
 /// Feeds one program after another.

@@ -1,8 +1,8 @@
 //! Domains passed on in the midst of random other moves.
 
-use crawler::resources::embedded::Settings;
-use crawler::resources::redis::{Place, RedisResources};
-use crawler::resources::{Completed, Handover, Lease, PassedOn, Resources, WorkerId};
+use crawler::backend::local::Settings;
+use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::{Completed, Handover, Lease, PassedOn, Resources, WorkerId};
 use testredis::Server;
 
 use super::super::{block_on, route, settings};

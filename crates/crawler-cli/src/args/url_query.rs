@@ -1,0 +1,56 @@
+//! The command lines of looking into a crawl: `crawler show URL` and `crawler why URL`, with --state DIR or --redis URL.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crawler::distributed::Sharing;
+use url::Url;
+
+use super::distributed::TypedSharedPlace;
+use crate::printable::complain;
+
+/// What was typed.
+#[derive(clap::Args)]
+pub struct TypedLook {
+    /// An absolute URL
+    #[arg(value_name = "URL")]
+    url: String,
+    /// What was given as --state when the crawl was begun
+    #[arg(long, value_name = "DIR", conflicts_with = "redis")]
+    state: Option<PathBuf>,
+    #[command(flatten)]
+    shared: TypedSharedPlace,
+}
+
+/// A URL that somebody wants to know about, and where it is known.
+pub struct Look {
+    /// The URL.
+    pub url: Url,
+    /// Where.
+    pub source: Source,
+}
+
+/// Where a crawl is.
+pub enum Source {
+    /// The directory of its state.
+    State(PathBuf),
+    /// On Redis.
+    Redis(Box<Sharing>),
+}
+
+impl TypedLook {
+    /// Checks what was typed.
+    pub fn meant(self) -> Result<Look, String> {
+        let url = Url::parse(&self.url)
+            .map_err(|error| format!("the URL is not usable: {error}; give an absolute URL"))?;
+        let shared = self.shared.meant(Arc::new(complain))?;
+        let source = match (self.state, shared) {
+            (Some(directory), _) => Source::State(directory),
+            (None, Some(sharing)) => Source::Redis(Box::new(sharing)),
+            (None, None) => {
+                return Err("give --state DIR, or --redis URL (or --redis alone, with CRAWLER_REDIS)".into());
+            }
+        };
+        Ok(Look { url, source })
+    }
+}

@@ -1,0 +1,270 @@
+//! Progress and summary as JSON; only this file knows the keys.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crawler::backend::redis::{Phase, Role};
+use crawler::backend::{Budget, Snapshot};
+use crawler::distributed::remote::Status;
+use crawler::outcome::Outcome;
+use crawler::pipeline::{End, Report, Resumed, Traffic};
+use crawler::prioritizer::pagerank::Health;
+use serde::Serialize;
+
+/// How things stand at one moment.
+#[derive(Serialize)]
+pub struct Progress<'s> {
+    elapsed: f64,
+    /// Of the last seconds; at the end, of the whole crawl.
+    pages_per_second: f64,
+    #[serde(flatten)]
+    counts: Counts<'s>,
+    url_queue: usize,
+    overflow: usize,
+    priority_queues: &'s [usize],
+    waiting: usize,
+    workers: Vec<Worker>,
+    active_hosts: usize,
+    owned_domains: usize,
+    known_urls: usize,
+    stored_pages: usize,
+    stored_bytes: u64,
+    /// Null until the last one.
+    end: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Worker {
+    queued: usize,
+    on_loan: usize,
+}
+
+/// How a crawl that processes share stands.
+#[derive(Serialize)]
+pub struct Shared<'s> {
+    crawl: &'s str,
+    phase: &'static str,
+    /// Why it is over; null before that.
+    end: Option<&'s str>,
+    elapsed: f64,
+    #[serde(flatten)]
+    counts: Counts<'s>,
+    members: Vec<MemberOf<'s>>,
+    /// What went to Redis and back; null before the end.
+    redis: Option<Traffic>,
+}
+
+#[derive(Serialize)]
+struct MemberOf<'s> {
+    role: String,
+    place: &'s str,
+    /// Its number there.
+    process: Option<u32>,
+    silent: f64,
+    /// Of how many it has URLs in hand; nothing of one that takes no more.
+    domains: Option<usize>,
+    dead: bool,
+}
+
+impl<'s> Shared<'s> {
+    pub fn of(crawl: &'s str, status: &'s Status, report: Option<&'s Report>) -> Shared<'s> {
+        // What is left of a crawl that is over is its result.
+        let snapshot = report.map_or(&status.snapshot, |report| &report.snapshot);
+        let (phase, end) = match &status.course.phase {
+            Phase::Unknown => ("unknown", None),
+            Phase::Purged => ("purged", None),
+            Phase::Opening => ("opening", None),
+            Phase::Running => ("running", None),
+            Phase::Over(how) => ("over", Some(how.as_str())),
+        };
+        let members = status.members.iter().map(|member| MemberOf {
+            role: match member.role {
+                Role::Frontier => "frontier".into(),
+                Role::Worker(id) => format!("worker {}", id.0),
+            },
+            place: &member.place,
+            process: member.process(),
+            silent: member.silent.as_secs_f64(),
+            domains: member.domains,
+            dead: member.is_dead,
+        });
+        Shared {
+            crawl,
+            phase,
+            end,
+            elapsed: status.course.elapsed.as_secs_f64(),
+            counts: Counts::of(snapshot),
+            members: members.collect(),
+            redis: report.and_then(|report| report.traffic),
+        }
+    }
+}
+
+/// How a crawl ended.
+#[derive(Serialize)]
+pub struct Summary<'s> {
+    end: &'static str,
+    /// Whether an earlier process had begun the crawl.
+    resumed: bool,
+    elapsed: f64,
+    pages_per_second: f64,
+    #[serde(flatten)]
+    counts: Counts<'s>,
+    module_failures: &'s BTreeMap<String, u64>,
+    last_module_failure: Option<&'s str>,
+    module_summaries: &'s [String],
+    output_failure: Option<&'s str>,
+    pagerank: Option<PageRank<'s>>,
+    /// What went to Redis and back; null where nothing did.
+    redis: Option<Traffic>,
+}
+
+/// The counts that add up.
+#[derive(Serialize)]
+struct Counts<'s> {
+    pages: u64,
+    bytes: u64,
+    admitted: u64,
+    outstanding: u64,
+    failed: u64,
+    outcomes: &'s BTreeMap<String, u64>,
+    revisits: u64,
+    links: Links<'s>,
+}
+
+#[derive(Serialize)]
+struct Links<'s> {
+    found: u64,
+    new: u64,
+    known: u64,
+    refused: &'s BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct PageRank<'s> {
+    requests: u64,
+    failures: u64,
+    fallbacks: u64,
+    last_failure: Option<&'s str>,
+}
+
+impl<'s> Progress<'s> {
+    /// A snapshot, taken so long after the beginning.
+    pub fn of(snapshot: &'s Snapshot, elapsed: Duration, rate: f64, end: Option<End>) -> Progress<'s> {
+        Progress {
+            elapsed: rounded(elapsed.as_secs_f64()),
+            pages_per_second: rounded(rate),
+            counts: Counts::of(snapshot),
+            url_queue: snapshot.url_queue.0,
+            overflow: snapshot.url_queue.1,
+            priority_queues: &snapshot.priority_queues,
+            waiting: snapshot.waiting,
+            workers: snapshot.workers.iter().map(|&(queued, on_loan)| Worker { queued, on_loan }).collect(),
+            active_hosts: snapshot.active_hosts,
+            owned_domains: snapshot.owned_domains,
+            known_urls: snapshot.known,
+            stored_pages: snapshot.stored.0,
+            stored_bytes: snapshot.stored.1,
+            end: end.map(name),
+        }
+    }
+}
+
+impl<'s> Summary<'s> {
+    /// A crawl that is over.
+    pub fn of(report: &'s Report, health: Option<&'s Health>) -> Summary<'s> {
+        Summary {
+            end: name(report.end),
+            resumed: report.resumed != Resumed::No,
+            elapsed: rounded(report.elapsed.as_secs_f64()),
+            pages_per_second: rounded(whole_rate(report)),
+            counts: Counts::of(&report.snapshot),
+            module_failures: &report.counts.failures,
+            last_module_failure: report.counts.last_failure.as_deref(),
+            module_summaries: &report.summaries,
+            output_failure: report.output_failure.as_deref(),
+            redis: report.traffic,
+            pagerank: health.map(|health| PageRank {
+                requests: health.requests,
+                failures: health.failures,
+                fallbacks: health.fallbacks,
+                last_failure: health.last_failure.as_deref(),
+            }),
+        }
+    }
+}
+
+impl<'s> Counts<'s> {
+    fn of(snapshot: &'s Snapshot) -> Counts<'s> {
+        let admitted = admitted(snapshot);
+        Counts {
+            pages: snapshot.pages,
+            bytes: snapshot.bytes,
+            admitted,
+            outstanding: admitted - snapshot.outcomes.values().sum::<u64>().min(admitted),
+            failed: failed(snapshot),
+            outcomes: &snapshot.outcomes,
+            revisits: snapshot.revisits,
+            links: Links {
+                found: links_found(snapshot),
+                new: snapshot.links_new,
+                known: snapshot.links_known,
+                refused: &snapshot.links_refused,
+            },
+        }
+    }
+}
+
+/// Pages a second over the whole crawl.
+pub fn whole_rate(report: &Report) -> f64 {
+    report.snapshot.pages as f64 / report.elapsed.as_secs_f64().max(0.001)
+}
+
+/// Different URLs admitted: one that was met again nearer to a seed and visited for its links is still one.
+pub fn admitted(snapshot: &Snapshot) -> u64 {
+    snapshot.admitted - snapshot.revisits.min(snapshot.admitted)
+}
+
+/// All links of kept pages.
+pub fn links_found(snapshot: &Snapshot) -> u64 {
+    snapshot.links_new + snapshot.links_known + snapshot.links_refused.values().sum::<u64>()
+}
+
+/// The outcomes of URLs that should have given a page and did not.
+pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&str, u64)> {
+    let nothing = String::new;
+    // What the rules of the crawl leave out is no failure.
+    let by_rule = [
+        Outcome::Kept,
+        Outcome::Redirected { to: nothing() },
+        Outcome::Duplicate { of: nothing() },
+        Outcome::NearDuplicate { of: nothing() },
+        Outcome::Disallowed,
+        Outcome::HostSpent,
+        Outcome::NotReached,
+    ]
+    .map(|outcome| outcome.label());
+    let outcomes = snapshot.outcomes.iter().map(|(label, count)| (label.as_str(), *count));
+    outcomes.filter(move |(label, _)| !by_rule.contains(label))
+}
+
+/// How many URLs should have given a page and did not.
+pub fn failed(snapshot: &Snapshot) -> u64 {
+    failures(snapshot).map(|(_, count)| count).sum()
+}
+
+fn name(end: End) -> &'static str {
+    match end {
+        End::Done => "done",
+        End::Spent(Budget::Pages) => "max-pages",
+        End::Spent(Budget::Bytes) => "max-bytes",
+        End::TimeUp => "max-time",
+        End::Stopped => "stopped",
+        End::OutputFailed => "output-failed",
+    }
+}
+
+/// To thousandths: more would be noise.
+fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,58 @@
+//! `crawler demo`: a small site served on loopback and crawled, so that anybody can see it work.
+
+pub mod distributed;
+pub mod pipeline;
+mod stage;
+
+use std::time::Duration;
+
+use crawler::classic::Classic;
+use crawler::config::Config;
+use crawler::modules::pages::PageFiles;
+use testweb::{Web, demo_site};
+use url::Url;
+
+use crate::EXIT_FAILED;
+use crate::args::Verbosity;
+use crate::commands::classic;
+use crate::printable::{complain, say};
+
+/// Deep enough for the whole site.
+const MAX_DEPTH: u32 = 5;
+
+/// Short enough to be done in seconds, long enough to be watched.
+const DELAY: Duration = Duration::from_millis(200);
+
+/// Runs the demonstration and returns its exit status.
+pub async fn run(verbosity: Verbosity) -> u8 {
+    match prepare() {
+        Ok((web, seed, crawl, pages, directory)) => {
+            let (url, place) = (web.url("/"), directory.display());
+            let command = format!("crawler {url} {place} {MAX_DEPTH} --delay 200ms");
+            if !say(&format!("A small site is being served at {url}\n  {command}\n\n")) {
+                return EXIT_FAILED;
+            }
+            let status = classic::crawl(&seed, crawl, pages, verbosity).await;
+            let first = std::fs::read_to_string(directory.join("1")).unwrap_or_default();
+            let beginning: String = first.lines().take(6).map(|line| format!("  {line}\n")).collect();
+            say(&format!("\nThe pages are in {place}; the first begins:\n{beginning}"));
+            status
+        }
+        Err(error) => {
+            complain(&format!("the demonstration cannot run: {error}"));
+            EXIT_FAILED
+        }
+    }
+}
+
+type Prepared = (Web, Url, Classic, PageFiles, std::path::PathBuf);
+
+fn prepare() -> Result<Prepared, Box<dyn std::error::Error>> {
+    let web = Web::builder().site(demo_site()).try_start()?;
+    let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir()?.keep();
+    let seed = Url::parse(&web.url("/"))?;
+    let config = Config { delay: DELAY, ..Config::default() };
+    let crawl = Classic::new(seed.clone(), None, MAX_DEPTH, config)?;
+    let pages = PageFiles::open(&directory, false)?;
+    Ok((web, seed, crawl, pages, directory))
+}

@@ -1,0 +1,249 @@
+//! Looks at and steers a crawl on Redis from outside: `crawler submit`, `status`, `stop`, `purge`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crawler::Error;
+use crawler::backend::redis::{Phase, RedisResources, Role};
+use crawler::distributed::Sharing;
+use crawler::distributed::remote::{Begun, Remote, Status};
+use crawler::pipeline::Resumed;
+
+use crate::args::{CrawlOptions, PurgeOptions, StatusOptions, TypedPlace};
+use crate::commands::crawl::json;
+use crate::commands::crawl::saved_options::Note;
+use crate::commands::crawl::status_of;
+use crate::printable::{complain, printable, say};
+use crate::summary::{bytes, row};
+use crate::{EXIT_FAILED, EXIT_USAGE};
+
+/// How long those who work on a crawl may take to go before it is removed under their hands.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether they have gone.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What stands in the way: a message, and the exit status it leads to.
+struct Refused(String, u8);
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused(error.to_string(), status_of(&error))
+    }
+}
+
+impl From<String> for Refused {
+    fn from(wrong: String) -> Refused {
+        Refused(wrong, EXIT_USAGE)
+    }
+}
+
+fn answered(answer: Result<u8, Refused>) -> u8 {
+    answer.unwrap_or_else(|Refused(message, status)| {
+        complain(&message);
+        status
+    })
+}
+
+/// Gives URLs to a crawl.
+pub async fn submit(options: CrawlOptions) -> u8 {
+    answered(submitted(options).await)
+}
+
+async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
+    let mut sharing = options.shared(Arc::new(complain))?.ok_or_else(|| "give --redis".to_owned())?;
+    // Somebody waits for the answer.
+    sharing.place.manner.endures = false;
+    let given = options.seeds.len();
+    let is_quiet = options.fetch.quiet;
+    // What is wrong with them is told before anything is changed.
+    let fresh = options.clone().meant()?;
+    let begun = Remote::begun(&sharing).await?;
+    let (options, note) = match &begun {
+        None => (options.clone(), Note::shared(&options).to_bytes()),
+        Some(begun) => {
+            let before = Note::read(&begun.note, &sharing.place.crawl)?;
+            let is_covered = before.covers(&options);
+            let options = options.over(before)?;
+            // Whoever is at work need not begin anew for what it knows already.
+            let note = if is_covered { Vec::new() } else { Note::shared(&options).to_bytes() };
+            (options, note)
+        }
+    };
+    let job = options.clone().meant()?;
+    let remote = Remote::open(job.crawler, &sharing).await?;
+    let admitted = remote.submit(&note, fresh.crawler.seeds()).await?;
+    if !is_quiet {
+        let (name, what) = (&sharing.place.crawl, if given == 1 { "URL" } else { "URLs" });
+        let begins = match begun {
+            None => "begun with",
+            Some(Begun { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
+                "opened again with"
+            }
+            Some(_) => "given",
+        };
+        say(&format!(
+            "the crawl '{name}' was {begins} {given} {what}: {} new, {} known already\n",
+            admitted.new, admitted.known
+        ));
+    }
+    Ok(0)
+}
+
+/// A crawl on Redis, as it was begun.
+async fn open(sharing: &Sharing) -> Result<(Remote, CrawlOptions), Refused> {
+    let name = &sharing.place.crawl;
+    let Some(begun) = Remote::begun(sharing).await? else {
+        return Err(Refused(
+            format!("there is no crawl '{name}' on Redis; 'crawler submit' begins one"),
+            EXIT_FAILED,
+        ));
+    };
+    Ok((Remote::look(sharing).await?, Note::read(&begun.note, name)?))
+}
+
+/// Ends a crawl.
+pub async fn stop(place: TypedPlace) -> u8 {
+    answered(stopped(place).await)
+}
+
+async fn stopped(place: TypedPlace) -> Result<u8, Refused> {
+    let sharing = place.meant()?;
+    let (remote, _) = open(&sharing).await?;
+    let name = &sharing.place.crawl;
+    let text = match remote.stop().await? {
+        true => {
+            format!("the crawl '{name}' ends; 'crawler submit' or the same 'crawler crawl' goes on with it\n")
+        }
+        false => format!("the crawl '{name}' is over already\n"),
+    };
+    Ok(if say(&text) { 0 } else { EXIT_FAILED })
+}
+
+/// Tells how a crawl stands.
+pub async fn status(options: StatusOptions) -> u8 {
+    answered(told(options).await)
+}
+
+async fn told(options: StatusOptions) -> Result<u8, Refused> {
+    let sharing = options.place.meant()?;
+    if options.ready {
+        // A role that waits for its crawl to begin is in good health.
+        Remote::begun(&sharing).await?;
+        return Ok(0);
+    }
+    let (remote, begun) = open(&sharing).await?;
+    let status = remote.status().await?;
+    // What is left of a crawl that is over is its result.
+    let report = remote.report(Resumed::Yes).await?;
+    let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
+    if options.quiet {
+        return Ok(0);
+    }
+    let text = if options.json {
+        let object = json::Shared::of(&sharing.place.crawl, &status, report.as_ref());
+        serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
+    } else {
+        table(&sharing.place.crawl, &status, snapshot, &begun)
+    };
+    Ok(if say(&text) { 0 } else { EXIT_FAILED })
+}
+
+fn table(name: &str, status: &Status, snapshot: &crawler::backend::Snapshot, begun: &CrawlOptions) -> String {
+    let elapsed = status.course.elapsed.as_secs_f64();
+    let mut text = format!("crawl '{name}': {}, after {elapsed:.1} s\n", phase(&status.course.phase));
+    text += &row(0, "pages kept", snapshot.pages);
+    text += &format!("{:>12}  bytes read, of {}\n", bytes(snapshot.bytes), bytes(begun.max_bytes));
+    text += &row(0, "URLs admitted", json::admitted(snapshot));
+    text += &row(2, "outstanding", snapshot.outstanding());
+    text += &row(2, "failed", json::failed(snapshot));
+    let neither = json::admitted(snapshot)
+        .saturating_sub(snapshot.outstanding() + snapshot.pages + json::failed(snapshot));
+    text += &row(2, "neither kept nor failed: redirects, duplicates, disallowed and the like", neither);
+    let waiting =
+        snapshot.url_queue.0 + snapshot.url_queue.1 + snapshot.priority_queues.iter().sum::<usize>();
+    text += &row(0, "URLs on their way to a worker", (waiting + snapshot.waiting) as u64);
+    if status.members.is_empty() {
+        text += "nobody works on it\n";
+    }
+    for member in &status.members {
+        let load = match member.role {
+            Role::Worker(id) => {
+                let (queued, on_loan) = snapshot.workers.get(usize::from(id.0)).copied().unwrap_or((0, 0));
+                let domains = member.domains.map_or_else(String::new, |some| format!(" of {some} domains"));
+                format!(", {queued} URLs queued, {on_loan} in hand{domains}")
+            }
+            Role::Frontier => String::new(),
+        };
+        let heard = if member.is_dead {
+            "is dead".to_owned()
+        } else {
+            format!("heard of {:.1} s ago", member.silent.as_secs_f64())
+        };
+        text += &format!("{}: {}, {heard}{load}\n", member.role, printable(&member.place));
+    }
+    text
+}
+
+fn phase(phase: &Phase) -> String {
+    match phase {
+        Phase::Unknown => "not begun".into(),
+        Phase::Purged => "purged".into(),
+        Phase::Opening => "beginning".into(),
+        Phase::Running => "under way".into(),
+        Phase::Over(how) => format!("over, because {}", crawler::distributed::end_of(how)),
+    }
+}
+
+/// Removes a crawl.
+pub async fn purge(options: PurgeOptions) -> u8 {
+    answered(purged(options).await)
+}
+
+async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
+    let sharing = options.place.meant()?;
+    let name = &sharing.place.crawl;
+    let members = at_work(&sharing).await?;
+    if members > 0 {
+        if !options.force {
+            let are = if members == 1 { "process is" } else { "processes are" };
+            return Err(Refused(
+                format!(
+                    "{members} {are} at work on the crawl '{name}'; end it first with 'crawler stop', or give --force"
+                ),
+                EXIT_FAILED,
+            ));
+        }
+        end(&sharing).await?;
+    }
+    let keys = RedisResources::purge(&sharing.place).await.map_err(Error::from)?;
+    let text = match keys {
+        0 => format!("there is nothing of a crawl '{name}'\n"),
+        keys => format!("the crawl '{name}' is removed: {keys} keys\n"),
+    };
+    Ok(if say(&text) { 0 } else { EXIT_FAILED })
+}
+
+/// How many processes work on a crawl. Those that are dead, and that nobody is there to bury, do not.
+async fn at_work(sharing: &Sharing) -> Result<usize, Refused> {
+    let members = Remote::begun(sharing).await?.map_or(0, |begun| begun.members);
+    if members == 0 {
+        return Ok(0);
+    }
+    // Of a crawl that cannot be opened nothing more is known.
+    let Ok((remote, begun)) = open(sharing).await else { return Ok(members) };
+    let sharing = Sharing { dead_after: begun.sharing.dead_after, ..sharing.clone() };
+    let (members, _) = remote.crew().await?;
+    Ok(members.iter().filter(|member| Remote::is_alive(member, &sharing)).count())
+}
+
+/// Ends a crawl, and waits for those who work on it to go: what they still do would stay.
+async fn end(sharing: &Sharing) -> Result<(), Refused> {
+    let (remote, _) = open(sharing).await?;
+    remote.stop().await?;
+    let begun = Instant::now();
+    while at_work(sharing).await? > 0 && begun.elapsed() < PATIENCE {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! The queues and storages of a crawl in this process, behind one lock: in memory, or over another storage.
+
+mod budgets;
+mod compressed_queue;
+mod content_index;
+pub(crate) mod counters;
+mod domain_table;
+mod host_cooldowns;
+mod memory_storage;
+mod seen_urls;
+mod segment_store;
+pub(crate) mod state;
+pub(crate) mod storage;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use self::content_index::compress;
+pub(crate) use self::content_index::decompress;
+use self::memory_storage::Memory;
+use self::state::{FrontierWaits, State};
+use self::storage::{Clock, Commit, Storage};
+use super::{
+    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
+    Snapshot, Ticket, Trouble, WorkerId,
+};
+use crate::prioritizer::{Priority, Queues};
+use crate::similarity::{Fingerprint, Key, Threshold};
+
+/// What a crawl's resources are told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The most URLs the URL queue, each priority queue and each worker's queue hold.
+    pub queue_size: usize,
+    /// The priority queues.
+    pub priority_queues: Queues,
+    /// How many workers there are.
+    pub workers: u16,
+    /// How long link storage remembers a URL.
+    pub ttl: Duration,
+    /// How long a domain belongs to its worker after its last use.
+    pub domain_ttl: Duration,
+    /// Whether depths must be exact, because there is a limit to them.
+    pub keep_depths: bool,
+    /// How alike pages must be to count as one; `None` lets every page count.
+    pub similarity: Option<Threshold>,
+    /// Whether pages are stored, or only what recognises them.
+    pub keep_content: bool,
+    /// The most pages kept.
+    pub max_pages: u64,
+    /// The most body bytes read.
+    pub max_bytes: u64,
+    /// The most body bytes one request may read.
+    pub max_page_bytes: u64,
+    /// The most pages kept of one host.
+    pub max_pages_per_host: u64,
+}
+
+/// A crawl's resources in this process.
+#[expect(private_bounds, reason = "what a storage has to be able to do is our own affair")]
+pub struct Embedded<S: Storage = Memory> {
+    pub(crate) shared: Arc<Shared<S>>,
+    key: Key,
+    keep_content: bool,
+    /// Something may be ready for the prioritizer: a URL admitted, or room in the priority queues.
+    prioritizer: Notify,
+    /// Something may be ready for the router: a URL filed, or room in a worker's queue; or all is done.
+    router: Notify,
+    /// Something is ready for each worker.
+    workers: Vec<Notify>,
+}
+
+/// What the moves share with whoever keeps them safe.
+pub(crate) struct Shared<S: Storage> {
+    state: Mutex<State<S>>,
+    /// There may be something to commit.
+    pub(crate) uncommitted: Condvar,
+}
+
+impl<S: Storage> Shared<S> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State<S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a move panicked half-way: what it left must not outlive the process.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.state.is_poisoned()
+    }
+}
+
+impl Embedded {
+    /// Empty resources in memory.
+    pub fn new(settings: Settings) -> Embedded {
+        let key = Key::new(secret());
+        let storage = Memory::new(&settings, key);
+        Embedded::over(State::new(settings, Clock::resumed(Duration::ZERO), storage), key)
+    }
+}
+
+#[expect(private_bounds, reason = "as above")]
+impl<S: Storage> Embedded<S> {
+    /// Resources over a storage.
+    pub(crate) fn over(state: State<S>, key: Key) -> Embedded<S> {
+        Embedded {
+            key,
+            keep_content: state.settings.keep_content,
+            prioritizer: Notify::new(),
+            router: Notify::new(),
+            workers: (0..state.settings.workers).map(|_| Notify::new()).collect(),
+            shared: Arc::new(Shared { state: Mutex::new(state), uncommitted: Condvar::new() }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<S>> {
+        self.shared.state()
+    }
+
+    /// Makes a move that must be whole: if it cannot be, nothing that it began becomes safe.
+    fn whole<T>(
+        &self,
+        make: impl FnOnce(&mut State<S>) -> Result<T, Trouble>,
+    ) -> Result<(T, Commit), Trouble> {
+        let mut state = self.state();
+        match make(&mut state) {
+            Ok(made) => Ok((made, state.storage.commit())),
+            Err(trouble) => {
+                state.storage.fail(&trouble);
+                Err(trouble)
+            }
+        }
+    }
+
+    fn call(&self, workers: impl IntoIterator<Item = WorkerId>) {
+        for WorkerId(worker) in workers {
+            self.workers[usize::from(worker)].notify_one();
+        }
+    }
+
+    /// Calls those of the frontier who have something to do: waking a thread for nothing costs as much as a request.
+    fn wake(&self, FrontierWaits { prioritizer, router }: FrontierWaits) {
+        if prioritizer {
+            self.prioritizer.notify_one();
+        }
+        if router {
+            self.router.notify_one();
+        }
+    }
+
+    /// Waits until a move that was made is safe.
+    async fn safe(&self, commit: Commit) -> Result<(), Trouble> {
+        self.shared.uncommitted.notify_one();
+        commit.wait().await
+    }
+}
+
+impl<S: Storage> Resources for Embedded<S> {
+    async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+        let (admitted, commit) = self.whole(|state| state.admit(found, None))?;
+        self.prioritizer.notify_one();
+        self.safe(commit).await?;
+        Ok(admitted)
+    }
+
+    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
+        let incoming = self.state().incoming(max)?;
+        if !incoming.is_empty() || wait.is_zero() {
+            return Ok(incoming);
+        }
+        // Whoever was called and found nothing is called again by the next change.
+        let _ = timeout(wait, self.prioritizer.notified()).await;
+        self.state().incoming(max)
+    }
+
+    async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
+        self.state().file(filed);
+        self.router.notify_one();
+        Ok(())
+    }
+
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+        let mut routed = self.state().route(&draws);
+        if routed.moved == 0 && !wait.is_zero() {
+            let _ = timeout(wait, self.router.notified()).await;
+            routed = self.state().route(&draws);
+        }
+        if routed.moved > 0 {
+            self.prioritizer.notify_one();
+        }
+        self.call(routed.to);
+        Ok(routed.moved)
+    }
+
+    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+        let mut leases = self.state().lease(worker, max)?;
+        if leases.is_empty() && !wait.is_zero() {
+            let _ = timeout(wait, self.workers[usize::from(worker.0)].notified()).await;
+            leases = self.state().lease(worker, max)?;
+        }
+        if !leases.is_empty() {
+            let waiting = self.state().frontier_waits();
+            self.wake(waiting);
+        }
+        Ok(leases)
+    }
+
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+        Ok(self.state().reserve(lease, read))
+    }
+
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+        self.state().release(lease, read);
+        Ok(())
+    }
+
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+        let ((completed, called, waiting), commit) = self.whole(|state| {
+            let completed: Result<Vec<Completed>, Trouble> =
+                completions.into_iter().map(|completion| state.complete(completion)).collect();
+            Ok((completed?, std::mem::take(&mut state.called), state.frontier_waits()))
+        })?;
+        self.wake(waiting);
+        self.call(called);
+        self.safe(commit).await?;
+        Ok(completed)
+    }
+
+    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+        let ((), commit) = self.whole(|state| state.pace(host, pacing))?;
+        self.safe(commit).await
+    }
+
+    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), Trouble> {
+        let commit = {
+            let mut state = self.state();
+            state.storage.wrote(last_id, lengths);
+            state.storage.commit()
+        };
+        self.safe(commit).await
+    }
+
+    fn key(&self) -> Key {
+        self.key
+    }
+
+    async fn remember(
+        &self,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: &[u8],
+    ) -> Result<Remembered, Trouble> {
+        let stored = if self.keep_content { Some(compress(body)) } else { None };
+        self.state().remember(url, fingerprint, stored)
+    }
+
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        let stored = self.state().content(url)?;
+        stored.map(decompress).transpose()
+    }
+
+    async fn outstanding(&self) -> Result<u64, Trouble> {
+        let state = self.state();
+        Ok(state.counts.admitted - state.counts.completed)
+    }
+
+    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+        Ok(self.state().budgets.spent())
+    }
+
+    async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.state().leave(worker)?;
+        self.router.notify_one();
+        Ok(())
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+        Ok(self.state().snapshot())
+    }
+}
+
+/// A secret nobody can guess, from the system's own source of them.
+pub(crate) fn secret() -> u128 {
+    let half = || u128::from(RandomState::new().hash_one(0u8));
+    half() << 64 | half()
+}

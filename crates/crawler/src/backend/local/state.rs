@@ -1,0 +1,410 @@
+//! The moves of a URL, made under one lock: the queues of a crawl in one process, over any storage.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use super::super::{
+    Admitted, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Snapshot, Ticket,
+    Trouble, WorkerId,
+};
+use super::Settings;
+use super::budgets::{Budgets, Reserved};
+use super::content_index::Contents;
+use super::counters::Counts;
+use super::domain_table::{Domains, Place};
+use super::host_cooldowns::Rests;
+use super::storage::{Body, Clock, End, Item, Met, Storage};
+use crate::domain::Domain;
+use crate::origin::paced_host;
+use crate::outcome::Outcome;
+use crate::prioritizer::{Popularity, Priority};
+use crate::similarity::Fingerprint;
+
+pub(crate) struct State<S: Storage> {
+    pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    pub(crate) storage: S,
+    pub(crate) counts: Counts,
+    pub(crate) popularity: Popularity,
+    pub(crate) contents: Contents,
+    pub(crate) budgets: Budgets,
+    pub(crate) rests: Rests,
+    next_loan: u64,
+    url_queue: VecDeque<Item>,
+    prioritizing: HashMap<Ticket, Item>,
+    priority_queues: Vec<VecDeque<Item>>,
+    domains: Domains<S::Line>,
+    /// A worker's queue; `None` while the worker is not there.
+    worker_queues: Vec<Option<VecDeque<Item>>>,
+    /// What dead workers had, to be routed anew.
+    returned: VecDeque<Item>,
+    loans: HashMap<Ticket, Loan>,
+    /// Workers whose queues got something since they were last called.
+    pub(super) called: HashSet<WorkerId>,
+}
+
+struct Loan {
+    item: Item,
+    worker: WorkerId,
+    number: u64,
+    reserved: Option<Reserved>,
+}
+
+/// Who of the frontier may have something to do.
+pub(super) struct FrontierWaits {
+    pub(super) prioritizer: bool,
+    pub(super) router: bool,
+}
+
+/// What a routing led to.
+pub(super) struct Routed {
+    pub(super) moved: usize,
+    pub(super) to: HashSet<WorkerId>,
+}
+
+impl<S: Storage> State<S> {
+    /// Nothing in the queues, over a storage that may have something.
+    pub(crate) fn new(settings: Settings, clock: Clock, storage: S) -> State<S> {
+        State {
+            clock,
+            storage,
+            counts: Counts::default(),
+            popularity: Popularity::new(),
+            contents: Contents::new(settings.similarity, settings.ttl),
+            budgets: Budgets::new(&settings),
+            rests: Rests::default(),
+            next_loan: 1,
+            url_queue: VecDeque::new(),
+            prioritizing: HashMap::new(),
+            priority_queues: (0..settings.priority_queues.count()).map(|_| VecDeque::new()).collect(),
+            domains: Domains::new(settings.domain_ttl),
+            worker_queues: (0..settings.workers).map(|_| Some(VecDeque::new())).collect(),
+            returned: VecDeque::new(),
+            loans: HashMap::new(),
+            called: HashSet::new(),
+            settings,
+        }
+    }
+
+    /// Admits what was found on the URL of a ticket, or seeds.
+    pub(super) fn admit(&mut self, found: Vec<Found>, from: Option<Ticket>) -> Result<Admitted, Trouble> {
+        let now = self.clock.now();
+        let mut admitted = Admitted::default();
+        for found in found {
+            let id = self.storage.id(&found.url);
+            match self.storage.meet(id, found.depth, now)? {
+                Met::Known => admitted.known += 1,
+                Met::New => {
+                    admitted.new += 1;
+                    self.enqueue(id, found, from, false, now);
+                }
+                Met::Nearer => {
+                    admitted.known += 1;
+                    self.counts.revisits += 1;
+                    self.enqueue(id, found, from, true, now);
+                }
+            }
+        }
+        self.fill_url_queue()?;
+        Ok(admitted)
+    }
+
+    fn enqueue(&mut self, id: u64, found: Found, from: Option<Ticket>, again: bool, now: Duration) {
+        self.counts.last_ticket += 1;
+        self.counts.admitted += 1;
+        let ticket = Ticket(self.counts.last_ticket);
+        let Found { url, depth, redirects } = found;
+        let url = url.into_boxed_str();
+        let item = Item { ticket, from: from.unwrap_or(ticket), url, depth, redirects, again, domain: None };
+        // Always at the end of what waits already, so that the order is kept.
+        self.storage.admit(id, item, now);
+    }
+
+    fn fill_url_queue(&mut self) -> Result<(), Trouble> {
+        let room = self.settings.queue_size.saturating_sub(self.url_queue.len());
+        if room > 0 && self.storage.overflow() > 0 {
+            self.url_queue.extend(self.storage.take(room)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn incoming(&mut self, max: usize) -> Result<Vec<Incoming>, Trouble> {
+        // What an earlier process left waits in storage alone.
+        self.fill_url_queue()?;
+        // No more than fit into one priority queue, should they all have the same priority.
+        let fullest = self.priority_queues.iter().map(VecDeque::len).max().unwrap_or(0);
+        let room = self.settings.queue_size.saturating_sub(fullest + self.prioritizing.len());
+        let count = max.min(room).min(self.url_queue.len());
+        let taken: Vec<Item> = self.url_queue.drain(..count).collect();
+        self.fill_url_queue()?;
+        let mut incoming = Vec::with_capacity(count);
+        for mut item in taken {
+            let domain = Domain::of_text(&item.url);
+            item.domain = Some(domain.clone());
+            let linking_pages = self.popularity.linking_pages(&domain);
+            let depth = self.storage.depth(&item);
+            incoming.push(Incoming { ticket: item.ticket, domain, depth, linking_pages });
+            self.prioritizing.insert(item.ticket, item);
+        }
+        Ok(incoming)
+    }
+
+    pub(super) fn file(&mut self, filed: Vec<(Ticket, Priority)>) {
+        for (ticket, priority) in filed {
+            // One that is not on loan was filed before.
+            if let Some(item) = self.prioritizing.remove(&ticket) {
+                let queue = self.settings.priority_queues.of(priority);
+                self.priority_queues[queue].push_back(item);
+            }
+        }
+    }
+
+    pub(super) fn route(&mut self, draws: &[Priority]) -> Routed {
+        let mut routed = Routed { moved: 0, to: HashSet::new() };
+        // What a dead worker left goes first, to be where it would be by now.
+        while let Some(item) = self.returned.pop_front() {
+            if let Err(item) = self.place(item, &mut routed) {
+                self.returned.push_front(item);
+                break;
+            }
+        }
+        let mut held_back = vec![false; self.priority_queues.len()];
+        for draw in draws {
+            loop {
+                let has_tasks = |queue: usize| !held_back[queue] && !self.priority_queues[queue].is_empty();
+                let Some(queue) = self.settings.priority_queues.first_from(*draw, has_tasks) else {
+                    return routed;
+                };
+                let Some(item) = self.priority_queues[queue].pop_front() else { return routed };
+                match self.place(item, &mut routed) {
+                    Ok(()) => break,
+                    Err(item) => {
+                        self.priority_queues[queue].push_front(item);
+                        held_back[queue] = true;
+                    }
+                }
+            }
+        }
+        routed
+    }
+
+    /// Puts a URL where the domain table says; gives it back if there is no room.
+    fn place(&mut self, item: Item, routed: &mut Routed) -> Result<(), Item> {
+        let domain = item.domain();
+        let lengths: Vec<Option<usize>> =
+            self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len)).collect();
+        match self.domains.place(&domain, &lengths, self.settings.queue_size) {
+            Place::Queue(worker) => {
+                self.domains.hold(&domain, worker);
+                self.worker_queue(worker).push_back(item);
+                routed.to.insert(worker);
+            }
+            Place::Wait => self.domains.wait(&domain, item, &mut self.storage),
+            Place::NoRoom => return Err(item),
+        }
+        routed.moved += 1;
+        Ok(())
+    }
+
+    fn worker_queue(&mut self, worker: WorkerId) -> &mut VecDeque<Item> {
+        self.worker_queues[usize::from(worker.0)].get_or_insert_default()
+    }
+
+    pub(super) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, Trouble> {
+        let queue = self.worker_queue(worker);
+        let count = max.min(queue.len());
+        let items: Vec<Item> = queue.drain(..count).collect();
+        let mut leases = Vec::with_capacity(count);
+        for item in items {
+            let loan = self.next_loan;
+            self.next_loan += 1;
+            leases.push(Lease {
+                ticket: item.ticket,
+                loan,
+                url: item.url.to_string(),
+                depth: self.storage.depth(&item),
+                redirects: item.redirects,
+                again: item.again,
+                rest: self.rests.of(&item.url),
+            });
+            self.loans.insert(item.ticket, Loan { item, worker, number: loan, reserved: None });
+        }
+        self.feed(worker)?;
+        Ok(leases)
+    }
+
+    /// Brings what waits for its domain's share into a worker's queue, as far as there is room.
+    fn feed(&mut self, worker: WorkerId) -> Result<(), Trouble> {
+        let room = self.settings.queue_size.saturating_sub(self.worker_queue(worker).len());
+        let fed = self.domains.feed(worker, room, &mut self.storage)?;
+        self.worker_queue(worker).extend(fed);
+        Ok(())
+    }
+
+    pub(super) fn reserve(&mut self, lease: &Lease, read: u64) -> Grant {
+        let Some(loan) = self.loans.get_mut(&lease.ticket).filter(|loan| loan.number == lease.loan) else {
+            return Grant::Lost;
+        };
+        self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
+        match self.budgets.reserve(&lease.url, !loan.item.again) {
+            Ok(reserved) => {
+                loan.reserved = Some(reserved);
+                Grant::Bytes(reserved.bytes())
+            }
+            Err(refusal) => refusal,
+        }
+    }
+
+    pub(super) fn release(&mut self, lease: &Lease, read: u64) {
+        if let Some(loan) = self.loans.get_mut(&lease.ticket)
+            && loan.number == lease.loan
+        {
+            self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
+        }
+    }
+
+    pub(super) fn complete(&mut self, completion: Completion) -> Result<Completed, Trouble> {
+        let Completion { lease, outcome, bytes, children, linked, refused, output, pacing } = completion;
+        if self.loans.get(&lease.ticket).is_none_or(|loan| loan.number != lease.loan) {
+            return Ok(Completed::Refused);
+        }
+        // Children go in before the parent completes, so "outstanding" reaches zero only at the end.
+        let Admitted { new, known } = self.admit(children, Some(lease.ticket))?;
+        let Some(Loan { item, worker, reserved, .. }) = self.loans.remove(&lease.ticket) else {
+            return Ok(Completed::Refused);
+        };
+        self.counts.completed += 1;
+        // A revisit finds the same links again; but those that are new now were not counted before.
+        self.counts.links_new += new;
+        if !item.again {
+            self.counts.ended(&outcome);
+            self.counts.links_known += known;
+            self.counts.refused(refused);
+            self.popularity.count_page(&linked);
+            for domain in &linked {
+                self.storage.linking_pages(domain, self.popularity.linking_pages(domain));
+            }
+        }
+        let kept = outcome == Outcome::Kept && !item.again;
+        let document = self.budgets.settle(&item.url, reserved, kept, bytes);
+        if let Some(document) = document {
+            self.storage.record(document, output);
+            if let Some((host, pages)) = self.budgets.pages_of_host(&item.url) {
+                self.storage.host_pages(&host, pages)?;
+            }
+        }
+        if let Some(pacing) = pacing {
+            self.pace(paced_host(&item.url), pacing)?;
+        }
+        let (id, now, depth) = (self.storage.id(&item.url), self.clock.now(), self.storage.depth(&item));
+        self.storage.end(id, &item, End { outcome: &outcome, depth, document }, now);
+        // Met nearer while it was on loan: its links were taken for deeper than they are.
+        if depth < lease.depth && outcome.has_links() {
+            let found = Found { url: item.url.to_string(), depth, redirects: item.redirects };
+            self.counts.revisits += 1;
+            self.enqueue(id, found, Some(item.from), true, now);
+            self.fill_url_queue()?;
+        }
+        self.domains.release(&item.domain());
+        self.feed(worker)?;
+        self.called.insert(worker);
+        Ok(Completed::Done { id: document, new, spent: self.budgets.spent() })
+    }
+
+    pub(super) fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+        self.rests.note(host.to_owned(), pacing);
+        self.storage.pace(host, pacing)
+    }
+
+    /// Stores a page, unless it is like another. It comes compressed, so that nobody waits for that.
+    pub(super) fn remember(
+        &mut self,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: Option<Body>,
+    ) -> Result<Remembered, Trouble> {
+        let now = self.clock.now();
+        for expired in self.contents.expire(now) {
+            self.storage.discard(expired)?;
+        }
+        let id = self.storage.id(url);
+        if let Some(like) = self.contents.like(id, fingerprint, now) {
+            return Ok(like);
+        }
+        // Delivered again after a death: it takes the place of what it was.
+        if self.contents.holds(id, now) {
+            self.storage.discard(id)?;
+        }
+        // Where pages are neither compared nor stored there is nothing to remember.
+        if self.settings.similarity.is_some() || body.is_some() {
+            let bytes = body.as_ref().map_or(0, |body| body.bytes().len() as u64);
+            self.contents.add(id, url, fingerprint, bytes, now);
+            self.storage.keep(id, url, fingerprint, body, now);
+        }
+        Ok(Remembered::New)
+    }
+
+    pub(super) fn content(&self, url: &str) -> Result<Option<Body>, Trouble> {
+        let id = self.storage.id(url);
+        if self.contents.holds(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
+    }
+
+    pub(super) fn leave(&mut self, worker: WorkerId) -> Result<(), Trouble> {
+        let lost: Vec<Ticket> =
+            self.loans.iter().filter(|(_, loan)| loan.worker == worker).map(|(ticket, _)| *ticket).collect();
+        let mut returned: Vec<Item> = Vec::new();
+        for ticket in lost {
+            if let Some(loan) = self.loans.remove(&ticket) {
+                self.budgets.give_back(&loan.item.url, loan.reserved);
+                returned.push(loan.item);
+            }
+        }
+        returned.extend(self.worker_queues[usize::from(worker.0)].take().unwrap_or_default());
+        returned.extend(self.domains.free(worker, &mut self.storage)?);
+        returned.sort_by_key(|item| item.ticket);
+        self.returned.extend(returned);
+        Ok(())
+    }
+
+    /// Who of the frontier may have something to do.
+    pub(super) fn frontier_waits(&self) -> FrontierWaits {
+        let is_over = self.counts.admitted == self.counts.completed;
+        let filed = self.priority_queues.iter().any(|queue| !queue.is_empty());
+        FrontierWaits {
+            prioritizer: !self.url_queue.is_empty(),
+            router: is_over || filed || !self.returned.is_empty(),
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let mut on_loan = vec![0; self.worker_queues.len()];
+        self.loans.values().for_each(|loan| on_loan[usize::from(loan.worker.0)] += 1);
+        let workers = self.worker_queues.iter().zip(on_loan);
+        Snapshot {
+            admitted: self.counts.admitted,
+            completed: self.counts.completed,
+            revisits: self.counts.revisits,
+            outcomes: self.counts.outcomes.clone(),
+            links_new: self.counts.links_new,
+            links_known: self.counts.links_known,
+            links_refused: self.counts.links_refused.clone(),
+            pages: self.budgets.pages(),
+            bytes: self.budgets.bytes(),
+            url_queue: (self.url_queue.len(), self.storage.overflow()),
+            priority_queues: self.priority_queues.iter().map(VecDeque::len).collect(),
+            workers: workers
+                .map(|(queue, on_loan)| (queue.as_ref().map_or(0, VecDeque::len), on_loan))
+                .collect(),
+            waiting: self.domains.waiting() + self.returned.len(),
+            owned_domains: self.domains.owned(),
+            active_hosts: self
+                .loans
+                .values()
+                .map(|loan| paced_host(&loan.item.url))
+                .collect::<HashSet<_>>()
+                .len(),
+            known: self.storage.known(),
+            stored: self.contents.stored(),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The queues and storages of a crawl on Redis 7 or Valkey, for any number of processes and machines.
+//!
+//! Only this file and those below it know Redis. Every move of a URL is one script, which is atomic, on one partition:
+//! the URLs of a domain are all in one, and everything of a partition shares a hash tag. What concerns several
+//! partitions is done in an order in which a death in between loses nothing. Every script is harmless when repeated:
+//! the answer of a move may be lost, and then it is asked for again.
+//!
+//! ```text
+//! crawler:{NAME:pN}:   a partition's URLs
+//!     urls                stream: the URL queue; what is on loan to the prioritizer is pending
+//!     overflow            list: what does not fit into it, in order
+//!     filed:Q             list: priority queue Q
+//!     queue:W             stream: worker W's queue; what is on loan to it is pending
+//!     lengths             hash: worker to the length of its queue; who is not in it is not there
+//!     waiting:DOMAIN      list: what waits for its domain's share
+//!     hungry:W            list: W's domains with something waiting and some of their share free
+//!     returned            list: what dead workers had
+//!     tasks               hash: ticket to id, redirects, whether again, domain, host and URL
+//!     outstanding         hash: URL id to ticket, smallest depth, and the id of what it was found on
+//!     prioritizing, loans hashes: ticket to its message, and to its loan
+//!     endings             hash: ticket to how its loan ends, from there until it has ended
+//!     links:S             hash: completed URLs by id, to when each was last met and what became of it, in shards
+//!     domains, lapses     hash and sorted set: domain to owner, and when that ends
+//!     rests               sorted set: host to when it may be asked again
+//!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
+//!     popularity          hash: domain to the pages that link to it
+//!     counts, outcomes, refused, active; `closed` among the counts tells that the crawl is over
+//!     answer:N            string for an hour: what was answered to move N, until that has arrived
+//! crawler:{NAME:cN}:   a part of content storage: body:ID; in the first one also page:ID, bands:G, stored
+//! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
+//! crawler:{NAME:settings}:  settings
+//! crawler:{NAME:crew}:      who works on it
+//! ```
+//!
+//! Where there is one partition, content storage and the budgets are in it too, so that one script completes a URL.
+
+mod address;
+mod admission;
+mod closing;
+mod completion;
+mod connection;
+mod contents;
+mod counts;
+mod deaths;
+mod ended;
+mod frontier;
+mod home;
+mod in_hand;
+mod kept;
+mod keys;
+mod loans;
+mod look;
+mod moves;
+mod opening;
+mod passing;
+mod purge;
+mod recent;
+mod roster;
+mod scripts;
+mod together;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+pub use self::address::Address;
+use self::connection::Connection;
+pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
+use self::home::Home;
+pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS, is_name};
+pub use self::look::RedisStored;
+use self::moves::Moves;
+pub use self::roster::{Beat, Begun, Course, Joined, Member, Phase, Role, begun};
+use super::{
+    Admitted, Budget, Completed, Completion, Found, Grant, Handover, Incoming, Lease, Pacing, PassedOn,
+    Remembered, Resources, Snapshot, Ticket, Trouble, WorkerId,
+};
+use crate::backend::local::Settings;
+use crate::modules::output::parts::CrawlIdentity;
+use crate::prioritizer::Priority;
+use crate::similarity::{Fingerprint, Key};
+
+/// A crawl's resources on Redis.
+pub struct RedisResources {
+    moves: Arc<Moves>,
+    home: Home,
+}
+
+/// Which crawl, and where.
+#[derive(Clone)]
+pub struct Place {
+    /// Where Redis is.
+    pub address: Address,
+    /// How it is approached.
+    pub manner: Manner,
+    /// The name of the crawl: letters, digits, dots, dashes and underscores.
+    pub crawl: String,
+    /// Into how many parts its URLs are divided, should the crawl be begun now: as many as suit the server, unless it is
+    /// said here.
+    pub partitions: Option<u16>,
+    /// How many replicas must have a page's links before the page is completed: one where there are any, unless it is said
+    /// here.
+    pub replicas: Option<u8>,
+    /// The pause that every host gets after a request, unless it has a longer one of its own.
+    pub delay: Duration,
+}
+
+impl Place {
+    /// A crawl of this name at this address.
+    pub fn new(address: Address, crawl: impl Into<String>) -> Place {
+        Place {
+            address,
+            manner: Manner::default(),
+            crawl: crawl.into(),
+            partitions: None,
+            replicas: None,
+            delay: Duration::ZERO,
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, Trouble> {
+        if !is_name(&self.crawl) {
+            return Err(Trouble(format!(
+                "{:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores",
+                self.crawl
+            )));
+        }
+        Connection::open(&self.address, self.manner.clone()).await
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the crawl {:?} at {}", self.crawl, self.address)
+    }
+}
+
+impl RedisResources {
+    /// Begins a crawl, or joins the one that was begun under its name; then the settings have to be the same, but for
+    /// the number of workers.
+    pub async fn open(place: Place, settings: Settings) -> Result<RedisResources, Trouble> {
+        let home = Home::new()?;
+        let moves = home.run(opening::open(place, settings)).await?;
+        Ok(RedisResources { moves: Arc::new(moves), home })
+    }
+
+    /// Looks at a crawl that was begun, and joins nothing: for those who tell how it stands, and steer it.
+    pub async fn look(place: Place) -> Result<RedisResources, Trouble> {
+        let home = Home::new()?;
+        let moves = home.run(opening::look(place)).await?;
+        Ok(RedisResources { moves: Arc::new(moves), home })
+    }
+
+    /// Takes up the place of a worker that is no more, under its number: what it had on loan goes back into its queue, to be
+    /// lent anew, and the queue and the domains stay its own. What it still completes is refused.
+    pub async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.rejoin(worker).await).await
+    }
+
+    /// This process has a worker's place since it joined, by Redis's clock: from here on, it alone is lent what is sent to
+    /// that worker, unless another has joined after it. To be said again after each new
+    /// [connection](RedisResources::connections): Redis may have lost it.
+    pub async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.enter(worker, since).await).await
+    }
+
+    /// How many connections were made so far. After a new one, Redis may have lost what it did last.
+    pub fn connections(&self) -> u64 {
+        self.moves.connection.connections()
+    }
+
+    /// What Redis did last it may not have done: whoever answered was not the one who stayed. What workers and the prioritizer
+    /// of this process have is made sure of before they are lent more.
+    pub fn doubt(&self) {
+        self.moves.loans.doubt();
+    }
+
+    /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
+    /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
+    /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).
+    pub async fn close(&self) -> Result<u64, Trouble> {
+        self.close_opening(u64::MAX >> 12).await
+    }
+
+    /// The same, unless it was opened more often than so.
+    async fn close_opening(&self, opening: u64) -> Result<u64, Trouble> {
+        self.make(async move |moves| moves.close(opening).await).await
+    }
+
+    /// Lets a crawl go on that was closed, which has to be done before anything more is admitted. What was left of it
+    /// and has expired meanwhile was not reached before the end.
+    pub async fn reopen(&self) -> Result<(), Trouble> {
+        self.make(async |moves| moves.reopen().await).await
+    }
+
+    /// Removes everything of a crawl, whatever state it is in, and tells how many keys that were.
+    pub async fn purge(place: &Place) -> Result<u64, Trouble> {
+        let place = place.clone();
+        let home = Home::new()?;
+        home.run(async move { purge::purge(&place.connect().await?, &place.crawl).await }).await
+    }
+
+    /// Carries out a future where the connection lives: whatever makes many moves makes them more cheaply there.
+    pub fn host<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.home.host(future)
+    }
+
+    /// Lets the crawl's clock go ahead of Redis's: for tests of what takes its time.
+    #[doc(hidden)]
+    pub fn advance(&self, time: Duration) {
+        self.moves.advance(time);
+    }
+
+    /// What tells this crawl from all others, of its name too.
+    pub fn identity(&self) -> CrawlIdentity {
+        let id = format!("{:016x}", self.moves.key.url_id("the crawl itself"));
+        CrawlIdentity { name: self.moves.keys.crawl.clone(), id }
+    }
+
+    /// The name of the crawl, and where Redis is, without user name and password.
+    pub fn place(&self) -> (&str, &str) {
+        (&self.moves.keys.crawl, self.moves.connection.address())
+    }
+
+    /// What of the crawl the server may lose, in words, if anything.
+    pub async fn risk(&self) -> Result<Option<String>, Trouble> {
+        self.make(async |moves| moves.risk().await).await
+    }
+
+    /// How many round trips were made so far, and how many commands were in them.
+    pub fn traffic(&self) -> (u64, u64) {
+        self.moves.connection.traffic()
+    }
+
+    /// Makes a move where the connection lives. It is made to its end, also when nobody waits for it any more.
+    async fn make<T: Send + 'static, F: Future<Output = Result<T, Trouble>> + Send + 'static>(
+        &self,
+        make: impl FnOnce(Arc<Moves>) -> F,
+    ) -> Result<T, Trouble> {
+        self.home.run(make(Arc::clone(&self.moves))).await
+    }
+}
+
+impl Resources for RedisResources {
+    async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+        self.make(async |moves| moves.admit(found).await).await
+    }
+
+    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
+        let incoming = self.make(async move |moves| {
+            // One who did not wait for an earlier one must not lose what that took.
+            let _alone = moves.prioritizing.lock().await;
+            let anew = moves.begin_incoming();
+            moves.incoming(max, wait, anew).await
+        });
+        let incoming = incoming.await?;
+        self.moves.end_incoming();
+        Ok(incoming)
+    }
+
+    async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
+        self.make(async |moves| moves.file(filed).await).await
+    }
+
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+        self.make(async move |moves| moves.route(draws, wait).await).await
+    }
+
+    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+        let desk = self.moves.desk(worker);
+        if desk.must_fetch() {
+            let (moves, desk) = (Arc::clone(&self.moves), Arc::clone(&desk));
+            self.home.spawn(async move { desk.fetched(moves.lease(worker, max, wait).await) });
+        }
+        desk.take(max, wait).await
+    }
+
+    async fn pass_on(&self, from: WorkerId, handovers: Vec<Handover>) -> Result<Vec<PassedOn>, Trouble> {
+        self.make(async move |moves| moves.pass_on(from, handovers).await).await
+    }
+
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+        let lease = lease.clone();
+        self.make(async move |moves| moves.reserve(lease, read).await).await
+    }
+
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+        let lease = lease.clone();
+        self.make(async move |moves| moves.release(&lease, read).await).await
+    }
+
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+        self.make(async |moves| moves.complete(completions).await).await
+    }
+
+    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+        let host = host.to_owned();
+        self.make(async move |moves| moves.pace(&host, pacing).await).await
+    }
+
+    async fn wrote(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
+        // Nothing of an output is recorded here: workers write what is theirs before they complete a page.
+        Ok(())
+    }
+
+    fn key(&self) -> Key {
+        self.moves.key
+    }
+
+    async fn remember(
+        &self,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: &[u8],
+    ) -> Result<Remembered, Trouble> {
+        // Compressed here, so that nobody else waits for it.
+        let page = self.moves.page(url, fingerprint, body);
+        self.make(async |moves| moves.remember(page).await).await
+    }
+
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        let url = url.to_owned();
+        self.make(async move |moves| moves.content(&url).await).await
+    }
+
+    async fn outstanding(&self) -> Result<u64, Trouble> {
+        self.make(async |moves| moves.outstanding().await).await
+    }
+
+    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+        self.make(async |moves| moves.spent().await).await
+    }
+
+    async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+        self.make(async move |moves| moves.leave(worker).await).await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+        self.make(async |moves| moves.snapshot().await).await
+    }
+}

@@ -1,0 +1,345 @@
+//! Content storage: pages for a lifetime, and what recognises them and their like. Bodies are partitioned by URL. What
+//! recognises pages is in one place: they are like each other across domains, and each has to be compared with those
+//! that came before it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::super::{Remembered, Trouble};
+use super::connection::Call;
+use super::moves::{Moves, milliseconds};
+use super::scripts;
+use crate::backend::local::storage::Body;
+use crate::backend::local::{Settings, decompress};
+use crate::similarity::{Fingerprint, MOST_CANDIDATES, Threshold};
+
+/// The first byte of a stored body.
+const PLAIN: u8 = 0;
+const COMPRESSED: u8 = 1;
+
+/// How many bytes of pages are remembered together, and what one of them takes besides its body.
+pub(super) const MOST_BYTES: usize = 256 << 10;
+const FILED_BYTES: usize = 8 << 10;
+
+/// How often a page is compared with what others have stored meanwhile. Where they go on faster than this, it is stored
+/// whatever they do: then two may be kept that are alike, but none is dropped without one that is kept.
+const MOST_TRIES: usize = 8;
+/// What is told of a page then (see remember.lua).
+const ANY: &str = "*";
+
+/// A page on its way into storage.
+pub(super) struct Page {
+    id: u64,
+    url: String,
+    fingerprint: Fingerprint,
+    /// What it is filed under to be found by those that are similar.
+    bands: Vec<u64>,
+    /// Empty where pages are not stored.
+    body: Vec<u8>,
+    /// The pages that Redis has told of because it had to be compared with them, and how often it did.
+    met: Vec<u64>,
+    tries: usize,
+}
+
+impl Page {
+    /// Tells a script of the page, and of those it was compared with.
+    fn tell(&self, call: &mut Call, compared: &str) {
+        // The first byte of a body tells whether it is compressed.
+        let bytes = self.body.len().saturating_sub(1);
+        call.arg(name(self.id)).arg(Stored::to_bytes(self, bytes)).arg(bytes).arg(compared);
+    }
+
+    /// Whether this page would be compared with another, and is not like it.
+    fn is_unlike(&self, other: &Page, threshold: Threshold) -> bool {
+        let (Some(one), Some(two)) = (&self.fingerprint.sketch, &other.fingerprint.sketch) else {
+            return false;
+        };
+        self.fingerprint.exact != other.fingerprint.exact
+            && self.bands.iter().zip(&other.bands).any(|(one, two)| one == two)
+            && !threshold.similar(one, two)
+    }
+}
+
+/// A page as it is stored, without its body: the script puts before it when it expires.
+struct Stored {
+    expires: u64,
+    fingerprint: Fingerprint,
+    url: String,
+}
+
+/// How many digits the time has at which a page expires, and the length of its body after it.
+const EXPIRES: usize = 16;
+const BYTES: usize = 10;
+
+impl Stored {
+    fn to_bytes(page: &Page, bytes: usize) -> Vec<u8> {
+        let fingerprint = page.fingerprint.to_bytes();
+        let mut stored = format!("{bytes:0BYTES$}").into_bytes();
+        stored.extend((fingerprint.len() as u16).to_le_bytes());
+        stored.extend(fingerprint);
+        stored.extend(page.url.as_bytes());
+        stored
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Stored> {
+        let (expires, bytes) = bytes.split_at_checked(EXPIRES)?;
+        let (_, bytes) = bytes.split_at_checked(BYTES)?;
+        let (length, bytes) = bytes.split_first_chunk()?;
+        let (fingerprint, url) = bytes.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+        Some(Stored {
+            expires: std::str::from_utf8(expires).ok()?.parse().ok()?,
+            fingerprint: Fingerprint::from_bytes(fingerprint)?,
+            url: String::from_utf8(url.to_vec()).ok()?,
+        })
+    }
+}
+
+/// What has become of a page that is to be stored.
+pub(super) enum Turn {
+    Stored,
+    /// It is like another, which is kept.
+    Like(Remembered),
+    /// Others are kept that it has yet to be compared with; they are known now.
+    Compare,
+}
+
+impl Moves {
+    /// A page, compressed.
+    pub(super) fn page(&self, url: &str, fingerprint: &Fingerprint, body: &[u8]) -> Page {
+        let body = if self.settings.keep_content { compressed(body) } else { Vec::new() };
+        let sketch = fingerprint.sketch.iter();
+        let bands = |threshold: Threshold| sketch.flat_map(|sketch| threshold.bands(sketch)).collect();
+        Page {
+            id: self.key.url_id(url),
+            url: url.to_owned(),
+            fingerprint: fingerprint.clone(),
+            bands: self.settings.similarity.map_or_else(Vec::new, bands),
+            body,
+            met: Vec::new(),
+            tries: 0,
+        }
+    }
+
+    /// A page is compared with those that are known to be kept, and stored if none is kept besides that it has to be
+    /// compared with; both is one step for Redis. So it is dropped for a page that is kept, and for no other.
+    pub(super) async fn remember(&self, mut page: Page) -> Result<Remembered, Trouble> {
+        if self.settings.similarity.is_none() && page.body.is_empty() {
+            return Ok(Remembered::New);
+        }
+        loop {
+            // What comes meanwhile goes together.
+            let store = async |pages| self.store(pages).await;
+            let (same, turn) = self.remembering.make(page, self.loans.count(), weight, store).await?;
+            page = same;
+            match turn {
+                Turn::Like(other) => {
+                    self.remove_body(&page).await?;
+                    return Ok(other);
+                }
+                Turn::Compare => page.tries += 1,
+                Turn::Stored => return Ok(Remembered::New),
+            }
+        }
+    }
+
+    /// Stores pages, as far as they are like none and have been compared with all.
+    async fn store(&self, pages: Vec<Page>) -> Result<Vec<(Page, Turn)>, Trouble> {
+        let now = self.moment();
+        let is_like = |page: &Page| self.kept.like(page.id, &page.fingerprint, now);
+        let likes: Vec<Option<Remembered>> = pages.iter().map(is_like).collect();
+        let unlike = pages.iter().zip(&likes).filter(|(_, like)| like.is_none());
+        let unlike: Vec<&Page> = unlike.map(|(page, _)| page).collect();
+        let (expires, others) = match unlike.is_empty() {
+            true => (0, Vec::new()),
+            false => self.ask_to_store(&unlike, now).await?,
+        };
+        let mut others = others.into_iter();
+        let turns = pages.into_iter().zip(likes).map(|(mut page, like)| {
+            let turn = match like {
+                Some(other) => Turn::Like(other),
+                None => self.learn(&mut page, others.next().unwrap_or_default(), now, expires),
+            };
+            (page, turn)
+        });
+        Ok(turns.collect())
+    }
+
+    /// A body goes beside the script: Lua would read every byte of it. It goes with the first question, as most pages are
+    /// stored then.
+    fn store_body(&self, page: &Page) -> Option<Call> {
+        let mut call = Call::plain("SET");
+        call.arg(self.body_key(page.id)).arg(&page.body).arg("PX").arg(self.content_lifetime());
+        (page.tries == 0 && !page.body.is_empty()).then_some(call)
+    }
+
+    /// Removes the body of a page that is like another after all. Of who dies before, it stays for its lifetime.
+    async fn remove_body(&self, page: &Page) -> Result<(), Trouble> {
+        let mut call = Call::plain("UNLINK");
+        call.arg(self.body_key(page.id));
+        if page.tries > 0 && !page.body.is_empty() {
+            self.connection.all(vec![call]).await?;
+        }
+        Ok(())
+    }
+
+    /// From here on it is known that a page is kept, or the others are that it has yet to be compared with. What is stored
+    /// now expires then by Redis's clock, and a lifetime from now by that of this process.
+    fn learn(&self, page: &mut Page, others: Vec<Vec<u8>>, now: Duration, expires: u64) -> Turn {
+        let latest = now + lifetime(&self.settings);
+        if others.is_empty() {
+            self.kept.add(page.id, &page.url, &page.fingerprint, now, latest);
+            return Turn::Stored;
+        }
+        let mut turn = Turn::Compare;
+        for other in others.iter().filter_map(|other| Stored::from_bytes(other)) {
+            let id = self.key.url_id(&other.url);
+            let sooner = Duration::from_millis(expires.saturating_sub(other.expires));
+            self.kept.add(id, &other.url, &other.fingerprint, now, latest.saturating_sub(sooner));
+            page.met.push(id);
+            // At once: many may be alike in a part, and only so many of them are looked at next time.
+            if let Turn::Compare = turn
+                && let Some(like) = self.likeness(page, &other)
+            {
+                turn = Turn::Like(like);
+            }
+        }
+        if let Turn::Like(_) = turn {
+            page.tries += 1;
+        }
+        turn
+    }
+
+    /// How a page is like another, if it is.
+    fn likeness(&self, page: &Page, other: &Stored) -> Option<Remembered> {
+        let (one, two) = (&page.fingerprint, &other.fingerprint);
+        if one.exact == two.exact {
+            return Some(Remembered::Same(other.url.clone()));
+        }
+        let threshold = self.settings.similarity?;
+        let are_similar = threshold.similar(one.sketch.as_ref()?, two.sketch.as_ref()?);
+        are_similar.then(|| Remembered::Similar(other.url.clone()))
+    }
+
+    /// Asks for pages to be stored. Answers when those that are expire, and of each the others that it has to be compared
+    /// with before, or none.
+    async fn ask_to_store(
+        &self,
+        pages: &[&Page],
+        now: Duration,
+    ) -> Result<(u64, Vec<Vec<Vec<u8>>>), Trouble> {
+        let mut call = self.script(&scripts::REMEMBER, &self.keys.contents[0]);
+        call.arg(self.content_lifetime()).arg(MOST_CANDIDATES).arg(pages.len());
+        for (place, page) in pages.iter().enumerate() {
+            page.tell(&mut call, &self.compared(page, &pages[..place], now));
+            call.arg(if self.settings.similarity.is_some() { 1 + page.bands.len() } else { 0 });
+        }
+        if self.settings.similarity.is_some() {
+            for page in pages {
+                call.arg(&page.fingerprint.exact.to_le_bytes()[..]);
+                for band in &page.bands {
+                    call.arg(&band.to_le_bytes()[..]);
+                }
+            }
+        }
+        let bodies = pages.iter().filter_map(|page| self.store_body(page));
+        let answer = self.connection.all([call].into_iter().chain(bodies).collect()).await?.swap_remove(0);
+        self.connection.read(answer)
+    }
+
+    /// The names of the pages that a page was compared with: those known here, and those that go before it.
+    fn compared(&self, page: &Page, before: &[&Page], now: Duration) -> String {
+        let mut names = String::new();
+        let Some(threshold) = self.settings.similarity else { return names };
+        if page.tries >= MOST_TRIES {
+            return ANY.to_owned();
+        }
+        let known = self.kept.compared(page.id, &page.fingerprint, now).into_iter();
+        let unlike = before.iter().filter(|other| page.is_unlike(other, threshold)).map(|other| other.id);
+        for id in known.chain(unlike).chain(page.met.iter().copied()) {
+            let _ = write!(names, "{id:0NAME$x}");
+        }
+        names
+    }
+
+    fn body_key(&self, id: u64) -> String {
+        format!("{}body:{}", self.keys.content(id), name(id))
+    }
+
+    fn page_key(&self, id: u64) -> String {
+        format!("{}page:{}", self.keys.contents[0], name(id))
+    }
+
+    /// Now, by the crawl's clock in this process; what is there was stored after its beginning, by that clock.
+    fn moment(&self) -> Duration {
+        Duration::from_millis(self.clock()) + lifetime(&self.settings)
+    }
+
+    pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        let id = self.key.url_id(url);
+        let looks = vec![Call::plain("TIME"), get(self.page_key(id)), get(self.body_key(id))];
+        let mut answers = self.connection.all(looks).await?.into_iter();
+        let now = self.time(answers.next().unwrap_or_default())?;
+        let page: Option<Vec<u8>> = self.connection.read(answers.next().unwrap_or_default())?;
+        let body: Option<Vec<u8>> = self.connection.read(answers.next().unwrap_or_default())?;
+        let is_there = page.and_then(|page| Stored::from_bytes(&page)).is_some_and(|page| page.expires > now);
+        match body.as_deref() {
+            Some([PLAIN, body @ ..]) if is_there => Ok(Some(body.to_vec())),
+            Some([_, body @ ..]) if is_there => decompress(Body::Compressed(body.into())).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The URL of a page that is stored.
+    pub(super) async fn page_url(&self, id: u64) -> Result<Option<String>, Trouble> {
+        let page: Option<Vec<u8>> = self.connection.one(get(self.page_key(id))).await?;
+        Ok(page.and_then(|page| Stored::from_bytes(&page)).map(|page| page.url))
+    }
+
+    pub(super) fn content_lifetime(&self) -> u64 {
+        milliseconds(lifetime(&self.settings))
+    }
+
+    /// The crawl's time of an answer to TIME.
+    fn time(&self, answer: Value) -> Result<u64, Trouble> {
+        let (seconds, microseconds): (u64, u64) = self.connection.read(answer)?;
+        let time = Duration::from_secs(seconds) + Duration::from_micros(microseconds);
+        Ok(milliseconds(time) + self.ahead())
+    }
+}
+
+/// How long pages are stored.
+pub(super) fn lifetime(settings: &Settings) -> Duration {
+    Duration::from_millis(milliseconds(settings.ttl).max(1))
+}
+
+/// What remembering a page weighs in bytes: its body, and what it is filed under.
+fn weight(page: &Page) -> usize {
+    FILED_BYTES + page.body.len()
+}
+
+fn get(key: String) -> Call {
+    let mut command = Call::plain("GET");
+    command.arg(key);
+    command
+}
+
+/// How many digits a page's name has: all are of one length, because they are written one after another.
+const NAME: usize = 14;
+
+fn name(id: u64) -> String {
+    format!("{id:0NAME$x}")
+}
+
+/// A body as it is stored: compressed, unless that gains nothing.
+fn compressed(body: &[u8]) -> Vec<u8> {
+    let mut stored = vec![COMPRESSED];
+    stored.extend(lz4_flex::compress_prepend_size(body));
+    if stored.len() > body.len() {
+        stored.clear();
+        stored.push(PLAIN);
+        stored.extend(body);
+    }
+    stored
+}

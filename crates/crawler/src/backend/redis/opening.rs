@@ -1,0 +1,192 @@
+//! Begins a crawl, or joins one: who joins must mean the same by it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::Trouble;
+use super::Place;
+use super::connection::{Call, Connection, Kind, Persistence};
+use super::keys::{self, Keys};
+use super::moves::{Moves, milliseconds};
+use super::scripts;
+use crate::backend::local::{Settings, secret};
+use crate::prioritizer::Queues;
+use crate::similarity::{Key, Threshold};
+
+/// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
+const LAYOUT: u32 = 1;
+
+/// What may be raised by who opens a crawl again.
+const BUDGETS: [&str; 3] = ["--max-pages", "--max-bytes", "--max-pages-per-host"];
+
+const SECRET: &str = "secret";
+const PARTITIONS: &str = "partitions";
+
+pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trouble> {
+    let connection = place.connect().await?;
+    let Place { crawl, partitions, replicas, delay, .. } = place;
+    let suits = match connection.server().await?.kind {
+        Kind::Cluster => keys::CLUSTER_PARTITIONS,
+        Kind::Plain | Kind::Sentinel => keys::PARTITIONS,
+    };
+    // Every partition has at least one place in every queue, and all together no more than the queue may hold.
+    let most = u16::try_from(settings.queue_size.max(1)).unwrap_or(u16::MAX);
+    let partitions = partitions.unwrap_or(suits).clamp(1, most);
+    let mut ours = described(&settings);
+    ours.insert("--delay in milliseconds", milliseconds(delay).to_string());
+    ours.insert(PARTITIONS, partitions.to_string());
+    ours.insert(SECRET, format!("{:032x}", secret()));
+    let nowhere = Keys::new(&crawl, 1);
+    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), Key::new(0), delay);
+    let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
+    begin.arg(ours.len());
+    for (name, value) in &ours {
+        begin.arg(*name).arg(value).arg(match *name {
+            // Whoever begins the crawl decides.
+            SECRET | PARTITIONS => "first",
+            name if BUDGETS.contains(&name) => "budget",
+            _ => "fixed",
+        });
+    }
+    let theirs: BTreeMap<String, String> = connection.one(begin).await?;
+    agree(&crawl, connection.address(), &ours, &theirs)?;
+    let mut moves = joined(connection, &crawl, settings, &theirs, delay)?;
+    moves.replicas = match replicas {
+        Some(replicas) => replicas.into(),
+        None => moves.connection.replicas().await?.min(1),
+    };
+    moves.begin_partitions().await?;
+    Ok(moves)
+}
+
+impl Moves {
+    /// What of the crawl the server may lose, in words, if anything.
+    pub(super) async fn risk(&self) -> Result<Option<String>, Trouble> {
+        let address = self.connection.address();
+        Ok(match self.connection.persistence().await? {
+            Persistence::AppendOnlyFile | Persistence::Unknown => None,
+            Persistence::Nothing => Some(format!(
+                "Redis at {address} writes nothing to its disk: should it end, the crawl is gone; set appendonly to yes"
+            )),
+            Persistence::Snapshots => Some(format!(
+                "Redis at {address} writes to its disk only now and then: should it end, minutes of the crawl are gone; \
+                 set appendonly to yes"
+            )),
+        })
+    }
+}
+
+/// Looks at a crawl that was begun, without joining it.
+pub(super) async fn look(place: Place) -> Result<Moves, Trouble> {
+    let connection = place.connect().await?;
+    let Place { crawl, delay, .. } = place;
+    let mut read = Call::plain("HGETALL");
+    read.arg(format!("{}settings", Keys::settings(&crawl)));
+    let theirs: BTreeMap<String, String> = connection.one(read).await?;
+    if theirs.is_empty() {
+        let address = connection.address();
+        return Err(Trouble(format!(
+            "there is no crawl {crawl:?} on Redis at {address}; give the name under which it was begun"
+        )));
+    }
+    let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, &crawl))?;
+    joined(connection, &crawl, settings, &theirs, delay)
+}
+
+/// What a crawl's URLs are moved with, by what it was begun with.
+fn joined(
+    connection: Connection,
+    crawl: &str,
+    settings: Settings,
+    theirs: &BTreeMap<String, String>,
+    delay: Duration,
+) -> Result<Moves, Trouble> {
+    let secret = theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok());
+    let partitions = theirs.get(PARTITIONS).and_then(|number| number.parse::<u16>().ok());
+    let (Some(secret), Some(partitions)) = (secret, partitions) else {
+        return Err(damaged(&connection, crawl));
+    };
+    let keys = Keys::new(crawl, partitions.max(1));
+    Ok(Moves::new(connection, keys, settings, Key::new(secret), delay))
+}
+
+fn damaged(connection: &Connection, crawl: &str) -> Trouble {
+    let address = connection.address();
+    Trouble(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
+}
+
+/// What all who work on a crawl have to agree on.
+fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
+    let Settings {
+        queue_size, priority_queues, ttl, domain_ttl, keep_depths, similarity, keep_content, ..
+    } = settings;
+    BTreeMap::from([
+        ("layout", LAYOUT.to_string()),
+        ("--queue-size", queue_size.to_string()),
+        ("--priority-queues", priority_queues.count().to_string()),
+        ("--ttl in milliseconds", milliseconds(*ttl).to_string()),
+        ("--domain-ttl in milliseconds", milliseconds(*domain_ttl).to_string()),
+        ("whether there is a --max-depth", keep_depths.to_string()),
+        ("--similarity", similarity.map_or("none".to_owned(), |threshold| threshold.dice().to_string())),
+        ("whether pages are stored (not --no-content)", keep_content.to_string()),
+        ("--max-pages", settings.max_pages.to_string()),
+        ("--max-bytes", settings.max_bytes.to_string()),
+        ("--max-page-bytes", settings.max_page_bytes.to_string()),
+        ("--max-pages-per-host", settings.max_pages_per_host.to_string()),
+    ])
+}
+
+/// What was described so; how many workers there are is nobody's concern.
+fn settings_of(described: &BTreeMap<String, String>) -> Option<Settings> {
+    let text = |name: &str| described.get(name).map(String::as_str);
+    let number = |name: &str| text(name)?.parse::<u64>().ok();
+    let time = |name: &str| number(name).map(Duration::from_millis);
+    let flag = |name: &str| text(name)?.parse::<bool>().ok();
+    Some(Settings {
+        queue_size: usize::try_from(number("--queue-size")?).ok()?,
+        priority_queues: Queues::new(text("--priority-queues")?.parse().ok()?)?,
+        workers: 0,
+        ttl: time("--ttl in milliseconds")?,
+        domain_ttl: time("--domain-ttl in milliseconds")?,
+        keep_depths: flag("whether there is a --max-depth")?,
+        similarity: match text("--similarity")? {
+            "none" => None,
+            dice => Some(Threshold::new(dice.parse().ok()?)?),
+        },
+        keep_content: flag("whether pages are stored (not --no-content)")?,
+        max_pages: number("--max-pages")?,
+        max_bytes: number("--max-bytes")?,
+        max_page_bytes: number("--max-page-bytes")?,
+        max_pages_per_host: number("--max-pages-per-host")?,
+    })
+}
+
+fn agree(
+    crawl: &str,
+    address: &str,
+    ours: &BTreeMap<&'static str, String>,
+    theirs: &BTreeMap<String, String>,
+) -> Result<(), Trouble> {
+    for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
+        let their = theirs.get(*name).map_or("unknown", String::as_str);
+        let number = |text: &str| text.parse().unwrap_or(u64::MAX);
+        // One that is larger here was not raised because of something else, which is what is told.
+        if BUDGETS.contains(name) && number(their) <= number(our) {
+            continue;
+        }
+        if BUDGETS.contains(name) {
+            let their = if their == u64::MAX.to_string() { "without a limit" } else { their };
+            return Err(Trouble(format!(
+                "{name} is {their} in the crawl {crawl:?} on Redis at {address} and {our} here; it may be raised, not \
+                 lowered"
+            )));
+        }
+        if their != our {
+            return Err(Trouble(format!(
+                "the crawl {crawl:?} on Redis at {address} was begun with another setting: {name} is {their} there and \
+                 {our} here; use the same settings, or another name for this crawl"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Finds the links in a page's text; only this file knows what counts as a link.
+
+use super::workers::Scanner;
+use crate::html::{LinkKind, each_link, normalise};
+use memchr::memmem;
+use std::borrow::Cow;
+use url::Url;
+
+/// What counts as a link on a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// A word that begins with `link:`, at the start of the text or after white space. Blanks (spaces and
+    /// tabs) after the colon are skipped, and the target is everything up to the next white space (space,
+    /// tab, line feed, vertical tab, form feed, carriage return). An empty target is no link. Targets are
+    /// opaque bytes: case-sensitive, of any length, not necessarily UTF-8, never processed as URLs.
+    #[default]
+    Words,
+    /// The `href` of an HTML `a` element, resolved against the page's own link (and the page's `base`, if it
+    /// has one) and written in normal form without fragment.
+    ///
+    /// No link, and so no edge, is what could not be asked for over HTTP: another scheme, `mailto:` say; a
+    /// user name or password in the URL; more than 2,048 bytes in normal form, or 16 KiB as it stands on the
+    /// page. Nor is what comes after 100,000 links on one page, `area`, `frame`, `iframe` and refreshes
+    /// counted. On a page whose own link is not an absolute `http` or `https` URL, only absolute ones are
+    /// links.
+    ///
+    /// The start link is brought into the same form, so that it is recognised when it is met again. Bytes are
+    /// read in the encoding that the page's byte order mark says, or else its `meta` element, or else a
+    /// guess. That matters to a link that is not ASCII: its path becomes UTF-8 and its query stays in the
+    /// page's encoding, as in browsers, both percent-encoded.
+    Html,
+}
+
+const LINK_WORD: &[u8] = b"link:";
+
+impl Links {
+    /// The scanner for pages that are bytes.
+    pub(super) fn in_bytes(self) -> Scanner {
+        match self {
+            Links::Words => words,
+            Links::Html => |page, text, found| anchors(page, None, text, found),
+        }
+    }
+
+    /// The scanner for pages that are text: whatever they say, they are UTF-8.
+    pub(super) fn in_text(self) -> Scanner {
+        match self {
+            Links::Words => words,
+            Links::Html => |page, text, found| anchors(page, Some("text/html; charset=utf-8"), text, found),
+        }
+    }
+
+    /// The start link as it would be written if it were found on a page, so that it is not fetched again
+    /// then.
+    pub(super) fn start(self, link: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Links::Words => Cow::Borrowed(link),
+            Links::Html => match str::from_utf8(link).map(normalise) {
+                Ok(Ok(url)) => Cow::Owned(String::from(url).into_bytes()),
+                _ => Cow::Borrowed(link),
+            },
+        }
+    }
+}
+
+/// The `link:` rule.
+fn words(_page: &[u8], text: &[u8], found: &mut dyn FnMut(&[u8])) {
+    let finder = memmem::Finder::new(LINK_WORD);
+    let mut at = 0;
+    while let Some(distance) = finder.find(&text[at..]) {
+        let word = at + distance;
+        at = word + LINK_WORD.len();
+        if word > 0 && !is_white_space(text[word - 1]) {
+            continue;
+        }
+        let start = end_of(text, at, |byte| matches!(byte, b' ' | b'\t'));
+        at = end_of(text, start, |byte| !is_white_space(byte));
+        if start < at {
+            found(&text[start..at]);
+        }
+    }
+}
+
+/// The HTML rule.
+fn anchors(page: &[u8], content_type: Option<&str>, text: &[u8], found: &mut dyn FnMut(&[u8])) {
+    let base = str::from_utf8(page).ok().and_then(|page| Url::parse(page).ok());
+    let base = base.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(no_base);
+    each_link(&base, content_type, text, |kind, target| {
+        if let (LinkKind::Anchor, Ok(target)) = (kind, target) {
+            found(target.as_bytes());
+        }
+    });
+}
+
+/// A URL that nothing can be resolved against.
+fn no_base() -> Url {
+    Url::parse("about:blank").expect("a valid URL")
+}
+
+/// Where the run of bytes that are `within` ends that begins at `start`.
+fn end_of(text: &[u8], start: usize, within: impl Fn(u8) -> bool) -> usize {
+    text[start..].iter().position(|&byte| !within(byte)).map_or(text.len(), |length| start + length)
+}
+
+/// As `isspace` in the C locale: unlike `is_ascii_whitespace`, with the vertical tab.
+fn is_white_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}

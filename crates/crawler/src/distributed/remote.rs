@@ -1,0 +1,145 @@
+//! A crawl on Redis, seen from outside: begins it, looks at it, ends it.
+
+use url::Url;
+
+use super::crawl_loss::lost;
+use super::process_identity::is_surely_dead;
+use super::{Sharing, Sum, word};
+pub use crate::backend::redis::Begun;
+use crate::backend::redis::{self, Course, Member, Phase, RedisResources, Role};
+use crate::backend::{Admitted, Resources, Snapshot};
+use crate::error::Error;
+use crate::pipeline::{Crawler, End, Report, Resumed, local_run as crew};
+
+/// A crawl on Redis.
+///
+/// ```no_run
+/// use crawler::Crawler;
+/// use crawler::backend::redis::Place;
+/// use crawler::distributed::remote::Remote;
+/// use crawler::distributed::Sharing;
+///
+/// # async fn example() -> Result<(), crawler::Error> {
+/// let sharing = Sharing::new(Place::new("redis://127.0.0.1/".parse()?, "news"));
+/// let crawl = || Crawler::new("https://example.org/")?.named_module("jsonl=pages.jsonl");
+///
+/// let remote = Remote::open(crawl()?, &sharing).await?;
+/// remote.submit(b"", crawl()?.seeds()).await?;
+/// // In other processes, on any machine:
+/// crawl()?.run_frontier(&sharing)?;
+/// crawl()?.run_worker(&sharing, None)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Remote {
+    resources: RedisResources,
+}
+
+/// How a crawl stands.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// How far it is.
+    pub course: Course,
+    /// Who works on it.
+    pub members: Vec<Member>,
+    /// Counts and lengths.
+    pub snapshot: Snapshot,
+}
+
+impl Remote {
+    /// What is known of a crawl without its settings; nothing if nobody has begun it.
+    pub async fn begun(sharing: &Sharing) -> Result<Option<Begun>, Error> {
+        Ok(redis::begun(&sharing.place).await?)
+    }
+
+    /// The crawl on Redis that has these settings: begun now, if it was not before.
+    pub async fn open(mut crawler: Crawler, sharing: &Sharing) -> Result<Remote, Error> {
+        crawler.settle();
+        let resources = crawler.shared_resources(sharing).await?;
+        Ok(Remote { resources })
+    }
+
+    /// The crawl of this name, to be looked at and steered; nothing of it is begun.
+    pub async fn look(sharing: &Sharing) -> Result<Remote, Error> {
+        Ok(Remote { resources: RedisResources::look(sharing.place.clone()).await? })
+    }
+
+    /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note; an empty one
+    /// leaves that as it was.
+    pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<Admitted, Error> {
+        let found = crew::found(seeds);
+        let mut new = 0;
+        loop {
+            let course = self.resources.set_opening(note).await?;
+            self.resources.take_out(&course).await?;
+            let admitted = self.resources.admit(found.clone()).await?;
+            new += admitted.new;
+            let course = self.resources.set_running(course.opening).await?;
+            match course.phase {
+                // Somebody ended it meanwhile, who did not know of these.
+                Phase::Over(_) => {}
+                Phase::Unknown | Phase::Purged => {
+                    let (crawl, address) = self.resources.place();
+                    return Err(Error::Storage(lost(crawl, address)));
+                }
+                Phase::Opening | Phase::Running => {
+                    return Ok(Admitted { new, known: (found.len() as u64).saturating_sub(new) });
+                }
+            }
+        }
+    }
+
+    /// How it stands.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let (members, course) = self.resources.crew().await?;
+        Ok(Status { course, members, snapshot: self.resources.snapshot().await? })
+    }
+
+    /// How far it is, and who works on it.
+    pub async fn crew(&self) -> Result<(Vec<Member>, Course), Error> {
+        Ok(self.resources.crew().await?)
+    }
+
+    /// Whether somebody has this role, and lives as far as can be known.
+    pub fn is_taken(members: &[Member], role: Role, sharing: &Sharing) -> bool {
+        members.iter().any(|member| member.role == role && Remote::is_alive(member, sharing))
+    }
+
+    /// Whether a member lives, as far as can be known.
+    pub fn is_alive(member: &Member, sharing: &Sharing) -> bool {
+        !member.is_dead && member.silent < sharing.dead_after && !is_surely_dead(&member.token)
+    }
+
+    /// Ends it: what is in flight is finished. Tells whether it was under way.
+    pub async fn stop(&self) -> Result<bool, Error> {
+        let (_, course) = self.resources.crew().await?;
+        if !matches!(course.phase, Phase::Opening | Phase::Running) {
+            return Ok(false);
+        }
+        // Whoever is just admitting seeds finds it over, and opens it again.
+        self.resources.set_running(course.opening).await?;
+        self.resources.set_over(course.opening, word(End::Stopped)).await?;
+        Ok(true)
+    }
+
+    /// What it came to, once that is known.
+    pub async fn report(&self, resumed: Resumed) -> Result<Option<Report>, Error> {
+        let Some(sum) = self.resources.result().await? else { return Ok(None) };
+        let sum: Sum = serde_json::from_str(&sum).map_err(|error| {
+            Error::Storage(format!(
+                "the result of the crawl cannot be read: {error}; is it of another version?"
+            ))
+        })?;
+        Ok(Some(sum.report(resumed)))
+    }
+
+    /// What of the crawl the server may lose, in words, if anything.
+    pub async fn risk(&self) -> Result<Option<String>, Error> {
+        Ok(self.resources.risk().await?)
+    }
+
+    /// Its queues and storages.
+    pub fn resources(&self) -> &RedisResources {
+        &self.resources
+    }
+}

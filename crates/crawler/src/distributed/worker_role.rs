@@ -1,0 +1,209 @@
+//! The role of a worker: visits what is sent to it, for as long as it is known to live.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Absence, Membership, RoleEnd, Sharing, Word, end_of, is_absent, word};
+use crate::backend::redis::{Beat, Phase, Role};
+use crate::backend::{Trouble, WorkerId};
+use crate::error::Error;
+use crate::fetch::fetcher::Visitor;
+use crate::fetch::throttle::Pace;
+use crate::modules::page_pipeline::{self, Installed};
+use crate::pipeline::local_run::{orders, work};
+use crate::pipeline::{Crawler, End, block_on};
+use crate::stop::Stop;
+use crate::worker::Worker;
+use crate::worker::liveness::License;
+use crate::worker::rebalance::Burden;
+
+/// After so many signs of life, parts are made safe from a loss of power.
+const SYNC_AFTER: u32 = 5;
+
+impl Crawler {
+    /// Is a worker of this crawl, which was begun on Redis, until the crawl is over: the one of this number, or one whose
+    /// place is free.
+    pub fn run_worker(mut self, sharing: &Sharing, id: Option<WorkerId>) -> Result<RoleEnd, Error> {
+        self.settle();
+        block_on(async {
+            let resources = Arc::new(self.shared_resources(sharing).await?);
+            let wanted = id.map(Role::Worker);
+            let (membership, is_again) =
+                match Membership::take(Arc::clone(&resources), wanted, &self, sharing).await? {
+                    Ok(taken) => taken,
+                    Err(end) => return Ok(end),
+                };
+            let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
+            if wanted.is_none() {
+                (sharing.notice)(&format!("this is worker {}", id.0));
+            }
+            if is_again {
+                resources.rejoin(id).await?;
+            }
+            let installed = match self.install_parts(id, &resources.identity()) {
+                Ok(installed) => installed,
+                Err(error) => {
+                    membership.part().await?;
+                    return Err(error);
+                }
+            };
+            self.work_as(membership, installed, sharing).await
+        })?
+    }
+
+    async fn work_as(
+        self,
+        mut membership: Membership,
+        installed: Arc<Installed>,
+        sharing: &Sharing,
+    ) -> Result<RoleEnd, Error> {
+        let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
+        // Its own: a budget that is spent ends the worker, and not whoever runs it.
+        let stop = Stop::new();
+        let license = License::until_dead(sharing.dead_after);
+        let orders = orders(&self, &membership.resources, &installed, &stop);
+        let pace = Arc::new(Pace::of(&self.config));
+        let visitor = Visitor::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
+        let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
+        let burden = Arc::clone(worker.burden());
+        let (done, worked) = watch::channel(false);
+        let ends = stop.clone();
+        // Where the connection lives: each page makes several moves, and a way between threads costs as much as some of
+        // them. The sign of life is given from here.
+        let working = membership.resources.host(async move {
+            let worked = work(worker, ends).await;
+            done.send_replace(true);
+            worked
+        });
+        let told =
+            self.keep_alive(&mut membership, sharing, &license, &burden, &installed, worked.clone()).await;
+        // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
+        match &told {
+            Ok(RoleEnd::Lost) | Err(_) => stop.stop_at_once(),
+            Ok(_) => stop.stop(),
+        }
+        let finished = finish(&mut membership, &license, worked).await;
+        let worked = working.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
+        let end = told?;
+        finished?;
+        worked?;
+        let (counts, summaries) = installed.finish();
+        let _ = write_out(&installed).await;
+        let role = membership.role;
+        let summaries = summaries.into_iter().map(|summary| format!("{role}: {summary}")).collect();
+        let page_pipeline::Counts { failures, last_failure } = counts;
+        let word = Word { failures, last_failure, summaries, ..Word::of(&membership.resources) };
+        let word = serde_json::to_string(&word).unwrap_or_default();
+        // Of a crawl that was purged nothing is to come back.
+        if end != RoleEnd::Gone {
+            membership.resources.report(&membership.identity.token, &word).await?;
+        }
+        if !matches!(end, RoleEnd::Lost | RoleEnd::Gone) {
+            membership.part().await?;
+        }
+        Ok(end)
+    }
+
+    /// Tells that the worker lives, until there is a reason for it to end.
+    async fn keep_alive(
+        &self,
+        membership: &mut Membership,
+        sharing: &Sharing,
+        license: &License,
+        burden: &Burden,
+        installed: &Arc<Installed>,
+        mut worked: watch::Receiver<bool>,
+    ) -> Result<RoleEnd, Trouble> {
+        let (mut version, mut connections, mut was_absent) = (None, 0, false);
+        let mut absence = Absence::new(sharing);
+        for beat in 0u32.. {
+            if beat.is_multiple_of(SYNC_AFTER) {
+                drop(write_out(installed));
+            }
+            let sent = Instant::now();
+            let domains = (!*worked.borrow()).then(|| burden.domains());
+            let Beat { has_place, course, takers } = membership.beat(domains).await?;
+            if absence.is_final(&course.phase) {
+                (sharing.notice)(&absence.told(&course.phase));
+                return Ok(RoleEnd::Gone);
+            }
+            if is_absent(&course.phase) {
+                was_absent = true;
+                // Nobody acknowledges that this worker lives: its leave to ask runs out, unless the crawl is there again.
+                tokio::select! {
+                    () = self.stop.asked() => return Ok(RoleEnd::Stopped),
+                    () = sleep_until(sent + membership.interval()) => continue,
+                }
+            }
+            if std::mem::take(&mut was_absent) {
+                // What it was told meanwhile of its loans was not true.
+                membership.resources.doubt();
+            }
+            let version = *version.get_or_insert(course.version);
+            match course.phase {
+                _ if !has_place => return Ok(RoleEnd::Lost),
+                Phase::Over(how) => return Ok(RoleEnd::Over(end_of(&how))),
+                _ if course.version != version => return Ok(RoleEnd::Changed),
+                _ => license.renew(sent),
+            }
+            if !takers.is_empty() {
+                burden.ease(takers);
+            }
+            let now = membership.resources.connections();
+            if std::mem::replace(&mut connections, now) != now
+                && let Role::Worker(id) = membership.role
+            {
+                // Beside the sign of life: it may have to wait for a part of Redis that is away.
+                let (resources, since) = (Arc::clone(&membership.resources), membership.since);
+                drop(membership.resources.host(async move { resources.enter(id, since).await }));
+            }
+            let is_done = *worked.borrow();
+            if !is_done && worked.has_changed().is_err() {
+                // It panicked, which whoever waits for it is told.
+                return Ok(RoleEnd::Stopped);
+            }
+            if is_done && installed.output_failure().is_some() {
+                // To go on would be to no purpose; nothing is lost.
+                membership.resources.set_over(course.opening, word(End::OutputFailed)).await?;
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.asked() => return Ok(RoleEnd::Stopped),
+                // Done by itself, it has found a budget spent; the frontier will, and ends the crawl.
+                _ = worked.wait_for(|done| *done), if !is_done => {}
+                () = sleep_until(sent + membership.interval()) => {}
+            }
+        }
+        Ok(RoleEnd::Stopped)
+    }
+}
+
+/// Makes the parts safe from a loss of power. The disk may take its time, and the next sign of life must not wait for it.
+fn write_out(installed: &Arc<Installed>) -> JoinHandle<()> {
+    let installed = Arc::clone(installed);
+    tokio::task::spawn_blocking(move || drop(installed.write_out(true)))
+}
+
+/// Goes on telling that the worker lives, while it finishes what is in flight.
+async fn finish(
+    membership: &mut Membership,
+    license: &License,
+    mut worked: watch::Receiver<bool>,
+) -> Result<(), Trouble> {
+    loop {
+        let sent = Instant::now();
+        tokio::select! {
+            biased;
+            _ = worked.wait_for(|done| *done) => return Ok(()),
+            () = sleep_until(sent + membership.interval()) => {}
+        }
+        let sent = Instant::now();
+        // What it still has it gives to others when it has finished.
+        if membership.beat(None).await?.has_place {
+            license.renew(sent);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! One visit: robots.txt allows it, the host's turn has come, the page is downloaded, once more if need be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::http::{Download, Downloader};
+use super::polite_client::{Allowance, Ask};
+use super::robots::Robots;
+use super::throttle::Pace;
+use crate::config::Config;
+use crate::error::Error;
+use crate::outcome::Outcome;
+use crate::stop::Stop;
+use crate::worker::liveness::License;
+use url::Url;
+
+/// A moment for what failed to recover, also where the delay between requests is shorter.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
+/// Visits URLs: paces, obeys robots.txt, downloads.
+pub struct Visitor {
+    config: Arc<Config>,
+    robots: Robots,
+    ask: Ask,
+}
+
+/// Where a visit led.
+#[derive(Debug)]
+pub enum Visit {
+    /// To a page.
+    Page(Download),
+    /// On to somewhere else: the Location header as it came.
+    Redirect(String),
+}
+
+impl Visitor {
+    /// A visitor for a crawl from these seeds, which may carry credentials for their own origins. All visitors of a
+    /// crawl share its pace: a robots.txt may lead one of them to a host that another one asks.
+    pub fn new(config: Config, seeds: &[Url], pace: Arc<Pace>, stop: Stop) -> Result<Visitor, Error> {
+        let config = Arc::new(config);
+        let downloader = Downloader::new(Arc::clone(&config), seeds)?;
+        let ask = Ask::new(pace, config.concurrency, downloader, stop);
+        Ok(Visitor { config, robots: Robots::default(), ask })
+    }
+
+    /// The same, asking only while it has leave to.
+    pub fn licensed(self, license: License) -> Visitor {
+        Visitor { ask: self.ask.licensed(license), ..self }
+    }
+
+    /// The settings it goes by.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// When each host may be asked.
+    pub fn pace(&self) -> &Pace {
+        &self.ask.pace
+    }
+
+    /// Visits one URL; an error is the outcome of a URL that gave no page.
+    pub async fn visit(&self, url: &Url, allowance: &impl Allowance) -> Result<Visit, Outcome> {
+        if self.config.obey_robots {
+            self.robots.check(url, &self.ask, allowance).await?;
+        }
+        let download = self.download(url, allowance).await?;
+        match download.redirect {
+            Some(location) => Ok(Visit::Redirect(location)),
+            None => Ok(Visit::Page(download)),
+        }
+    }
+
+    /// Asks for a page, and once more if the first failure looks like a passing one.
+    async fn download(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+        let failure = match self.try_download(url, allowance).await {
+            Err(failure) if failure.is_transient() => failure,
+            answer => return answer,
+        };
+        // A connection that the server had closed meanwhile says nothing about the server: no need to wait for it.
+        let stale = failure == Outcome::StaleConnection;
+        if failure.asks_for_too_long() {
+            return Err(failure);
+        }
+        if !(stale || self.ask.pause(RETRY_PAUSE).await) {
+            return Err(allowance.unfinished(failure));
+        }
+        match self.try_download(url, allowance).await {
+            // The crawl ended before the second try.
+            Err(Outcome::NotReached) => Err(allowance.unfinished(failure)),
+            answer => answer,
+        }
+    }
+
+    async fn try_download(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+        let download = self.ask.once(url, allowance).await?;
+        match download.status {
+            204 | 205 => {
+                Err(Outcome::NotAPage { what: format!("HTTP status {}, no content", download.status) })
+            }
+            200..=299 => Ok(download),
+            _ if download.redirect.is_some() => Ok(download),
+            301 | 302 | 303 | 307 | 308 => {
+                Err(Outcome::Malformed { cause: "a redirect without a Location".into() })
+            }
+            code => Err(Outcome::Status { code, retry_after: download.retry_after }),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One polite request: waits for the host's turn, asks, gives the turn back.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use url::Url;
+
+use super::http::{Download, Downloader, Meter, Want};
+use super::throttle::Pace;
+use crate::backend::Pacing;
+use crate::config::MAX_RETRY_AFTER;
+use crate::origin::Origin;
+use crate::outcome::Outcome;
+use crate::stop::Stop;
+use crate::worker::liveness::License;
+
+/// How often a server may decline to look at a request before that counts as its answer.
+const MAX_NOT_TAKEN: usize = 5;
+
+/// How long to wait for what others have reserved; most are in flight, and come back within their timeouts.
+const NOT_NOW: Duration = Duration::from_millis(20);
+
+/// Says how much a request may read, at the moment it can be made, and learns what came of it.
+pub trait Allowance: Sync {
+    /// The host's turn is being waited for, maybe for minutes: nothing is in flight meanwhile.
+    fn waits(&self) -> impl Future<Output = ()> + Send;
+
+    /// What may be read; `None` if nothing now, but maybe soon; an outcome if nothing at all.
+    fn want(&self) -> impl Future<Output = Result<Option<Want>, Outcome>> + Send;
+
+    /// So many body bytes were read.
+    fn used(&self, bytes: u64);
+
+    /// What a URL ends with whose first try failed, when the crawl ends before the second.
+    fn unfinished(&self, first: Outcome) -> Outcome {
+        first
+    }
+
+    /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
+    /// noted where it outlives this process.
+    fn slowed(&self, host: &str, pacing: Pacing) -> impl Future<Output = ()> + Send;
+}
+
+/// The same for everybody.
+impl Allowance for Want {
+    async fn waits(&self) {}
+
+    async fn want(&self) -> Result<Option<Want>, Outcome> {
+        Ok(Some(*self))
+    }
+
+    fn used(&self, _: u64) {}
+
+    async fn slowed(&self, _: &str, _: Pacing) {}
+}
+
+/// The one way to a server, for pages and robots.txt alike.
+pub struct Ask {
+    /// When each host may be asked.
+    pub pace: Arc<Pace>,
+    /// Requests in flight: taken in the host's turn, so that one who waits for a host keeps nobody else waiting.
+    slots: Semaphore,
+    downloader: Downloader,
+    license: License,
+    stop: Stop,
+}
+
+impl Ask {
+    /// Asks at this pace, with so many requests in flight, until told to stop.
+    pub fn new(pace: Arc<Pace>, in_flight: usize, downloader: Downloader, stop: Stop) -> Ask {
+        let slots = Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS));
+        Ask { pace, slots, downloader, license: License::unlimited(), stop }
+    }
+
+    /// The same, only while it has leave to.
+    pub fn licensed(self, license: License) -> Ask {
+        Ask { license, ..self }
+    }
+
+    /// Whether others ask other hosts meanwhile, with a pace of their own.
+    pub fn is_licensed(&self) -> bool {
+        self.license.is_limited()
+    }
+
+    /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
+    /// its own.
+    pub async fn once(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+        for _ in 1..MAX_NOT_TAKEN {
+            match self.in_turn(url, allowance).await {
+                Err(Outcome::NotTaken) => {}
+                answer => return answer,
+            }
+        }
+        self.in_turn(url, allowance).await
+    }
+
+    async fn in_turn(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+        let host = Origin::of(url).paced_host();
+        allowance.waits().await;
+        let ready = async {
+            let turn = self.pace.turn(&host).await;
+            loop {
+                let slot = self.slots.acquire().await.expect("the semaphore is never closed");
+                match allowance.want().await {
+                    // Whoever has what is missing may need the slot to bring it back.
+                    Ok(None) => drop(slot),
+                    // Its storage may have been out of reach for longer than this worker counts as alive.
+                    Ok(Some(_)) if !self.license.is_current() => {
+                        drop(slot);
+                        self.license.granted().await;
+                        continue;
+                    }
+                    Ok(Some(want)) => break (turn, slot, Ok(want)),
+                    Err(outcome) => break (turn, slot, Err(outcome)),
+                }
+                tokio::time::sleep(NOT_NOW).await;
+            }
+        };
+        let (turn, _slot, want) = tokio::select! {
+            biased;
+            () = self.stop.asked() => return Err(Outcome::NotReached),
+            ready = ready => ready,
+        };
+        let meter = Meter::default();
+        let (want, asked) = (want?, Instant::now());
+        // A request's own state is large, and most who are in here wait for their host's turn: they do without.
+        let answer = tokio::select! {
+            biased;
+            answer = Box::pin(self.downloader.get(url, want, &meter)) => answer,
+            () = self.stop.asked_at_once() => Err(Outcome::NotReached),
+            // Others are about to take over; if they do not, it is asked again.
+            () = self.license.lapsed() => Err(Outcome::NotTaken),
+        };
+        turn.took(asked.elapsed());
+        allowance.used(meter.bytes());
+        if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {
+            turn.rest(time.min(MAX_RETRY_AFTER));
+            if let Some(pacing) = self.pace.pacing(&host) {
+                allowance.slowed(&host, pacing).await;
+            }
+        }
+        answer
+    }
+
+    /// Waits, unless told to stop meanwhile; tells whether the time has passed.
+    pub async fn pause(&self, time: Duration) -> bool {
+        tokio::select! {
+            biased;
+            () = self.stop.asked() => false,
+            () = tokio::time::sleep(time) => true,
+        }
+    }
+}

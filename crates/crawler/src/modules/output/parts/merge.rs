@@ -1,0 +1,161 @@
+//! Makes one output of its parts: each page once, in the order of tickets, as one process would have written it.
+//!
+//! Parts may be larger than memory, and there may be more of them than one machine had: only their indexes are held.
+//! A part that a worker is still writing to is taken as far as its index names pages.
+
+mod sink;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub use self::source::parts_of;
+
+use self::sink::Sink;
+use self::source::Source;
+use super::index;
+
+/// Where the collected output goes.
+pub enum Destination<'w> {
+    /// To a file, or to a directory if the parts are directories.
+    Path(&'w Path),
+    /// To a stream; only for parts that are files.
+    Stream(&'w mut dyn Write),
+}
+
+/// What was collected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// How many pages.
+    pub pages: u64,
+    /// From how many parts.
+    pub parts: usize,
+    /// How many deliveries of a page were left out because a later one counts.
+    pub repeated: u64,
+    /// How many pages were left out because they had been withdrawn.
+    pub withdrawn: u64,
+    /// How many bytes were left out that no index names.
+    pub torn: u64,
+}
+
+/// Why nothing could be collected.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was asked for cannot be done; nothing was written.
+    Refused(String),
+    /// A part is damaged, or cannot be read.
+    Unreadable(String),
+    /// The output could not be written.
+    NotWritten(io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(why) | Failure::Unreadable(why) => f.write_str(why),
+            Failure::NotWritten(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// A page, or the withdrawal of one, as it was written on one loan.
+#[derive(Debug, Clone, Copy)]
+struct Delivery {
+    ticket: u64,
+    loan: u64,
+    offset: u64,
+    length: u64,
+    part: u32,
+    withdrawn: bool,
+}
+
+/// Collects the parts of one output of one crawl. What is there is replaced only if `overwrite` says so.
+pub fn collect(parts: &[PathBuf], to: Destination, overwrite: bool) -> Result<Collected, Failure> {
+    let parts = without_indexes(parts)?;
+    refuse_repeated(&parts)?;
+    if let Destination::Path(output) = to {
+        refuse_a_part(&parts, output)?;
+    }
+    let mut deliveries = Vec::new();
+    let mut sources = Vec::with_capacity(parts.len());
+    for (number, path) in (0..).zip(&parts) {
+        sources.push(Source::open(path, number, &mut deliveries)?);
+    }
+    source::refuse_mixed(&sources)?;
+    let mut collected = Collected {
+        parts: sources.len(),
+        torn: sources.iter().map(Source::torn).sum(),
+        ..Collected::default()
+    };
+    keep_what_counts(&mut deliveries, &mut collected);
+    let head = source::head(&sources)?;
+    let mut sink = Sink::open(to, source::are_directories(&sources), overwrite)?;
+    sink.head(&head).map_err(Failure::NotWritten)?;
+    write(&sources, &deliveries, sink)?;
+    Ok(collected)
+}
+
+/// Leaves one delivery of each page, in the order of tickets, and counts the others.
+fn keep_what_counts(deliveries: &mut Vec<Delivery>, collected: &mut Collected) {
+    // The largest loan of each ticket comes first.
+    deliveries.sort_unstable_by_key(|it| (it.ticket, std::cmp::Reverse(it.loan), it.part, it.offset));
+    for of_ticket in deliveries.chunk_by(|one, other| one.ticket == other.ticket) {
+        let pages = of_ticket.iter().filter(|it| !it.withdrawn).count() as u64;
+        collected.repeated += pages.saturating_sub(1);
+        // What never had a page is withdrawn for safety's sake, and no loss.
+        let counted = if of_ticket[0].withdrawn { &mut collected.withdrawn } else { &mut collected.pages };
+        *counted += pages.min(1);
+    }
+    deliveries.dedup_by_key(|it| it.ticket);
+    deliveries.retain(|it| !it.withdrawn);
+}
+
+fn write(sources: &[Source], deliveries: &[Delivery], mut sink: Sink) -> Result<(), Failure> {
+    let mut page = Vec::new();
+    for delivery in deliveries {
+        sources[delivery.part as usize].read(delivery, &mut page)?;
+        sink.page(&page).map_err(Failure::NotWritten)?;
+    }
+    sink.finish().map_err(Failure::NotWritten)
+}
+
+/// The parts without the indexes that stand beside them, as `pages.*` names them too.
+fn without_indexes(parts: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let indexes: BTreeSet<PathBuf> = parts.iter().map(|part| index::path_of(part)).collect();
+    let parts: Vec<PathBuf> = parts.iter().filter(|part| !indexes.contains(*part)).cloned().collect();
+    if parts.is_empty() {
+        return Err(Failure::Refused("there is nothing to collect; name the parts".into()));
+    }
+    Ok(parts)
+}
+
+fn refuse_repeated(parts: &[PathBuf]) -> Result<(), Failure> {
+    let mut met = BTreeSet::new();
+    // Of one that is not there it is told later what is wrong.
+    for (part, real) in parts.iter().filter_map(|part| Some((part, fs::canonicalize(part).ok()?))) {
+        if !met.insert(real) {
+            return Err(Failure::Refused(format!(
+                "part '{}' is named twice; name each part once",
+                part.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_a_part(parts: &[PathBuf], output: &Path) -> Result<(), Failure> {
+    let Ok(output_itself) = fs::canonicalize(output) else { return Ok(()) };
+    let is_output = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path == output_itself);
+    if parts.iter().any(|part| is_output(part) || is_output(&index::path_of(part))) {
+        return Err(Failure::Refused(format!(
+            "output '{}' is one of the parts or its index; name another output",
+            output.display()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Those who work on a crawl: a thread for each worker, and the calling thread, which runs the frontier and watches.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime;
+use url::Url;
+
+use super::{Crawler, End, Report, Resumed};
+use crate::backend::{Found, Resources, Snapshot, Trouble, WorkerId};
+use crate::error::Error;
+use crate::fetch::fetcher::Visitor;
+use crate::fetch::throttle::Pace;
+use crate::frontier;
+use crate::modules::page_pipeline::Installed;
+use crate::origin::without_credentials;
+use crate::prioritizer::Random;
+use crate::stop::Stop;
+use crate::task::Depth;
+use crate::worker::{Orders, Worker};
+
+/// How often the watcher looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// After so many looks, the outputs are made safe from a loss of power, and what was recorded for them is forgotten.
+const SYNC_AFTER: u32 = 5;
+
+/// What a crawl is carried out on.
+pub(crate) struct Crew<R> {
+    pub(crate) resources: Arc<R>,
+    pub(crate) installed: Arc<Installed>,
+    /// What earlier processes took.
+    pub(crate) elapsed: Duration,
+    /// The outputs are to outlive a loss of power, as the state does.
+    pub(crate) syncs: bool,
+}
+
+impl<R: Resources> Crew<R> {
+    /// Crawls to the end.
+    pub(crate) fn crawl(self, crawler: Crawler, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
+        let begun = Instant::now();
+        let before = block_on(self.resources.snapshot())??;
+        self.installed.refuse_unless_whole(before.pages)?;
+        watch(&before);
+        let resumed = match before.admitted {
+            0 => Resumed::No,
+            _ if before.outstanding() > 0 => Resumed::Yes,
+            _ => Resumed::Finished,
+        };
+        let spent = block_on(self.resources.spent())??;
+        let end = match (resumed, spent) {
+            (Resumed::Finished, _) => Ok(End::Done),
+            (_, Some(budget)) => Ok(End::Spent(budget)),
+            _ => self.work_on(&crawler, resumed, watch),
+        };
+        if !matches!(end, Ok(End::Done | End::Spent(_))) {
+            self.installed.hurry();
+        }
+        let (counts, summaries) = self.installed.finish();
+        let written = block_on(self.write_outputs())?;
+        // Trouble of the storage explains everything that followed from it.
+        let end = end?;
+        written?;
+        let snapshot = block_on(self.resources.snapshot())??;
+        let output_failure = self.installed.output_failure();
+        let end = if output_failure.is_some() { End::OutputFailed } else { end };
+        let elapsed = self.elapsed + begun.elapsed();
+        Ok(Report { end, snapshot, counts, summaries, output_failure, elapsed, resumed, traffic: None })
+    }
+
+    fn work_on(&self, crawler: &Crawler, resumed: Resumed, watch: &dyn Fn(&Snapshot)) -> Result<End, Error> {
+        let Crawler { settings, config, stop, .. } = crawler;
+        let orders = orders(crawler, &self.resources, &self.installed, stop);
+        let pace = Arc::new(Pace::of(config));
+        let mut workers = Vec::new();
+        for id in 0..settings.workers {
+            let visitor = Visitor::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;
+            workers.push(Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(&orders))));
+        }
+        thread::scope(|scope| {
+            // Each on a thread of its own, with a runtime of its own: its connections stay where they are used.
+            let workers = workers.into_iter().map(|worker| {
+                let stop = stop.clone();
+                scope.spawn(move || {
+                    block_on(work(worker, stop)).map_err(|error| Trouble(error.to_string()))?
+                })
+            });
+            let workers: Vec<_> = workers.collect();
+            let end = block_on(self.supervise(crawler, resumed, watch));
+            // Whatever ended the crawl, the workers finish what is in flight, unless there is no time left for it.
+            match end {
+                Ok(Ok(End::TimeUp)) => stop.stop_at_once(),
+                _ => stop.stop(),
+            }
+            let mut trouble = None;
+            for worker in workers {
+                match worker.join() {
+                    Ok(worked) => trouble = trouble.or(worked.err()),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            match trouble {
+                Some(trouble) => Err(trouble.into()),
+                None => Ok(end??),
+            }
+        })
+    }
+
+    /// What the calling thread does while the workers work.
+    async fn supervise(
+        &self,
+        crawler: &Crawler,
+        resumed: Resumed,
+        watch: &dyn Fn(&Snapshot),
+    ) -> Result<End, Trouble> {
+        let resources = &*self.resources;
+        if resumed == Resumed::No {
+            self.write_outputs().await?;
+            resources.admit(found(&crawler.seeds)).await?;
+        }
+        let time_up = async {
+            match crawler.max_time {
+                Some(time) => tokio::time::sleep(time.saturating_sub(self.elapsed)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let over = tokio::select! {
+            biased;
+            over = frontier::run(resources, &*crawler.prioritize, Random::from_system(), &crawler.stop) => over?,
+            () = time_up => return Ok(End::TimeUp),
+            end = self.watch(watch) => return end,
+        };
+        match resources.spent().await? {
+            _ if over => Ok(End::Done),
+            Some(budget) => Ok(End::Spent(budget)),
+            None => Ok(End::Stopped),
+        }
+    }
+
+    /// Shows how things stand, and sees to the outputs; ends only when the crawl cannot go on.
+    async fn watch(&self, watch: &dyn Fn(&Snapshot)) -> Result<End, Trouble> {
+        for look in 1u32.. {
+            tokio::time::sleep(LOOK).await;
+            watch(&self.resources.snapshot().await?);
+            if look.is_multiple_of(SYNC_AFTER) {
+                self.write_outputs().await?;
+            }
+            if self.installed.output_failure().is_some() {
+                return Ok(End::OutputFailed);
+            }
+        }
+        Ok(End::Stopped)
+    }
+
+    /// Writes the outputs out, and lets the state know how far they are.
+    async fn write_outputs(&self) -> Result<(), Trouble> {
+        let (installed, syncs) = (Arc::clone(&self.installed), self.syncs);
+        // The disk may take its time, and nobody shall wait for it.
+        let written = tokio::task::spawn_blocking(move || installed.write_out(syncs)).await;
+        match written {
+            Ok(Some((last_id, lengths))) => self.resources.wrote(last_id, lengths).await,
+            Ok(None) => Ok(()),
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+    }
+}
+
+/// What every worker of a crawl goes by, until it is told to stop.
+pub(crate) fn orders<R>(
+    crawler: &Crawler,
+    resources: &Arc<R>,
+    installed: &Arc<Installed>,
+    stop: &Stop,
+) -> Arc<Orders<R>> {
+    let Crawler { settings, config, .. } = crawler;
+    Arc::new(Orders {
+        resources: Arc::clone(resources),
+        installed: Arc::clone(installed),
+        scope: crawler.scope.clone().refusing_private(config, &crawler.seeds),
+        max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
+        max_page_bytes: config.max_page_bytes,
+        compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
+        // As many as its queue holds; but what waits for its host must not keep others from being asked.
+        in_hand: settings.queue_size.max(2 * config.concurrency),
+        stop: stop.clone(),
+    })
+}
+
+/// Seeds, as they are admitted.
+pub(crate) fn found(seeds: &[Url]) -> Vec<Found> {
+    let seeds = seeds.iter().map(|seed| {
+        let mut url = without_credentials(seed);
+        url.set_fragment(None);
+        Found { url: url.into(), depth: 0, redirects: 0 }
+    });
+    seeds.collect()
+}
+
+/// A worker at its work. However it ends, the others are told: a crawl that lost a worker would wait for ever for what that
+/// one held.
+pub(crate) async fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
+    let _stop = StopWhenDropped(stop);
+    worker.run().await
+}
+
+struct StopWhenDropped(Stop);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Setting(format!("cannot start a runtime: {error}")))?;
+    let output = runtime.block_on(future);
+    // A name look-up may still be running on a thread of its own; nobody waits for it.
+    runtime.shutdown_background();
+    Ok(output)
+}

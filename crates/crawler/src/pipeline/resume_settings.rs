@@ -1,0 +1,69 @@
+//! The terms of a durable crawl: what it is told, by the names of the command's options.
+
+use url::Url;
+
+use super::Crawler;
+use crate::backend::durable::Terms;
+use crate::origin::without_credentials;
+
+impl Crawler {
+    /// What a durable crawl is begun with, by the names of the command's options.
+    pub(super) fn terms(&self) -> Terms {
+        let Crawler { config, settings, .. } = self;
+        let mut terms = Terms::default();
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(" ");
+        terms.fix("seed", list(&mut self.seeds.iter().map(|seed| without_credentials(seed).to_string())));
+        for (name, value) in self.scope.terms() {
+            terms.fix(name, value);
+        }
+        terms.fix("the bounds of the scope", self.bounds());
+        terms.fix("--max-depth", self.max_depth.map_or("none".into(), |depth| depth.to_string()));
+        terms.fix("--module", list(&mut self.given.iter().map(|spec| quoted(spec))));
+        terms.fix("--similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
+        terms.fix("--no-content", !settings.keep_content);
+        terms.fix("--ttl", format!("{:?}", settings.ttl));
+        terms.fix("--domain-ttl", format!("{:?}", settings.domain_ttl));
+        terms.fix("--queue-size", settings.queue_size);
+        terms.fix("--priority-queues", settings.priority_queues.count());
+        terms.fix("--pagerank-url", self.prioritize.name());
+        terms.fix("--delay", format!("{:?}", config.delay));
+        terms.fix("--per-host", config.per_host);
+        terms.fix("adapting to slow hosts", config.adapt);
+        terms.fix("--ignore-robots", !config.obey_robots);
+        terms.fix("--user-agent", &config.user_agent);
+        terms.fix("--connect-timeout", format!("{:?}", config.connect_timeout));
+        terms.fix("--timeout", format!("{:?}", config.timeout));
+        terms.fix("--max-page-bytes", config.max_page_bytes);
+        terms.fix("--allow-private", config.allow_private);
+        let resolve = config.resolve.iter().map(|resolve| format!("{}={}", resolve.host, resolve.address));
+        terms.fix("--resolve", list(&mut resolve.into_iter()));
+        terms.fix("--ca-file", format!("{} certificates", config.extra_roots.len()));
+        terms.budget("--max-pages", settings.max_pages);
+        terms.budget("--max-bytes", settings.max_bytes);
+        terms.budget("--max-pages-per-host", settings.max_pages_per_host);
+        let time = self.max_time.map_or(u64::MAX, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        terms.budget("--max-time (in milliseconds)", time);
+        terms
+    }
+
+    /// Where the scope is bounded, always in the same order and without credentials.
+    fn bounds(&self) -> String {
+        let described = self.scope.describe();
+        let mut bounds: Vec<String> = described.split(", ").map(known).collect();
+        bounds.sort_unstable();
+        bounds.join(", ")
+    }
+}
+
+/// A URL without its credentials; anything else as it is.
+fn known(bound: &str) -> String {
+    match Url::parse(bound) {
+        Ok(url) if url.has_host() => without_credentials(&url).into(),
+        _ => bound.to_owned(),
+    }
+}
+
+/// What has spaces in it stands apart from what is before and after it.
+fn quoted(spec: &str) -> String {
+    if spec.contains(char::is_whitespace) { format!("{spec:?}") } else { spec.to_owned() }
+}

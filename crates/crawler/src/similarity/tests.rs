@@ -1,0 +1,182 @@
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::shingles::Sequences;
+use super::*;
+use crate::html::OnlyLinks;
+
+mod accuracy;
+mod corpus;
+mod manual;
+
+const KEY: u128 = 0x0123_4567_89AB_CDEF_1122_3344_5566_7788;
+
+fn page_url() -> Url {
+    Url::parse("http://example.org/dir/page.html").expect("a URL")
+}
+
+/// A reader who wants nothing.
+fn nothing() -> impl Reader {
+    OnlyLinks(|_: LinkKind, _: Result<&str, BadLink>| {})
+}
+
+fn html(body: &str) -> Fingerprint {
+    html_as(None, body.as_bytes())
+}
+
+fn html_as(content_type: Option<&str>, body: &[u8]) -> Fingerprint {
+    Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, &mut nothing())
+}
+
+fn text(body: &str) -> Fingerprint {
+    Fingerprint::of_text(Key::new(KEY), None, body.as_bytes())
+}
+
+/// All sequences of an HTML page, and the sketch made of them.
+struct Measured {
+    sequences: HashSet<u64>,
+    fingerprint: Fingerprint,
+}
+
+impl Measured {
+    fn new(body: &str) -> Self {
+        let sequences = (HashSet::new(), Draws::new());
+        let mut reading = Reading { words: Words::new(Key::new(KEY), sequences), reader: &mut nothing() };
+        html::read(&page_url(), None, body.as_bytes(), &mut reading);
+        let (sequences, draws) = reading.words.sequences;
+        let fingerprint = Fingerprint {
+            sketch: draws.sketch().map(Box::new),
+            ..Fingerprint::exact(Key::new(KEY), body.as_bytes())
+        };
+        Measured { sequences, fingerprint }
+    }
+
+    fn dice(&self, other: &Measured) -> f64 {
+        let shared = self.sequences.intersection(&other.sequences).count();
+        2.0 * shared as f64 / (self.sequences.len() + other.sequences.len()) as f64
+    }
+}
+
+impl Sequences for (HashSet<u64>, Draws) {
+    fn add(&mut self, sequence: u64) {
+        self.0.insert(sequence);
+        self.1.add(sequence);
+    }
+}
+
+/// So many words, none like another.
+fn words(count: usize) -> String {
+    (0..count).map(|number| format!("word{number} ")).collect()
+}
+
+#[test]
+fn links_are_told_as_without_a_fingerprint() {
+    let body =
+        b"<title>x</title><a href=b?q=\xE9>\xE9</a><base href=/c/><a href='&eacute;'><a href=mailto:x>";
+    for content_type in [None, Some("text/html; charset=iso-8859-1"), Some("text/html; charset=utf-8")] {
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        let owned = |kind, target: Result<&str, BadLink>| (kind, target.map(str::to_owned));
+        let mut reader = OnlyLinks(|kind, target: Result<&str, BadLink>| with.push(owned(kind, target)));
+        Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, &mut reader);
+        html::each_link(&page_url(), content_type, body, |kind, target| without.push(owned(kind, target)));
+        assert_eq!(with, without);
+        assert_eq!(with.len(), 3);
+    }
+}
+
+#[test]
+fn a_page_of_fewer_than_sixteen_sequences_has_no_sketch() {
+    assert_eq!(text(&words(16)).sketch, None);
+    assert!(text(&words(17)).sketch.is_some());
+    assert_eq!(text(&"again and ".repeat(1000)).sketch, None);
+    let links: String = (0..8).map(|number| format!("<a href={number}>")).collect();
+    assert!(html(&(words(9) + &links)).sketch.is_some(), "targets count");
+    assert_eq!(html(&(words(8) + &links)).sketch, None);
+}
+
+#[test]
+fn what_is_not_seen_of_a_page_does_not_matter() {
+    let page = format!("<title>The Title</title><body><p>{}<a href='/x'>on</a>", words(100));
+    let other = format!(
+        "<!doctype html><TITLE>THE title</TITLE><script>var x = 1;</script><style>p {{}}</style>
+        <div class=y><!-- hidden -->{}<template>not here</template><a id=z href='http://example.org/x#y'>ON</a></div>",
+        words(100).to_uppercase()
+    );
+    let (page, other) = (html(&page), html(&other));
+    assert_eq!(page.sketch, other.sketch);
+    assert_ne!(page.exact, other.exact);
+}
+
+#[test]
+fn the_title_the_text_and_the_targets_all_matter() {
+    let page = |title: &str, text: &str, target: &str| {
+        html(&format!("<title>{title}</title>{}{text}<a href={target}></a>", words(20))).sketch
+    };
+    let sketch = page("one", "two", "three");
+    assert_ne!(page("other", "two", "three"), sketch);
+    assert_ne!(page("one", "other", "three"), sketch);
+    assert_ne!(page("one", "two", "other"), sketch);
+}
+
+#[test]
+fn the_encoding_of_a_page_does_not_matter() {
+    let body = format!("<p>Ein Café in Zürich {}", words(30));
+    let latin: Vec<u8> = body.chars().map(|character| character as u8).collect();
+    let wide: Vec<u8> = body.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let sketch = html_as(Some("text/html; charset=utf-8"), body.as_bytes()).sketch;
+    assert_eq!(html_as(Some("text/html; charset=iso-8859-1"), &latin).sketch, sketch);
+    assert_eq!(html_as(Some("text/html; charset=utf-16le"), &wide).sketch, sketch);
+}
+
+#[test]
+fn text_is_its_own_text_and_says_what_a_page_would() {
+    let body = format!("a < b {}", words(30));
+    assert_eq!(text(&body).sketch, html(&body.replace('<', "&lt;")).sketch);
+    assert_ne!(text(&(body.clone() + "<p>")).sketch, html(&(body + "<p>")).sketch, "markup is text here");
+}
+
+#[test]
+fn a_threshold_is_more_than_nothing_and_at_most_one() {
+    for bad in [0.0, -0.5, 1.01, f64::NAN, f64::INFINITY] {
+        assert_eq!(Threshold::new(bad), None, "{bad}");
+    }
+    for dice in [f64::MIN_POSITIVE, 0.1, 0.5, 0.9, 0.999, 1.0] {
+        let threshold = Threshold::new(dice).expect("a threshold");
+        assert!(threshold.band_count() <= MOST_BANDS);
+        assert_eq!(threshold.is_exact(), dice == 1.0);
+    }
+}
+
+#[test]
+fn the_key_stays_out_of_what_is_printed() {
+    assert_eq!(format!("{:?}", Key::new(KEY)), "Key(…)");
+}
+
+proptest! {
+    #[test]
+    fn any_page_is_similar_to_itself_and_survives_being_bytes(
+        body in "([a-z]{1,9}[ <>&;é]){0,200}", at in 0.01..0.999,
+    ) {
+        for page in [html(&body), text(&body)] {
+            prop_assert_eq!(Fingerprint::from_bytes(&page.to_bytes()), Some(page.clone()));
+            let threshold = Threshold::new(at).expect("a threshold");
+            if let Some(sketch) = &page.sketch {
+                prop_assert!(threshold.similar(sketch, sketch));
+                prop_assert_eq!(sketch.likeness(sketch), 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_have_a_fingerprint(body: Vec<u8>) {
+        let page = html_as(None, &body);
+        prop_assert_eq!(page.exact, Fingerprint::exact(Key::new(KEY), &body).exact);
+        prop_assert_eq!(page.exact, Fingerprint::of_text(Key::new(KEY), None, &body).exact);
+        let changed = [&body[..], b"\0"].concat();
+        prop_assert_ne!(page.exact, html_as(None, &changed).exact);
+        if let Some(other) = Fingerprint::from_bytes(&body) {
+            prop_assert_eq!(other.to_bytes(), body);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Domains on their way to workers that have less to do: held back until nothing of them is in flight, then passed on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::host_queues::Hosts;
+use super::joined;
+use crate::backend::{Handover, PassedOn, Resources, Taker, Trouble, WorkerId};
+use crate::domain::Domain;
+use crate::fetch::throttle::Pace;
+
+/// How often it is looked which domains have nothing in flight any more.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What cannot be passed on for so long stays: one slow host of a domain must not hold up its others for longer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// So many URLs are passed on at a time: nobody must wait long for it.
+const MOST: usize = 1_000;
+
+/// Handovers, and what came of each.
+type Answer = Result<Vec<(Handover, PassedOn)>, Trouble>;
+
+/// Domains on their way.
+pub(super) struct Passing {
+    /// Whose each shall be.
+    bound: HashMap<Domain, WorkerId>,
+    until: Instant,
+    next_look: Instant,
+    /// The handovers under way: one move at a time.
+    moves: JoinSet<Answer>,
+}
+
+impl Passing {
+    /// Nothing is on its way yet.
+    pub(super) fn new() -> Passing {
+        let now = Instant::now();
+        Passing { bound: HashMap::new(), until: now, next_look: now, moves: JoinSet::new() }
+    }
+
+    /// Whether there is anything to wait for.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.bound.is_empty() || !self.moves.is_empty()
+    }
+
+    /// Begins to pass on a fair part of what is in hand. Who is asked again while it is at that need not do more.
+    pub(super) fn begin(&mut self, hosts: &mut Hosts, takers: &[Taker]) {
+        if takers.is_empty() || self.is_under_way() {
+            return;
+        }
+        self.bound = deal(hosts.by_domain(), takers).into_iter().collect();
+        for domain in self.bound.keys() {
+            hosts.hold_back(domain.clone());
+        }
+        self.next_look = Instant::now();
+        self.until = self.next_look + PATIENCE;
+    }
+
+    /// Returns when there is something to do: what came of handovers, or it is time to look for more.
+    pub(super) async fn next(&mut self) -> Answer {
+        tokio::select! {
+            biased;
+            Some(answer) = self.moves.join_next() => joined(answer),
+            () = sleep_until(self.next_look), if self.moves.is_empty() => Ok(Vec::new()),
+        }
+    }
+
+    /// Lets go of what was passed on, and goes on with what was not.
+    pub(super) fn passed(&mut self, answers: Vec<(Handover, PassedOn)>, hosts: &mut Hosts) {
+        for (Handover { domain, leases, .. }, passed) in answers {
+            if passed == PassedOn::Yes {
+                hosts.let_go(&domain, &leases);
+            }
+            if passed != PassedOn::NotNow {
+                self.bound.remove(&domain);
+                hosts.release(&domain);
+            }
+        }
+        if self.until <= Instant::now() && self.moves.is_empty() {
+            for (domain, _) in self.bound.drain() {
+                hosts.release(&domain);
+            }
+        }
+    }
+
+    /// Passes on the domains that have nothing in flight any more.
+    pub(super) fn go_on<R: Resources>(
+        &mut self,
+        from: WorkerId,
+        resources: &Arc<R>,
+        hosts: &Hosts,
+        pace: &Pace,
+    ) {
+        let now = Instant::now();
+        if !self.moves.is_empty() || self.next_look > now {
+            return;
+        }
+        self.next_look = now + LOOK;
+        let mut handovers: HashMap<Domain, Handover> = HashMap::new();
+        let mut count = 0;
+        for (domain, leases) in hosts.at_rest(self.bound.keys()) {
+            if count > 0 && count + leases.len() > MOST {
+                break;
+            }
+            count += leases.len();
+            let to = self.bound[&domain];
+            handovers.insert(domain.clone(), Handover { domain, to, leases, resting: Vec::new() });
+        }
+        if handovers.is_empty() {
+            return;
+        }
+        for (host, pacing) in pace.resting() {
+            if let Some(handover) = handovers.get_mut(&Domain::of_paced_host(&host)) {
+                handover.resting.push((host, pacing));
+            }
+        }
+        let handovers: Vec<Handover> = handovers.into_values().collect();
+        let resources = Arc::clone(resources);
+        self.moves.spawn(async move {
+            let passed = resources.pass_on(from, handovers.clone()).await?;
+            Ok(handovers.into_iter().zip(passed).collect())
+        });
+    }
+}
+
+/// Deals domains of so many URLs, the largest first, each to whoever has least by then; what falls to the one who has them
+/// stays. Whoever has one domain keeps it.
+fn deal(mut domains: Vec<(Domain, usize)>, takers: &[Taker]) -> Vec<(Domain, WorkerId)> {
+    domains.sort_by(|(one, urls), (other, others)| others.cmp(urls).then_with(|| one.cmp(other)));
+    let mut own = 0;
+    let mut takers = takers.to_vec();
+    let mut dealt = Vec::new();
+    for (domain, urls) in domains {
+        match takers.iter_mut().min_by_key(|taker| taker.has) {
+            Some(taker) if taker.has < own => {
+                taker.has += urls;
+                dealt.push((domain, taker.id));
+            }
+            _ => own += urls,
+        }
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dealt(domains: &[usize], takers: &[usize]) -> Vec<(String, u16)> {
+        let domains =
+            domains.iter().enumerate().map(|(n, urls)| (Domain::named(&format!("h{n}")), *urls)).collect();
+        let takers: Vec<Taker> =
+            takers.iter().zip(1..).map(|(has, id)| Taker { id: WorkerId(id), has: *has }).collect();
+        let dealt = deal(domains, &takers);
+        dealt.into_iter().map(|(domain, to)| (domain.as_str().to_owned(), to.0)).collect()
+    }
+
+    fn is(dealt: Vec<(String, u16)>, expected: &[(&str, u16)]) {
+        assert_eq!(dealt, expected.iter().map(|(name, to)| ((*name).to_owned(), *to)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_has_one_domain_keeps_it() {
+        is(dealt(&[64], &[0]), &[]);
+        is(dealt(&[], &[0]), &[]);
+    }
+
+    #[test]
+    fn half_of_what_is_there_goes_to_one_who_has_nothing_and_the_largest_stays() {
+        is(dealt(&[1, 64], &[0]), &[("h0", 1)]);
+        is(dealt(&[64, 64, 64, 64], &[0]), &[("h1", 1), ("h3", 1)]);
+        is(dealt(&[1; 5], &[0]), &[("h1", 1), ("h3", 1)]);
+    }
+
+    #[test]
+    fn several_takers_get_equal_parts_and_who_has_something_gets_less() {
+        is(dealt(&[10; 6], &[0, 0]), &[("h1", 1), ("h2", 2), ("h4", 1), ("h5", 2)]);
+        is(dealt(&[10; 6], &[30, 0]), &[("h1", 2), ("h3", 2), ("h5", 2)]);
+        is(dealt(&[10; 3], &[30]), &[]);
+    }
+}
