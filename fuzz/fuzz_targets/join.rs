@@ -1,7 +1,7 @@
 //! Joining quickly, whenever it gives an answer, gives that of the `url` crate.
 #![no_main]
 
-use crawler::html::url_resolver::Joiner;
+use crawler::html::url_resolver::UrlResolver;
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 
@@ -10,7 +10,7 @@ fuzz_target!(|input: &str| {
     let Some((base, target)) = input.split_once('\n') else { return };
     let Ok(base) = Url::parse("http://example.org/a/").expect("a URL").join(base) else { return };
     let mut quick = String::new();
-    if Joiner::new(&base).quickly(target, &mut quick) {
+    if UrlResolver::new(&base).quickly(target, &mut quick) {
         let mut thorough = base.join(target).expect("what is joined quickly is well-formed");
         thorough.set_fragment(None);
         assert_eq!(quick, thorough.as_str(), "{base} + {target:?}");

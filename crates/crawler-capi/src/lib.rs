@@ -3,7 +3,7 @@
 
 mod text;
 
-use crawler::callbacks::{Crawl, Links};
+use crawler::callbacks::{CallbackCrawl, LinkRule};
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use text::{Page, with_c_string};
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn crawl(
 ) -> c_int {
     let sizes = [download_workers, parse_workers, work_queue_size];
     // SAFETY: the caller's promise is passed on as it is.
-    unsafe { run(Links::Words, start_url, sizes, fetch_fn, edge_fn) }
+    unsafe { run(LinkRule::Words, start_url, sizes, fetch_fn, edge_fn) }
 }
 
 /// As [`crawl`], but a link is the `href` of an HTML `a` element.
@@ -51,13 +51,13 @@ pub unsafe extern "C" fn crawl_html(
 ) -> c_int {
     let sizes = [download_workers, parse_workers, work_queue_size];
     // SAFETY: the caller's promise is passed on as it is.
-    unsafe { run(Links::Html, start_url, sizes, fetch_fn, edge_fn) }
+    unsafe { run(LinkRule::Html, start_url, sizes, fetch_fn, edge_fn) }
 }
 
 /// # Safety
 /// As for [`crawl`]. `sizes` are those of the downloaders, the parsers and the queue.
 unsafe fn run(
-    links: Links,
+    links: LinkRule,
     start_url: *const c_char,
     sizes: [c_int; 3],
     fetch_fn: FetchFn,
@@ -69,7 +69,7 @@ unsafe fn run(
     // A negative size becomes zero, which the crawl refuses.
     let [download_workers, parse_workers, work_queue_size] =
         sizes.map(|size| usize::try_from(size).unwrap_or(0));
-    let crawl = Crawl::new()
+    let crawl = CallbackCrawl::new()
         .download_workers(download_workers)
         .parse_workers(parse_workers)
         .work_queue_size(work_queue_size)

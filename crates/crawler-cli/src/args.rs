@@ -1,4 +1,4 @@
-//! The command line: what was typed (clap's `Typed`), checked once, becomes what is meant (`Invocation`).
+//! The command line: what was typed (clap's `Cli`), checked once, becomes what is meant (`Invocation`).
 
 mod classic;
 mod collect;
@@ -18,14 +18,14 @@ use crawler::backend::WorkerId;
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, Place};
 pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, target};
-pub use self::distributed::{Part, PurgeOptions, RoleOptions, StatusOptions, TypedPlace, WorkerOptions};
+pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
 pub use self::resume::ResumeOptions;
-pub use self::url_query::{Look, Source};
+pub use self::url_query::{Source, UrlQuery};
 
-use self::classic::TypedClassic;
-use self::collect::TypedCollect;
-use self::fetch::TypedFetch;
-use self::url_query::TypedLook;
+use self::classic::ClassicArgs;
+use self::collect::CollectArgs;
+use self::fetch::FetchArgs;
+use self::url_query::UrlQueryArgs;
 use crate::EXIT_FAILED;
 use crate::printable::could_be_printed;
 
@@ -38,15 +38,15 @@ const COMMANDS: [&str; 11] =
 #[command(name = "crawler", version, after_help = help::AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = help::USAGE)]
-struct Typed {
+struct Cli {
     #[command(subcommand)]
-    command: Option<TypedCommand>,
+    command: Option<CliCommand>,
     #[command(flatten)]
-    classic: TypedClassic,
+    classic: ClassicArgs,
 }
 
 #[derive(Subcommand)]
-enum TypedCommand {
+enum CliCommand {
     /// Crawl many hosts at once, within budgets, and do something with each page
     #[command(after_help = help::AFTER_CRAWL_HELP)]
     Crawl(Box<CrawlOptions>),
@@ -55,16 +55,16 @@ enum TypedCommand {
     Resume(Box<ResumeOptions>),
     /// Print a page that a crawl with --state or --redis has stored
     #[command(after_help = help::AFTER_SHOW_HELP)]
-    Show(TypedLook),
+    Show(UrlQueryArgs),
     /// Tell what became of a URL in a crawl with --state or --redis, and why
     #[command(after_help = help::AFTER_WHY_HELP)]
-    Why(TypedLook),
+    UrlHistory(UrlQueryArgs),
     /// Make one output of the parts that the workers of a crawl have written
     #[command(after_help = help::AFTER_COLLECT_HELP)]
     #[command(
         override_usage = "crawler collect [--overwrite] <PART>... --output <PATH>\n       crawler collect [--overwrite] --of <PATH> [--output <PATH>]"
     )]
-    Collect(TypedCollect),
+    Collect(CollectArgs),
     /// Be the frontier of a crawl on Redis
     #[command(after_help = help::AFTER_ROLE_HELP)]
     Frontier(Box<RoleOptions>),
@@ -76,10 +76,10 @@ enum TypedCommand {
     Submit(Box<CrawlOptions>),
     /// Tell how a crawl on Redis stands
     #[command(after_help = help::AFTER_REMOTE_HELP)]
-    Status(StatusOptions),
+    CrawlStatus(StatusOptions),
     /// End a crawl on Redis: what is in flight is finished
     #[command(after_help = help::AFTER_REMOTE_HELP)]
-    Stop(TypedPlace),
+    StopHandle(RedisArgs),
     /// Remove everything of a crawl from Redis
     #[command(after_help = help::AFTER_REMOTE_HELP)]
     Purge(PurgeOptions),
@@ -117,25 +117,25 @@ pub struct Invocation {
 /// One of the things `crawler` does.
 pub enum Command {
     /// Crawl a site into a directory.
-    Classic(Box<ClassicJob>),
+    ClassicCrawl(Box<ClassicJob>),
     /// Crawl many hosts.
     Crawl(Box<CrawlJob>),
     /// Go on with a crawl.
     Resume(Box<ResumeOptions>),
     /// Print a stored page.
-    Show(Look),
+    Show(UrlQuery),
     /// Tell what became of a URL.
-    Why(Look),
+    UrlHistory(UrlQuery),
     /// Make one output of parts.
     Collect(CollectJob),
     /// Work on a crawl that processes share.
-    Role(Part, Box<RoleOptions>),
+    Role(RoleKind, Box<RoleOptions>),
     /// Give URLs to such a crawl.
     Submit(Box<CrawlOptions>),
     /// Tell how such a crawl stands.
-    Status(StatusOptions),
+    CrawlStatus(StatusOptions),
     /// End such a crawl.
-    Stop(TypedPlace),
+    StopHandle(RedisArgs),
     /// Remove such a crawl.
     Purge(PurgeOptions),
     /// Show that it works.
@@ -152,7 +152,7 @@ impl Invocation {
     pub fn from_command_line() -> Result<Invocation, String> {
         let matches = command_line().try_get_matches().and_then(|mut matches| {
             let given = given(&matches);
-            Typed::from_arg_matches_mut(&mut matches).map(|typed| typed.with_given(given))
+            Cli::from_arg_matches_mut(&mut matches).map(|typed| typed.with_given(given))
         });
         let refused = match matches {
             Ok(typed) => typed.meant(),
@@ -195,7 +195,7 @@ fn command_line() -> clap::Command {
             .mut_arg("verbose", |option| option.help("Print how each URL ended"))
             .mut_arg("crawl", |option| option.env("CRAWLER_CRAWL"))
     };
-    let typed = Typed::command().mut_subcommand("crawl", in_words).mut_subcommand("submit", |submit| {
+    let typed = Cli::command().mut_subcommand("crawl", in_words).mut_subcommand("submit", |submit| {
         in_words(submit).mut_args(|option| match option.get_id().as_str() {
             "redis" => option.required(true).env("CRAWLER_REDIS"),
             "crawl" => option.env("CRAWLER_CRAWL"),
@@ -271,7 +271,7 @@ fn fixed_on_resume(option: &str) -> Option<String> {
     if name == "state" {
         return Some("'crawler resume' takes the directory by itself, without --state".into());
     }
-    let typed = Typed::command();
+    let typed = Cli::command();
     let crawl = typed.find_subcommand("crawl")?;
     crawl.get_arguments().any(|known| known.get_long() == Some(name)).then(|| {
         format!(
@@ -286,13 +286,13 @@ fn first_argument() -> Option<String> {
     std::env::args_os().nth(1).and_then(|first| first.into_string().ok())
 }
 
-impl Typed {
+impl Cli {
     /// Lets those who merge options know which were given.
-    fn with_given(mut self, given: Vec<String>) -> Typed {
+    fn with_given(mut self, given: Vec<String>) -> Cli {
         match &mut self.command {
-            Some(TypedCommand::Submit(options) | TypedCommand::Crawl(options)) => options.given = given,
-            Some(TypedCommand::Frontier(role)) => role.options.given = given,
-            Some(TypedCommand::Worker(worker)) => worker.role.options.given = given,
+            Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => options.given = given,
+            Some(CliCommand::Frontier(role)) => role.options.given = given,
+            Some(CliCommand::Worker(worker)) => worker.role.options.given = given,
             _ => {}
         }
         self
@@ -300,21 +300,21 @@ impl Typed {
 
     fn meant(self) -> Result<Invocation, String> {
         let command = match self.command {
-            Some(TypedCommand::Crawl(options)) => Command::Crawl(Box::new(options.meant()?)),
-            Some(TypedCommand::Resume(options)) => Command::Resume(Box::new(options.meant()?)),
-            Some(TypedCommand::Show(look)) => Command::Show(look.meant()?),
-            Some(TypedCommand::Why(look)) => Command::Why(look.meant()?),
-            Some(TypedCommand::Collect(collect)) => Command::Collect(collect.meant()?),
-            Some(TypedCommand::Frontier(role)) => Command::Role(Part::Frontier, Box::new(role.meant()?)),
-            Some(TypedCommand::Worker(worker)) => {
+            Some(CliCommand::Crawl(options)) => Command::Crawl(Box::new(options.meant()?)),
+            Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.meant()?)),
+            Some(CliCommand::Show(look)) => Command::Show(look.meant()?),
+            Some(CliCommand::UrlHistory(look)) => Command::UrlHistory(look.meant()?),
+            Some(CliCommand::Collect(collect)) => Command::Collect(collect.meant()?),
+            Some(CliCommand::Frontier(role)) => Command::Role(RoleKind::Frontier, Box::new(role.meant()?)),
+            Some(CliCommand::Worker(worker)) => {
                 let id = worker.id.map(WorkerId);
-                Command::Role(Part::Worker(id), Box::new(worker.role.meant()?))
+                Command::Role(RoleKind::Worker(id), Box::new(worker.role.meant()?))
             }
-            Some(TypedCommand::Submit(options)) => Command::Submit(options),
-            Some(TypedCommand::Status(options)) => Command::Status(options),
-            Some(TypedCommand::Stop(place)) => Command::Stop(place),
-            Some(TypedCommand::Purge(options)) => Command::Purge(options),
-            Some(TypedCommand::Demo { verbose, pipeline, redis }) => {
+            Some(CliCommand::Submit(options)) => Command::Submit(options),
+            Some(CliCommand::CrawlStatus(options)) => Command::CrawlStatus(options),
+            Some(CliCommand::StopHandle(place)) => Command::StopHandle(place),
+            Some(CliCommand::Purge(options)) => Command::Purge(options),
+            Some(CliCommand::Demo { verbose, pipeline, redis }) => {
                 let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
                 match redis {
                     Some(redis) => Command::SharedDemo(distributed::address(&redis)?, verbosity),
@@ -322,7 +322,7 @@ impl Typed {
                     None => Command::Demo(verbosity),
                 }
             }
-            None => Command::Classic(Box::new(self.classic.meant()?)),
+            None => Command::ClassicCrawl(Box::new(self.classic.meant()?)),
         };
         Ok(Invocation { command })
     }

@@ -40,19 +40,19 @@ fn main() -> ExitCode {
         }
     };
     let code = match invocation.command {
-        Command::Classic(job) => runtime.block_on(commands::classic::run(*job)),
+        Command::ClassicCrawl(job) => runtime.block_on(commands::classic::run(*job)),
         Command::Crawl(job) if job.options.sharing.redis.is_some() => {
             runtime.block_on(commands::controller::run(*job))
         }
         Command::Crawl(job) => runtime.block_on(commands::crawl::run(*job)),
         Command::Resume(options) => runtime.block_on(commands::crawl::resume(*options)),
         Command::Show(look) => runtime.block_on(commands::inspect::show(&look)),
-        Command::Why(look) => runtime.block_on(commands::inspect::why(&look)),
+        Command::UrlHistory(look) => runtime.block_on(commands::inspect::why(&look)),
         Command::Collect(job) => runtime.block_on(commands::collect::run(&job)),
         Command::Role(part, options) => runtime.block_on(commands::role::run(part, *options)),
         Command::Submit(options) => runtime.block_on(commands::remote::submit(*options)),
-        Command::Status(options) => runtime.block_on(commands::remote::status(options)),
-        Command::Stop(place) => runtime.block_on(commands::remote::stop(place)),
+        Command::CrawlStatus(options) => runtime.block_on(commands::remote::status(options)),
+        Command::StopHandle(place) => runtime.block_on(commands::remote::stop(place)),
         Command::Purge(options) => runtime.block_on(commands::remote::purge(options)),
         Command::Demo(verbosity) => runtime.block_on(commands::demo::run(verbosity)),
         Command::SharedDemo(redis, verbosity) => {

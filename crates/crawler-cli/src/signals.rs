@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 
-use crawler::stop::Stop;
+use crawler::stop::StopHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED};
@@ -19,7 +19,7 @@ pub fn survive_the_file_size_limit() -> Option<Signal> {
 /// The first signal lets what is in flight finish, and leaves its exit status in `ended_by`; the second ends at once,
 /// with the terminal cleared.
 pub async fn watch(
-    stop: &Stop,
+    stop: &StopHandle,
     ended_by: &Cell<Option<u8>>,
     say: impl Fn(&str),
     clear: impl Fn(),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crawler::config::Resolve;
+use crawler::config::DnsOverride;
 use crawler::html::{self, BadLink};
 use crawler::modules::registry;
 use crawler::scope::Scope;
@@ -165,21 +165,21 @@ pub fn module(text: &str) -> Result<String, String> {
 }
 
 /// `HOST=ADDR`, the host perhaps `*.name` or `*`. It is written as it stands in normalised URLs, where it is looked for.
-pub fn resolve(text: &str) -> Result<Resolve, String> {
+pub fn resolve(text: &str) -> Result<DnsOverride, String> {
     let wanted = || "must be HOST=ADDRESS, like example.org=127.0.0.1 or *.example.org=::1".to_owned();
     let (host, address) = text.split_once('=').ok_or_else(wanted)?;
     let address = address.trim_start_matches('[').trim_end_matches(']');
     let address: IpAddr = address.parse().map_err(|_| wanted())?;
     if host == "*" {
-        return Ok(Resolve { host: host.into(), address });
+        return Ok(DnsOverride { host: host.into(), address });
     }
     let (star, name) = host.strip_prefix("*.").map_or(("", host), |name| ("*.", name));
     match Host::parse(name.strip_suffix('.').unwrap_or(name)) {
         Ok(Host::Domain(name)) if !name.contains('*') => {
-            Ok(Resolve { host: format!("{star}{name}"), address })
+            Ok(DnsOverride { host: format!("{star}{name}"), address })
         }
         Ok(literal @ (Host::Ipv4(_) | Host::Ipv6(_))) if star.is_empty() => {
-            Ok(Resolve { host: literal.to_string(), address })
+            Ok(DnsOverride { host: literal.to_string(), address })
         }
         _ => Err(wanted()),
     }

@@ -7,7 +7,7 @@
 //! prints every edge to standard output, and to standard error what the crawl came to. Names and pages are bytes, in
 //! whatever encoding they come.
 
-use crawler::callbacks::Crawl;
+use crawler::callbacks::CallbackCrawl;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         eprintln!("usage: crawl_directory DIRECTORY START");
         return ExitCode::from(2);
     };
-    let crawl = Crawl::new().download_workers(8).parse_workers(2).work_queue_size(100);
+    let crawl = CallbackCrawl::new().download_workers(8).parse_workers(2).work_queue_size(100);
     match crawl.run(start.as_bytes(), |link| fetch(Path::new(directory), link), print_edge) {
         Ok(report) => {
             eprintln!("{} pages, {} broken links, {} edges", report.pages, report.broken, report.edges);

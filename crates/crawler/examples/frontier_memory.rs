@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use crawler::backend::durable::{self, Begin, Opened, Terms};
-use crawler::backend::local::{Embedded, Settings};
-use crawler::backend::{Completion, Found, Resources, Trouble, WorkerId};
+use crawler::backend::durable::{self, OpenState, RecordedSettings, StateOptions};
+use crawler::backend::local::{BackendConfig, LocalBackend};
+use crawler::backend::{Backend, BackendError, Completion, DiscoveredUrl, WorkerId};
 use crawler::outcome::Outcome;
-use crawler::prioritizer::{Candidate, FromCrawl, Queues, Random, draw};
+use crawler::prioritizer::{Candidate, DepthPopularity, PriorityQueues, Random, draw};
 use crawler::similarity::Threshold;
 use tokio::task::JoinSet;
 
@@ -43,9 +43,9 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match arguments[..] {
-        ["fill", what, urls] => runtime.block_on(fill(Embedded::new(settings()), what, urls.parse()?)),
+        ["fill", what, urls] => runtime.block_on(fill(LocalBackend::new(settings()), what, urls.parse()?)),
         ["fill", what, urls, state] => {
-            let Opened { resources, keeper, .. } = open(state)?;
+            let OpenState { resources, keeper, .. } = open(state)?;
             runtime.block_on(fill(resources, what, urls.parse()?))?;
             Ok(keeper.close()?)
         }
@@ -55,10 +55,10 @@ fn main() -> Result<(), Failure> {
 }
 
 /// As a crawl has them by default.
-fn settings() -> Settings {
-    Settings {
+fn settings() -> BackendConfig {
+    BackendConfig {
         queue_size: 10_000,
-        priority_queues: Queues::new(10).expect("ten is a number of queues"),
+        priority_queues: PriorityQueues::new(10).expect("ten is a number of queues"),
         workers: WORKERS,
         ttl: Duration::from_secs(60 * 60),
         domain_ttl: Duration::from_secs(5 * 60),
@@ -72,15 +72,15 @@ fn settings() -> Settings {
     }
 }
 
-fn open(state: &str) -> Result<Opened, crawler::Error> {
+fn open(state: &str) -> Result<OpenState, crawler::Error> {
     let delay = Duration::from_secs(1);
     durable::open(
         Path::new(state),
-        Begin { settings: settings(), delay, terms: Terms::default(), note: Vec::new() },
+        StateOptions { settings: settings(), delay, terms: RecordedSettings::default(), note: Vec::new() },
     )
 }
 
-async fn fill<R: Resources>(resources: R, what: &str, urls: u64) -> Result<(), Failure> {
+async fn fill<R: Backend>(resources: R, what: &str, urls: u64) -> Result<(), Failure> {
     let resources = Arc::new(resources);
     let mut random = Random::seeded(1);
     // What comes and goes with every round is there already when the measuring begins: it is no URL's own.
@@ -110,7 +110,7 @@ async fn fill<R: Resources>(resources: R, what: &str, urls: u64) -> Result<(), F
 }
 
 /// Admits URLs, round by round; each round is filed and routed as far as possible, or completed.
-async fn add<R: Resources>(
+async fn add<R: Backend>(
     resources: &Arc<R>,
     mut numbers: Range<u64>,
     random: &mut Random,
@@ -119,7 +119,7 @@ async fn add<R: Resources>(
     while !numbers.is_empty() {
         let mut admissions = JoinSet::new();
         for _ in 0..SIDE_BY_SIDE {
-            let found: Vec<Found> = numbers.by_ref().take(BATCH).map(found).collect();
+            let found: Vec<DiscoveredUrl> = numbers.by_ref().take(BATCH).map(found).collect();
             let resources = Arc::clone(resources);
             admissions.spawn(async move { resources.admit(found).await });
         }
@@ -135,13 +135,13 @@ async fn add<R: Resources>(
 }
 
 /// Runs the prioritizer and the router until neither can do more: URLs wait where they would in a crawl.
-async fn frontier(resources: &impl Resources, random: &mut Random) -> Result<(), Trouble> {
+async fn frontier(resources: &impl Backend, random: &mut Random) -> Result<(), BackendError> {
     loop {
         let incoming = resources.incoming(MOVE, Duration::ZERO).await?;
         let came = incoming.len();
         let priorities = incoming.into_iter().map(|incoming| {
             let (domain, depth, linking_pages) = (incoming.domain, incoming.depth, incoming.linking_pages);
-            (incoming.ticket, FromCrawl::priority(&Candidate { domain, depth, linking_pages }))
+            (incoming.ticket, DepthPopularity::priority(&Candidate { domain, depth, linking_pages }))
         });
         resources.file(priorities.collect()).await?;
         let draws = (0..MOVE).map(|_| draw(random)).collect();
@@ -152,7 +152,7 @@ async fn frontier(resources: &impl Resources, random: &mut Random) -> Result<(),
 }
 
 /// Completes all that waits, as a host that has none of these pages would have it.
-async fn complete_all<R: Resources>(resources: &Arc<R>, random: &mut Random) -> Result<(), Failure> {
+async fn complete_all<R: Backend>(resources: &Arc<R>, random: &mut Random) -> Result<(), Failure> {
     while resources.outstanding().await? > 0 {
         let mut completions = JoinSet::new();
         for worker in 0..WORKERS {
@@ -162,7 +162,7 @@ async fn complete_all<R: Resources>(resources: &Arc<R>, random: &mut Random) -> 
                     break;
                 }
                 let resources = Arc::clone(resources);
-                let outcome = Outcome::Status { code: 404, retry_after: None };
+                let outcome = Outcome::CrawlStatus { code: 404, retry_after: None };
                 let done = leases
                     .iter()
                     .map(|lease| Completion { outcome: outcome.clone(), ..Completion::of(lease) });
@@ -180,7 +180,7 @@ async fn complete_all<R: Resources>(resources: &Arc<R>, random: &mut Random) -> 
 
 async fn reopen(state: &str) -> Result<(), Failure> {
     let begun = Instant::now();
-    let Opened { resources, keeper, .. } = open(state)?;
+    let OpenState { resources, keeper, .. } = open(state)?;
     let opened = begun.elapsed();
     let first = resources.incoming(1, Duration::ZERO).await?;
     let ready = begun.elapsed();
@@ -201,9 +201,9 @@ async fn reopen(state: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn found(number: u64) -> Found {
+fn found(number: u64) -> DiscoveredUrl {
     // A copy has no room to spare: what a page's links are admitted from is one as well.
-    Found { url: url(number).as_str().to_owned(), depth: 3, redirects: 0 }
+    DiscoveredUrl { url: url(number).as_str().to_owned(), depth: 3, redirects: 0 }
 }
 
 /// A URL with a path of 40 to 60 characters; neighbours are on different hosts, and no two are the same.

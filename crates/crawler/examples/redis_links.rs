@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Completion, Found, Resources, WorkerId};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
 use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, Queues};
+use crawler::prioritizer::{Priority, PriorityQueues};
 
 /// URLs are admitted and moved on so many at a time.
 const BATCH: usize = 1_000;
@@ -27,9 +27,9 @@ async fn main() {
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().expect("the address of a Redis of its own");
     let links: usize = arguments.next().expect("a number of links").parse().unwrap();
-    let settings = Settings {
+    let settings = BackendConfig {
         queue_size: 10_000,
-        priority_queues: Queues::new(10).unwrap(),
+        priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 1,
         ttl: Duration::from_secs(3600),
         domain_ttl: Duration::from_secs(300),
@@ -42,11 +42,11 @@ async fn main() {
         max_pages_per_host: u64::MAX,
     };
     let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();
-    let place = Place::new(address.parse().unwrap(), "links");
-    let resources = RedisResources::open(place, settings).await.unwrap();
+    let place = RedisCrawl::new(address.parse().unwrap(), "links");
+    let resources = RedisBackend::open(place, settings).await.unwrap();
     let before = memory(&mut server);
     for first in (0..links).step_by(BATCH) {
-        let found = (first..links.min(first + BATCH)).map(|number| Found {
+        let found = (first..links.min(first + BATCH)).map(|number| DiscoveredUrl {
             url: url(number),
             depth: 1,
             redirects: 0,
@@ -61,7 +61,7 @@ async fn main() {
         resources.route(vec![Priority::MIDDLE; BATCH], Duration::ZERO).await.unwrap();
         let leases = resources.lease(WorkerId(0), BATCH, Duration::ZERO).await.unwrap();
         done += leases.len();
-        let gone = Outcome::Status { code: 404, retry_after: None };
+        let gone = Outcome::CrawlStatus { code: 404, retry_after: None };
         let ends = leases.iter().map(|lease| Completion { outcome: gone.clone(), ..Completion::of(lease) });
         resources.complete(ends.collect()).await.unwrap();
     }

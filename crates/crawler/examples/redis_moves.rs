@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Completed, Completion, Found, Lease, Resources, WorkerId};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
 use crawler::domain::Domain;
 use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, Queues};
+use crawler::prioritizer::{Priority, PriorityQueues};
 use crawler::similarity::{Fingerprint, Threshold};
 
 const LINKS: usize = 25;
@@ -30,7 +30,7 @@ impl Web {
     }
 
     /// Of the links of a page one leads on, some are on every page of its host, and the others lead back anywhere.
-    fn links(self, page: usize) -> Vec<Found> {
+    fn links(self, page: usize) -> Vec<DiscoveredUrl> {
         let Web { pages, hosts } = self;
         let mut seed = page as u64;
         let mut random = |below: usize| {
@@ -49,7 +49,7 @@ impl Web {
             links.push(of_host * hosts + page % hosts);
         }
         links.retain(|link| *link < pages);
-        links.into_iter().map(|link| Found { url: self.url(link), depth: 1, redirects: 0 }).collect()
+        links.into_iter().map(|link| DiscoveredUrl { url: self.url(link), depth: 1, redirects: 0 }).collect()
     }
 }
 
@@ -58,7 +58,7 @@ fn body(page: usize) -> Vec<u8> {
     words.collect::<String>().into_bytes()
 }
 
-async fn visit(resources: Arc<RedisResources>, lease: Lease, web: Web) {
+async fn visit(resources: Arc<RedisBackend>, lease: Lease, web: Web) {
     let page: usize =
         lease.url.rsplit('-').next().and_then(|end| end.strip_suffix(".html")).unwrap().parse().unwrap();
     resources.reserve(&lease, 0).await.unwrap();
@@ -72,17 +72,17 @@ async fn visit(resources: Arc<RedisResources>, lease: Lease, web: Web) {
         linked: vec![Domain::of_text(&lease.url)],
         ..Completion::of(&lease)
     };
-    assert!(matches!(resources.complete(vec![done]).await.unwrap()[..], [Completed::Done { .. }]));
+    assert!(matches!(resources.complete(vec![done]).await.unwrap()[..], [CompleteResult::Done { .. }]));
 }
 
-async fn frontier(resources: Arc<RedisResources>) {
+async fn frontier(resources: Arc<RedisBackend>) {
     loop {
         let incoming = resources.incoming(256, Duration::from_millis(500)).await.unwrap();
         resources.file(incoming.iter().map(|one| (one.ticket, Priority::MIDDLE)).collect()).await.unwrap();
     }
 }
 
-async fn route(resources: Arc<RedisResources>) {
+async fn route(resources: Arc<RedisBackend>) {
     loop {
         resources.route(vec![Priority::MIDDLE; 256], Duration::from_millis(500)).await.unwrap();
     }
@@ -130,9 +130,9 @@ async fn main() {
     let partitions = arguments.next().map_or(1, |partitions| partitions.parse().unwrap());
     let hosts = arguments.next().map_or(400, |hosts| hosts.parse().unwrap());
     let web = Web { pages, hosts };
-    let settings = Settings {
+    let settings = BackendConfig {
         queue_size: 10_000,
-        priority_queues: Queues::new(10).unwrap(),
+        priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 1,
         ttl: Duration::from_secs(3600),
         domain_ttl: Duration::from_secs(300),
@@ -146,8 +146,9 @@ async fn main() {
     };
     let redis_url = format!("redis://127.0.0.1:{port}/");
     let mut server = Server(redis::Client::open(redis_url.as_str()).unwrap().get_connection().unwrap());
-    let place = Place { partitions: Some(partitions), ..Place::new(redis_url.parse().unwrap(), "moves") };
-    let resources = Arc::new(RedisResources::open(place, settings).await.unwrap());
+    let place =
+        RedisCrawl { partitions: Some(partitions), ..RedisCrawl::new(redis_url.parse().unwrap(), "moves") };
+    let resources = Arc::new(RedisBackend::open(place, settings).await.unwrap());
 
     let prepared = Instant::now();
     let own = cpu();
@@ -157,7 +158,7 @@ async fn main() {
     let own = (cpu() - own) / pages.min(2_000) as f64;
     println!("what the test itself does: {:.1} µs a page ({:.1?})", own * 1e6, prepared.elapsed());
 
-    let seeds = (0..hosts).map(|page| Found { url: web.url(page), depth: 0, redirects: 0 }).collect();
+    let seeds = (0..hosts).map(|page| DiscoveredUrl { url: web.url(page), depth: 0, redirects: 0 }).collect();
     redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut server.0).unwrap();
     let (server_before, before, begun) = (server.cpu(), cpu(), Instant::now());
     resources.admit(seeds).await.unwrap();

@@ -16,7 +16,7 @@ use std::time::Instant;
 use std::{env, fs, io};
 
 use crawler::html::{self, Targets};
-use crawler::similarity::{Fingerprint, Key};
+use crawler::similarity::{Fingerprint, HashKey};
 use url::Url;
 
 fn main() -> io::Result<()> {
@@ -70,7 +70,13 @@ pub fn scan_all(pages: &[Page], work: Work) -> usize {
             Work::Scan => count += black_box(Targets::of(body)).links.len(),
             Work::Join => html::each_link(url, html, body, found),
             Work::Fingerprint => {
-                black_box(Fingerprint::of_html(Key::new(1), url, html, body, &mut html::OnlyLinks(found)));
+                black_box(Fingerprint::of_html(
+                    HashKey::new(1),
+                    url,
+                    html,
+                    body,
+                    &mut html::LinkHandler(found),
+                ));
             }
         }
     }

@@ -21,10 +21,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::Domain;
-use crate::modules::Addition;
+use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::prioritizer::Priority;
-use crate::similarity::{Fingerprint, Key};
+use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
 
 /// One of the workers of a crawl, numbered from 0.
@@ -33,11 +33,11 @@ pub struct WorkerId(pub u16);
 
 /// Stands for one outstanding URL, from its admission to its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
+pub struct TaskId(pub u64);
 
 /// A URL that was met: normalised, in scope, no trap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct DiscoveredUrl {
     /// The URL.
     pub url: String,
     /// Hops from the nearest seed, by the way it was met.
@@ -48,7 +48,7 @@ pub struct Found {
 
 /// How many of the URLs of an [`admit`](Resources::admit) were new.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Admitted {
+pub struct AdmitCounts {
     /// New: queued now.
     pub new: u64,
     /// Known: not queued, but not forgotten for another lifetime.
@@ -57,9 +57,9 @@ pub struct Admitted {
 
 /// A URL that waits for its priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Incoming {
+pub struct UnprioritizedUrl {
     /// Which.
-    pub ticket: Ticket,
+    pub ticket: TaskId,
     /// Its domain.
     pub domain: Domain,
     /// Its smallest depth so far.
@@ -72,7 +72,7 @@ pub struct Incoming {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// Which.
-    pub ticket: Ticket,
+    pub ticket: TaskId,
     /// Numbers the loans of this URL: after a death there is a second one, and the first counts for nothing.
     pub loan: u64,
     /// The URL.
@@ -89,7 +89,7 @@ pub struct Lease {
 
 /// When a host may be asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pacing {
+pub struct HostDelay {
     /// The pause the host gets after every request.
     pub delay: Duration,
     /// How long it is to be left alone from now.
@@ -98,7 +98,7 @@ pub struct Pacing {
 
 /// A worker that has less to do than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taker {
+pub struct TransferTarget {
     /// Which.
     pub id: WorkerId,
     /// How many URLs it has, in its queue and in hand.
@@ -107,7 +107,7 @@ pub struct Taker {
 
 /// A domain that its owner passes on to another worker. Nothing of it is being asked for or completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Handover {
+pub struct DomainTransfer {
     /// Which.
     pub domain: Domain,
     /// To whom.
@@ -115,12 +115,12 @@ pub struct Handover {
     /// All that its owner has of it in hand, in the order in which it was lent.
     pub leases: Vec<Lease>,
     /// Its hosts that must be left alone for a while.
-    pub resting: Vec<(String, Pacing)>,
+    pub resting: Vec<(String, HostDelay)>,
 }
 
 /// What came of passing on a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PassedOn {
+pub enum TransferResult {
     /// It is the other's, with all that was in hand.
     Yes,
     /// It is still its owner's, because more of it is on the way to the owner: it may be passed on with that.
@@ -131,7 +131,7 @@ pub enum PassedOn {
 
 /// Whether a request may be made within the budgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grant {
+pub enum BudgetDecision {
     /// It may, and may read so many bytes.
     Bytes(u64),
     /// Not now: what is left is reserved by requests in flight, and may come back.
@@ -172,15 +172,15 @@ pub struct Completion {
     /// Body bytes read, decoded, since the last reservation.
     pub bytes: u64,
     /// The links to be admitted.
-    pub children: Vec<Found>,
+    pub children: Vec<DiscoveredUrl>,
     /// The domains the page links to, each once.
     pub linked: Vec<Domain>,
     /// How many of its links were refused before admission, by reason.
     pub refused: BTreeMap<&'static str, u64>,
     /// What a kept page adds to each output, by the output's number: recorded until it is [written](Resources::wrote).
-    pub output: Vec<(usize, Addition)>,
+    pub output: Vec<(usize, OutputWrite)>,
     /// When its host may be asked again, if it was asked.
-    pub pacing: Option<Pacing>,
+    pub pacing: Option<HostDelay>,
 }
 
 impl Completion {
@@ -201,7 +201,7 @@ impl Completion {
 
 /// What a completion led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Completed {
+pub enum CompleteResult {
     /// It counts. A kept page is document `id`: 1, 2, 3 … without holes.
     Done {
         /// The number of a page that was kept.
@@ -217,7 +217,7 @@ pub enum Completed {
 
 /// What content storage said of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remembered {
+pub enum ContentMatch {
     /// It is new, and stored now.
     New,
     /// It is exactly what this URL gave.
@@ -274,83 +274,88 @@ impl Snapshot {
 
 /// A storage that cannot do what it is asked; the crawl cannot go on without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble(pub String);
+pub struct BackendError(pub String);
 
-impl fmt::Display for Trouble {
+impl fmt::Display for BackendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for BackendError {}
 
 /// A move's answer, as it becomes known.
-pub trait Move<T>: Future<Output = Result<T, Trouble>> + Send {}
+pub trait BackendFuture<T>: Future<Output = Result<T, BackendError>> + Send {}
 
-impl<T, F: Future<Output = Result<T, Trouble>> + Send> Move<T> for F {}
+impl<T, F: Future<Output = Result<T, BackendError>> + Send> BackendFuture<T> for F {}
 
 /// The queues and storages of a crawl.
-pub trait Resources: Send + Sync + 'static {
+pub trait Backend: Send + Sync + 'static {
     /// The one way in: each URL that is new to link storage is remembered and queued in one step. One that is
     /// known has its depth lowered if it was met nearer.
-    fn admit(&self, found: Vec<Found>) -> impl Move<Admitted>;
+    fn admit(&self, found: Vec<DiscoveredUrl>) -> impl BackendFuture<AdmitCounts>;
 
     /// Lends the prioritizer up to `max` URLs, in the order of admission; waits up to `wait` for the first.
-    fn incoming(&self, max: usize, wait: Duration) -> impl Move<Vec<Incoming>>;
+    fn incoming(&self, max: usize, wait: Duration) -> impl BackendFuture<Vec<UnprioritizedUrl>>;
 
     /// Files lent URLs under their priorities.
-    fn file(&self, filed: Vec<(Ticket, Priority)>) -> impl Move<()>;
+    fn file(&self, filed: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
 
     /// For each priority drawn, moves one URL from the queue responsible, or the next one that is not empty and
     /// not held back, to the worker that owns its domain: the one that did, or the one with the shortest queue.
     /// Returns how many were moved: fewer than drawn when all is empty or full; waits up to `wait` for the first.
-    fn route(&self, draws: Vec<Priority>, wait: Duration) -> impl Move<usize>;
+    fn route(&self, draws: Vec<Priority>, wait: Duration) -> impl BackendFuture<usize>;
 
     /// Lends a worker up to `max` URLs from its own queue; waits up to `wait` for the first.
-    fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl Move<Vec<Lease>>;
+    fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl BackendFuture<Vec<Lease>>;
 
     /// Passes domains on to other workers, each whole or not at all: the loans in hand end, and all that waits for its owner
     /// waits for the other one, in its order. Where all workers are there from the beginning, each keeps what it has.
-    fn pass_on(&self, _from: WorkerId, handovers: Vec<Handover>) -> impl Move<Vec<PassedOn>> {
-        std::future::ready(Ok(vec![PassedOn::No; handovers.len()]))
+    fn pass_on(
+        &self,
+        _from: WorkerId,
+        handovers: Vec<DomainTransfer>,
+    ) -> impl BackendFuture<Vec<TransferResult>> {
+        std::future::ready(Ok(vec![TransferResult::No; handovers.len()]))
     }
 
     /// Reserves one page and as many body bytes as a page may have, or as are left, for a request. What earlier
     /// requests of the same loan `read` is counted, and their reservation is given back.
-    fn reserve(&self, lease: &Lease, read: u64) -> impl Move<Grant>;
+    fn reserve(&self, lease: &Lease, read: u64) -> impl BackendFuture<BudgetDecision>;
 
     /// Gives back what a loan has reserved, and counts what its requests `read`: it is not asked for for a while.
-    fn release(&self, lease: &Lease, read: u64) -> impl Move<()>;
+    fn release(&self, lease: &Lease, read: u64) -> impl BackendFuture<()>;
 
     /// Ends loans: admits the children, then counts, and gives back what was reserved and not used. Once.
-    fn complete(&self, completions: Vec<Completion>) -> impl Move<Vec<Completed>>;
+    fn complete(&self, completions: Vec<Completion>) -> impl BackendFuture<Vec<CompleteResult>>;
 
     /// Notes when a host may be asked again, whoever asks it and whatever dies meanwhile: for what cannot wait for a
     /// completion.
-    fn pace(&self, host: &str, pacing: Pacing) -> impl Move<()>;
+    fn pace(&self, host: &str, pacing: HostDelay) -> impl BackendFuture<()>;
 
     /// The outputs are written up to page `last_id`, to these lengths: what was recorded for them can be forgotten.
-    fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> impl Move<()>;
+    fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> impl BackendFuture<()>;
 
     /// What fingerprints are made with: the same for everybody who works on this crawl.
-    fn key(&self) -> Key;
+    fn key(&self) -> HashKey;
 
     /// Stores a page's content, unless a page from another URL is the same or similar. A page delivered again is
     /// not its own duplicate.
-    fn remember(&self, url: &str, fingerprint: &Fingerprint, body: &[u8]) -> impl Move<Remembered>;
+    fn remember(&self, url: &str, fingerprint: &Fingerprint, body: &[u8])
+    -> impl BackendFuture<ContentMatch>;
 
     /// A stored page, while it is stored.
-    fn content(&self, url: &str) -> impl Move<Option<Vec<u8>>>;
+    fn content(&self, url: &str) -> impl BackendFuture<Option<Vec<u8>>>;
 
     /// URLs admitted and not completed: the crawl is over when there is none.
-    fn outstanding(&self) -> impl Move<u64>;
+    fn outstanding(&self) -> impl BackendFuture<u64>;
 
     /// Which budget is spent, if one is.
-    fn spent(&self) -> impl Move<Option<Budget>>;
+    fn spent(&self) -> impl BackendFuture<Option<Budget>>;
 
     /// A worker that is no more: its loans return, its queue is routed anew, its domains are free.
-    fn leave(&self, worker: WorkerId) -> impl Move<()>;
+    fn leave(&self, worker: WorkerId) -> impl BackendFuture<()>;
 
     /// How things stand.
-    fn snapshot(&self) -> impl Move<Snapshot>;
+    fn snapshot(&self) -> impl BackendFuture<Snapshot>;
 }

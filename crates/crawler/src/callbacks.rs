@@ -5,17 +5,17 @@
 //! links are found.
 //!
 //! ```
-//! use crawler::callbacks::Crawl;
+//! use crawler::callbacks::CallbackCrawl;
 //! use std::collections::HashMap;
 //!
 //! let pages = HashMap::from([("home", "link:news link:about"), ("news", "see link:home"), ("about", "")]);
-//! let report = Crawl::new()
+//! let report = CallbackCrawl::new()
 //!     .download_workers(2)
 //!     .parse_workers(2)
 //!     .work_queue_size(10)
 //!     .run_str("home", |link| pages.get(link), |from, to| println!("{from} -> {to}"))?;
 //! assert_eq!((report.pages, report.broken, report.edges), (3, 0, 3));
-//! # Ok::<(), crawler::callbacks::Error>(())
+//! # Ok::<(), crawler::callbacks::StartError>(())
 //! ```
 
 mod link_rule;
@@ -31,11 +31,11 @@ mod sync {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
-pub use link_rule::Links;
-pub use workers::Report;
+pub use link_rule::LinkRule;
+pub use workers::CallbackReport;
 
 use pools::Pools;
-use seen::Seen;
+use seen::SeenLinks;
 use std::{fmt, io};
 use threads::Job;
 use workers::Scanner;
@@ -56,22 +56,22 @@ use workers::Scanner;
 /// - If a callback panics, no other begins once it has unwound, those that are running finish, all threads
 ///   are joined, and the panic goes on in the caller. So a callback that waits for something that only the
 ///   one that panicked would have done waits for ever, and the crawl with it.
-/// - If the system refuses a thread, the answer is [`Error::Threads`]. Running out of memory is another
+/// - If the system refuses a thread, the answer is [`StartError::Threads`]. Running out of memory is another
 ///   matter: it aborts the process, as elsewhere in Rust, also where a thread that the system has granted
 ///   finds no memory to set itself up with.
 #[must_use = "a crawl does nothing until it is run"]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crawl {
+pub struct CallbackCrawl {
     download_workers: usize,
     parse_workers: usize,
     work_queue_size: usize,
-    links: Links,
+    links: LinkRule,
 }
 
 /// Why there was no crawl. No callback has been made.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum StartError {
     /// A pool or the queue has the size zero.
     Zero {
         /// Which of them: the name of the method that sets it.
@@ -88,30 +88,35 @@ pub enum Error {
     },
 }
 
-impl Crawl {
+impl CallbackCrawl {
     /// One downloader, one parser, a queue of 1,000 links, and the `link:` rule.
     pub fn new() -> Self {
-        Crawl { download_workers: 1, parse_workers: 1, work_queue_size: 1_000, links: Links::Words }
+        CallbackCrawl {
+            download_workers: 1,
+            parse_workers: 1,
+            work_queue_size: 1_000,
+            links: LinkRule::Words,
+        }
     }
 
     /// How many threads call `fetch`.
     pub fn download_workers(self, download_workers: usize) -> Self {
-        Crawl { download_workers, ..self }
+        CallbackCrawl { download_workers, ..self }
     }
 
     /// How many threads parse pages and call `edge`.
     pub fn parse_workers(self, parse_workers: usize) -> Self {
-        Crawl { parse_workers, ..self }
+        CallbackCrawl { parse_workers, ..self }
     }
 
     /// How many links may wait to be fetched.
     pub fn work_queue_size(self, work_queue_size: usize) -> Self {
-        Crawl { work_queue_size, ..self }
+        CallbackCrawl { work_queue_size, ..self }
     }
 
     /// What counts as a link.
-    pub fn links(self, links: Links) -> Self {
-        Crawl { links, ..self }
+    pub fn links(self, links: LinkRule) -> Self {
+        CallbackCrawl { links, ..self }
     }
 
     /// Crawls everything that can be reached from `start`.
@@ -123,7 +128,7 @@ impl Crawl {
         start: &[u8],
         fetch: impl Fn(&[u8]) -> Option<P> + Sync,
         edge: impl Fn(&[u8], &[u8]) + Sync,
-    ) -> Result<Report, Error>
+    ) -> Result<CallbackReport, StartError>
     where
         P: AsRef<[u8]> + Send,
     {
@@ -141,7 +146,7 @@ impl Crawl {
         start: &[u8],
         fetch: impl Fn(&[u8]) -> Option<P> + Send + Sync + 'static,
         edge: impl Fn(&P, &[u8], &[u8]) + Send + Sync + 'static,
-    ) -> Result<Report, Error>
+    ) -> Result<CallbackReport, StartError>
     where
         P: AsRef<[u8]> + Send + 'static,
     {
@@ -155,63 +160,63 @@ impl Crawl {
         start: &str,
         fetch: impl Fn(&str) -> Option<P> + Sync,
         edge: impl Fn(&str, &str) + Sync,
-    ) -> Result<Report, Error>
+    ) -> Result<CallbackReport, StartError>
     where
         P: AsRef<str> + Send,
     {
         fn text(link: &[u8]) -> &str {
             str::from_utf8(link).expect("links are URLs, or cut out of text at white space, which is ASCII")
         }
-        let fetch = |link: &[u8]| fetch(text(link)).map(Text);
-        let edge = |_: &Text<P>, from: &[u8], to: &[u8]| edge(text(from), text(to));
+        let fetch = |link: &[u8]| fetch(text(link)).map(TextPage);
+        let edge = |_: &TextPage<P>, from: &[u8], to: &[u8]| edge(text(from), text(to));
         let start = self.links.start(start.as_bytes());
         self.job(self.links.in_text(), fetch, edge)?.run_borrowed(self, &start)
     }
 
-    fn job<P, F, E>(&self, scan: Scanner, fetch: F, edge: E) -> Result<Job<P, F, E>, Error> {
+    fn job<P, F, E>(&self, scan: Scanner, fetch: F, edge: E) -> Result<Job<P, F, E>, StartError> {
         let sizes = [
             ("download_workers", self.download_workers),
             ("parse_workers", self.parse_workers),
             ("work_queue_size", self.work_queue_size),
         ];
         if let Some((what, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
-            return Err(Error::Zero { what });
+            return Err(StartError::Zero { what });
         }
-        Ok(Job { pools: Pools::new(self.work_queue_size), seen: Seen::new(), scan, fetch, edge })
+        Ok(Job { pools: Pools::new(self.work_queue_size), seen: SeenLinks::new(), scan, fetch, edge })
     }
 }
 
-impl Default for Crawl {
+impl Default for CallbackCrawl {
     fn default() -> Self {
-        Crawl::new()
+        CallbackCrawl::new()
     }
 }
 
 /// A page that is text, seen as bytes.
-struct Text<P>(P);
+struct TextPage<P>(P);
 
-impl<P: AsRef<str>> AsRef<[u8]> for Text<P> {
+impl<P: AsRef<str>> AsRef<[u8]> for TextPage<P> {
     fn as_ref(&self) -> &[u8] {
         self.0.as_ref().as_bytes()
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for StartError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Zero { what } => write!(out, "{what} is 0; it must be at least 1"),
-            Error::Threads { wanted, started, source } => {
+            StartError::Zero { what } => write!(out, "{what} is 0; it must be at least 1"),
+            StartError::Threads { wanted, started, source } => {
                 write!(out, "cannot start thread {} of {wanted}: {source}; use fewer workers", started + 1)
             }
         }
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Zero { .. } => None,
-            Error::Threads { source, .. } => Some(source),
+            StartError::Zero { .. } => None,
+            StartError::Threads { source, .. } => Some(source),
         }
     }
 }

@@ -8,37 +8,37 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 use url::Url;
 
-use self::levels::{Levels, Met};
-use crate::config::{Config, MAX_REDIRECTS};
+use self::levels::{Levels, SeenStatus};
+use crate::config::{FetchConfig, MAX_REDIRECTS};
 use crate::error::Error;
 use crate::event::{Event, Observer};
-use crate::fetch::fetcher::{Visit, Visitor};
-use crate::fetch::http::{Download, Want};
-use crate::fetch::throttle::Pace;
+use crate::fetch::fetcher::{FetchResult, Fetcher};
+use crate::fetch::http::{BodyPolicy, Download};
+use crate::fetch::throttle::HostThrottle;
 use crate::html::{self, BadLink, each_link};
 use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
-use crate::scope::{Refusal, Scope};
+use crate::scope::{RejectReason, Scope};
 use crate::stats::Stats;
-use crate::stop::Stop;
+use crate::stop::StopHandle;
 use crate::task::{Depth, Task};
 
 /// A crawl to be: where it starts, where it stays, how deep it goes.
 #[derive(Debug, Clone)]
-pub struct Classic {
+pub struct ClassicCrawl {
     seed: Url,
     /// The seed as it was given: only the downloader may know who we are.
     credentials: Url,
     scope: Scope,
     max_depth: Depth,
-    config: Config,
+    config: FetchConfig,
 }
 
 /// How a crawl ended.
 #[derive(Debug)]
-pub struct Report {
+pub struct ClassicReport {
     /// The counts.
     pub stats: Stats,
     /// What the seed led to, at the end of its redirects.
@@ -47,32 +47,37 @@ pub struct Report {
     pub stopped: bool,
 }
 
-impl Classic {
+impl ClassicCrawl {
     /// A crawl from a seed, down to a depth. Internal is the seed's own origin, or the prefix if one is given.
     pub fn new(
         seed: Url,
         internal: Option<&Url>,
         max_depth: Depth,
-        config: Config,
-    ) -> Result<Classic, Error> {
+        config: FetchConfig,
+    ) -> Result<ClassicCrawl, Error> {
         let (seed, credentials) = (without_credentials(&seed), seed);
         let scope = internal.map_or_else(|| Scope::origin(&seed), Scope::prefix);
         if !scope.holds(seed.as_str()) {
             return Err(Error::SeedOutside { seed: seed.into(), internal: scope.describe() });
         }
-        Ok(Classic { seed, credentials, scope, max_depth, config })
+        Ok(ClassicCrawl { seed, credentials, scope, max_depth, config })
     }
 
     /// Crawls to the end, or until `stop` is asked: then what is in flight is finished.
     ///
     /// One level after the other: pages of depth d + 1 are asked for when all of depth d are done, so the depth
     /// of a page is always the fewest hops, however many requests are in flight.
-    pub async fn run(self, pages: PageFiles, observer: &dyn Observer, stop: &Stop) -> Result<Report, Error> {
+    pub async fn run(
+        self,
+        pages: PageFiles,
+        observer: &dyn Observer,
+        stop: &StopHandle,
+    ) -> Result<ClassicReport, Error> {
         let concurrency = self.config.concurrency.max(1);
-        let page = Want::Page(self.config.max_page_bytes);
-        let pace = Arc::new(Pace::of(&self.config));
-        let visitor = Arc::new(Visitor::new(self.config, &[self.credentials], pace, stop.clone())?);
-        let mut crawl = Crawl {
+        let page = BodyPolicy::Page(self.config.max_page_bytes);
+        let pace = Arc::new(HostThrottle::of(&self.config));
+        let visitor = Arc::new(Fetcher::new(self.config, &[self.credentials], pace, stop.clone())?);
+        let mut crawl = RunningCrawl {
             scope: self.scope,
             max_depth: self.max_depth,
             pages,
@@ -107,12 +112,12 @@ impl Classic {
         }
         crawl.abandon_the_rest();
         crawl.stats.elapsed = begun.elapsed();
-        Ok(Report { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_asked() })
+        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_asked() })
     }
 }
 
 /// A crawl under way.
-struct Crawl<'a> {
+struct RunningCrawl<'a> {
     scope: Scope,
     max_depth: Depth,
     pages: PageFiles,
@@ -122,22 +127,22 @@ struct Crawl<'a> {
     seed: Outcome,
 }
 
-impl Crawl<'_> {
+impl RunningCrawl<'_> {
     /// The one way in for a URL: in scope, no trap, and new or nearer than it was.
-    fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<Met, Refusal> {
+    fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<SeenStatus, RejectReason> {
         // Most links are known, and what is known was checked when it was new.
         let met = self.levels.meet(url, depth, redirects, || self.scope.check(url))?;
-        if met == Met::New {
+        if met == SeenStatus::New {
             self.stats.admitted += 1;
         }
         Ok(met)
     }
 
     /// The rest of a task's life, once its visit is over.
-    fn settle(&mut self, task: &Task, visit: Result<Visit, Outcome>) {
+    fn settle(&mut self, task: &Task, visit: Result<FetchResult, Outcome>) {
         let outcome = match visit {
-            Ok(Visit::Page(page)) => self.keep(task, &page),
-            Ok(Visit::Redirect(location)) => self.redirect(task, &location),
+            Ok(FetchResult::Page(page)) => self.keep(task, &page),
+            Ok(FetchResult::Redirect(location)) => self.redirect(task, &location),
             Err(outcome) => outcome,
         };
         self.end(task.depth, task.url.as_str(), outcome);
@@ -182,11 +187,11 @@ impl Crawl<'_> {
             self.stats.links += 1;
             let (url, admitted) = match target {
                 Ok(url) => (url, self.admit(url, depth, 0)),
-                Err(bad) => ("", Err(Refusal::Bad(bad))),
+                Err(bad) => ("", Err(RejectReason::Bad(bad))),
             };
             match admitted {
-                Ok(Met::New) => {}
-                Ok(Met::Nearer | Met::Known) => self.stats.duplicates += 1,
+                Ok(SeenStatus::New) => {}
+                Ok(SeenStatus::Nearer | SeenStatus::Known) => self.stats.duplicates += 1,
                 Err(why) => self.stats.refused(why),
             }
             if self.observer.wants_links() {
@@ -195,15 +200,15 @@ impl Crawl<'_> {
         });
     }
 
-    fn tell_link(&self, task: &Task, url: &str, admitted: Result<Met, Refusal>) {
+    fn tell_link(&self, task: &Task, url: &str, admitted: Result<SeenStatus, RejectReason>) {
         let depth = task.depth + 1;
-        if let Err(Refusal::Bad(why)) = admitted {
+        if let Err(RejectReason::Bad(why)) = admitted {
             return self.observer.event(Event::BadLink { why }, depth, task.url.as_str());
         }
-        self.observer.event(Event::Found, depth, url);
+        self.observer.event(Event::DiscoveredUrl, depth, url);
         let event = match admitted {
-            Ok(Met::New) => Event::Added,
-            Ok(Met::Nearer | Met::Known) => Event::Duplicate,
+            Ok(SeenStatus::New) => Event::Added,
+            Ok(SeenStatus::Nearer | SeenStatus::Known) => Event::Duplicate,
             Err(why) => Event::Ignored { why },
         };
         self.observer.event(event, depth, url);
@@ -219,7 +224,7 @@ impl Crawl<'_> {
             Err(bad) => {
                 return Outcome::RedirectRefused {
                     to: nameable(&task.url, location),
-                    why: Refusal::Bad(bad),
+                    why: RejectReason::Bad(bad),
                 };
             }
         };

@@ -24,7 +24,7 @@ pub const MAX_REDIRECTS: u8 = 10;
 
 /// The settings of the stages that fetch pages.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct FetchConfig {
     /// The User-Agent header.
     pub user_agent: String,
     /// Fetch robots.txt and obey it.
@@ -49,16 +49,16 @@ pub struct Config {
     /// The largest page kept, in decoded bytes.
     pub max_page_bytes: usize,
     /// Addresses that take the place of DNS.
-    pub resolve: Vec<Resolve>,
+    pub resolve: Vec<DnsOverride>,
     /// Certificates trusted besides the well-known roots.
     pub extra_roots: Certificates,
     /// Let pages lead to private and other special addresses.
     pub allow_private: bool,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for FetchConfig {
+    fn default() -> FetchConfig {
+        FetchConfig {
             user_agent: user_agent(None),
             obey_robots: true,
             delay: Duration::from_secs(1),
@@ -105,14 +105,14 @@ pub fn certificates(pem: &[u8]) -> Result<Certificates, Error> {
 
 /// One answer that takes the place of DNS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolve {
+pub struct DnsOverride {
     /// A host name, `*.name` for every name below it, or `*` for all.
     pub host: String,
     /// Where these hosts are.
     pub address: IpAddr,
 }
 
-impl Resolve {
+impl DnsOverride {
     /// Whether this answer is for the host.
     pub fn is_for(&self, host: &str) -> bool {
         // A dot at the end makes a name absolute, and no other name.
@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     fn a_starred_answer_is_for_names_below_and_not_for_the_name_itself() {
-        let starred = Resolve { host: "*.name".into(), address: [127, 0, 0, 1].into() };
+        let starred = DnsOverride { host: "*.name".into(), address: [127, 0, 0, 1].into() };
         assert!(starred.is_for("a.name") && starred.is_for("B.A.NAME"));
         assert!(!starred.is_for("name") && !starred.is_for("aname") && !starred.is_for(".name.org"));
-        assert!(Resolve { host: "*".into(), ..starred.clone() }.is_for("anything"));
-        assert!(Resolve { host: "Name".into(), ..starred }.is_for("name."));
+        assert!(DnsOverride { host: "*".into(), ..starred.clone() }.is_for("anything"));
+        assert!(DnsOverride { host: "Name".into(), ..starred }.is_for("name."));
     }
 
     #[test]

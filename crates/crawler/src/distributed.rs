@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use self::crawl_loss::Absence;
-use self::failure_detector::Deaths;
-use self::process_identity::{Identity, is_surely_dead};
-use crate::backend::local::Settings;
-use crate::backend::redis::{Beat, Joined, Phase, Place, RedisResources, Role};
-use crate::backend::{Budget, Resources, Snapshot, Trouble};
-use crate::modules::page_pipeline::Counts;
-use crate::pipeline::{Crawler, End, Report, Resumed, Traffic};
+use self::crawl_loss::CrawlLossDetector;
+use self::failure_detector::FailureDetector;
+use self::process_identity::{ProcessIdentity, is_surely_dead};
+use crate::backend::local::BackendConfig;
+use crate::backend::redis::{HeartbeatReply, JoinResult, Phase, RedisBackend, RedisCrawl, Role};
+use crate::backend::{Backend, BackendError, Budget, Snapshot};
+use crate::modules::page_pipeline::ModuleFailures;
+use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
 
 /// Somebody who is told what happens to a role, in words.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
@@ -41,27 +41,27 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// How a crawl is shared.
 #[derive(Clone)]
-pub struct Sharing {
+pub struct SharedCrawl {
     /// Where the crawl is.
-    pub place: Place,
+    pub place: RedisCrawl,
     /// A member counts as dead when it was not heard of for so long.
     pub dead_after: Duration,
     /// Who is told what happens.
     pub notice: Notice,
 }
 
-impl Sharing {
+impl SharedCrawl {
     /// With a crawl that is there, as usual; nobody is told what happens.
-    pub fn new(place: Place) -> Sharing {
-        Sharing { place, dead_after: DEAD_AFTER, notice: Arc::new(|_| {}) }
+    pub fn new(place: RedisCrawl) -> SharedCrawl {
+        SharedCrawl { place, dead_after: DEAD_AFTER, notice: Arc::new(|_| {}) }
     }
 }
 
 /// Why a role came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RoleEnd {
+pub enum RoleExit {
     /// The crawl is over.
-    Over(End),
+    Over(CrawlEnd),
     /// The crawl has other settings now: whoever takes the role up again goes by them.
     Changed,
     /// It was taken for dead, and another has its place: whoever takes the role up again is a new member.
@@ -74,7 +74,7 @@ pub enum RoleEnd {
 
 /// What a member leaves behind for whoever sums up.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Word {
+struct MemberReport {
     failures: BTreeMap<String, u64>,
     last_failure: Option<String>,
     summaries: Vec<String>,
@@ -82,19 +82,19 @@ struct Word {
     traffic: Traffic,
 }
 
-impl Word {
+impl MemberReport {
     /// Of one who asked so much of Redis.
-    fn of(resources: &RedisResources) -> Word {
+    fn of(resources: &RedisBackend) -> MemberReport {
         let (round_trips, commands) = resources.traffic();
-        Word { traffic: Traffic { round_trips, commands }, ..Word::default() }
+        MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
     }
 }
 
 /// A place in the crew, and what keeps it.
 struct Membership {
-    resources: Arc<RedisResources>,
+    resources: Arc<RedisBackend>,
     role: Role,
-    identity: Identity,
+    identity: ProcessIdentity,
     /// When it joined, by Redis's clock.
     since: u64,
     dead_after: Duration,
@@ -105,21 +105,21 @@ impl Membership {
     /// Takes a place, when it is free. Tells whether its last holder is dead, and left something there. Whoever waits for it
     /// waits no longer than the crawl goes on.
     async fn take(
-        resources: Arc<RedisResources>,
+        resources: Arc<RedisBackend>,
         wanted: Option<Role>,
         crawler: &Crawler,
-        sharing: &Sharing,
-    ) -> Result<Result<(Membership, bool), RoleEnd>, Trouble> {
-        let identity = Identity::new();
-        let (mut deaths, mut dead, mut told) = (Deaths::new(sharing.dead_after), None, false);
-        let mut absence = Absence::new(sharing);
+        sharing: &SharedCrawl,
+    ) -> Result<Result<(Membership, bool), RoleExit>, BackendError> {
+        let identity = ProcessIdentity::new();
+        let (mut deaths, mut dead, mut told) = (FailureDetector::new(sharing.dead_after), None, false);
+        let mut absence = CrawlLossDetector::new(sharing);
         loop {
-            let Identity { token, place } = &identity;
+            let ProcessIdentity { token, place } = &identity;
             let joined = resources.join(wanted, token, place, dead.as_ref()).await?;
             let (role, since, is_again) = match joined {
-                Joined::New(role, since) => (role, since, false),
-                Joined::Again(role, since) => (role, since, true),
-                Joined::Taken(member) => {
+                JoinResult::New(role, since) => (role, since, false),
+                JoinResult::Again(role, since) => (role, since, true),
+                JoinResult::Taken(member) => {
                     if is_surely_dead(&member.token) || deaths.is_dead(&member) {
                         dead = Some(member);
                         continue;
@@ -129,17 +129,17 @@ impl Membership {
                         (sharing.notice)(&format!("{role} is {place}; waiting for its end"));
                     }
                     tokio::select! {
-                        () = crawler.stop.asked() => return Ok(Err(RoleEnd::Stopped)),
+                        () = crawler.stop.asked() => return Ok(Err(RoleExit::Stopped)),
                         () = sleep(LOOK) => {}
                     }
                     let phase = resources.crew().await?.1.phase;
                     if absence.is_final(&phase) {
                         (sharing.notice)(&absence.told(&phase));
-                        return Ok(Err(RoleEnd::Gone));
+                        return Ok(Err(RoleExit::Gone));
                     }
                     match phase {
                         Phase::Over(how) if resources.result().await?.is_some() => {
-                            return Ok(Err(RoleEnd::Over(end_of(&how))));
+                            return Ok(Err(RoleExit::Over(end_of(&how))));
                         }
                         _ => continue,
                     }
@@ -157,7 +157,7 @@ impl Membership {
     }
 
     /// Tells that this member lives, and has URLs of so many domains in hand, if it takes any.
-    async fn beat(&mut self, domains: Option<usize>) -> Result<Beat, Trouble> {
+    async fn beat(&mut self, domains: Option<usize>) -> Result<HeartbeatReply, BackendError> {
         let now = Instant::now();
         // Time in which nobody could work, because Redis was away, does not count as the crawl's.
         let since = now.duration_since(self.last_beat).min(4 * self.interval());
@@ -167,7 +167,7 @@ impl Membership {
     }
 
     /// Gives the place up; what a worker still has is given to others first.
-    async fn part(self) -> Result<(), Trouble> {
+    async fn part(self) -> Result<(), BackendError> {
         if let Role::Worker(id) = self.role {
             self.resources.leave(id).await?;
         }
@@ -177,11 +177,11 @@ impl Membership {
 
 impl Crawler {
     /// The queues and storages of this crawl on Redis.
-    pub(super) async fn shared_resources(&self, sharing: &Sharing) -> Result<RedisResources, Trouble> {
-        let place = Place { delay: self.config.delay, ..sharing.place.clone() };
+    pub(super) async fn shared_resources(&self, sharing: &SharedCrawl) -> Result<RedisBackend, BackendError> {
+        let place = RedisCrawl { delay: self.config.delay, ..sharing.place.clone() };
         // Workers are there when they come, and nothing is sent to any before.
-        let settings = Settings { workers: 0, ..self.settings.clone() };
-        RedisResources::open(place, settings).await
+        let settings = BackendConfig { workers: 0, ..self.settings.clone() };
+        RedisBackend::open(place, settings).await
     }
 }
 
@@ -191,41 +191,42 @@ fn is_absent(phase: &Phase) -> bool {
 }
 
 /// How a crawl is called to have ended.
-pub(super) fn word(end: End) -> &'static str {
+pub(super) fn word(end: CrawlEnd) -> &'static str {
     match end {
-        End::Done => "done",
-        End::Spent(Budget::Pages) => "pages",
-        End::Spent(Budget::Bytes) => "bytes",
-        End::TimeUp => "time",
-        End::Stopped => "stopped",
-        End::OutputFailed => "output",
+        CrawlEnd::Done => "done",
+        CrawlEnd::Spent(Budget::Pages) => "pages",
+        CrawlEnd::Spent(Budget::Bytes) => "bytes",
+        CrawlEnd::TimeUp => "time",
+        CrawlEnd::Stopped => "stopped",
+        CrawlEnd::OutputFailed => "output",
     }
 }
 
 /// The end of this name, as a crawl's course has it.
-pub fn end_of(word: &str) -> End {
+pub fn end_of(word: &str) -> CrawlEnd {
     match word {
-        "done" => End::Done,
-        "pages" => End::Spent(Budget::Pages),
-        "bytes" => End::Spent(Budget::Bytes),
-        "time" => End::TimeUp,
-        "output" => End::OutputFailed,
-        _ => End::Stopped,
+        "done" => CrawlEnd::Done,
+        "pages" => CrawlEnd::Spent(Budget::Pages),
+        "bytes" => CrawlEnd::Spent(Budget::Bytes),
+        "time" => CrawlEnd::TimeUp,
+        "output" => CrawlEnd::OutputFailed,
+        _ => CrawlEnd::Stopped,
     }
 }
 
 /// What a crawl that is over came to, as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Sum {
+pub(super) struct StoredReport {
     end: String,
     milliseconds: u64,
     snapshot: Snapshot,
-    words: Vec<Word>,
+    words: Vec<MemberReport>,
 }
 
-impl Sum {
-    pub(super) fn report(self, resumed: Resumed) -> Report {
-        let (mut counts, mut summaries, mut traffic) = (Counts::default(), Vec::new(), Traffic::default());
+impl StoredReport {
+    pub(super) fn report(self, resumed: ResumeStatus) -> CrawlReport {
+        let (mut counts, mut summaries, mut traffic) =
+            (ModuleFailures::default(), Vec::new(), Traffic::default());
         for word in self.words {
             traffic.round_trips += word.traffic.round_trips;
             traffic.commands += word.traffic.commands;
@@ -237,7 +238,7 @@ impl Sum {
         }
         let output_failure =
             counts.failures.contains_key("output").then(|| counts.last_failure.clone()).flatten();
-        Report {
+        CrawlReport {
             end: end_of(&self.end),
             snapshot: self.snapshot,
             counts,

@@ -2,7 +2,7 @@
 
 use crate::html::BadLink;
 use crate::outcome::Outcome;
-use crate::scope::Refusal;
+use crate::scope::RejectReason;
 use crate::stats::Stats;
 use crate::task::Depth;
 
@@ -22,7 +22,7 @@ pub enum Event<'a> {
     /// A page's links are about to be found.
     Scanning,
     /// A link was found (the URL is its target).
-    Found,
+    DiscoveredUrl,
     /// The link is new and will be visited.
     Added,
     /// The link is known already.
@@ -30,7 +30,7 @@ pub enum Event<'a> {
     /// The link is not followed.
     Ignored {
         /// Why.
-        why: Refusal,
+        why: RejectReason,
     },
     /// A link was found that has no URL to be told, or none that may be (the URL is that of its page).
     BadLink {
@@ -63,8 +63,8 @@ pub trait Observer {
 
 /// An observer that looks away.
 #[derive(Debug, Clone, Copy)]
-pub struct Silent;
+pub struct NoopObserver;
 
-impl Observer for Silent {
+impl Observer for NoopObserver {
     fn event(&self, _: Event<'_>, _: Depth, _: &str) {}
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::backend::{Resources, Trouble};
-use crate::prioritizer::{Candidate, Prioritize, Random, draw};
-use crate::stop::Stop;
+use crate::backend::{Backend, BackendError};
+use crate::prioritizer::{Candidate, Prioritizer, Random, draw};
+use crate::stop::StopHandle;
 
 /// How many URLs a move takes at a time: enough to make it cheap, few enough to keep the order of priorities.
 const BATCH: usize = 256;
@@ -15,11 +15,11 @@ const WAIT: Duration = Duration::from_millis(500);
 
 /// Runs the frontier until nothing is outstanding, or until it is told to stop. Returns whether the crawl is over.
 pub async fn run(
-    resources: &impl Resources,
-    prioritize: &dyn Prioritize,
+    resources: &impl Backend,
+    prioritize: &dyn Prioritizer,
     random: Random,
-    stop: &Stop,
-) -> Result<bool, Trouble> {
+    stop: &StopHandle,
+) -> Result<bool, BackendError> {
     tokio::select! {
         biased;
         () = stop.asked() => Ok(false),
@@ -29,7 +29,7 @@ pub async fn run(
 }
 
 /// Files what comes in, for ever.
-async fn prioritizer(resources: &impl Resources, prioritize: &dyn Prioritize) -> Result<(), Trouble> {
+async fn prioritizer(resources: &impl Backend, prioritize: &dyn Prioritizer) -> Result<(), BackendError> {
     loop {
         let incoming = resources.incoming(BATCH, WAIT).await?;
         if incoming.is_empty() {
@@ -50,7 +50,7 @@ async fn prioritizer(resources: &impl Resources, prioritize: &dyn Prioritize) ->
 }
 
 /// Sends what is filed to the workers, until nothing is outstanding.
-async fn router(resources: &impl Resources, mut random: Random) -> Result<(), Trouble> {
+async fn router(resources: &impl Backend, mut random: Random) -> Result<(), BackendError> {
     loop {
         let draws = (0..BATCH).map(|_| draw(&mut random)).collect();
         let moved = resources.route(draws, WAIT).await?;

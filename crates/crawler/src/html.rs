@@ -11,7 +11,7 @@ use url::Url;
 
 use charset::Charset;
 use scanner::{Element, Sink};
-use url_resolver::Joiner;
+use url_resolver::UrlResolver;
 
 mod attributes;
 pub mod charset;
@@ -112,7 +112,7 @@ pub fn each_link(
 }
 
 /// Receives what a page says and where it points.
-pub trait Reader {
+pub trait PageHandler {
     /// A run of visible text, in document order: UTF-8, what is not valid in it standing for U+FFFD, with
     /// character references not yet decoded. Only markup stands between two runs.
     fn text(&mut self, run: &[u8]);
@@ -127,9 +127,9 @@ pub trait Reader {
 }
 
 /// A reader of nothing but links: a function that is told them.
-pub struct OnlyLinks<F>(pub F);
+pub struct LinkHandler<F>(pub F);
 
-impl<F: FnMut(LinkKind, Result<&str, BadLink>)> Reader for OnlyLinks<F> {
+impl<F: FnMut(LinkKind, Result<&str, BadLink>)> PageHandler for LinkHandler<F> {
     #[inline]
     fn text(&mut self, _: &[u8]) {}
 
@@ -139,7 +139,7 @@ impl<F: FnMut(LinkKind, Result<&str, BadLink>)> Reader for OnlyLinks<F> {
 }
 
 /// Tells a reader the text and the links of an HTML page from one pass over it.
-pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], reader: &mut impl Reader) {
+pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], reader: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     let text = charset.utf8();
     let mut reading = Reading { targets: Targets::default(), reader };
@@ -156,7 +156,7 @@ struct Reading<'r, 'p, R> {
     reader: &'r mut R,
 }
 
-impl<'p, R: Reader> Sink<'p> for Reading<'_, 'p, R> {
+impl<'p, R: PageHandler> Sink<'p> for Reading<'_, 'p, R> {
     #[inline]
     fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
         self.targets.element(element, attributes);
@@ -199,7 +199,7 @@ impl<'p> Targets<'p> {
         found: &mut impl FnMut(LinkKind, Result<&str, BadLink>),
     ) {
         let base = self.base_url(page, decoding);
-        let joiner = Joiner::new(&base);
+        let joiner = UrlResolver::new(&base);
         let mut joined = String::with_capacity(256);
         for &(kind, raw) in &self.links {
             if raw.len() > MAX_TARGET_BYTES {

@@ -9,18 +9,18 @@
 //! The classic face, as a program:
 //!
 //! ```no_run
-//! use crawler::{Classic, Config, PageFiles, Silent, Stop};
+//! use crawler::{Classic, FetchConfig, PageFiles, NoopObserver, StopHandle};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let seed = "https://example.org/".parse()?;
 //! let pages = PageFiles::open("pages".as_ref(), false)?;
-//! let report = Classic::new(seed, None, 2, Config::default())?.run(pages, &Silent, &Stop::new()).await?;
+//! let report = Classic::new(seed, None, 2, FetchConfig::default())?.run(pages, &NoopObserver, &StopHandle::new()).await?;
 //! println!("{} pages saved, {} URLs failed", report.stats.kept(), report.stats.failed());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What happens to one URL is [`fetch::fetcher::Visitor::visit`]: pace, robots.txt, download; then its page is saved, and
+//! What happens to one URL is [`fetch::fetcher::Fetcher::visit`]: pace, robots.txt, download; then its page is saved, and
 //! [`html`] finds where it points. ARCHITECTURE.md has the whole picture.
 #![forbid(unsafe_code)]
 
@@ -75,15 +75,15 @@ pub mod task;
 pub mod worker;
 
 #[cfg(feature = "net")]
-pub use backend::durable::Stored;
+pub use backend::durable::StateReader;
 #[cfg(feature = "net")]
-pub use classic::{Classic, Report};
+pub use classic::{ClassicCrawl, ClassicReport};
 #[cfg(feature = "net")]
-pub use config::Config;
+pub use config::FetchConfig;
 #[cfg(feature = "net")]
 pub use error::Error;
 #[cfg(feature = "net")]
-pub use event::{Event, Observer, Silent};
+pub use event::{Event, NoopObserver, Observer};
 #[cfg(feature = "net")]
 pub use modules::pages::PageFiles;
 #[cfg(feature = "net")]
@@ -93,4 +93,4 @@ pub use pipeline::Crawler;
 #[cfg(feature = "net")]
 pub use stats::Stats;
 #[cfg(feature = "net")]
-pub use stop::Stop;
+pub use stop::StopHandle;

@@ -18,7 +18,7 @@ pub mod stdout;
 pub mod timestamp;
 pub mod words;
 
-pub use self::output::{Addition, Output, OutputSpec, Target};
+pub use self::output::{Output, OutputSpec, OutputWrite, Target};
 use crate::page::Page;
 
 /// Performs a side effect for each kept page. A page may be seen twice if the crawl was killed in between.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::config::MAX_RETRY_AFTER;
-use crate::scope::Refusal;
+use crate::scope::RejectReason;
 
 /// The end of one admitted URL. [`Outcome::label`] is the kind it is counted under, `Display` the whole reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Outcome {
         /// Where to, as normalised as it could be.
         to: String,
         /// Why not.
-        why: Refusal,
+        why: RejectReason,
     },
     /// The last of more redirects in a row than are followed.
     TooManyRedirects,

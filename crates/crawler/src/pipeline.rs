@@ -11,24 +11,24 @@ use std::time::Duration;
 
 use url::Url;
 
-use self::local_run::Crew;
+use self::local_run::LocalRun;
 pub(crate) use self::local_run::block_on;
-pub use self::report::{End, Report, Resumed, Traffic};
+pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 
-use crate::backend::durable::{self, Before, Begin, Opened};
-use crate::backend::local::{Embedded, Settings};
+use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
+use crate::backend::local::{BackendConfig, LocalBackend};
 use crate::backend::{Snapshot, WorkerId};
-use crate::config::Config;
+use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
-use crate::modules::page_pipeline::{Installed, Teller};
+use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
 use crate::modules::{Module, OutputSpec, registry};
 use crate::outcome::Outcome;
-use crate::prioritizer::{FromCrawl, Prioritize, Queues};
+use crate::prioritizer::{DepthPopularity, Prioritizer, PriorityQueues};
 use crate::scope::Scope;
 use crate::similarity::Threshold;
-use crate::stop::Stop;
+use crate::stop::StopHandle;
 use crate::task::Depth;
 
 /// A crawl to be. It reads like speech:
@@ -46,12 +46,12 @@ use crate::task::Depth;
 /// ```
 pub struct Crawler {
     pub(crate) seeds: Vec<Url>,
-    pub(crate) config: Config,
+    pub(crate) config: FetchConfig,
     pub(crate) scope: Scope,
     pub(crate) max_depth: Option<Depth>,
     pub(crate) max_time: Option<Duration>,
-    pub(crate) settings: Settings,
-    pub(crate) prioritize: Box<dyn Prioritize>,
+    pub(crate) settings: BackendConfig,
+    pub(crate) prioritize: Box<dyn Prioritizer>,
     pub(crate) modules: Vec<Box<dyn Module>>,
     pub(crate) outputs: Vec<OutputSpec>,
     /// Modules and outputs as they were given, in their order.
@@ -59,8 +59,8 @@ pub struct Crawler {
     pub(crate) overwrite: bool,
     pub(crate) state: Option<PathBuf>,
     pub(crate) note: Vec<u8>,
-    pub(crate) teller: Teller,
-    pub(crate) stop: Stop,
+    pub(crate) teller: OutcomeCallback,
+    pub(crate) stop: StopHandle,
 }
 
 impl Crawler {
@@ -70,7 +70,7 @@ impl Crawler {
         Crawler::from_seeds(vec![seed])
     }
 
-    /// A crawl from several seeds. It slows down with hosts whose answers slow down ([`Config::adapt`]).
+    /// A crawl from several seeds. It slows down with hosts whose answers slow down ([`FetchConfig::adapt`]).
     pub fn from_seeds(seeds: Vec<Url>) -> Result<Crawler, Error> {
         if seeds.is_empty() {
             return Err(Error::Setting("a crawl needs a seed".into()));
@@ -80,10 +80,10 @@ impl Crawler {
             return Err(Error::Setting(format!("a seed's scheme is '{scheme}'; give http or https URLs")));
         }
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let config = Config { concurrency: 64, adapt: true, ..Config::default() };
-        let settings = Settings {
+        let config = FetchConfig { concurrency: 64, adapt: true, ..FetchConfig::default() };
+        let settings = BackendConfig {
             queue_size: 10_000,
-            priority_queues: Queues::new(10).expect("ten is a number of queues"),
+            priority_queues: PriorityQueues::new(10).expect("ten is a number of queues"),
             workers: u16::try_from(cores).unwrap_or(u16::MAX),
             ttl: Duration::from_secs(60 * 60),
             domain_ttl: Duration::from_secs(5 * 60),
@@ -102,7 +102,7 @@ impl Crawler {
             max_depth: None,
             max_time: None,
             settings,
-            prioritize: Box::new(FromCrawl),
+            prioritize: Box::new(DepthPopularity),
             modules: Vec::new(),
             outputs: Vec::new(),
             given: Vec::new(),
@@ -110,7 +110,7 @@ impl Crawler {
             state: None,
             note: Vec::new(),
             teller: Box::new(|_, _| {}),
-            stop: Stop::new(),
+            stop: StopHandle::new(),
         })
     }
 
@@ -119,8 +119,8 @@ impl Crawler {
         &self.seeds
     }
 
-    /// How pages are fetched, altogether. Mind that [`Config::default`] has one request in flight, and does not adapt.
-    pub fn config(mut self, config: Config) -> Crawler {
+    /// How pages are fetched, altogether. Mind that [`FetchConfig::default`] has one request in flight, and does not adapt.
+    pub fn config(mut self, config: FetchConfig) -> Crawler {
         self.config = config;
         self
     }
@@ -137,7 +137,7 @@ impl Crawler {
     /// });
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Crawler {
+    pub fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> Crawler {
         change(&mut self.config);
         self
     }
@@ -155,7 +155,7 @@ impl Crawler {
     /// });
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Crawler {
+    pub fn settings(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
         change(&mut self.settings);
         self
     }
@@ -207,14 +207,14 @@ impl Crawler {
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// use crawler::config::Config;
+    /// use crawler::config::FetchConfig;
     /// use crawler::prioritizer::{PageRank, Random, pagerank};
     ///
-    /// let service = pagerank::Settings::new("https://ranks.example/".parse().expect("a URL"));
-    /// let crawler = crawler.prioritize(PageRank::new(&Config::default(), service, Random::from_system())?);
+    /// let service = pagerank::BackendConfig::new("https://ranks.example/".parse().expect("a URL"));
+    /// let crawler = crawler.prioritize(PageRank::new(&FetchConfig::default(), service, Random::from_system())?);
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn prioritize(mut self, prioritize: impl Prioritize + 'static) -> Crawler {
+    pub fn prioritize(mut self, prioritize: impl Prioritizer + 'static) -> Crawler {
         self.prioritize = Box::new(prioritize);
         self
     }
@@ -237,8 +237,8 @@ impl Crawler {
     /// Installs a delivered module by its name and arguments, like `jsonl=pages.jsonl`.
     pub fn named_module(mut self, spec: &str) -> Result<Crawler, Error> {
         match registry::parse(spec).map_err(Error::Setting)? {
-            registry::Installed::Module(module) => self.modules.push(module),
-            registry::Installed::Output(output) => self.outputs.push(output),
+            registry::RegisteredModule::Module(module) => self.modules.push(module),
+            registry::RegisteredModule::Output(output) => self.outputs.push(output),
         }
         self.given.push(spec.to_owned());
         Ok(self)
@@ -254,13 +254,13 @@ impl Crawler {
     /// goes on where it was. Without it, everything is in memory.
     ///
     /// ```no_run
-    /// # use crawler::{Crawler, Stored};
+    /// # use crawler::{Crawler, StateReader};
     /// # use std::path::Path;
     /// let crawl = || Crawler::new("https://example.org/")?.max_pages(500).state("state").named_module("jsonl=pages.jsonl");
     /// let report = crawl()?.run()?; // … killed, and run again: the same pages, each once in the file
     /// println!("{} pages, {:?}", report.snapshot.pages, report.resumed);
     ///
-    /// let mut stored = Stored::open(Path::new("state"))?;
+    /// let mut stored = StateReader::open(Path::new("state"))?;
     /// println!("{:?}", stored.why(&"https://example.org/about".parse().expect("a URL"))?);
     /// # Ok::<(), crawler::Error>(())
     /// ```
@@ -270,7 +270,7 @@ impl Crawler {
     }
 
     /// Notes something in the state for whoever resumes: see
-    /// [`Stored::note`](crate::backend::durable::Stored::note).
+    /// [`StateReader::note`](crate::backend::durable::Stored::note).
     pub fn note(mut self, note: impl Into<Vec<u8>>) -> Crawler {
         self.note = note.into();
         self
@@ -299,7 +299,7 @@ impl Crawler {
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// let stop = crawler::Stop::new();
+    /// let stop = crawler::StopHandle::new();
     /// let crawler = crawler.stop(stop.clone());
     /// std::thread::spawn(move || {
     ///     std::thread::sleep(std::time::Duration::from_secs(60));
@@ -308,13 +308,13 @@ impl Crawler {
     /// println!("{}", crawler.run()?.end);
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn stop(mut self, stop: Stop) -> Crawler {
+    pub fn stop(mut self, stop: StopHandle) -> Crawler {
         self.stop = stop;
         self
     }
 
     /// Crawls to the end.
-    pub fn run(self) -> Result<Report, Error> {
+    pub fn run(self) -> Result<CrawlReport, Error> {
         self.run_watched(|_| {})
     }
 
@@ -331,7 +331,7 @@ impl Crawler {
     /// }
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn run_watched(mut self, watch: impl Fn(&Snapshot)) -> Result<Report, Error> {
+    pub fn run_watched(mut self, watch: impl Fn(&Snapshot)) -> Result<CrawlReport, Error> {
         self.settle();
         match self.state.take() {
             None => self.run_in_memory(&watch),
@@ -345,25 +345,25 @@ impl Crawler {
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
     }
 
-    fn run_in_memory(mut self, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
+    fn run_in_memory(mut self, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
         let installed = self.install(self.fresh_start())?;
-        let resources = Arc::new(Embedded::new(self.settings.clone()));
-        let crew = Crew { resources, installed, elapsed: Duration::ZERO, syncs: false };
+        let resources = Arc::new(LocalBackend::new(self.settings.clone()));
+        let crew = LocalRun { resources, installed, elapsed: Duration::ZERO, syncs: false };
         crew.crawl(self, watch)
     }
 
     /// Opens the state, puts the outputs where its last commit has them, and goes on.
-    fn run_durably(mut self, directory: &Path, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
-        let begin = Begin {
+    fn run_durably(mut self, directory: &Path, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
+        let begin = StateOptions {
             settings: self.settings.clone(),
             delay: self.config.delay,
             terms: self.terms(),
             note: std::mem::take(&mut self.note),
         };
-        let Opened { resources, keeper, before } = durable::open(directory, begin)?;
+        let OpenState { resources, keeper, before } = durable::open(directory, begin)?;
         let elapsed = match before {
-            Before::Nothing => Duration::ZERO,
-            Before::Begun { elapsed } => elapsed,
+            PriorState::Nothing => Duration::ZERO,
+            PriorState::Begun { elapsed } => elapsed,
         };
         let (written, outputs) = (keeper.written()?, self.outputs.len());
         let installed = match &written {
@@ -375,7 +375,7 @@ impl Crawler {
                 }
                 Err(error) => {
                     // Nothing was begun: whoever mends what is in the way begins afresh.
-                    if before == Before::Nothing {
+                    if before == PriorState::Nothing {
                         keeper.abandon();
                     }
                     return Err(error);
@@ -386,7 +386,7 @@ impl Crawler {
             installed.write(id, additions);
             installed.output_failure().map_or(Ok(()), |failure| Err(Error::Setting(failure)))
         })?;
-        let crew = Crew { resources: Arc::new(resources), installed, elapsed, syncs: true };
+        let crew = LocalRun { resources: Arc::new(resources), installed, elapsed, syncs: true };
         let report = crew.crawl(self, watch);
         match (report, keeper.close()) {
             (Ok(_), Err(error)) => Err(error),
@@ -403,18 +403,18 @@ impl Crawler {
         &mut self,
         worker: WorkerId,
         crawl: &CrawlIdentity,
-    ) -> Result<Arc<Installed>, Error> {
+    ) -> Result<Arc<PagePipeline>, Error> {
         let parts = Parts::open(&self.outputs, worker.0, crawl, self.overwrite)?;
         let (modules, outputs) = (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs));
         let teller = std::mem::replace(&mut self.teller, Box::new(|_, _| {}));
-        Ok(Arc::new(Installed::with_parts(modules, outputs, parts, teller)?))
+        Ok(Arc::new(PagePipeline::with_parts(modules, outputs, parts, teller)?))
     }
 
     /// Opens the files of the outputs.
-    fn install(&mut self, start: Start) -> Result<Arc<Installed>, Error> {
+    fn install(&mut self, start: Start) -> Result<Arc<PagePipeline>, Error> {
         let files = OutputFiles::open(&self.outputs, start)?;
         let (modules, outputs) = (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs));
         let teller = std::mem::replace(&mut self.teller, Box::new(|_, _| {}));
-        Ok(Arc::new(Installed::new(modules, outputs, files, teller)))
+        Ok(Arc::new(PagePipeline::new(modules, outputs, files, teller)))
     }
 }

@@ -11,11 +11,11 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-pub use self::depth_popularity::FromCrawl;
+pub use self::depth_popularity::DepthPopularity;
 pub use self::draw::{draw, weight};
 pub use self::pagerank::PageRank;
 pub use self::popularity::Popularity;
-pub use self::queues::Queues;
+pub use self::queues::PriorityQueues;
 pub use self::random::Random;
 use crate::domain::Domain;
 use crate::task::Depth;
@@ -77,7 +77,7 @@ pub type Priorities<'a> = Pin<Box<dyn Future<Output = Vec<Priority>> + Send + 'a
 ///
 /// It takes many at once, because some ways cost a request over the network. And it always has an answer: a
 /// crawl goes on, in whatever order, when something that helps to order it is out of reach.
-pub trait Prioritize: Send + Sync {
+pub trait Prioritizer: Send + Sync {
     /// One priority for each candidate, in their order.
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a>;
 

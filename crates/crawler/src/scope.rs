@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use regex::RegexSet;
 use url::{Host, Url};
 
-use crate::config::{Config, Resolve};
+use crate::config::{DnsOverride, FetchConfig};
 use crate::domain::Domain;
 use crate::error::Error;
 use crate::fetch::http::special;
@@ -22,7 +22,7 @@ const MAX_SAME_SEGMENT: usize = 4;
 
 /// Why a link is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RejectReason {
     /// Outside the designated server or prefix.
     External,
     /// Not a URL that could be asked for.
@@ -37,25 +37,25 @@ pub enum Refusal {
     PrivateAddress,
 }
 
-impl Refusal {
+impl RejectReason {
     /// The kind this refusal is counted under.
     pub fn label(self) -> &'static str {
         match self {
-            Refusal::External => "external",
-            Refusal::Bad(BadLink::Malformed) => "malformed",
-            Refusal::Bad(BadLink::Scheme) => "neither http nor https",
-            Refusal::Bad(BadLink::Credentials) => "with credentials",
-            Refusal::Bad(BadLink::TooLong) => "too long",
-            Refusal::Bad(BadLink::TooMany) => "too many links on a page",
-            Refusal::Excluded => "excluded by a pattern",
-            Refusal::TooManySegments => "too many path segments",
-            Refusal::RepeatedSegments => "repeating path segments",
-            Refusal::PrivateAddress => "private address",
+            RejectReason::External => "external",
+            RejectReason::Bad(BadLink::Malformed) => "malformed",
+            RejectReason::Bad(BadLink::Scheme) => "neither http nor https",
+            RejectReason::Bad(BadLink::Credentials) => "with credentials",
+            RejectReason::Bad(BadLink::TooLong) => "too long",
+            RejectReason::Bad(BadLink::TooMany) => "too many links on a page",
+            RejectReason::Excluded => "excluded by a pattern",
+            RejectReason::TooManySegments => "too many path segments",
+            RejectReason::RepeatedSegments => "repeating path segments",
+            RejectReason::PrivateAddress => "private address",
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.label())
     }
@@ -79,7 +79,7 @@ struct Special {
     /// What the URLs of the seeds' own origins begin with; these may be anywhere.
     homes: Vec<String>,
     /// Hosts that are in truth elsewhere.
-    resolve: Vec<Resolve>,
+    resolve: Vec<DnsOverride>,
 }
 
 #[derive(Debug, Clone)]
@@ -158,7 +158,7 @@ impl Scope {
 
     /// Refuses URLs whose host is a special address before anybody tries to connect to it: all but those of the
     /// seeds' own origins and those that the settings send elsewhere, and none where the settings allow them.
-    pub fn refusing_private(self, config: &Config, seeds: &[Url]) -> Scope {
+    pub fn refusing_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
         let special = (!config.allow_private).then(|| Special {
             homes: seeds.iter().map(|seed| format!("{}/", Origin::of(seed))).collect(),
             resolve: config.resolve.clone(),
@@ -187,15 +187,15 @@ impl Scope {
     }
 
     /// Whether a normalised URL without credentials may be visited, and if not, why.
-    pub fn check(&self, url: &str) -> Result<(), Refusal> {
+    pub fn check(&self, url: &str) -> Result<(), RejectReason> {
         if !self.holds(url) {
-            return Err(Refusal::External);
+            return Err(RejectReason::External);
         }
         if self.include.as_ref().is_some_and(|include| !include.is_match(url)) || self.exclude.is_match(url) {
-            return Err(Refusal::Excluded);
+            return Err(RejectReason::Excluded);
         }
         if self.special.as_ref().is_some_and(|special| special.refuses(url)) {
-            return Err(Refusal::PrivateAddress);
+            return Err(RejectReason::PrivateAddress);
         }
         check_path(url)
     }
@@ -235,7 +235,7 @@ fn is_below(prefix: &str, url: &str) -> bool {
 }
 
 /// Refuses the paths that only a trap has.
-fn check_path(url: &str) -> Result<(), Refusal> {
+fn check_path(url: &str) -> Result<(), RejectReason> {
     // Most URLs have too few segments to be looked at: two slashes come before the authority.
     if memchr::memchr_iter(b'/', url.as_bytes()).count() <= 2 + MAX_SAME_SEGMENT {
         return Ok(());
@@ -248,10 +248,10 @@ fn check_path(url: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     if count > MAX_PATH_SEGMENTS {
-        return Err(Refusal::TooManySegments);
+        return Err(RejectReason::TooManySegments);
     }
     let repeats = segments().any(|one| segments().filter(|other| *other == one).count() > MAX_SAME_SEGMENT);
-    if repeats { Err(Refusal::RepeatedSegments) } else { Ok(()) }
+    if repeats { Err(RejectReason::RepeatedSegments) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -308,8 +308,8 @@ mod tests {
         };
         let docs = scope(&["/docs/"], &[r"\.pdf$"]).unwrap();
         assert_eq!(docs.check("http://a/docs/x"), Ok(()));
-        assert_eq!(docs.check("http://a/x"), Err(Refusal::Excluded));
-        assert_eq!(docs.check("http://a/docs/x.pdf"), Err(Refusal::Excluded));
+        assert_eq!(docs.check("http://a/x"), Err(RejectReason::Excluded));
+        assert_eq!(docs.check("http://a/docs/x.pdf"), Err(RejectReason::Excluded));
         assert!(scope(&["("], &[]).is_err());
     }
 
@@ -319,10 +319,10 @@ mod tests {
         let check = |path: &str| scope.check(&format!("http://host{path}"));
         assert_eq!(check("/a/b/c/d/e/f"), Ok(()));
         assert_eq!(check("/a/b/a/b/a/b/a/b"), Ok(()));
-        assert_eq!(check("/a/b/a/b/a/b/a/b/a/"), Err(Refusal::RepeatedSegments));
+        assert_eq!(check("/a/b/a/b/a/b/a/b/a/"), Err(RejectReason::RepeatedSegments));
         assert_eq!(
             check(&(0..65).map(|n| format!("/{n}")).collect::<String>()),
-            Err(Refusal::TooManySegments)
+            Err(RejectReason::TooManySegments)
         );
         assert_eq!(check("/x?a/a/a/a/a/a/a"), Ok(()), "a query is not a path");
     }
@@ -330,19 +330,19 @@ mod tests {
     #[test]
     fn special_addresses_are_refused_unless_they_are_a_seeds_own_or_sent_elsewhere() {
         let seeds = [Url::parse("http://127.0.0.1:8080/").unwrap()];
-        let resolve = vec![Resolve { host: "10.1.1.1".into(), address: [192, 0, 2, 1].into() }];
-        let mut config = Config { resolve, ..Config::default() };
+        let resolve = vec![DnsOverride { host: "10.1.1.1".into(), address: [192, 0, 2, 1].into() }];
+        let mut config = FetchConfig { resolve, ..FetchConfig::default() };
         let scope = Scope::anywhere().refusing_private(&config, &seeds);
         let special = "http://127.0.0.1/ http://127.0.0.1:8081/ https://127.0.0.1:8080/ http://10.0.0.1/x \
             http://169.254.169.254/latest http://[::1]/ http://[::1]:99/ http://[::ffff:a00:1]/ https://192.168.0.1?a";
         for url in special.split_whitespace() {
             // What is checked is normalised: an address of any spelling is in its usual one.
             let url = Url::parse(url).unwrap();
-            assert_eq!(scope.check(url.as_str()), Err(Refusal::PrivateAddress), "{url}");
+            assert_eq!(scope.check(url.as_str()), Err(RejectReason::PrivateAddress), "{url}");
         }
         for odd in ["http://2130706433/", "http://0x7f.1/", "http://127.1./", "http://017700000001:80/"] {
             let url = Url::parse(odd).unwrap();
-            assert_eq!(scope.check(url.as_str()), Err(Refusal::PrivateAddress), "{odd}");
+            assert_eq!(scope.check(url.as_str()), Err(RejectReason::PrivateAddress), "{odd}");
         }
         let others = "http://127.0.0.1:8080/x http://10.1.1.1/ http://8.8.8.8/ http://[2606:4700::1111]/ http://host1/ \
             http://a.test:8080/10.0.0.1 http://a1:1/";

@@ -14,10 +14,10 @@
 
 use url::Url;
 
-use self::minhash::Draws;
-use self::shingles::Words;
+use self::minhash::MinHasher;
+use self::shingles::ShingleHasher;
 use crate::html::charset::Charset;
-use crate::html::{self, BadLink, LinkKind, Reader};
+use crate::html::{self, BadLink, LinkKind, PageHandler};
 
 mod hash;
 mod index;
@@ -25,7 +25,7 @@ mod minhash;
 mod shingles;
 mod threshold;
 
-pub use hash::Key;
+pub use hash::HashKey;
 pub use index::{Index, MOST_CANDIDATES, Match};
 pub use minhash::{BINS, LEADERS, MIN_SEQUENCES, Sketch};
 pub use threshold::{MOST_BANDS, Threshold};
@@ -43,30 +43,30 @@ impl Fingerprint {
     /// The fingerprint of an HTML page, in one pass with whatever else is to be read of it: all goes on to
     /// `reader`, as [`html::read`] tells it.
     pub fn of_html(
-        key: Key,
+        key: HashKey,
         page: &Url,
         content_type: Option<&str>,
         body: &[u8],
-        reader: &mut impl Reader,
+        reader: &mut impl PageHandler,
     ) -> Fingerprint {
-        let mut reading = Reading { words: Words::new(key, Draws::new()), reader };
+        let mut reading = Reading { words: ShingleHasher::new(key, MinHasher::new()), reader };
         html::read(page, content_type, body, &mut reading);
         Self::new(key, body, &reading.words)
     }
 
     /// The fingerprint of plain text.
-    pub fn of_text(key: Key, content_type: Option<&str>, body: &[u8]) -> Fingerprint {
-        let mut words = Words::new(key, Draws::new());
+    pub fn of_text(key: HashKey, content_type: Option<&str>, body: &[u8]) -> Fingerprint {
+        let mut words = ShingleHasher::new(key, MinHasher::new());
         words.plain_text(&Charset::new(content_type, body).utf8());
         Self::new(key, body, &words)
     }
 
     /// The fingerprint of a page that is only compared exactly.
-    pub fn exact(key: Key, body: &[u8]) -> Fingerprint {
+    pub fn exact(key: HashKey, body: &[u8]) -> Fingerprint {
         Fingerprint { exact: key.hash(body), sketch: None }
     }
 
-    fn new(key: Key, body: &[u8], words: &Words<Draws>) -> Fingerprint {
+    fn new(key: HashKey, body: &[u8], words: &ShingleHasher<MinHasher>) -> Fingerprint {
         Fingerprint { exact: key.hash(body), sketch: words.sequences.sketch().map(Box::new) }
     }
 
@@ -90,11 +90,11 @@ impl Fingerprint {
 
 /// Counts what a page says and points to, and hands it on.
 struct Reading<'r, S, R> {
-    words: Words<S>,
+    words: ShingleHasher<S>,
     reader: &'r mut R,
 }
 
-impl<S: shingles::Sequences, R: Reader> Reader for Reading<'_, S, R> {
+impl<S: shingles::ShingleSink, R: PageHandler> PageHandler for Reading<'_, S, R> {
     #[inline]
     fn text(&mut self, run: &[u8]) {
         self.words.html_text(run);

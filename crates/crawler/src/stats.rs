@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::outcome::Outcome;
-use crate::scope::Refusal;
+use crate::scope::RejectReason;
 
 /// The counts of a crawl, during it and at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Stats {
     }
 
     /// Counts a link that is not followed.
-    pub fn refused(&mut self, why: Refusal) {
+    pub fn refused(&mut self, why: RejectReason) {
         *self.refused.entry(why.label()).or_default() += 1;
     }
 

@@ -6,13 +6,13 @@ use tokio::sync::watch;
 
 /// A handle that ends a crawl; clones share it.
 #[derive(Debug, Clone)]
-pub struct Stop {
-    asked: Arc<watch::Sender<Asked>>,
+pub struct StopHandle {
+    asked: Arc<watch::Sender<StopLevel>>,
 }
 
 /// How soon a crawl is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum StopLevel {
     /// When it is done.
     NotYet,
     /// When what is in flight is done.
@@ -21,48 +21,48 @@ enum Asked {
     AtOnce,
 }
 
-impl Default for Stop {
-    fn default() -> Stop {
-        Stop { asked: Arc::new(watch::Sender::new(Asked::NotYet)) }
+impl Default for StopHandle {
+    fn default() -> StopHandle {
+        StopHandle { asked: Arc::new(watch::Sender::new(StopLevel::NotYet)) }
     }
 }
 
-impl Stop {
+impl StopHandle {
     /// A handle nobody has used yet.
-    pub fn new() -> Stop {
-        Stop::default()
+    pub fn new() -> StopHandle {
+        StopHandle::default()
     }
 
     /// Asks the crawl to end when what is in flight is finished.
     pub fn stop(&self) {
-        self.ask(Asked::Soon);
+        self.ask(StopLevel::Soon);
     }
 
     /// Asks the crawl to end at once: what is in flight is given up, and stays to be done.
     pub fn stop_at_once(&self) {
-        self.ask(Asked::AtOnce);
+        self.ask(StopLevel::AtOnce);
     }
 
-    fn ask(&self, wanted: Asked) {
+    fn ask(&self, wanted: StopLevel) {
         self.asked.send_modify(|asked| *asked = wanted.max(*asked));
     }
 
     /// Whether somebody has asked.
     pub fn is_asked(&self) -> bool {
-        *self.asked.borrow() >= Asked::Soon
+        *self.asked.borrow() >= StopLevel::Soon
     }
 
     /// Returns as soon as somebody asks.
     pub async fn asked(&self) {
-        self.reaches(Asked::Soon).await;
+        self.reaches(StopLevel::Soon).await;
     }
 
     /// Returns as soon as somebody asks for the end at once.
     pub async fn asked_at_once(&self) {
-        self.reaches(Asked::AtOnce).await;
+        self.reaches(StopLevel::AtOnce).await;
     }
 
-    async fn reaches(&self, wanted: Asked) {
+    async fn reaches(&self, wanted: StopLevel) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.asked.subscribe().wait_for(|asked| *asked >= wanted).await;
     }

@@ -15,23 +15,26 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
-use self::host_queues::Hosts;
-use self::lease_budget::{Place, Reservation};
-use self::parsed_page::Content;
-use self::rebalance::Burden;
-use self::transfers::Passing;
-use crate::backend::{Completed, Completion, Found, Grant, Lease, Remembered, Resources, Trouble, WorkerId};
+use self::host_queues::HostQueues;
+use self::lease_budget::{InFlightPermit, LeaseBudget};
+use self::parsed_page::ParsedPage;
+use self::rebalance::RebalanceRequests;
+use self::transfers::PendingTransfers;
+use crate::backend::{
+    Backend, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, Lease,
+    WorkerId,
+};
 use crate::config::MAX_REDIRECTS;
 use crate::domain::Domain;
-use crate::fetch::fetcher::{Visit, Visitor};
+use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::Download;
 use crate::html;
-use crate::modules::page_pipeline::Installed;
+use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
 use crate::page::Page;
-use crate::scope::{Refusal, Scope};
-use crate::stop::Stop;
+use crate::scope::{RejectReason, Scope};
+use crate::stop::StopHandle;
 use crate::task::Depth;
 
 /// How long a worker waits for leases before it looks again by itself.
@@ -48,11 +51,11 @@ const MODULE_CALLS: usize = 64;
 const MODULE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What every worker of a crawl goes by.
-pub struct Orders<R> {
+pub struct WorkerContext<R> {
     /// Where the URLs are.
     pub resources: Arc<R>,
     /// What is done with pages.
-    pub installed: Arc<Installed>,
+    pub installed: Arc<PagePipeline>,
     /// Where the crawl stays.
     pub scope: Scope,
     /// How deep it goes.
@@ -64,39 +67,39 @@ pub struct Orders<R> {
     /// The most leases a worker has in hand: as many as its queue holds.
     pub in_hand: usize,
     /// Ends it.
-    pub stop: Stop,
+    pub stop: StopHandle,
 }
 
 /// One worker.
 pub struct Worker<R> {
     id: WorkerId,
-    visitor: Visitor,
-    orders: Arc<Orders<R>>,
+    visitor: Fetcher,
+    orders: Arc<WorkerContext<R>>,
     /// Places for URLs between their request and their completion: as many as may be in flight, and as many
     /// again whose completion is under way. What a kill makes repeat is bounded by that.
     places: Arc<Semaphore>,
     module_calls: Semaphore,
-    burden: Arc<Burden>,
+    burden: Arc<RebalanceRequests>,
 }
 
 /// A lease that was served: its host is free, its completion is still to come.
-struct Served {
+struct FetchedLease {
     host: String,
     /// `None` where the crawl ended first; the URL stays outstanding then.
     done: Option<Completion>,
-    place: Option<Place>,
+    place: Option<InFlightPermit>,
 }
 
-impl<R: Resources> Worker<R> {
+impl<R: Backend> Worker<R> {
     /// A worker with a visitor of its own: nobody else asks the hosts it asks.
-    pub fn new(id: WorkerId, visitor: Visitor, orders: Arc<Orders<R>>) -> Worker<R> {
+    pub fn new(id: WorkerId, visitor: Fetcher, orders: Arc<WorkerContext<R>>) -> Worker<R> {
         let places = visitor.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (places, module_calls) = (Arc::new(Semaphore::new(places)), Semaphore::new(MODULE_CALLS));
         Worker { id, visitor, orders, places, module_calls, burden: Arc::default() }
     }
 
     /// How much it has in hand, and who shall take a part of it.
-    pub fn burden(&self) -> &Arc<Burden> {
+    pub fn burden(&self) -> &Arc<RebalanceRequests> {
         &self.burden
     }
 
@@ -105,11 +108,11 @@ impl<R: Resources> Worker<R> {
     /// Leases wait per host, as many of a host as may be are served at any time, and whichever host may be asked next
     /// is asked next: no host's delay, timeout or outage holds up another. A host is free for its next lease while
     /// the completion of its last is under way.
-    pub async fn run(self: Arc<Self>) -> Result<(), Trouble> {
-        let Orders { resources, stop, in_hand, .. } = &*self.orders;
-        let mut hosts = Hosts::new(self.visitor.config().per_host);
+    pub async fn run(self: Arc<Self>) -> Result<(), BackendError> {
+        let WorkerContext { resources, stop, in_hand, .. } = &*self.orders;
+        let mut hosts = HostQueues::new(self.visitor.config().per_host);
         let (mut visits, mut endings) = (JoinSet::new(), JoinSet::new());
-        let mut passing = Passing::new();
+        let mut passing = PendingTransfers::new();
         loop {
             let room = in_hand.saturating_sub(hosts.waiting() + visits.len() + endings.len());
             tokio::select! {
@@ -120,7 +123,7 @@ impl<R: Resources> Worker<R> {
                     hosts.ended(&host);
                 }
                 Some(served) = visits.join_next() => {
-                    let Served { host, done, place } = joined(served)?;
+                    let FetchedLease { host, done, place } = joined(served)?;
                     hosts.served(&host);
                     endings.spawn(Arc::clone(&self).end(host, done, place));
                 }
@@ -143,7 +146,7 @@ impl<R: Resources> Worker<R> {
             }
         }
         while let Some(served) = visits.join_next().await {
-            let Served { host, done, place } = joined(served)?;
+            let FetchedLease { host, done, place } = joined(served)?;
             endings.spawn(Arc::clone(&self).end(host, done, place));
         }
         while let Some(ended) = endings.join_next().await {
@@ -153,35 +156,39 @@ impl<R: Resources> Worker<R> {
     }
 
     /// A lease's life from its visit to the moment when all about its page is known.
-    async fn serve(self: Arc<Self>, host: String, lease: Lease) -> Result<Served, Trouble> {
+    async fn serve(self: Arc<Self>, host: String, lease: Lease) -> Result<FetchedLease, BackendError> {
         let orders = &*self.orders;
-        let allowance = Reservation::new(&*orders.resources, &lease, &orders.stop, &self.places);
+        let allowance = LeaseBudget::new(&*orders.resources, &lease, &orders.stop, &self.places);
         let mut done = Completion::of(&lease);
         done.outcome = match self.visit(&lease, &allowance).await {
             Err(outcome) => outcome,
-            Ok((url, Visit::Redirect(location))) => {
+            Ok((url, FetchResult::Redirect(location))) => {
                 self.redirect(&url, &lease, &location, &mut done.children)
             }
-            Ok((url, Visit::Page(download))) => self.keep(url, &lease, download, &mut done).await?,
+            Ok((url, FetchResult::Page(download))) => self.keep(url, &lease, download, &mut done).await?,
         };
         if done.outcome == Outcome::NotReached {
-            return Ok(Served { host, done: None, place: None });
+            return Ok(FetchedLease { host, done: None, place: None });
         }
         if let Outcome::TooLarge { limit } = done.outcome
             && limit < orders.max_page_bytes
         {
             // It would have fit, had more been left: that is the end of the budget, and not of the URL.
-            if let Grant::Spent(_) = orders.resources.reserve(&lease, limit as u64).await? {
+            if let BudgetDecision::Spent(_) = orders.resources.reserve(&lease, limit as u64).await? {
                 orders.stop.stop();
-                return Ok(Served { host, done: None, place: allowance.place() });
+                return Ok(FetchedLease { host, done: None, place: allowance.place() });
             }
         }
         done.bytes = allowance.read();
         done.pacing = self.visitor.pace().pacing(&host);
-        Ok(Served { host, done: Some(done), place: allowance.place() })
+        Ok(FetchedLease { host, done: Some(done), place: allowance.place() })
     }
 
-    async fn visit(&self, lease: &Lease, allowance: &Reservation<'_, R>) -> Result<(Url, Visit), Outcome> {
+    async fn visit(
+        &self,
+        lease: &Lease,
+        allowance: &LeaseBudget<'_, R>,
+    ) -> Result<(Url, FetchResult), Outcome> {
         let url = Url::parse(&lease.url).map_err(|error| Outcome::Malformed { cause: error.to_string() })?;
         let visit = self.visitor.visit(&url, allowance).await?;
         Ok((url, visit))
@@ -194,18 +201,18 @@ impl<R: Resources> Worker<R> {
         lease: &Lease,
         download: Download,
         done: &mut Completion,
-    ) -> Result<Outcome, Trouble> {
+    ) -> Result<Outcome, BackendError> {
         let orders = &*self.orders;
-        let content = Content::of(orders.resources.key(), url, lease.depth, download, orders.compare);
+        let content = ParsedPage::of(orders.resources.key(), url, lease.depth, download, orders.compare);
         // What is visited again for its links was kept before.
         let remembered = match lease.again {
-            true => Remembered::New,
+            true => ContentMatch::New,
             false => orders.resources.remember(&lease.url, &content.fingerprint, &content.page.body).await?,
         };
         match remembered {
-            Remembered::New => {}
-            Remembered::Same(of) => return Ok(Outcome::Duplicate { of }),
-            Remembered::Similar(of) => return Ok(Outcome::NearDuplicate { of }),
+            ContentMatch::New => {}
+            ContentMatch::Same(of) => return Ok(Outcome::Duplicate { of }),
+            ContentMatch::Similar(of) => return Ok(Outcome::NearDuplicate { of }),
         }
         if lease.depth < orders.max_depth {
             (done.children, done.refused) = self.children(&content, lease.depth + 1);
@@ -221,7 +228,7 @@ impl<R: Resources> Worker<R> {
     /// Shows a page to the modules; where one of them may block, on a thread where that holds up nothing else. Nothing
     /// comes back if the crawl ends and a module will not: the page stays to be done.
     async fn show(&self, page: Page) -> Option<Page> {
-        let Orders { installed, stop, .. } = &*self.orders;
+        let WorkerContext { installed, stop, .. } = &*self.orders;
         let installed = Arc::clone(installed);
         if !installed.blocks() {
             installed.see(&page);
@@ -254,10 +261,10 @@ impl<R: Resources> Worker<R> {
         self: Arc<Self>,
         host: String,
         done: Option<Completion>,
-        _place: Option<Place>,
-    ) -> Result<String, Trouble> {
+        _place: Option<InFlightPermit>,
+    ) -> Result<String, BackendError> {
         let Some(done) = done else { return Ok(host) };
-        let Orders { installed, resources, stop, .. } = &*self.orders;
+        let WorkerContext { installed, resources, stop, .. } = &*self.orders;
         // One that is visited again for its links has been told of before.
         if !done.lease.again {
             installed.tell(&done.outcome, &done.lease);
@@ -269,7 +276,7 @@ impl<R: Resources> Worker<R> {
         }
         let output = done.output.clone();
         let completed = resources.complete(vec![done]).await?;
-        if let Some(Completed::Done { id: Some(id), spent, .. }) = completed.first() {
+        if let Some(CompleteResult::Done { id: Some(id), spent, .. }) = completed.first() {
             // Nobody needs to wait for a host's turn to learn that there is nothing left to ask it for.
             if spent.is_some() {
                 stop.stop();
@@ -283,35 +290,45 @@ impl<R: Resources> Worker<R> {
     }
 
     /// The links to be admitted, and how many are not, by reason.
-    fn children(&self, content: &Content, depth: Depth) -> (Vec<Found>, BTreeMap<&'static str, u64>) {
+    fn children(
+        &self,
+        content: &ParsedPage,
+        depth: Depth,
+    ) -> (Vec<DiscoveredUrl>, BTreeMap<&'static str, u64>) {
         let mut refused = BTreeMap::new();
-        let mut refuse = |why: Refusal| *refused.entry(why.label()).or_default() += 1;
+        let mut refuse = |why: RejectReason| *refused.entry(why.label()).or_default() += 1;
         let mut children = Vec::with_capacity(content.page.links.len());
         for url in &content.page.links {
             match self.orders.scope.check(url) {
-                Ok(()) => children.push(Found { url: url.clone(), depth, redirects: 0 }),
+                Ok(()) => children.push(DiscoveredUrl { url: url.clone(), depth, redirects: 0 }),
                 Err(why) => refuse(why),
             }
         }
         for bad in &content.bad_links {
-            refuse(Refusal::Bad(*bad));
+            refuse(RejectReason::Bad(*bad));
         }
         (children, refused)
     }
 
     /// A redirect's target is checked like a link, and has the depth of the link that led to it.
-    fn redirect(&self, url: &Url, lease: &Lease, location: &str, children: &mut Vec<Found>) -> Outcome {
+    fn redirect(
+        &self,
+        url: &Url,
+        lease: &Lease,
+        location: &str,
+        children: &mut Vec<DiscoveredUrl>,
+    ) -> Outcome {
         if lease.redirects >= MAX_REDIRECTS {
             return Outcome::TooManyRedirects;
         }
         let to = match html::resolve(url, location) {
             Ok(to) => String::from(to),
-            Err(bad) => return Outcome::RedirectRefused { to: String::new(), why: Refusal::Bad(bad) },
+            Err(bad) => return Outcome::RedirectRefused { to: String::new(), why: RejectReason::Bad(bad) },
         };
         match self.orders.scope.check(&to) {
             Ok(()) => {
                 let (depth, redirects) = (lease.depth, lease.redirects + 1);
-                children.push(Found { url: to.clone(), depth, redirects });
+                children.push(DiscoveredUrl { url: to.clone(), depth, redirects });
                 Outcome::Redirected { to }
             }
             Err(why) => Outcome::RedirectRefused { to, why },
@@ -336,7 +353,7 @@ fn linked_domains(links: &[String]) -> Vec<Domain> {
 }
 
 /// A task that panicked takes the crawl with it: going on without its page would lose it silently.
-fn joined<T>(served: Result<Result<T, Trouble>, tokio::task::JoinError>) -> Result<T, Trouble> {
+fn joined<T>(served: Result<Result<T, BackendError>, tokio::task::JoinError>) -> Result<T, BackendError> {
     match served {
         Ok(served) => served,
         Err(failed) => std::panic::resume_unwind(failed.into_panic()),

@@ -1,6 +1,6 @@
 //! The promises of the callback face, through its Rust API.
 
-use crawler::callbacks::{Crawl, Error, Links};
+use crawler::callbacks::{CallbackCrawl, LinkRule, StartError};
 use std::collections::{BTreeMap, HashMap};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -8,8 +8,8 @@ use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> Crawl {
-    Crawl::new()
+fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> CallbackCrawl {
+    CallbackCrawl::new()
         .download_workers(download_workers)
         .parse_workers(parse_workers)
         .work_queue_size(work_queue_size)
@@ -24,7 +24,7 @@ fn page_of_links(prefix: &str, numbers: std::ops::Range<usize>) -> String {
 fn links_of(page: &[u8]) -> Vec<Vec<u8>> {
     let found = Mutex::new(Vec::new());
     let fetch = |link: &[u8]| (link == b"start").then_some(page);
-    Crawl::new().run(b"start", fetch, |_, to| found.lock().unwrap().push(to.to_vec())).unwrap();
+    CallbackCrawl::new().run(b"start", fetch, |_, to| found.lock().unwrap().push(to.to_vec())).unwrap();
     found.into_inner().unwrap()
 }
 
@@ -66,7 +66,7 @@ fn a_size_of_zero_is_refused_by_name_without_a_callback() {
             None::<Vec<u8>>
         };
         let error = pools(downloaders, parsers, queue).run(b"start", fetch, |_, _| ()).unwrap_err();
-        assert!(matches!(error, Error::Zero { what } if what == name), "{error:?}");
+        assert!(matches!(error, StartError::Zero { what } if what == name), "{error:?}");
         assert_eq!(error.to_string(), format!("{name} is 0; it must be at least 1"));
         assert!(!called.into_inner());
     }
@@ -234,7 +234,7 @@ fn links_of_other_cases_and_bytes_are_other_links() {
     let fetch =
         |link: &[u8]| (link == b"start").then_some(b"link:A link:a link:\xff link:a/ link:a".as_slice());
     let edge = |_: &[u8], to: &[u8]| *edges.lock().unwrap().entry(to.to_vec()).or_insert(0) += 1;
-    let report = pools(2, 2, 2).links(Links::Words).run(b"start", fetch, edge).unwrap();
+    let report = pools(2, 2, 2).links(LinkRule::Words).run(b"start", fetch, edge).unwrap();
     assert_eq!((report.broken, report.edges), (4, 5));
     assert_eq!(edges.into_inner().unwrap()[b"a".as_slice()], 2);
 }

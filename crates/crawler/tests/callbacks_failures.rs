@@ -1,6 +1,6 @@
 //! When a crawl fails, through the callback face's Rust API: threads that cannot be had, and callbacks that panic.
 
-use crawler::callbacks::{Crawl, Error};
+use crawler::callbacks::{CallbackCrawl, StartError};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::cell::OnceCell;
 use std::io::ErrorKind;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::{env, fs};
 
-fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> Crawl {
-    Crawl::new()
+fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) -> CallbackCrawl {
+    CallbackCrawl::new()
         .download_workers(download_workers)
         .parse_workers(parse_workers)
         .work_queue_size(work_queue_size)
@@ -39,7 +39,7 @@ impl Event {
 
 #[test]
 fn a_refused_thread_is_reported_with_a_remedy() {
-    let error = Error::Threads { wanted: 64, started: 40, source: ErrorKind::WouldBlock.into() };
+    let error = StartError::Threads { wanted: 64, started: 40, source: ErrorKind::WouldBlock.into() };
     assert_eq!(error.to_string(), "cannot start thread 41 of 64: operation would block; use fewer workers");
 }
 
@@ -76,7 +76,7 @@ fn a_thread_that_the_system_refuses_ends_the_crawl_before_it_begins() {
         None::<String>
     };
     let error = pools(5_000, 5_000, 1).run_str("start", fetch, |_, _| ()).unwrap_err();
-    let Error::Threads { wanted, started, source } = &error else { panic!("{error:?}") };
+    let StartError::Threads { wanted, started, source } = &error else { panic!("{error:?}") };
     assert_eq!((*wanted, source.kind()), (10_000, ErrorKind::WouldBlock));
     assert!((45..=51).contains(started), "{error}");
     assert_eq!(calls.load(SeqCst), 0);

@@ -35,12 +35,12 @@ mod sync {
 }
 
 use pools::Pools;
-use seen::Seen;
+use seen::SeenLinks;
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use shuttle::{Config, Runner, thread};
 use std::sync::Arc;
-use workers::Report;
+use workers::CallbackReport;
 
 /// The pages are single letters, and each byte of a page is a link.
 type Page = &'static [u8];
@@ -70,12 +70,12 @@ fn every_byte(_page: &[u8], text: &[u8], found: &mut dyn FnMut(&[u8])) {
 
 /// One crawl, as the library assembles it.
 fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
-    let (pools, seen, fetches) = (Pools::new(queue), Seen::new(), AtomicUsize::new(0));
+    let (pools, seen, fetches) = (Pools::new(queue), SeenLinks::new(), AtomicUsize::new(0));
     let fetch = |link: &[u8]| {
         fetches.fetch_add(1, SeqCst);
         case.pages.iter().find(|(name, _)| [*name] == *link).map(|(_, page)| *page)
     };
-    let reports: Vec<Report> = thread::scope(|scope| {
+    let reports: Vec<CallbackReport> = thread::scope(|scope| {
         let mut threads = Vec::new();
         for _ in 0..downloaders {
             threads.push(scope.spawn(|| workers::download(&pools, fetch)));
@@ -87,7 +87,7 @@ fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
         pools.begin((*b"a").into());
         threads.into_iter().map(|thread| thread.join().expect("no worker panics")).collect()
     });
-    let report: Report = reports.into_iter().sum();
+    let report: CallbackReport = reports.into_iter().sum();
     assert_eq!([report.pages, report.broken, report.edges], case.report);
     assert_eq!(fetches.into_inner() as u64, case.report[0] + case.report[1]);
 }
@@ -151,7 +151,7 @@ fn every_schedule_of_the_smallest_crawls_up_to_a_bound_ends() {
 #[test]
 fn stopping_wakes_everybody_whatever_they_wait_for() {
     let stopped_crawl = || {
-        let (pools, seen) = (Pools::<Page>::new(1), Seen::new());
+        let (pools, seen) = (Pools::<Page>::new(1), SeenLinks::new());
         thread::scope(|scope| {
             scope.spawn(|| workers::download(&pools, |_| Some(b"bcdefghijk".as_slice())));
             scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _, _| ()));

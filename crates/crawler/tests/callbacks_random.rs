@@ -1,7 +1,7 @@
 //! Random graphs, random pools: a crawl announces exactly the edges of what can be reached, and fetches each
 //! node once.
 
-use crawler::callbacks::Crawl;
+use crawler::callbacks::CallbackCrawl;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -43,7 +43,7 @@ proptest! {
         work_queue_size in 1..20usize,
     ) {
         let (fetches, edges) = (Mutex::new(Vec::new()), Mutex::new(BTreeMap::<usize, Vec<usize>>::new()));
-        let report = Crawl::new()
+        let report = CallbackCrawl::new()
             .download_workers(download_workers)
             .parse_workers(parse_workers)
             .work_queue_size(work_queue_size)

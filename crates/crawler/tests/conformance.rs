@@ -5,15 +5,16 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use crawler::backend::durable::{self, Before, Begin, Opened, Terms};
-use crawler::backend::local::{Embedded, Settings};
-use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::durable::{self, OpenState, PriorState, RecordedSettings, StateOptions};
+use crawler::backend::local::{BackendConfig, LocalBackend};
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::backend::{
-    Budget, Completed, Completion, Found, Grant, Handover, Lease, PassedOn, Remembered, Resources, WorkerId,
+    Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, DomainTransfer,
+    Lease, TransferResult, WorkerId,
 };
 use crawler::domain::Domain;
 use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, Queues};
+use crawler::prioritizer::{Priority, PriorityQueues};
 use crawler::similarity::{Fingerprint, Threshold};
 use testredis::Server;
 
@@ -22,10 +23,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 const FIRST: WorkerId = WorkerId(0);
 const SECOND: WorkerId = WorkerId(1);
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> BackendConfig {
+    BackendConfig {
         queue_size: 100,
-        priority_queues: Queues::new(10).unwrap(),
+        priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 2,
         ttl: 60 * MINUTE,
         domain_ttl: 5 * MINUTE,
@@ -39,39 +40,46 @@ fn settings() -> Settings {
     }
 }
 
-fn durable_state(directory: &Path, settings: Settings) -> Opened {
-    let begin = Begin { settings, delay: Duration::ZERO, terms: Terms::default(), note: Vec::new() };
+fn durable_state(directory: &Path, settings: BackendConfig) -> OpenState {
+    let begin = StateOptions {
+        settings,
+        delay: Duration::ZERO,
+        terms: RecordedSettings::default(),
+        note: Vec::new(),
+    };
     durable::open(directory, begin).unwrap()
 }
 
-async fn on_redis(server: &Server, settings: Settings, partitions: u16) -> RedisResources {
-    let place =
-        Place { partitions: Some(partitions), ..Place::new(server.url().parse().unwrap(), "contract") };
-    RedisResources::open(place, settings).await.unwrap()
+async fn on_redis(server: &Server, settings: BackendConfig, partitions: u16) -> RedisBackend {
+    let place = RedisCrawl {
+        partitions: Some(partitions),
+        ..RedisCrawl::new(server.url().parse().unwrap(), "contract")
+    };
+    RedisBackend::open(place, settings).await.unwrap()
 }
 
 /// Lets time pass: tokio's, which is paused, or on Redis Redis's own.
-async fn advance(resources: &impl Resources, time: Duration) {
-    match (resources as &dyn Any).downcast_ref::<RedisResources>() {
+async fn advance(resources: &impl Backend, time: Duration) {
+    match (resources as &dyn Any).downcast_ref::<RedisBackend>() {
         Some(on_redis) => on_redis.advance(time),
         None => tokio::time::advance(time).await,
     }
 }
 
-fn found(url: &str, depth: u32) -> Found {
-    Found { url: url.to_owned(), depth, redirects: 0 }
+fn found(url: &str, depth: u32) -> DiscoveredUrl {
+    DiscoveredUrl { url: url.to_owned(), depth, redirects: 0 }
 }
 
-fn of_host(host: &str, count: usize) -> Vec<Found> {
+fn of_host(host: &str, count: usize) -> Vec<DiscoveredUrl> {
     (0..count).map(|number| found(&format!("http://{host}/{number}"), 1)).collect()
 }
 
-fn kept(lease: &Lease, children: Vec<Found>) -> Completion {
+fn kept(lease: &Lease, children: Vec<DiscoveredUrl>) -> Completion {
     Completion { outcome: Outcome::Kept, bytes: 10, children, ..Completion::of(lease) }
 }
 
 /// Files and routes everything that can be.
-async fn run_frontier(resources: &impl Resources) {
+async fn run_frontier(resources: &impl Backend) {
     loop {
         let incoming = resources.incoming(1000, NO_WAIT).await.unwrap();
         let filed = incoming.iter().map(|incoming| (incoming.ticket, Priority::MIDDLE)).collect::<Vec<_>>();
@@ -83,7 +91,7 @@ async fn run_frontier(resources: &impl Resources) {
     }
 }
 
-async fn lease_all(resources: &impl Resources, worker: WorkerId) -> Vec<Lease> {
+async fn lease_all(resources: &impl Backend, worker: WorkerId) -> Vec<Lease> {
     resources.lease(worker, usize::MAX, NO_WAIT).await.unwrap()
 }
 
@@ -91,7 +99,7 @@ fn urls(leases: &[Lease]) -> Vec<&str> {
     leases.iter().map(|lease| lease.url.as_str()).collect()
 }
 
-async fn a_url_is_admitted_once(resources: impl Resources) {
+async fn a_url_is_admitted_once(resources: impl Backend) {
     let admitted = resources.admit(vec![found("http://a/", 0), found("http://a/", 0)]).await.unwrap();
     assert_eq!((admitted.new, admitted.known), (1, 1));
     assert_eq!(resources.admit(vec![found("http://a/", 0)]).await.unwrap().new, 0);
@@ -100,38 +108,41 @@ async fn a_url_is_admitted_once(resources: impl Resources) {
     assert_eq!(urls(&leases), ["http://a/"]);
 }
 
-async fn children_are_admitted_before_their_parent_completes(resources: impl Resources) {
+async fn children_are_admitted_before_their_parent_completes(resources: impl Backend) {
     resources.admit(vec![found("http://a/", 0)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
     let children = vec![found("http://a/x", 1), found("http://a/", 1), found("http://b/", 1)];
     let completed = resources.complete(vec![kept(&lease, children)]).await.unwrap();
-    assert_eq!(completed, [Completed::Done { id: Some(1), new: 2, spent: None }]);
+    assert_eq!(completed, [CompleteResult::Done { id: Some(1), new: 2, spent: None }]);
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.outstanding()), (3, 1, 2));
 }
 
-async fn a_loan_is_completed_once(resources: impl Resources) {
+async fn a_loan_is_completed_once(resources: impl Backend) {
     resources.admit(vec![found("http://a/", 0)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
     let twice = vec![kept(&lease, Vec::new()), kept(&lease, Vec::new())];
     let completed = resources.complete(twice).await.unwrap();
-    assert!(matches!(completed[..], [Completed::Done { id: Some(1), .. }, Completed::Refused]));
+    assert!(matches!(completed[..], [CompleteResult::Done { id: Some(1), .. }, CompleteResult::Refused]));
     let again = resources.complete(vec![kept(&lease, vec![found("http://a/late", 1)])]).await.unwrap();
-    assert_eq!(again, [Completed::Refused]);
+    assert_eq!(again, [CompleteResult::Refused]);
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (1, 1, 1));
 }
 
-async fn what_a_dead_worker_had_returns_and_its_late_word_is_refused(resources: impl Resources) {
+async fn what_a_dead_worker_had_returns_and_its_late_word_is_refused(resources: impl Backend) {
     resources.admit(of_host("a.test", 70)).await.unwrap();
     run_frontier(&resources).await;
     let lost = resources.lease(FIRST, 3, NO_WAIT).await.unwrap();
     assert_eq!(lost.len(), 3, "the first of equals gets the domain");
     resources.leave(FIRST).await.unwrap();
-    assert_eq!(resources.reserve(&lost[0], 0).await.unwrap(), Grant::Lost);
-    assert_eq!(resources.complete(vec![kept(&lost[0], Vec::new())]).await.unwrap(), [Completed::Refused]);
+    assert_eq!(resources.reserve(&lost[0], 0).await.unwrap(), BudgetDecision::Lost);
+    assert_eq!(
+        resources.complete(vec![kept(&lost[0], Vec::new())]).await.unwrap(),
+        [CompleteResult::Refused]
+    );
     run_frontier(&resources).await;
     let mut seen = HashSet::new();
     for _ in 0..70 {
@@ -144,7 +155,7 @@ async fn what_a_dead_worker_had_returns_and_its_late_word_is_refused(resources: 
     assert_eq!(resources.snapshot().await.unwrap().outstanding(), 0);
 }
 
-async fn a_domain_has_one_owner_and_new_ones_go_to_the_shortest_queue(resources: impl Resources) {
+async fn a_domain_has_one_owner_and_new_ones_go_to_the_shortest_queue(resources: impl Backend) {
     let mut found_urls = of_host("www.a.test", 10);
     found_urls.extend(of_host("mail.a.test", 10));
     found_urls.extend(of_host("b.test", 5));
@@ -156,7 +167,7 @@ async fn a_domain_has_one_owner_and_new_ones_go_to_the_shortest_queue(resources:
     assert!(first.iter().all(|lease| lease.url.contains("a.test")));
 }
 
-async fn a_domain_is_free_again_after_five_quiet_minutes(resources: impl Resources) {
+async fn a_domain_is_free_again_after_five_quiet_minutes(resources: impl Backend) {
     resources.admit(vec![found("http://a.test/1", 0)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
@@ -173,7 +184,7 @@ async fn a_domain_is_free_again_after_five_quiet_minutes(resources: impl Resourc
     assert_eq!(resources.snapshot().await.unwrap().owned_domains, 0);
 }
 
-async fn one_domain_takes_only_its_share_of_a_queue(resources: impl Resources) {
+async fn one_domain_takes_only_its_share_of_a_queue(resources: impl Backend) {
     resources.admit(of_host("slow.test", 90)).await.unwrap();
     run_frontier(&resources).await;
     resources.admit(of_host("other.test", 3)).await.unwrap();
@@ -191,9 +202,10 @@ async fn one_domain_takes_only_its_share_of_a_queue(resources: impl Resources) {
     assert_eq!(rest.len(), 26);
 }
 
-async fn full_queues_overflow_in_order_and_lose_nothing(resources: impl Resources) {
+async fn full_queues_overflow_in_order_and_lose_nothing(resources: impl Backend) {
     // Many domains, so that no share holds any back: each queue holds one hundred.
-    let all: Vec<Found> = (0..1000).map(|number| found(&format!("http://h{number}.test/"), 1)).collect();
+    let all: Vec<DiscoveredUrl> =
+        (0..1000).map(|number| found(&format!("http://h{number}.test/"), 1)).collect();
     let expected: HashSet<String> = all.iter().map(|found| found.url.clone()).collect();
     assert_eq!(resources.admit(all).await.unwrap().new, 1000);
     let mut seen = HashSet::new();
@@ -215,7 +227,7 @@ async fn full_queues_overflow_in_order_and_lose_nothing(resources: impl Resource
 }
 
 /// Where all workers are there from the beginning, nobody need give anything away.
-async fn a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole(resources: impl Resources) {
+async fn a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole(resources: impl Backend) {
     resources.admit(of_host("a.test", 30)).await.unwrap();
     run_frontier(&resources).await;
     let (mut from, mut to) = (FIRST, SECOND);
@@ -226,18 +238,18 @@ async fn a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole(resources: i
     }
     assert_eq!(leases.len(), 10);
     let domain = Domain::of_text("http://a.test/");
-    let handover = Handover { domain, to, leases: leases.clone(), resting: Vec::new() };
+    let handover = DomainTransfer { domain, to, leases: leases.clone(), resting: Vec::new() };
     let passed = resources.pass_on(from, vec![handover]).await.unwrap();
-    let is_passed = passed == [PassedOn::Yes];
+    let is_passed = passed == [TransferResult::Yes];
     let completed = resources.complete(vec![kept(&leases[0], Vec::new())]).await.unwrap();
-    assert_eq!(completed == [Completed::Refused], is_passed);
+    assert_eq!(completed == [CompleteResult::Refused], is_passed);
     let (owner, other, left) = if is_passed { (to, from, 30) } else { (from, to, 20) };
     assert!(lease_all(&resources, other).await.is_empty());
     assert_eq!(lease_all(&resources, owner).await.len(), left);
     assert_eq!(resources.outstanding().await.unwrap(), if is_passed { 30 } else { 29 });
 }
 
-async fn a_url_met_nearer_while_it_waits_has_its_depth_lowered(resources: impl Resources) {
+async fn a_url_met_nearer_while_it_waits_has_its_depth_lowered(resources: impl Backend) {
     resources.admit(vec![found("http://a/", 7)]).await.unwrap();
     resources.admit(vec![found("http://a/", 2)]).await.unwrap();
     run_frontier(&resources).await;
@@ -245,7 +257,7 @@ async fn a_url_met_nearer_while_it_waits_has_its_depth_lowered(resources: impl R
     assert_eq!((leases.len(), leases[0].depth, leases[0].again), (1, 2, false));
 }
 
-async fn a_url_met_nearer_after_its_completion_is_visited_again_for_its_links(resources: impl Resources) {
+async fn a_url_met_nearer_after_its_completion_is_visited_again_for_its_links(resources: impl Backend) {
     resources.admit(vec![found("http://a/", 7)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
@@ -255,12 +267,16 @@ async fn a_url_met_nearer_after_its_completion_is_visited_again_for_its_links(re
     let lease = lease_all(&resources, FIRST).await.remove(0);
     assert_eq!((lease.depth, lease.again), (3, true));
     let completed = resources.complete(vec![kept(&lease, Vec::new())]).await.unwrap();
-    assert_eq!(completed, [Completed::Done { id: None, new: 0, spent: None }], "it is the same document");
+    assert_eq!(
+        completed,
+        [CompleteResult::Done { id: None, new: 0, spent: None }],
+        "it is the same document"
+    );
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.outstanding(), snapshot.revisits, snapshot.pages), (0, 1, 1));
 }
 
-async fn a_url_met_nearer_while_on_loan_is_visited_again_for_its_links(resources: impl Resources) {
+async fn a_url_met_nearer_while_on_loan_is_visited_again_for_its_links(resources: impl Backend) {
     resources.admit(vec![found("http://a/", 7), found("http://b/", 7)]).await.unwrap();
     run_frontier(&resources).await;
     let leases = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
@@ -286,19 +302,19 @@ async fn a_url_met_nearer_while_on_loan_is_visited_again_for_its_links(resources
     assert_eq!(urls(&rest), ["http://a/x"]);
 }
 
-async fn a_revisit_needs_no_page_of_the_budget(resources: impl Resources) {
+async fn a_revisit_needs_no_page_of_the_budget(resources: impl Backend) {
     resources.admit(vec![found("http://a.test/", 7)]).await.unwrap();
     run_frontier(&resources).await;
     let lease = lease_all(&resources, FIRST).await.remove(0);
-    assert_eq!(resources.reserve(&lease, 0).await.unwrap(), Grant::Bytes(1000));
+    assert_eq!(resources.reserve(&lease, 0).await.unwrap(), BudgetDecision::Bytes(1000));
     resources.complete(vec![kept(&lease, Vec::new())]).await.unwrap();
     resources.admit(vec![found("http://a.test/", 3)]).await.unwrap();
     run_frontier(&resources).await;
     let again = lease_all(&resources, FIRST).await.remove(0);
-    assert_eq!(resources.reserve(&again, 0).await.unwrap(), Grant::Bytes(1000));
+    assert_eq!(resources.reserve(&again, 0).await.unwrap(), BudgetDecision::Bytes(1000));
 }
 
-async fn a_url_is_forgotten_after_its_hour_and_never_while_outstanding(resources: impl Resources) {
+async fn a_url_is_forgotten_after_its_hour_and_never_while_outstanding(resources: impl Backend) {
     resources.admit(vec![found("http://done/", 0), found("http://waits/", 0)]).await.unwrap();
     run_frontier(&resources).await;
     let leases = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
@@ -309,26 +325,30 @@ async fn a_url_is_forgotten_after_its_hour_and_never_while_outstanding(resources
     assert_eq!((admitted.new, admitted.known), (1, 1));
 }
 
-async fn budgets_are_reserved_before_and_settled_after(resources: impl Resources) {
+async fn budgets_are_reserved_before_and_settled_after(resources: impl Backend) {
     resources.admit(of_host("a.test", 10)).await.unwrap();
     run_frontier(&resources).await;
     let leases = lease_all(&resources, FIRST).await;
     // Three pages and 2,500 bytes are left to this crawl.
-    assert_eq!(resources.reserve(&leases[0], 0).await.unwrap(), Grant::Bytes(1000));
-    assert_eq!(resources.reserve(&leases[1], 0).await.unwrap(), Grant::Bytes(1000));
+    assert_eq!(resources.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Bytes(1000));
+    assert_eq!(resources.reserve(&leases[1], 0).await.unwrap(), BudgetDecision::Bytes(1000));
     assert_eq!(
         resources.reserve(&leases[2], 0).await.unwrap(),
-        Grant::NotNow,
+        BudgetDecision::NotNow,
         "a page must not be cut for them"
     );
     resources.release(&leases[1], 0).await.unwrap();
-    assert_eq!(resources.reserve(&leases[2], 0).await.unwrap(), Grant::Bytes(1000), "what was given back");
+    assert_eq!(
+        resources.reserve(&leases[2], 0).await.unwrap(),
+        BudgetDecision::Bytes(1000),
+        "what was given back"
+    );
     resources.complete(vec![kept(&leases[0], Vec::new())]).await.unwrap();
     let failed = Completion { outcome: Outcome::Disallowed, bytes: 0, ..kept(&leases[1], Vec::new()) };
     resources.complete(vec![failed]).await.unwrap();
     assert_eq!(
         resources.reserve(&leases[3], 0).await.unwrap(),
-        Grant::Bytes(1000),
+        BudgetDecision::Bytes(1000),
         "what was not used came back"
     );
     let read = Completion { bytes: 1_900, ..kept(&leases[2], Vec::new()) };
@@ -336,27 +356,31 @@ async fn budgets_are_reserved_before_and_settled_after(resources: impl Resources
         .complete(vec![read, Completion { outcome: Outcome::Disallowed, ..kept(&leases[3], Vec::new()) }])
         .await
         .unwrap();
-    assert_eq!(resources.reserve(&leases[4], 0).await.unwrap(), Grant::Bytes(580), "all that is left");
-    assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), Grant::NotNow);
+    assert_eq!(
+        resources.reserve(&leases[4], 0).await.unwrap(),
+        BudgetDecision::Bytes(580),
+        "all that is left"
+    );
+    assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), BudgetDecision::NotNow);
     let last = resources.complete(vec![kept(&leases[4], Vec::new())]).await.unwrap();
-    assert_eq!(last, [Completed::Done { id: Some(3), new: 0, spent: Some(Budget::Pages) }]);
-    assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), Grant::Spent(Budget::Pages));
+    assert_eq!(last, [CompleteResult::Done { id: Some(3), new: 0, spent: Some(Budget::Pages) }]);
+    assert_eq!(resources.reserve(&leases[5], 0).await.unwrap(), BudgetDecision::Spent(Budget::Pages));
     let snapshot = resources.snapshot().await.unwrap();
     assert_eq!((snapshot.pages, snapshot.bytes), (3, 1_930));
 }
 
-async fn a_budget_of_bytes_that_is_spent_lets_nobody_ask(resources: impl Resources) {
+async fn a_budget_of_bytes_that_is_spent_lets_nobody_ask(resources: impl Backend) {
     resources.admit(of_host("a.test", 3)).await.unwrap();
     run_frontier(&resources).await;
     let leases = [lease_all(&resources, FIRST).await, lease_all(&resources, SECOND).await].concat();
-    assert_eq!(resources.reserve(&leases[0], 0).await.unwrap(), Grant::Bytes(1000));
+    assert_eq!(resources.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Bytes(1000));
     let read = Completion { bytes: 2_500, outcome: Outcome::Disallowed, ..kept(&leases[0], Vec::new()) };
     resources.complete(vec![read]).await.unwrap();
-    assert_eq!(resources.reserve(&leases[1], 0).await.unwrap(), Grant::Spent(Budget::Bytes));
+    assert_eq!(resources.reserve(&leases[1], 0).await.unwrap(), BudgetDecision::Spent(Budget::Bytes));
     assert_eq!(resources.spent().await.unwrap(), Some(Budget::Bytes));
 }
 
-async fn a_host_has_a_budget_of_its_own(resources: impl Resources) {
+async fn a_host_has_a_budget_of_its_own(resources: impl Backend) {
     let all = [of_host("a.test", 3), of_host("b.test", 1)].concat();
     resources.admit(all).await.unwrap();
     run_frontier(&resources).await;
@@ -365,22 +389,22 @@ async fn a_host_has_a_budget_of_its_own(resources: impl Resources) {
     for lease in &leases {
         grants.push((lease.url.contains("a.test"), resources.reserve(lease, 0).await.unwrap()));
     }
-    assert_eq!(grants.iter().filter(|grant| **grant == (true, Grant::NotNow)).count(), 1);
-    assert!(grants.contains(&(false, Grant::Bytes(1000))));
+    assert_eq!(grants.iter().filter(|grant| **grant == (true, BudgetDecision::NotNow)).count(), 1);
+    assert!(grants.contains(&(false, BudgetDecision::Bytes(1000))));
     let (of_a, mut rest): (Vec<_>, Vec<_>) = leases
         .iter()
         .zip(&grants)
         .filter(|(_, (is_a, _))| *is_a)
         .map(|(lease, (_, grant))| (lease, *grant))
-        .partition(|(_, grant)| *grant == Grant::Bytes(1000));
+        .partition(|(_, grant)| *grant == BudgetDecision::Bytes(1000));
     for (lease, _) in of_a {
         resources.complete(vec![kept(lease, Vec::new())]).await.unwrap();
     }
     let (last, _) = rest.remove(0);
-    assert_eq!(resources.reserve(last, 0).await.unwrap(), Grant::HostSpent);
+    assert_eq!(resources.reserve(last, 0).await.unwrap(), BudgetDecision::HostSpent);
 }
 
-async fn the_prioritizer_learns_how_many_pages_link_to_a_domain(resources: impl Resources) {
+async fn the_prioritizer_learns_how_many_pages_link_to_a_domain(resources: impl Backend) {
     resources.admit(of_host("a.test", 2)).await.unwrap();
     run_frontier(&resources).await;
     for lease in lease_all(&resources, FIRST).await {
@@ -393,7 +417,7 @@ async fn the_prioritizer_learns_how_many_pages_link_to_a_domain(resources: impl 
     assert_eq!(incoming[0].domain.as_str(), "popular.test");
 }
 
-async fn moves_made_twice_are_made_once(resources: impl Resources) {
+async fn moves_made_twice_are_made_once(resources: impl Backend) {
     resources.admit(vec![found("http://a/", 0)]).await.unwrap();
     let incoming = resources.incoming(10, NO_WAIT).await.unwrap();
     let filed = vec![(incoming[0].ticket, Priority::BEST)];
@@ -407,23 +431,23 @@ async fn moves_made_twice_are_made_once(resources: impl Resources) {
     assert_eq!(lease_all(&resources, SECOND).await.len(), 1);
 }
 
-async fn a_page_like_another_is_not_stored_and_never_its_own_duplicate(resources: impl Resources) {
+async fn a_page_like_another_is_not_stored_and_never_its_own_duplicate(resources: impl Backend) {
     let words = |from: usize, to: usize| (from..to).map(|n| format!("word{n} ")).collect::<String>();
     let print = |body: &str| Fingerprint::of_text(resources.key(), None, body.as_bytes());
     let remember =
         async |url: &str, body: &str| resources.remember(url, &print(body), body.as_bytes()).await.unwrap();
     let first = words(0, 400);
-    assert_eq!(remember("http://a/", &first).await, Remembered::New);
-    assert_eq!(remember("http://a/", &first).await, Remembered::New, "delivered again");
-    assert_eq!(remember("http://b/", &first).await, Remembered::Same("http://a/".into()));
-    assert_eq!(remember("http://c/", &words(4, 404)).await, Remembered::Similar("http://a/".into()));
-    assert_eq!(remember("http://d/", &words(200, 600)).await, Remembered::New);
+    assert_eq!(remember("http://a/", &first).await, ContentMatch::New);
+    assert_eq!(remember("http://a/", &first).await, ContentMatch::New, "delivered again");
+    assert_eq!(remember("http://b/", &first).await, ContentMatch::Same("http://a/".into()));
+    assert_eq!(remember("http://c/", &words(4, 404)).await, ContentMatch::Similar("http://a/".into()));
+    assert_eq!(remember("http://d/", &words(200, 600)).await, ContentMatch::New);
     assert_eq!(resources.content("http://a/").await.unwrap().as_deref(), Some(first.as_bytes()));
     assert_eq!(resources.content("http://b/").await.unwrap(), None);
     assert_eq!(resources.snapshot().await.unwrap().stored.0, 2);
     advance(&resources, 61 * MINUTE).await;
     assert_eq!(resources.content("http://a/").await.unwrap(), None, "after its hour");
-    assert_eq!(remember("http://b/", &first).await, Remembered::New);
+    assert_eq!(remember("http://b/", &first).await, ContentMatch::New);
 }
 
 /// Each promise as a test on each implementation, with the settings it needs.
@@ -437,7 +461,7 @@ macro_rules! contract {
                 #[allow(unused_mut, unused_assignments)]
                 let mut chosen = settings();
                 $(chosen = $settings;)?
-                super::$promise(Embedded::new(chosen)).await;
+                super::$promise(LocalBackend::new(chosen)).await;
             })*
         }
 
@@ -450,8 +474,8 @@ macro_rules! contract {
                 let mut chosen = settings();
                 $(chosen = $settings;)?
                 let directory = tempfile::tempdir().unwrap();
-                let Opened { resources, keeper, before } = durable_state(directory.path(), chosen);
-                assert_eq!(before, Before::Nothing);
+                let OpenState { resources, keeper, before } = durable_state(directory.path(), chosen);
+                assert_eq!(before, PriorState::Nothing);
                 super::$promise(resources).await;
                 keeper.close().unwrap();
             })*
@@ -486,11 +510,11 @@ contract! {
     a_url_met_nearer_while_it_waits_has_its_depth_lowered;
     a_url_met_nearer_after_its_completion_is_visited_again_for_its_links;
     a_url_met_nearer_while_on_loan_is_visited_again_for_its_links;
-    a_revisit_needs_no_page_of_the_budget with Settings { max_pages_per_host: 1, ..settings() };
+    a_revisit_needs_no_page_of_the_budget with BackendConfig { max_pages_per_host: 1, ..settings() };
     a_url_is_forgotten_after_its_hour_and_never_while_outstanding;
-    budgets_are_reserved_before_and_settled_after with Settings { max_pages: 3, max_bytes: 2500, ..settings() };
-    a_budget_of_bytes_that_is_spent_lets_nobody_ask with Settings { max_bytes: 2_500, ..settings() };
-    a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };
+    budgets_are_reserved_before_and_settled_after with BackendConfig { max_pages: 3, max_bytes: 2500, ..settings() };
+    a_budget_of_bytes_that_is_spent_lets_nobody_ask with BackendConfig { max_bytes: 2_500, ..settings() };
+    a_host_has_a_budget_of_its_own with BackendConfig { max_pages_per_host: 2, ..settings() };
     the_prioritizer_learns_how_many_pages_link_to_a_domain;
     moves_made_twice_are_made_once;
     a_page_like_another_is_not_stored_and_never_its_own_duplicate;
@@ -526,21 +550,21 @@ in_partitions! {
     a_url_is_admitted_once;
     children_are_admitted_before_their_parent_completes;
     a_loan_is_completed_once;
-    what_a_dead_worker_had_returns_and_its_late_word_is_refused with Settings { queue_size: 1600, ..settings() };
-    a_domain_is_free_again_after_five_quiet_minutes with Settings { workers: 1, ..settings() };
-    one_domain_takes_only_its_share_of_a_queue with Settings { queue_size: 1600, ..settings() };
+    what_a_dead_worker_had_returns_and_its_late_word_is_refused with BackendConfig { queue_size: 1600, ..settings() };
+    a_domain_is_free_again_after_five_quiet_minutes with BackendConfig { workers: 1, ..settings() };
+    one_domain_takes_only_its_share_of_a_queue with BackendConfig { queue_size: 1600, ..settings() };
     full_queues_overflow_in_order_and_lose_nothing;
-    a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole with Settings { queue_size: 1600, ..settings() };
-    a_url_met_nearer_while_it_waits_has_its_depth_lowered with Settings { workers: 1, ..settings() };
-    a_url_met_nearer_after_its_completion_is_visited_again_for_its_links with Settings { workers: 1, ..settings() };
+    a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole with BackendConfig { queue_size: 1600, ..settings() };
+    a_url_met_nearer_while_it_waits_has_its_depth_lowered with BackendConfig { workers: 1, ..settings() };
+    a_url_met_nearer_after_its_completion_is_visited_again_for_its_links with BackendConfig { workers: 1, ..settings() };
     a_url_met_nearer_while_on_loan_is_visited_again_for_its_links;
-    a_revisit_needs_no_page_of_the_budget with Settings { max_pages_per_host: 1, workers: 1, ..settings() };
+    a_revisit_needs_no_page_of_the_budget with BackendConfig { max_pages_per_host: 1, workers: 1, ..settings() };
     a_url_is_forgotten_after_its_hour_and_never_while_outstanding;
     budgets_are_reserved_before_and_settled_after
-        with Settings { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..settings() };
-    a_budget_of_bytes_that_is_spent_lets_nobody_ask with Settings { max_bytes: 2_500, ..settings() };
-    a_host_has_a_budget_of_its_own with Settings { max_pages_per_host: 2, ..settings() };
-    the_prioritizer_learns_how_many_pages_link_to_a_domain with Settings { workers: 1, ..settings() };
+        with BackendConfig { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..settings() };
+    a_budget_of_bytes_that_is_spent_lets_nobody_ask with BackendConfig { max_bytes: 2_500, ..settings() };
+    a_host_has_a_budget_of_its_own with BackendConfig { max_pages_per_host: 2, ..settings() };
+    the_prioritizer_learns_how_many_pages_link_to_a_domain with BackendConfig { workers: 1, ..settings() };
     moves_made_twice_are_made_once;
     a_page_like_another_is_not_stored_and_never_its_own_duplicate;
 }

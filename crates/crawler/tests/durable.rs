@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crawler::backend::durable::Fate;
-use crawler::config::Resolve;
+use crawler::backend::durable::UrlStatus;
+use crawler::config::DnsOverride;
 use crawler::page::Page;
-use crawler::pipeline::{End, Report, Resumed};
+use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 use crawler::scope::Scope;
-use crawler::{Crawler, Stop, Stored};
+use crawler::{Crawler, StateReader, StopHandle};
 use testweb::{Site, Web};
 
 /// A crawl of hosts that are all on loopback, without delay and without robots.txt, with its state in a directory.
@@ -21,7 +21,7 @@ fn crawl(web: &Web, state: &Path) -> Crawler {
     Crawler::new(&web.url_of("h0.test", "/"))
         .unwrap()
         .configure(|config| {
-            config.resolve = vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }];
+            config.resolve = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
             config.allow_private = true;
             config.obey_robots = false;
             config.delay = Duration::ZERO;
@@ -36,8 +36,8 @@ fn output(directory: &Path, name: &str) -> String {
 }
 
 /// Runs a crawl and stops it after so many pages.
-fn run_until(crawler: Crawler, pages: usize) -> Report {
-    let stop = Stop::new();
+fn run_until(crawler: Crawler, pages: usize) -> CrawlReport {
+    let stop = StopHandle::new();
     let (counted, stopping) = (Mutex::new(0), stop.clone());
     let crawler = crawler.stop(stop).tell(move |_, _| {
         let mut counted = counted.lock().unwrap();
@@ -64,13 +64,15 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
     let last = loop {
         let report = run_until(begin(), 25);
         // One that was stopped just when nothing was left is found finished.
-        let is_finished = runs > 0 && report.resumed == Resumed::Finished;
-        assert!(is_finished || report.resumed == if runs == 0 { Resumed::No } else { Resumed::Yes });
+        let is_finished = runs > 0 && report.resumed == ResumeStatus::Finished;
+        assert!(
+            is_finished || report.resumed == if runs == 0 { ResumeStatus::No } else { ResumeStatus::Yes }
+        );
         runs += 1;
-        if report.end == End::Done {
+        if report.end == CrawlEnd::Done {
             break report;
         }
-        assert_eq!(report.end, End::Stopped);
+        assert_eq!(report.end, CrawlEnd::Stopped);
         assert!(runs < 50);
     };
     assert!(runs > 5, "{runs}");
@@ -96,7 +98,7 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
     assert!(asked.values().all(|times| *times == 1), "what was finished is not asked for again");
 
     let again = begin().run().unwrap();
-    assert_eq!((again.end, again.resumed), (End::Done, Resumed::Finished));
+    assert_eq!((again.end, again.resumed), (CrawlEnd::Done, ResumeStatus::Finished));
     assert_eq!(again.snapshot.pages, last.snapshot.pages);
     assert_eq!(web.log().len(), asked.len(), "a finished crawl does nothing");
 }
@@ -115,7 +117,7 @@ fn budgets_go_on_where_they_were_and_may_be_raised() {
     let report = crawl(&web, &state).max_pages(10).run().unwrap();
     assert_eq!((report.snapshot.pages, web.log().len()), (10, asked), "nothing is left of it");
     let report = crawl(&web, &state).max_pages(30).run().unwrap();
-    assert_eq!((report.snapshot.pages, report.resumed), (30, Resumed::Yes));
+    assert_eq!((report.snapshot.pages, report.resumed), (30, ResumeStatus::Yes));
     let lowered = crawl(&web, &state).max_pages(29).run().unwrap_err().to_string();
     assert!(lowered.contains("--max-pages was 30 and is 29 now"), "{lowered}");
     let changed = crawl(&web, &state).max_pages(30).max_depth(2).run().unwrap_err().to_string();
@@ -133,24 +135,24 @@ fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
     let state = directory.path().join("state");
     let url = |path: &str| web.url_of("h0.test", path).parse().unwrap();
     crawl(&web, &state).max_pages(2).note(*b"a note").run().unwrap();
-    let mut stored = Stored::open(&state).unwrap();
+    let mut stored = StateReader::open(&state).unwrap();
     assert_eq!(stored.note().unwrap(), b"a note");
     let why = stored.why(&url("/one")).unwrap().unwrap();
     assert_eq!((why.depth, why.found_on), (1, vec![String::from(url("/"))]));
-    assert!(matches!(why.fate, Fate::Ended { outcome, document: Some(_), .. } if outcome == "kept"));
+    assert!(matches!(why.fate, UrlStatus::Ended { outcome, document: Some(_), .. } if outcome == "kept"));
     let shown = stored.content(&url("/one")).unwrap().unwrap();
     assert!(String::from_utf8(shown).unwrap().contains("first words"));
     let why = stored.why(&url("/two")).unwrap().unwrap();
-    assert_eq!((why.depth, why.fate), (2, Fate::Waiting));
+    assert_eq!((why.depth, why.fate), (2, UrlStatus::Waiting));
     assert_eq!(why.found_on, [String::from(url("/one")), String::from(url("/"))]);
     assert_eq!(stored.content(&url("/two")).unwrap(), None);
     assert_eq!(stored.why(&url("/never")).unwrap(), None);
-    let second = Stored::open(&state).err().unwrap().to_string();
+    let second = StateReader::open(&state).err().unwrap().to_string();
     assert!(second.contains("another process is at work"), "{second}");
 }
 
 /// What came of a crawl whose state was damaged; it must come to an end, and not by a panic.
-fn end_of(crawler: Crawler) -> Result<Report, String> {
+fn end_of(crawler: Crawler) -> Result<CrawlReport, String> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || drop(tell.send(crawler.run().map_err(|error| error.to_string()))));
     told.recv_timeout(Duration::from_secs(60)).expect("neither a panic nor a crawl without end")
@@ -166,7 +168,7 @@ fn a_damaged_state_is_refused_and_left_as_it_is() {
     let whole = fs::read(&file).unwrap();
     let refused = |bytes: &[u8], what: &str| {
         fs::write(&file, bytes).unwrap();
-        let looked_at = Stored::open(&state).and_then(|mut stored| {
+        let looked_at = StateReader::open(&state).and_then(|mut stored| {
             stored.pages(10)?;
             stored.why(&web.url_of("h0.test", "/").parse().unwrap())
         });
@@ -210,7 +212,7 @@ fn outputs_in_the_way_refuse_the_crawl_before_it_begins() {
     let begin = || crawl(&web, &state).named_module(&output(directory.path(), "jsonl")).unwrap().max_pages(5);
     assert!(begin().run().unwrap_err().to_string().contains("exists and holds"));
     fs::remove_file(directory.path().join("jsonl")).unwrap();
-    assert_eq!(begin().run().unwrap().resumed, Resumed::No);
+    assert_eq!(begin().run().unwrap().resumed, ResumeStatus::No);
     // A file that lost what was written to it is not gone on with.
     fs::write(directory.path().join("jsonl"), "").unwrap();
     let cut = begin().max_pages(6).run().unwrap_err().to_string();
@@ -296,12 +298,12 @@ fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
     };
     let mut last = run_until(begin(), 10);
     for _ in 0..20 {
-        if last.end == End::Done {
+        if last.end == CrawlEnd::Done {
             break;
         }
         last = run_until(begin(), 10);
     }
-    assert_eq!(last.end, End::Done);
+    assert_eq!(last.end, CrawlEnd::Done);
     assert_eq!(seen.lock().unwrap().len() as u64, last.snapshot.pages);
     assert!(last.snapshot.outcomes["near duplicate"] > 10, "{:?}", last.snapshot.outcomes);
 }

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crawler::backend::local::{Embedded, Settings};
-use crawler::backend::{Admitted, Completed, Completion, Found, Incoming, Lease, Resources, WorkerId};
+use crawler::backend::local::{BackendConfig, LocalBackend};
+use crawler::backend::{
+    AdmitCounts, Backend, CompleteResult, Completion, DiscoveredUrl, Lease, UnprioritizedUrl, WorkerId,
+};
 use crawler::domain::Domain;
 use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, Queues, Random, draw};
+use crawler::prioritizer::{Priority, PriorityQueues, Random, draw};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -23,7 +25,7 @@ const DOMAIN_SHARE: usize = 64;
 enum Step {
     /// URLs are met: pairs of a host and a page.
     Admit(Vec<(u8, u16)>),
-    Incoming(usize),
+    UnprioritizedUrl(usize),
     /// What is lent to the prioritizer is filed under these priorities, in turn.
     File(Vec<u8>),
     Route(Vec<u8>),
@@ -45,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     let priorities = || prop::collection::vec(0..=100u8, 1..40);
     prop_oneof![
         3 => urls(60).prop_map(Step::Admit),
-        4 => (0..50usize).prop_map(Step::Incoming),
+        4 => (0..50usize).prop_map(Step::UnprioritizedUrl),
         4 => priorities().prop_map(Step::File),
         5 => priorities().prop_map(Step::Route),
         4 => (0..WORKERS, 0..30usize).prop_map(|(worker, max)| Step::Lease(worker, max)),
@@ -58,13 +60,13 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// `b0.test` and `a0.test` are of two domains, `a0.test` and `www.a0.test` of one.
-fn found((host, page): (u8, u16)) -> Found {
+fn found((host, page): (u8, u16)) -> DiscoveredUrl {
     let host = match host {
         0..4 => format!("a{host}.test"),
         4..8 => format!("www.a{}.test", host - 4),
         _ => format!("b{host}.test"),
     };
-    Found { url: format!("http://{host}/{page}"), depth: 1, redirects: 0 }
+    DiscoveredUrl { url: format!("http://{host}/{page}"), depth: 1, redirects: 0 }
 }
 
 fn priorities(numbers: &[u8]) -> Vec<Priority> {
@@ -73,21 +75,21 @@ fn priorities(numbers: &[u8]) -> Vec<Priority> {
 
 /// What must be true of resources, as far as one can know it from outside.
 struct Model {
-    resources: Embedded,
+    resources: LocalBackend,
     queue_size: usize,
     /// Everything that was ever admitted.
     met: BTreeSet<String>,
     completed: BTreeSet<String>,
-    incoming: Vec<Incoming>,
+    incoming: Vec<UnprioritizedUrl>,
     loans: Vec<(WorkerId, Lease)>,
     ended: Vec<Lease>,
 }
 
 impl Model {
     fn new(queue_size: usize, priority_queues: usize) -> Model {
-        let settings = Settings {
+        let settings = BackendConfig {
             queue_size,
-            priority_queues: Queues::new(priority_queues).unwrap(),
+            priority_queues: PriorityQueues::new(priority_queues).unwrap(),
             workers: WORKERS,
             // Longer than any sequence of moves takes.
             ttl: Duration::from_secs(24 * 3600),
@@ -101,7 +103,7 @@ impl Model {
             max_pages_per_host: u64::MAX,
         };
         Model {
-            resources: Embedded::new(settings),
+            resources: LocalBackend::new(settings),
             queue_size,
             met: BTreeSet::new(),
             completed: BTreeSet::new(),
@@ -114,12 +116,12 @@ impl Model {
     async fn take(&mut self, step: Step) {
         match step {
             Step::Admit(urls) => {
-                let urls: Vec<Found> = urls.into_iter().map(found).collect();
+                let urls: Vec<DiscoveredUrl> = urls.into_iter().map(found).collect();
                 let new = self.meet(&urls);
                 let admitted = self.resources.admit(urls.clone()).await.unwrap();
-                assert_eq!(admitted, Admitted { new, known: urls.len() as u64 - new });
+                assert_eq!(admitted, AdmitCounts { new, known: urls.len() as u64 - new });
             }
-            Step::Incoming(max) => {
+            Step::UnprioritizedUrl(max) => {
                 let incoming = self.resources.incoming(max, NO_WAIT).await.unwrap();
                 assert!(incoming.len() <= max);
                 self.incoming.extend(incoming);
@@ -150,7 +152,10 @@ impl Model {
                     let lease = &self.ended[index.index(self.ended.len())];
                     let children = vec![found((99, 0))];
                     let again = Completion { outcome: Outcome::Kept, children, ..Completion::of(lease) };
-                    assert_eq!(self.resources.complete(vec![again]).await.unwrap(), [Completed::Refused]);
+                    assert_eq!(
+                        self.resources.complete(vec![again]).await.unwrap(),
+                        [CompleteResult::Refused]
+                    );
                 }
             }
             Step::Leave(worker) => {
@@ -166,7 +171,7 @@ impl Model {
     }
 
     /// How many of these are new.
-    fn meet(&mut self, urls: &[Found]) -> u64 {
+    fn meet(&mut self, urls: &[DiscoveredUrl]) -> u64 {
         urls.iter().filter(|found| self.met.insert(found.url.clone())).count() as u64
     }
 
@@ -181,13 +186,13 @@ impl Model {
     }
 
     async fn complete(&mut self, lease: Lease, children: &[(u8, u16)], kept: bool) {
-        let children: Vec<Found> = children.iter().copied().map(found).collect();
+        let children: Vec<DiscoveredUrl> = children.iter().copied().map(found).collect();
         let expected = self.meet(&children);
         let outcome = if kept { Outcome::Kept } else { Outcome::Disallowed };
         let done = Completion { outcome, children, ..Completion::of(&lease) };
         match self.resources.complete(vec![done]).await.unwrap()[0] {
-            Completed::Done { id, new, .. } => assert_eq!((id.is_some(), new), (kept, expected)),
-            Completed::Refused => panic!("the loan of {} had not ended", lease.url),
+            CompleteResult::Done { id, new, .. } => assert_eq!((id.is_some(), new), (kept, expected)),
+            CompleteResult::Refused => panic!("the loan of {} had not ended", lease.url),
         }
         assert!(self.completed.insert(lease.url.clone()), "{} is completed twice", lease.url);
         self.ended.push(lease);
@@ -223,7 +228,7 @@ impl Model {
     /// Brings everything to its end, with one move of each kind after the other.
     async fn finish(mut self) {
         for round in 0..100_000 {
-            self.take(Step::Incoming(100)).await;
+            self.take(Step::UnprioritizedUrl(100)).await;
             self.take(Step::File(vec![round as u8 % 101])).await;
             self.take(Step::Route(vec![50; 100])).await;
             for worker in 0..WORKERS {
@@ -281,7 +286,7 @@ proptest! {
 /// How often each priority queue was served in so many draws, of which none finds a queue empty.
 async fn served_by_queue(seed: u64, count: usize, rounds: usize) -> BTreeMap<usize, usize> {
     let model = Model::new(rounds, count);
-    let (resources, queues) = (&model.resources, Queues::new(count).unwrap());
+    let (resources, queues) = (&model.resources, PriorityQueues::new(count).unwrap());
     let mut random = Random::seeded(seed);
     let mut served = BTreeMap::new();
     let mut next = 0;
@@ -305,10 +310,10 @@ async fn served_by_queue(seed: u64, count: usize, rounds: usize) -> BTreeMap<usi
 }
 
 /// Puts a URL of a domain of its own into a priority queue.
-async fn file_one(resources: &Embedded, queues: Queues, queue: usize, next: &mut usize) {
+async fn file_one(resources: &LocalBackend, queues: PriorityQueues, queue: usize, next: &mut usize) {
     *next += 1;
     let url = format!("http://q{queue}x{next}.test/");
-    resources.admit(vec![Found { url, depth: 1, redirects: 0 }]).await.unwrap();
+    resources.admit(vec![DiscoveredUrl { url, depth: 1, redirects: 0 }]).await.unwrap();
     let incoming = resources.incoming(1, NO_WAIT).await.unwrap();
     let priority = Priority::new(*queues.ranges()[queue].start()).unwrap();
     resources.file(vec![(incoming[0].ticket, priority)]).await.unwrap();

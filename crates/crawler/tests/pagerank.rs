@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crawler::config::Config;
+use crawler::config::FetchConfig;
 use crawler::domain::Domain;
-use crawler::prioritizer::pagerank::{Key, Settings};
-use crawler::prioritizer::{Candidate, PageRank, Prioritize, Priority, Random};
+use crawler::prioritizer::pagerank::{ApiKey, PageRankConfig};
+use crawler::prioritizer::{Candidate, PageRank, Prioritizer, Priority, Random};
 use testweb::{Answer, Hostile, Request, Site, Web};
 use url::Url;
 
@@ -30,17 +30,17 @@ fn candidates(numbers: impl IntoIterator<Item = usize>) -> Vec<Candidate> {
     numbers.into_iter().map(|number| candidate(number, 0)).collect()
 }
 
-fn settings(url: &str) -> Settings {
-    let mut settings = Settings::new(Url::parse(url).unwrap());
-    settings.key = Some(Key::new(KEY));
+fn settings(url: &str) -> PageRankConfig {
+    let mut settings = PageRankConfig::new(Url::parse(url).unwrap());
+    settings.key = Some(ApiKey::new(KEY));
     settings.fallback = Priority::new(FALLBACK).unwrap();
     settings.pause = Duration::from_millis(20);
     settings.rest = Duration::from_millis(200);
     settings
 }
 
-fn pagerank(settings: Settings) -> PageRank {
-    PageRank::new(&Config::default(), settings, Random::seeded(1)).unwrap()
+fn pagerank(settings: PageRankConfig) -> PageRank {
+    PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap()
 }
 
 /// A service that answers every request so.

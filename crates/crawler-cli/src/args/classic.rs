@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use crawler::classic::Classic;
+use crawler::classic::ClassicCrawl;
 use crawler::task::Depth;
 use url::Url;
 
-use super::{TypedFetch, Verbosity};
+use super::{FetchArgs, Verbosity};
 use crate::values;
 
 /// Stands for `--internal`.
@@ -15,7 +15,7 @@ const INTERNAL_VARIABLE: &str = "CRAWLER_INTERNAL";
 
 /// What was typed.
 #[derive(clap::Args)]
-pub struct TypedClassic {
+pub struct ClassicArgs {
     /// Where to start: an absolute http or https URL
     #[arg(value_name = "seedURL", required = true)]
     seed: Option<String>,
@@ -38,13 +38,13 @@ pub struct TypedClassic {
     concurrency: usize,
 
     #[command(flatten)]
-    fetch: TypedFetch,
+    fetch: FetchArgs,
 }
 
 /// A classic crawl, ready to begin.
 pub struct ClassicJob {
     /// The crawl.
-    pub crawl: Classic,
+    pub crawl: ClassicCrawl,
     /// Where it begins.
     pub seed: Url,
     /// Where the pages go.
@@ -57,7 +57,7 @@ pub struct ClassicJob {
     pub verbosity: Verbosity,
 }
 
-impl TypedClassic {
+impl ClassicArgs {
     /// Checks what was typed.
     pub fn meant(self) -> Result<ClassicJob, String> {
         let missing = |name| format!("{name} is missing; see the usage");
@@ -67,12 +67,13 @@ impl TypedClassic {
         let max_depth = self.max_depth.ok_or_else(|| missing("maxDepth"))?;
         let (designated_by, internal) = self.internal()?;
         let config = self.fetch.config(self.concurrency, self.concurrency)?;
-        let crawl = Classic::new(seed.clone(), internal.as_ref(), max_depth, config).map_err(|error| {
-            match designated_by {
-                INTERNAL_VARIABLE => format!("{error} (this one is from {INTERNAL_VARIABLE})"),
-                _ => error.to_string(),
-            }
-        })?;
+        let crawl =
+            ClassicCrawl::new(seed.clone(), internal.as_ref(), max_depth, config).map_err(|error| {
+                match designated_by {
+                    INTERNAL_VARIABLE => format!("{error} (this one is from {INTERNAL_VARIABLE})"),
+                    _ => error.to_string(),
+                }
+            })?;
         Ok(ClassicJob {
             crawl,
             seed,

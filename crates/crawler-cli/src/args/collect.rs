@@ -6,7 +6,7 @@ use crawler::modules::output::parts;
 
 /// What was typed.
 #[derive(clap::Args)]
-pub struct TypedCollect {
+pub struct CollectArgs {
     /// The parts of one output, each with its index beside it
     #[arg(value_name = "PART", required_unless_present = "of")]
     parts: Vec<PathBuf>,
@@ -39,7 +39,7 @@ pub enum Place {
     Path(PathBuf),
 }
 
-impl TypedCollect {
+impl CollectArgs {
     /// Looks for the parts, where they are not named.
     pub fn meant(self) -> Result<CollectJob, String> {
         let parts = match &self.of {

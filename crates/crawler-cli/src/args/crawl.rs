@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use crawler::Crawler;
-use crawler::config::Config;
-use crawler::distributed::{Notice, Sharing};
+use crawler::config::FetchConfig;
+use crawler::distributed::{Notice, SharedCrawl};
 use crawler::modules::Target;
-use crawler::modules::registry::{self, Installed};
+use crawler::modules::registry::{self, RegisteredModule};
 use crawler::origin::without_credentials;
-use crawler::prioritizer::{PageRank, Queues, Random, pagerank};
+use crawler::prioritizer::{PageRank, PriorityQueues, Random, pagerank};
 use crawler::scope::Scope;
 use crawler::similarity::Threshold;
 use crawler::task::Depth;
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
-use super::TypedFetch;
-use super::distributed::TypedSharing;
-use crate::commands::crawl::saved_options::Note;
+use super::FetchArgs;
+use super::distributed::DistributedArgs;
+use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::shared_rank::SharedRank;
 use crate::values;
 
@@ -78,7 +78,7 @@ pub struct CrawlOptions {
 
     #[command(flatten)]
     #[serde(flatten)]
-    pub sharing: TypedSharing,
+    pub sharing: DistributedArgs,
 
     /// How many workers share the hosts [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true, help_heading = "Workers")]
@@ -109,7 +109,7 @@ pub struct CrawlOptions {
 
     #[command(flatten)]
     #[serde(flatten)]
-    pub fetch: TypedFetch,
+    pub fetch: FetchArgs,
 
     /// How progress is shown: by itself live on a terminal and as plain lines elsewhere, or as JSON, all on standard error
     #[arg(
@@ -177,10 +177,10 @@ impl CrawlOptions {
         let told = |error: crawler::Error| error.to_string();
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(told)?
-            .config(Config { adapt: true, ..config })
+            .config(FetchConfig { adapt: true, ..config })
             .scope(options.scope(&seeds)?)
             .overwrite(options.overwrite);
-        if let Some(queues) = Queues::new(options.priority_queues) {
+        if let Some(queues) = PriorityQueues::new(options.priority_queues) {
             crawler = crawler.settings(|settings| settings.priority_queues = queues);
         }
         crawler = crawler.settings(|settings| {
@@ -207,13 +207,13 @@ impl CrawlOptions {
             crawler = crawler.named_module(module).map_err(|error| format!("--module: {error}"))?;
         }
         if let Some(directory) = &options.state {
-            crawler = crawler.state(directory).note(Note::of(&options).to_bytes());
+            crawler = crawler.state(directory).note(SavedOptions::of(&options).to_bytes());
         }
         Ok(CrawlJob { crawler, options, page_rank })
     }
 
     /// How the crawl is shared, if it is; what happens is told to `notice`.
-    pub fn shared(&self, notice: Notice) -> Result<Option<Sharing>, String> {
+    pub fn shared(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         self.sharing.sharing(self.fetch.ca_file.as_deref(), notice)
     }
 
@@ -231,8 +231,8 @@ impl CrawlOptions {
     /// Which links of a page are followed.
     pub fn bounds(&self) -> Result<Scope, String> {
         let seeds = self.seeds()?;
-        let TypedFetch { allow_private, ref resolve, .. } = self.fetch;
-        let config = Config { allow_private, resolve: resolve.clone(), ..Config::default() };
+        let FetchArgs { allow_private, ref resolve, .. } = self.fetch;
+        let config = FetchConfig { allow_private, resolve: resolve.clone(), ..FetchConfig::default() };
         Ok(self.scope(&seeds)?.refusing_private(&config, &seeds))
     }
 
@@ -259,13 +259,13 @@ impl CrawlOptions {
             .map_err(|_| "--include or --exclude: the patterns are too large together; give fewer".into())
     }
 
-    fn page_rank(&self, config: &Config) -> Result<Option<Arc<PageRank>>, String> {
+    fn page_rank(&self, config: &FetchConfig) -> Result<Option<Arc<PageRank>>, String> {
         let Some(text) = &self.pagerank_url else { return Ok(None) };
         let unusable = |error: &dyn std::fmt::Display| format!("--pagerank-url is not usable: {error}");
         let example = "give an absolute http or https URL";
         let url = Url::parse(text).map_err(|error| unusable(&format!("{error}; {example}")))?;
-        let key = pagerank::Key::from_variable(pagerank::KEY_VARIABLE);
-        let settings = pagerank::Settings { key, ..pagerank::Settings::new(url) };
+        let key = pagerank::ApiKey::from_variable(pagerank::KEY_VARIABLE);
+        let settings = pagerank::PageRankConfig { key, ..pagerank::PageRankConfig::new(url) };
         let rank = PageRank::new(config, settings, Random::from_system());
         Ok(Some(Arc::new(rank.map_err(|error| unusable(&format!("{error}; {example}")))?)))
     }
@@ -310,7 +310,7 @@ impl CrawlOptions {
 /// The file or directory that a module writes to.
 pub fn target(module: &str) -> Option<PathBuf> {
     match registry::parse(module) {
-        Ok(Installed::Output(spec)) => match spec.target {
+        Ok(RegisteredModule::Output(spec)) => match spec.target {
             Target::File(path) | Target::Directory(path) => Some(path),
         },
         _ => None,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::backend::WorkerId;
-use crawler::backend::redis::{Address, Manner, Place, is_name};
-use crawler::distributed::{DEAD_AFTER, Notice, Sharing};
+use crawler::backend::redis::{Address, RedisConnectOptions, RedisCrawl, is_name};
+use crawler::distributed::{DEAD_AFTER, Notice, SharedCrawl};
 use serde::{Deserialize, Serialize};
 
 use super::crawl::CrawlOptions;
@@ -27,7 +27,7 @@ const WHERE_REDIS_IS: &str = "Where Redis is: redis://[user:password@]host[:port
 /// What was typed about sharing. Where Redis is stays with whoever was told: there may be a password in it.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct TypedSharing {
+pub struct DistributedArgs {
     /// Where Redis is.
     #[arg(help = KEEP_ON_REDIS, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", hide_env_values = true, help_heading = "Many processes")]
     #[serde(skip)]
@@ -58,17 +58,17 @@ fn default_dead_after() -> Duration {
     DEAD_AFTER
 }
 
-impl TypedSharing {
+impl DistributedArgs {
     /// How the crawl is shared, if it is; what happens is told to `notice`.
-    pub fn sharing(&self, ca_file: Option<&Path>, notice: Notice) -> Result<Option<Sharing>, String> {
+    pub fn sharing(&self, ca_file: Option<&Path>, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
         let mut place = place(redis, &self.crawl, ca_file, &notice)?;
         (place.partitions, place.replicas) = (self.partitions, self.replicas);
-        Ok(Some(Sharing { place, dead_after: self.dead_after, notice }))
+        Ok(Some(SharedCrawl { place, dead_after: self.dead_after, notice }))
     }
 }
 
-fn place(redis: &str, crawl: &str, ca_file: Option<&Path>, notice: &Notice) -> Result<Place, String> {
+fn place(redis: &str, crawl: &str, ca_file: Option<&Path>, notice: &Notice) -> Result<RedisCrawl, String> {
     if !is_name(crawl) {
         return Err(format!(
             "--crawl {crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
@@ -77,8 +77,9 @@ fn place(redis: &str, crawl: &str, ca_file: Option<&Path>, notice: &Notice) -> R
     let password = env::var("CRAWLER_REDIS_PASSWORD").ok();
     let address = Address::parse(&address(redis)?, password.as_deref()).map_err(|wrong| wrong.to_string())?;
     let extra_roots = certificates(ca_file)?;
-    let manner = Manner { notice: Arc::clone(notice), extra_roots, ..Manner::default() };
-    Ok(Place { manner, ..Place::new(address, crawl) })
+    let manner =
+        RedisConnectOptions { notice: Arc::clone(notice), extra_roots, ..RedisConnectOptions::default() };
+    Ok(RedisCrawl { manner, ..RedisCrawl::new(address, crawl) })
 }
 
 /// Where Redis is, with what only the environment tells.
@@ -92,7 +93,7 @@ pub fn address(redis: &str) -> Result<String, String> {
 
 /// Which crawl, on which Redis.
 #[derive(clap::Args, Debug, Clone)]
-pub struct TypedPlace {
+pub struct RedisArgs {
     /// Where it is.
     #[arg(help = WHERE_REDIS_IS, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
     redis: String,
@@ -104,20 +105,20 @@ pub struct TypedPlace {
     ca_file: Option<PathBuf>,
 }
 
-impl TypedPlace {
+impl RedisArgs {
     /// Checks what was typed.
-    pub fn meant(&self) -> Result<Sharing, String> {
+    pub fn meant(&self) -> Result<SharedCrawl, String> {
         let notice: Notice = Arc::new(complain);
         let mut place = place(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
         // Somebody waits for the answer.
         place.manner.endures = false;
-        Ok(Sharing { place, dead_after: DEAD_AFTER, notice })
+        Ok(SharedCrawl { place, dead_after: DEAD_AFTER, notice })
     }
 }
 
 /// The same where there may be none.
 #[derive(clap::Args, Debug, Clone)]
-pub struct TypedSharedPlace {
+pub struct OptionalRedisArgs {
     /// Where Redis is, for a crawl that processes share [without a URL: CRAWLER_REDIS in the environment]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
     redis: Option<String>,
@@ -129,12 +130,12 @@ pub struct TypedSharedPlace {
     ca_file: Option<PathBuf>,
 }
 
-impl TypedSharedPlace {
+impl OptionalRedisArgs {
     /// Checks what was typed.
-    pub fn meant(&self, notice: Notice) -> Result<Option<Sharing>, String> {
+    pub fn meant(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
         let place = place(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
-        Ok(Some(Sharing { place, dead_after: DEAD_AFTER, notice }))
+        Ok(Some(SharedCrawl { place, dead_after: DEAD_AFTER, notice }))
     }
 }
 
@@ -160,7 +161,7 @@ pub struct WorkerOptions {
 
 /// Which role a process has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum RoleKind {
     Frontier,
     Worker(Option<WorkerId>),
 }
@@ -179,7 +180,7 @@ impl RoleOptions {
 #[derive(clap::Args)]
 pub struct StatusOptions {
     #[command(flatten)]
-    pub place: TypedPlace,
+    pub place: RedisArgs,
     /// Print one JSON object
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
@@ -195,7 +196,7 @@ pub struct StatusOptions {
 #[derive(clap::Args)]
 pub struct PurgeOptions {
     #[command(flatten)]
-    pub place: TypedPlace,
+    pub place: RedisArgs,
     /// Also while processes are at work on it: they are told to end first
     #[arg(long)]
     pub force: bool,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawler::config::{self, Certificates, Config, Resolve};
+use crawler::config::{self, Certificates, DnsOverride, FetchConfig};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -14,7 +14,7 @@ use crate::values;
 /// What was typed about fetching. The numbers of `display_order` leave room for what only one kind of crawl has.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct TypedFetch {
+pub struct FetchArgs {
     /// Let redirects, also of robots.txt, lead to private, loopback and other special addresses
     #[arg(long, help_heading = "Scope", display_order = 90)]
     pub allow_private: bool,
@@ -45,7 +45,7 @@ pub struct TypedFetch {
     /// Use this address for a host, *.name or * (every host, addresses too) instead of asking DNS; repeatable
     #[arg(long, value_name = "HOST=ADDR", value_parser = values::resolve, help_heading = "Network")]
     #[serde(with = "resolve_as_text")]
-    pub resolve: Vec<Resolve>,
+    pub resolve: Vec<DnsOverride>,
     /// Trust the certificates in this PEM file too
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub ca_file: Option<PathBuf>,
@@ -58,11 +58,11 @@ pub struct TypedFetch {
     pub quiet: bool,
 }
 
-impl TypedFetch {
+impl FetchArgs {
     /// How pages are fetched, with so many requests in flight, and so many of them to one host.
-    pub fn config(&self, concurrency: usize, per_host: usize) -> Result<Config, String> {
+    pub fn config(&self, concurrency: usize, per_host: usize) -> Result<FetchConfig, String> {
         let extra_roots = certificates(self.ca_file.as_deref())?;
-        Ok(Config {
+        Ok(FetchConfig {
             user_agent: self.user_agent()?,
             obey_robots: !self.ignore_robots,
             delay: self.delay,
@@ -75,7 +75,7 @@ impl TypedFetch {
             extra_roots,
             allow_private: self.allow_private,
             adapt: false,
-            max_idle: Config::default().max_idle,
+            max_idle: FetchConfig::default().max_idle,
         })
     }
 
@@ -113,17 +113,18 @@ pub fn certificates(file: Option<&Path>) -> Result<Certificates, String> {
 
 /// Writes `--resolve` as it is typed, and reads it as strictly.
 mod resolve_as_text {
-    use crawler::config::Resolve;
+    use crawler::config::DnsOverride;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
     use crate::values;
 
-    pub fn serialize<S: Serializer>(resolve: &[Resolve], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(resolve.iter().map(|Resolve { host, address }| format!("{host}={address}")))
+    pub fn serialize<S: Serializer>(resolve: &[DnsOverride], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer
+            .collect_seq(resolve.iter().map(|DnsOverride { host, address }| format!("{host}={address}")))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Resolve>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DnsOverride>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         texts.iter().map(|text| values::resolve(text).map_err(D::Error::custom)).collect()
     }

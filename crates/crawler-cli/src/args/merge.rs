@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use url::Url;
 
 use super::crawl::{Bounds, CrawlOptions};
-use super::distributed::TypedSharing;
+use super::distributed::DistributedArgs;
 
 /// The options that matter to what becomes of pages, and may be otherwise when a crawl goes on.
 const TOLD_OF: [&str; 7] =
@@ -26,7 +26,7 @@ impl CrawlOptions {
             }
         }
         let merged: CrawlOptions = serde_json::from_value(merged).map_err(|error| error.to_string())?;
-        let sharing = TypedSharing {
+        let sharing = DistributedArgs {
             redis: self.sharing.redis.clone(),
             crawl: self.sharing.crawl.clone(),
             ..merged.sharing.clone()

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crawler::distributed::Sharing;
+use crawler::distributed::SharedCrawl;
 use url::Url;
 
-use super::distributed::TypedSharedPlace;
+use super::distributed::OptionalRedisArgs;
 use crate::printable::complain;
 
 /// What was typed.
 #[derive(clap::Args)]
-pub struct TypedLook {
+pub struct UrlQueryArgs {
     /// An absolute URL
     #[arg(value_name = "URL")]
     url: String,
@@ -19,11 +19,11 @@ pub struct TypedLook {
     #[arg(long, value_name = "DIR", conflicts_with = "redis")]
     state: Option<PathBuf>,
     #[command(flatten)]
-    shared: TypedSharedPlace,
+    shared: OptionalRedisArgs,
 }
 
 /// A URL that somebody wants to know about, and where it is known.
-pub struct Look {
+pub struct UrlQuery {
     /// The URL.
     pub url: Url,
     /// Where.
@@ -35,12 +35,12 @@ pub enum Source {
     /// The directory of its state.
     State(PathBuf),
     /// On Redis.
-    Redis(Box<Sharing>),
+    Redis(Box<SharedCrawl>),
 }
 
-impl TypedLook {
+impl UrlQueryArgs {
     /// Checks what was typed.
-    pub fn meant(self) -> Result<Look, String> {
+    pub fn meant(self) -> Result<UrlQuery, String> {
         let url = Url::parse(&self.url)
             .map_err(|error| format!("the URL is not usable: {error}; give an absolute URL"))?;
         let shared = self.shared.meant(Arc::new(complain))?;
@@ -51,6 +51,6 @@ impl TypedLook {
                 return Err("give --state DIR, or --redis URL (or --redis alone, with CRAWLER_REDIS)".into());
             }
         };
-        Ok(Look { url, source })
+        Ok(UrlQuery { url, source })
     }
 }

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crawler::classic::{Classic, Report};
+use crawler::classic::{ClassicCrawl, ClassicReport};
 use crawler::modules::pages::PageFiles;
 use crawler::origin::Origin;
 use crawler::outcome::Outcome;
-use crawler::scope::Refusal;
-use crawler::stop::Stop;
+use crawler::scope::RejectReason;
+use crawler::stop::StopHandle;
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
@@ -32,10 +32,10 @@ pub async fn run(job: ClassicJob) -> u8 {
 }
 
 /// Crawls, shows it, prints the summary, and returns the exit status.
-pub async fn crawl(seed: &Url, crawl: Classic, pages: PageFiles, verbosity: Verbosity) -> u8 {
+pub async fn crawl(seed: &Url, crawl: ClassicCrawl, pages: PageFiles, verbosity: Verbosity) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let progress = Rc::new(Progress::new(verbosity));
-    let stop = Stop::new();
+    let stop = StopHandle::new();
     let ended_by = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();
     let (told, stopped, status) = (Rc::clone(&progress), stop.clone(), Rc::clone(&ended_by));
@@ -62,7 +62,7 @@ pub async fn crawl(seed: &Url, crawl: Classic, pages: PageFiles, verbosity: Verb
     }
 }
 
-fn exit_status(seed: &Url, report: &Report) -> u8 {
+fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
     let unwritten = report.stats.count(&Outcome::NotWritten { cause: String::new() });
     if unwritten > 0 {
         return EXIT_NOT_WRITTEN;
@@ -71,7 +71,7 @@ fn exit_status(seed: &Url, report: &Report) -> u8 {
         return 0;
     }
     let remedy = match &report.seed {
-        Outcome::RedirectRefused { to, why: Refusal::External } => elsewhere(seed, to),
+        Outcome::RedirectRefused { to, why: RejectReason::External } => elsewhere(seed, to),
         Outcome::Redirected { .. } => ", in a circle".into(),
         Outcome::RobotsUnavailable { .. } => {
             "; try again later, or give --ignore-robots if the site is yours".into()

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crawler::modules::output::parts::{self, Collected, Destination, Failure};
+use crawler::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
 use crate::args::{CollectJob, Place};
 use crate::printable::{complain, could_be_printed, say};
@@ -32,7 +32,7 @@ pub async fn run(job: &CollectJob) -> u8 {
                     0
                 }
                 // A reader who has gone away has seen enough.
-                Err(Failure::NotWritten(error)) => {
+                Err(MergeError::NotWritten(error)) => {
                     if could_be_printed(Err(error)) {
                         0
                     } else {
@@ -45,18 +45,18 @@ pub async fn run(job: &CollectJob) -> u8 {
     }
 }
 
-fn failed(failure: &Failure) -> u8 {
+fn failed(failure: &MergeError) -> u8 {
     complain(&failure.to_string());
     match failure {
-        Failure::Refused(_) => EXIT_USAGE,
-        Failure::Unreadable(_) => EXIT_FAILED,
-        Failure::NotWritten(_) => EXIT_NOT_WRITTEN,
+        MergeError::Refused(_) => EXIT_USAGE,
+        MergeError::Unreadable(_) => EXIT_FAILED,
+        MergeError::NotWritten(_) => EXIT_NOT_WRITTEN,
     }
 }
 
 /// What was collected, and what was left out.
-fn in_words(collected: &Collected) -> String {
-    let Collected { pages, parts, repeated, withdrawn, torn } = *collected;
+fn in_words(collected: &MergeReport) -> String {
+    let MergeReport { pages, parts, repeated, withdrawn, torn } = *collected;
     let (pages, parts) = (counted(pages, "page", "pages"), counted(parts as u64, "part", "parts"));
     let repeated = counted(repeated, "repeated delivery", "repeated deliveries");
     let withdrawn = match withdrawn {

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use crawler::Error;
 use crawler::backend::redis::Phase;
-use crawler::distributed::crawl_loss::Absence;
-use crawler::distributed::remote::Remote;
-use crawler::distributed::{Notice, Sharing};
-use crawler::pipeline::Resumed;
-use crawler::stop::Stop;
+use crawler::distributed::crawl_loss::CrawlLossDetector;
+use crawler::distributed::remote::RemoteCrawl;
+use crawler::distributed::{Notice, SharedCrawl};
+use crawler::pipeline::ResumeStatus;
+use crawler::stop::StopHandle;
 
-use super::supervisor::Children;
+use super::supervisor::Supervisor;
 use crate::args::CrawlJob;
 use crate::commands::crawl::display::Display;
-use crate::commands::crawl::outcome_log::Account;
-use crate::commands::crawl::saved_options::Note;
+use crate::commands::crawl::outcome_log::OutcomeLog;
+use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::crawl::{conclude, status_of};
 use crate::printable::complain;
@@ -50,7 +50,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     let options = job.options.clone();
-    let (stop, ended_by) = (Stop::new(), Cell::new(None));
+    let (stop, ended_by) = (StopHandle::new(), Cell::new(None));
     sharing.place.manner.stop = stop.clone();
     let report = tokio::select! {
         report = control(job, &sharing, &display, &stop) => report,
@@ -59,7 +59,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     display.clear();
     match report {
         Ok(report) => {
-            let account = Account::new(&options);
+            let account = OutcomeLog::new(&options);
             let status = conclude(&options, &report, &display, &account, None, summary_file);
             ended_by.get().unwrap_or(status)
         }
@@ -72,37 +72,38 @@ pub async fn run(job: CrawlJob) -> u8 {
 
 async fn control(
     job: CrawlJob,
-    sharing: &Sharing,
+    sharing: &SharedCrawl,
     display: &Arc<Display>,
-    stop: &Stop,
-) -> Result<crawler::pipeline::Report, Error> {
+    stop: &StopHandle,
+) -> Result<crawler::pipeline::CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
-    let begun = Remote::begun(sharing).await?;
+    let begun = RemoteCrawl::begun(sharing).await?;
     // What others have submitted since stays within its scope.
-    let submitted = begun.as_ref().and_then(|begun| Note::read(&begun.note, &sharing.place.crawl).ok());
-    let note = Note::shared(&options.clone().with_seeds_of(submitted.as_ref())).to_bytes();
+    let submitted =
+        begun.as_ref().and_then(|begun| SavedOptions::read(&begun.note, &sharing.place.crawl).ok());
+    let note = SavedOptions::shared(&options.clone().with_seeds_of(submitted.as_ref())).to_bytes();
     let changed = submitted.as_ref().map_or_else(Vec::new, |before| options.differs_from(before));
     if !changed.is_empty() {
         (sharing.notice)(&format!("the crawl goes on with another {} than before", changed.join(", ")));
     }
     let seeds = crawler.seeds().to_vec();
-    let remote = Remote::open(crawler, sharing).await?;
+    let remote = RemoteCrawl::open(crawler, sharing).await?;
     if let Some(warning) = remote.risk().await? {
         (sharing.notice)(&warning);
     }
     let resumed = match &begun {
-        None => Resumed::No,
+        None => ResumeStatus::No,
         Some(begun) if begun.has_result && begun.is_finished() && begun.note == note => {
-            if let Some(report) = remote.report(Resumed::Finished).await? {
+            if let Some(report) = remote.report(ResumeStatus::Finished).await? {
                 return Ok(report);
             }
-            Resumed::Yes
+            ResumeStatus::Yes
         }
-        Some(_) => Resumed::Yes,
+        Some(_) => ResumeStatus::Yes,
     };
     display.show(&remote.status().await?.snapshot);
     remote.submit(&note, &seeds).await?;
-    let mut children = Children::new(sharing, &options, Arc::clone(display));
+    let mut children = Supervisor::new(sharing, &options, Arc::clone(display));
     let report = look_after(&remote, &mut children, resumed, sharing, display, stop).await;
     if report.is_err() {
         // They may not learn it from Redis.
@@ -114,15 +115,15 @@ async fn control(
 
 /// Sees to it that there are those who work on the crawl, until it is over.
 async fn look_after(
-    remote: &Remote,
-    children: &mut Children,
-    resumed: Resumed,
-    sharing: &Sharing,
+    remote: &RemoteCrawl,
+    children: &mut Supervisor,
+    resumed: ResumeStatus,
+    sharing: &SharedCrawl,
     display: &Display,
-    stop: &Stop,
-) -> Result<crawler::pipeline::Report, Error> {
+    stop: &StopHandle,
+) -> Result<crawler::pipeline::CrawlReport, Error> {
     let mut shown = Instant::now();
-    let (mut told_to_stop, mut absence) = (None, Absence::new(sharing));
+    let (mut told_to_stop, mut absence) = (None, CrawlLossDetector::new(sharing));
     loop {
         let (members, course) = remote.crew().await?;
         if !matches!(course.phase, Phase::Opening | Phase::Running)
@@ -149,7 +150,7 @@ async fn look_after(
         }
         // A frontier is needed to the end; workers only as long as there is work.
         let is_under_way = matches!(course.phase, Phase::Opening | Phase::Running) && !stop.is_asked();
-        children.look_after(is_under_way, |role| Remote::is_taken(&members, role, sharing))?;
+        children.look_after(is_under_way, |role| RemoteCrawl::is_taken(&members, role, sharing))?;
         if shown.elapsed() >= SHOW {
             shown = Instant::now();
             display.show(&remote.status().await?.snapshot);

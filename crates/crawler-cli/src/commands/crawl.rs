@@ -13,14 +13,14 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use crawler::pipeline::{End, Report};
+use crawler::pipeline::{CrawlEnd, CrawlReport};
 use crawler::prioritizer::PageRank;
-use crawler::stop::Stop;
-use crawler::{Error, Stored};
+use crawler::stop::StopHandle;
+use crawler::{Error, StateReader};
 
 use self::display::Display;
-use self::outcome_log::Account;
-use self::saved_options::Note;
+use self::outcome_log::OutcomeLog;
+use self::saved_options::SavedOptions;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
 use crate::open_files::{make_room, spare};
@@ -35,8 +35,8 @@ const FILES_PER_WORKER: usize = 8;
 
 /// Goes on with a crawl as it was begun, but for what is told now, and returns the exit status.
 pub async fn resume(resume: ResumeOptions) -> u8 {
-    let begun = match Stored::note_in(&resume.directory) {
-        Ok(note) => Note::read(&note, resume.directory.display()),
+    let begun = match StateReader::note_in(&resume.directory) {
+        Ok(note) => SavedOptions::read(&note, resume.directory.display()),
         Err(error) => {
             complain(&error.to_string());
             return status_of(&error);
@@ -77,8 +77,8 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     let _size_limit = signals::survive_the_file_size_limit();
-    let (display, account) = (Arc::new(Display::new(&options)), Arc::new(Account::new(&options)));
-    let stop = Stop::new();
+    let (display, account) = (Arc::new(Display::new(&options)), Arc::new(OutcomeLog::new(&options)));
+    let stop = StopHandle::new();
     let teller = Arc::clone(&account);
     let crawler = crawler.configure(|config| config.max_idle = max_idle);
     let crawler = crawler.stop(stop.clone()).tell(move |url, outcome| teller.ended(url, outcome));
@@ -123,9 +123,9 @@ pub fn connections(workers: usize, each: usize) -> Result<usize, String> {
 /// Tells how the crawl ended, everywhere it is to be told, and returns the exit status.
 pub fn conclude(
     options: &CrawlOptions,
-    report: &Report,
+    report: &CrawlReport,
     display: &Display,
-    account: &Account,
+    account: &OutcomeLog,
     page_rank: Option<&PageRank>,
     summary_file: Option<SummaryFile>,
 ) -> u8 {
@@ -138,7 +138,7 @@ pub fn conclude(
         not_written = true;
     }
     if let Some(file) = summary_file
-        && let Err(error) = file.write(&json::Summary::of(report, health.as_ref()))
+        && let Err(error) = file.write(&json::SummaryJson::of(report, health.as_ref()))
     {
         complain(&error);
         not_written = true;
@@ -146,7 +146,7 @@ pub fn conclude(
     for message in resume_hints::at_the_end(options, report) {
         display.say(&message);
     }
-    if report.snapshot.pages == 0 && report.end != End::Stopped {
+    if report.snapshot.pages == 0 && report.end != CrawlEnd::Stopped {
         complain(&format!("no page was kept{}", account.why_nothing_was_kept()));
     }
     match () {
@@ -172,7 +172,7 @@ fn print(options: &CrawlOptions, table: &str) -> bool {
 }
 
 /// Why some page is missing where it was to be written, if one is.
-fn lost_output(report: &Report) -> Option<&str> {
+fn lost_output(report: &CrawlReport) -> Option<&str> {
     let failures = &report.counts.failures;
     // These are modules only where they print, and a reader who has gone away (`| head`) has seen enough.
     let reader_gone = report.summaries.iter().any(|summary| summary.contains("nobody read standard output"));

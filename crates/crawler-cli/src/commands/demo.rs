@@ -6,8 +6,8 @@ mod stage;
 
 use std::time::Duration;
 
-use crawler::classic::Classic;
-use crawler::config::Config;
+use crawler::classic::ClassicCrawl;
+use crawler::config::FetchConfig;
 use crawler::modules::pages::PageFiles;
 use testweb::{Web, demo_site};
 use url::Url;
@@ -45,14 +45,14 @@ pub async fn run(verbosity: Verbosity) -> u8 {
     }
 }
 
-type Prepared = (Web, Url, Classic, PageFiles, std::path::PathBuf);
+type Prepared = (Web, Url, ClassicCrawl, PageFiles, std::path::PathBuf);
 
 fn prepare() -> Result<Prepared, Box<dyn std::error::Error>> {
     let web = Web::builder().site(demo_site()).try_start()?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir()?.keep();
     let seed = Url::parse(&web.url("/"))?;
-    let config = Config { delay: DELAY, ..Config::default() };
-    let crawl = Classic::new(seed.clone(), None, MAX_DEPTH, config)?;
+    let config = FetchConfig { delay: DELAY, ..FetchConfig::default() };
+    let crawl = ClassicCrawl::new(seed.clone(), None, MAX_DEPTH, config)?;
     let pages = PageFiles::open(&directory, false)?;
     Ok((web, seed, crawl, pages, directory))
 }

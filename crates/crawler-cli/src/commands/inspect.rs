@@ -4,19 +4,19 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crawler::backend::durable::{Fate, Why};
-use crawler::backend::redis::RedisStored;
-use crawler::distributed::remote::Remote;
+use crawler::backend::durable::{UrlHistory, UrlStatus};
+use crawler::backend::redis::RedisStateReader;
+use crawler::distributed::remote::RemoteCrawl;
 use crawler::html::{self, BadLink};
 use crawler::modules::timestamp::rfc3339;
 use crawler::origin::without_credentials;
-use crawler::scope::Refusal;
-use crawler::{Error, Outcome, Stored};
+use crawler::scope::RejectReason;
+use crawler::{Error, Outcome, StateReader};
 use url::Url;
 
 use crate::EXIT_FAILED;
-use crate::args::{CrawlOptions, Look, Source, target};
-use crate::commands::crawl::saved_options::Note;
+use crate::args::{CrawlOptions, Source, UrlQuery, target};
+use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
 use crate::printable::{complain, could_be_printed, printable, say};
 
@@ -28,8 +28,8 @@ const ENDS_OF_WAY: usize = 3;
 
 /// A crawl that is looked at.
 enum Crawl {
-    Stored(Box<Stored>),
-    Shared(RedisStored),
+    StateReader(Box<StateReader>),
+    Shared(RedisStateReader),
 }
 
 impl Crawl {
@@ -37,40 +37,40 @@ impl Crawl {
     async fn open(source: &Source) -> Result<(Crawl, Option<CrawlOptions>), Error> {
         match source {
             Source::State(directory) => {
-                let stored = Stored::open(directory)?;
+                let stored = StateReader::open(directory)?;
                 let note = stored.note()?;
-                let options = Note::read(&note, directory.display()).ok();
-                Ok((Crawl::Stored(Box::new(stored)), options))
+                let options = SavedOptions::read(&note, directory.display()).ok();
+                Ok((Crawl::StateReader(Box::new(stored)), options))
             }
             Source::Redis(sharing) => {
-                let note = Remote::begun(sharing).await?.map(|begun| begun.note).unwrap_or_default();
-                let options = Note::read(&note, &sharing.place.crawl).ok();
-                Ok((Crawl::Shared(RedisStored::open(sharing.place.clone()).await?), options))
+                let note = RemoteCrawl::begun(sharing).await?.map(|begun| begun.note).unwrap_or_default();
+                let options = SavedOptions::read(&note, &sharing.place.crawl).ok();
+                Ok((Crawl::Shared(RedisStateReader::open(sharing.place.clone()).await?), options))
             }
         }
     }
 
     async fn content(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
         match self {
-            Crawl::Stored(stored) => stored.content(url),
+            Crawl::StateReader(stored) => stored.content(url),
             Crawl::Shared(stored) => Ok(stored.content(url).await?),
         }
     }
 
-    async fn why(&mut self, url: &Url) -> Result<Option<Why>, Error> {
+    async fn why(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         match self {
-            Crawl::Stored(stored) => stored.why(url),
+            Crawl::StateReader(stored) => stored.why(url),
             Crawl::Shared(stored) => Ok(stored.why(url).await?),
         }
     }
 }
 
 /// Prints a stored page as it was served, and returns the exit status.
-pub async fn show(look: &Look) -> u8 {
+pub async fn show(look: &UrlQuery) -> u8 {
     answered(shown(look).await)
 }
 
-async fn shown(Look { url, source }: &Look) -> Result<u8, Error> {
+async fn shown(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = Crawl::open(source).await?;
     if let Some(body) = crawl.content(url).await? {
         let mut out = io::stdout();
@@ -86,11 +86,11 @@ async fn shown(Look { url, source }: &Look) -> Result<u8, Error> {
 }
 
 /// Tells what became of a URL, and returns the exit status.
-pub async fn why(look: &Look) -> u8 {
+pub async fn why(look: &UrlQuery) -> u8 {
     answered(told(look).await)
 }
 
-async fn told(Look { url, source }: &Look) -> Result<u8, Error> {
+async fn told(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = Crawl::open(source).await?;
     let (lines, status) = match crawl.why(url).await? {
         Some(why) => {
@@ -119,14 +119,14 @@ fn answered(answer: Result<u8, Error>) -> u8 {
 }
 
 /// Why a URL that was admitted has no stored page.
-fn not_stored(why: &Why, options: Option<&CrawlOptions>) -> String {
+fn not_stored(why: &UrlHistory, options: Option<&CrawlOptions>) -> String {
     match &why.fate {
-        Fate::Waiting => "it was not visited yet".into(),
-        Fate::Ended { outcome, .. } if outcome != Outcome::Kept.label() => outcome.clone(),
-        Fate::Ended { .. } if options.is_some_and(|options| options.no_content) => {
+        UrlStatus::Waiting => "it was not visited yet".into(),
+        UrlStatus::Ended { outcome, .. } if outcome != Outcome::Kept.label() => outcome.clone(),
+        UrlStatus::Ended { .. } if options.is_some_and(|options| options.no_content) => {
             "it was kept, but the crawl stores no pages (--no-content)".into()
         }
-        Fate::Ended { at, .. } => {
+        UrlStatus::Ended { at, .. } => {
             let ttl = options.map_or_else(String::new, |options| format!(" ({:?})", options.ttl));
             format!("it was kept {}, and stored for as long as --ttl says{ttl}", moment(*at))
         }
@@ -134,15 +134,15 @@ fn not_stored(why: &Why, options: Option<&CrawlOptions>) -> String {
 }
 
 /// What became of a URL, in lines.
-fn story(why: &Why, modules: &[String]) -> Vec<String> {
+fn story(why: &UrlHistory, modules: &[String]) -> Vec<String> {
     let mut lines = vec![why.url.clone()];
     match &why.fate {
-        Fate::Waiting => lines.push("  waiting to be visited".into()),
-        Fate::Ended { outcome, at, document: Some(document) } => {
+        UrlStatus::Waiting => lines.push("  waiting to be visited".into()),
+        UrlStatus::Ended { outcome, at, document: Some(document) } => {
             lines.push(format!("  {outcome} as page {document} {}", moment(*at)));
             lines.extend(modules.iter().filter_map(|module| place(module, *document)));
         }
-        Fate::Ended { outcome, at, document: None } => {
+        UrlStatus::Ended { outcome, at, document: None } => {
             lines.push(format!("  {outcome} {}", moment(*at)));
         }
     }
@@ -157,7 +157,7 @@ fn story(why: &Why, modules: &[String]) -> Vec<String> {
 }
 
 /// How the crawl came to a URL, the nearest page first.
-fn way(why: &Why) -> Vec<String> {
+fn way(why: &UrlHistory) -> Vec<String> {
     let pages = &why.found_on;
     let mut lines: Vec<String> = pages
         .iter()
@@ -187,7 +187,7 @@ fn place(module: &str, document: u64) -> Option<String> {
 /// Why a URL was never admitted, as far as that can be told from what the crawl was told.
 fn never_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
     let refused = match html::normalise(url.as_str()) {
-        Err(bad) => Some(Refusal::Bad(bad)),
+        Err(bad) => Some(RejectReason::Bad(bad)),
         Ok(url) => {
             let bounds = options.and_then(|options| options.bounds().ok());
             bounds.and_then(|bounds| bounds.check(url.as_str()).err())
@@ -201,17 +201,17 @@ fn never_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
         return format!("no page that was kept links to it{deep}");
     };
     let detail = match refusal {
-        Refusal::External => {
+        RejectReason::External => {
             let scope = options.and_then(|options| options.bounds().ok());
             scope.map_or_else(String::new, |scope| {
                 format!(": the crawl stays in {} (--scope)", scope.describe())
             })
         }
-        Refusal::Excluded => " (--include, --exclude)".into(),
-        Refusal::PrivateAddress => " (--allow-private)".into(),
-        Refusal::TooManySegments | Refusal::RepeatedSegments => ", as only traps have".into(),
-        Refusal::Bad(BadLink::TooLong) => format!(", more than {} bytes", html::MAX_URL_BYTES),
-        Refusal::Bad(_) => String::new(),
+        RejectReason::Excluded => " (--include, --exclude)".into(),
+        RejectReason::PrivateAddress => " (--allow-private)".into(),
+        RejectReason::TooManySegments | RejectReason::RepeatedSegments => ", as only traps have".into(),
+        RejectReason::Bad(BadLink::TooLong) => format!(", more than {} bytes", html::MAX_URL_BYTES),
+        RejectReason::Bad(_) => String::new(),
     };
     format!("such links are not followed: {refusal}{detail}")
 }

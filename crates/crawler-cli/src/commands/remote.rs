@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
-use crawler::backend::redis::{Phase, RedisResources, Role};
-use crawler::distributed::Sharing;
-use crawler::distributed::remote::{Begun, Remote, Status};
-use crawler::pipeline::Resumed;
+use crawler::backend::redis::{Phase, RedisBackend, Role};
+use crawler::distributed::SharedCrawl;
+use crawler::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
+use crawler::pipeline::ResumeStatus;
 
-use crate::args::{CrawlOptions, PurgeOptions, StatusOptions, TypedPlace};
+use crate::args::{CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
 use crate::commands::crawl::json;
-use crate::commands::crawl::saved_options::Note;
+use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
 use crate::printable::{complain, printable, say};
 use crate::summary::{bytes, row};
@@ -24,22 +24,22 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What stands in the way: a message, and the exit status it leads to.
-struct Refused(String, u8);
+struct CommandError(String, u8);
 
-impl From<Error> for Refused {
-    fn from(error: Error) -> Refused {
-        Refused(error.to_string(), status_of(&error))
+impl From<Error> for CommandError {
+    fn from(error: Error) -> CommandError {
+        CommandError(error.to_string(), status_of(&error))
     }
 }
 
-impl From<String> for Refused {
-    fn from(wrong: String) -> Refused {
-        Refused(wrong, EXIT_USAGE)
+impl From<String> for CommandError {
+    fn from(wrong: String) -> CommandError {
+        CommandError(wrong, EXIT_USAGE)
     }
 }
 
-fn answered(answer: Result<u8, Refused>) -> u8 {
-    answer.unwrap_or_else(|Refused(message, status)| {
+fn answered(answer: Result<u8, CommandError>) -> u8 {
+    answer.unwrap_or_else(|CommandError(message, status)| {
         complain(&message);
         status
     })
@@ -50,7 +50,7 @@ pub async fn submit(options: CrawlOptions) -> u8 {
     answered(submitted(options).await)
 }
 
-async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
+async fn submitted(options: CrawlOptions) -> Result<u8, CommandError> {
     let mut sharing = options.shared(Arc::new(complain))?.ok_or_else(|| "give --redis".to_owned())?;
     // Somebody waits for the answer.
     sharing.place.manner.endures = false;
@@ -58,26 +58,26 @@ async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
     let is_quiet = options.fetch.quiet;
     // What is wrong with them is told before anything is changed.
     let fresh = options.clone().meant()?;
-    let begun = Remote::begun(&sharing).await?;
+    let begun = RemoteCrawl::begun(&sharing).await?;
     let (options, note) = match &begun {
-        None => (options.clone(), Note::shared(&options).to_bytes()),
+        None => (options.clone(), SavedOptions::shared(&options).to_bytes()),
         Some(begun) => {
-            let before = Note::read(&begun.note, &sharing.place.crawl)?;
+            let before = SavedOptions::read(&begun.note, &sharing.place.crawl)?;
             let is_covered = before.covers(&options);
             let options = options.over(before)?;
             // Whoever is at work need not begin anew for what it knows already.
-            let note = if is_covered { Vec::new() } else { Note::shared(&options).to_bytes() };
+            let note = if is_covered { Vec::new() } else { SavedOptions::shared(&options).to_bytes() };
             (options, note)
         }
     };
     let job = options.clone().meant()?;
-    let remote = Remote::open(job.crawler, &sharing).await?;
+    let remote = RemoteCrawl::open(job.crawler, &sharing).await?;
     let admitted = remote.submit(&note, fresh.crawler.seeds()).await?;
     if !is_quiet {
         let (name, what) = (&sharing.place.crawl, if given == 1 { "URL" } else { "URLs" });
         let begins = match begun {
             None => "begun with",
-            Some(Begun { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
+            Some(CrawlInfo { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
                 "opened again with"
             }
             Some(_) => "given",
@@ -91,23 +91,23 @@ async fn submitted(options: CrawlOptions) -> Result<u8, Refused> {
 }
 
 /// A crawl on Redis, as it was begun.
-async fn open(sharing: &Sharing) -> Result<(Remote, CrawlOptions), Refused> {
+async fn open(sharing: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
     let name = &sharing.place.crawl;
-    let Some(begun) = Remote::begun(sharing).await? else {
-        return Err(Refused(
+    let Some(begun) = RemoteCrawl::begun(sharing).await? else {
+        return Err(CommandError(
             format!("there is no crawl '{name}' on Redis; 'crawler submit' begins one"),
             EXIT_FAILED,
         ));
     };
-    Ok((Remote::look(sharing).await?, Note::read(&begun.note, name)?))
+    Ok((RemoteCrawl::look(sharing).await?, SavedOptions::read(&begun.note, name)?))
 }
 
 /// Ends a crawl.
-pub async fn stop(place: TypedPlace) -> u8 {
+pub async fn stop(place: RedisArgs) -> u8 {
     answered(stopped(place).await)
 }
 
-async fn stopped(place: TypedPlace) -> Result<u8, Refused> {
+async fn stopped(place: RedisArgs) -> Result<u8, CommandError> {
     let sharing = place.meant()?;
     let (remote, _) = open(&sharing).await?;
     let name = &sharing.place.crawl;
@@ -125,23 +125,23 @@ pub async fn status(options: StatusOptions) -> u8 {
     answered(told(options).await)
 }
 
-async fn told(options: StatusOptions) -> Result<u8, Refused> {
+async fn told(options: StatusOptions) -> Result<u8, CommandError> {
     let sharing = options.place.meant()?;
     if options.ready {
         // A role that waits for its crawl to begin is in good health.
-        Remote::begun(&sharing).await?;
+        RemoteCrawl::begun(&sharing).await?;
         return Ok(0);
     }
     let (remote, begun) = open(&sharing).await?;
     let status = remote.status().await?;
     // What is left of a crawl that is over is its result.
-    let report = remote.report(Resumed::Yes).await?;
+    let report = remote.report(ResumeStatus::Yes).await?;
     let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
     if options.quiet {
         return Ok(0);
     }
     let text = if options.json {
-        let object = json::Shared::of(&sharing.place.crawl, &status, report.as_ref());
+        let object = json::CrawlStatusJson::of(&sharing.place.crawl, &status, report.as_ref());
         serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
     } else {
         table(&sharing.place.crawl, &status, snapshot, &begun)
@@ -149,7 +149,12 @@ async fn told(options: StatusOptions) -> Result<u8, Refused> {
     Ok(if say(&text) { 0 } else { EXIT_FAILED })
 }
 
-fn table(name: &str, status: &Status, snapshot: &crawler::backend::Snapshot, begun: &CrawlOptions) -> String {
+fn table(
+    name: &str,
+    status: &CrawlStatus,
+    snapshot: &crawler::backend::Snapshot,
+    begun: &CrawlOptions,
+) -> String {
     let elapsed = status.course.elapsed.as_secs_f64();
     let mut text = format!("crawl '{name}': {}, after {elapsed:.1} s\n", phase(&status.course.phase));
     text += &row(0, "pages kept", snapshot.pages);
@@ -200,14 +205,14 @@ pub async fn purge(options: PurgeOptions) -> u8 {
     answered(purged(options).await)
 }
 
-async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
+async fn purged(options: PurgeOptions) -> Result<u8, CommandError> {
     let sharing = options.place.meant()?;
     let name = &sharing.place.crawl;
     let members = at_work(&sharing).await?;
     if members > 0 {
         if !options.force {
             let are = if members == 1 { "process is" } else { "processes are" };
-            return Err(Refused(
+            return Err(CommandError(
                 format!(
                     "{members} {are} at work on the crawl '{name}'; end it first with 'crawler stop', or give --force"
                 ),
@@ -216,7 +221,7 @@ async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
         }
         end(&sharing).await?;
     }
-    let keys = RedisResources::purge(&sharing.place).await.map_err(Error::from)?;
+    let keys = RedisBackend::purge(&sharing.place).await.map_err(Error::from)?;
     let text = match keys {
         0 => format!("there is nothing of a crawl '{name}'\n"),
         keys => format!("the crawl '{name}' is removed: {keys} keys\n"),
@@ -225,20 +230,20 @@ async fn purged(options: PurgeOptions) -> Result<u8, Refused> {
 }
 
 /// How many processes work on a crawl. Those that are dead, and that nobody is there to bury, do not.
-async fn at_work(sharing: &Sharing) -> Result<usize, Refused> {
-    let members = Remote::begun(sharing).await?.map_or(0, |begun| begun.members);
+async fn at_work(sharing: &SharedCrawl) -> Result<usize, CommandError> {
+    let members = RemoteCrawl::begun(sharing).await?.map_or(0, |begun| begun.members);
     if members == 0 {
         return Ok(0);
     }
     // Of a crawl that cannot be opened nothing more is known.
     let Ok((remote, begun)) = open(sharing).await else { return Ok(members) };
-    let sharing = Sharing { dead_after: begun.sharing.dead_after, ..sharing.clone() };
+    let sharing = SharedCrawl { dead_after: begun.sharing.dead_after, ..sharing.clone() };
     let (members, _) = remote.crew().await?;
-    Ok(members.iter().filter(|member| Remote::is_alive(member, &sharing)).count())
+    Ok(members.iter().filter(|member| RemoteCrawl::is_alive(member, &sharing)).count())
 }
 
 /// Ends a crawl, and waits for those who work on it to go: what they still do would stay.
-async fn end(sharing: &Sharing) -> Result<(), Refused> {
+async fn end(sharing: &SharedCrawl) -> Result<(), CommandError> {
     let (remote, _) = open(sharing).await?;
     remote.stop().await?;
     let begun = Instant::now();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::backend::redis::Phase;
-use crawler::distributed::remote::Remote;
-use crawler::distributed::{Notice, RoleEnd, Sharing};
-use crawler::pipeline::End;
-use crawler::stop::Stop;
+use crawler::distributed::remote::RemoteCrawl;
+use crawler::distributed::{Notice, RoleExit, SharedCrawl};
+use crawler::pipeline::CrawlEnd;
+use crawler::stop::StopHandle;
 
-use crate::args::{CrawlJob, CrawlOptions, Part, RoleOptions, Verbosity};
-use crate::commands::crawl::outcome_log::Account;
-use crate::commands::crawl::saved_options::Note;
+use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
+use crate::commands::crawl::outcome_log::OutcomeLog;
+use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{connections, status_of};
 use crate::printable::complain;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// Works on a crawl until it is over, and returns the exit status.
-pub async fn run(part: Part, role: RoleOptions) -> u8 {
+pub async fn run(part: RoleKind, role: RoleOptions) -> u8 {
     let is_quiet = role.options.fetch.verbosity() == Verbosity::Quiet;
     let notice: Notice = Arc::new(move |message: &str| {
         if !is_quiet {
@@ -40,7 +40,7 @@ pub async fn run(part: Part, role: RoleOptions) -> u8 {
         }
     };
     let _size_limit = signals::survive_the_file_size_limit();
-    let (stop, ended_by) = (Stop::new(), Cell::new(None));
+    let (stop, ended_by) = (StopHandle::new(), Cell::new(None));
     sharing.place.manner.stop = stop.clone();
     let say = |message: &str| notice(message);
     tokio::select! {
@@ -55,7 +55,7 @@ fn unreachable_redis() -> ! {
     std::process::exit(EXIT_USAGE.into())
 }
 
-async fn work(part: Part, role: &RoleOptions, mut sharing: Sharing, stop: &Stop) -> u8 {
+async fn work(part: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, stop: &StopHandle) -> u8 {
     loop {
         let begun = match begun(role, &mut sharing, stop).await {
             Ok(Some(begun)) => begun,
@@ -72,7 +72,7 @@ async fn work(part: Part, role: &RoleOptions, mut sharing: Sharing, stop: &Stop)
                 return EXIT_USAGE;
             }
         };
-        let sharing = Sharing { dead_after, ..sharing.clone() };
+        let sharing = SharedCrawl { dead_after, ..sharing.clone() };
         let max_idle = match connections(1, options.concurrency) {
             Ok(max_idle) => max_idle,
             Err(error) => {
@@ -80,17 +80,17 @@ async fn work(part: Part, role: &RoleOptions, mut sharing: Sharing, stop: &Stop)
                 return EXIT_USAGE;
             }
         };
-        let account = Account::new(&options);
+        let account = OutcomeLog::new(&options);
         let crawler = crawler.configure(|config| config.max_idle = max_idle).stop(stop.clone());
         let crawler = crawler.tell(move |url, outcome| account.ended(url, outcome));
         let working = tokio::task::spawn_blocking(move || match part {
-            Part::Frontier => crawler.run_frontier(&sharing),
-            Part::Worker(id) => crawler.run_worker(&sharing, id),
+            RoleKind::Frontier => crawler.run_frontier(&sharing),
+            RoleKind::Worker(id) => crawler.run_worker(&sharing, id),
         });
         match working.await {
-            Ok(Ok(RoleEnd::Stopped)) => return 0,
-            Ok(Ok(RoleEnd::Over(End::OutputFailed))) if !role.stay => return EXIT_NOT_WRITTEN,
-            Ok(Ok(RoleEnd::Over(_))) if !role.stay => return 0,
+            Ok(Ok(RoleExit::Stopped)) => return 0,
+            Ok(Ok(RoleExit::Over(CrawlEnd::OutputFailed))) if !role.stay => return EXIT_NOT_WRITTEN,
+            Ok(Ok(RoleExit::Over(_))) if !role.stay => return 0,
             // It goes on as a new member, with what the crawl is told by now.
             Ok(Ok(_)) => tokio::time::sleep(LOOK).await,
             Ok(Err(error)) => {
@@ -106,13 +106,17 @@ async fn work(part: Part, role: &RoleOptions, mut sharing: Sharing, stop: &Stop)
 }
 
 /// What the crawl was told when it was begun; waits for that. Nothing if there is nothing to wait for.
-async fn begun(role: &RoleOptions, sharing: &mut Sharing, stop: &Stop) -> Result<Option<CrawlOptions>, u8> {
+async fn begun(
+    role: &RoleOptions,
+    sharing: &mut SharedCrawl,
+    stop: &StopHandle,
+) -> Result<Option<CrawlOptions>, u8> {
     let (name, mut told) = (sharing.place.crawl.clone(), false);
     loop {
         if stop.is_asked() {
             return Ok(None);
         }
-        let begun = Remote::begun(sharing).await.map_err(|error| {
+        let begun = RemoteCrawl::begun(sharing).await.map_err(|error| {
             complain(&error.to_string());
             status_of(&error)
         })?;
@@ -127,7 +131,7 @@ async fn begun(role: &RoleOptions, sharing: &mut Sharing, stop: &Stop) -> Result
                     return Ok(None);
                 }
                 _ => {
-                    let options = Note::read(&begun.note, &name).map_err(|error| {
+                    let options = SavedOptions::read(&begun.note, &name).map_err(|error| {
                         complain(&error);
                         EXIT_USAGE
                     })?;

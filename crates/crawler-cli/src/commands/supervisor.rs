@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crawler::Error;
 use crawler::backend::WorkerId;
 use crawler::backend::redis::Role;
-use crawler::distributed::Sharing;
+use crawler::distributed::SharedCrawl;
 use crawler::prioritizer::pagerank;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -35,17 +35,17 @@ const MOST_FAILURES: u32 = 5;
 /// How long children may take to end when the crawl is over.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) struct Children {
+pub(super) struct Supervisor {
     crawl: String,
     redis: String,
     ca_file: Option<PathBuf>,
     verbosity: Verbosity,
     display: Arc<Display>,
-    roles: BTreeMap<Role, Post>,
+    roles: BTreeMap<Role, SupervisedRole>,
 }
 
 /// A role that somebody has to have.
-struct Post {
+struct SupervisedRole {
     child: Option<Child>,
     started: Instant,
     /// Not before this.
@@ -55,13 +55,14 @@ struct Post {
     failures: u32,
 }
 
-impl Children {
-    pub(super) fn new(sharing: &Sharing, options: &CrawlOptions, display: Arc<Display>) -> Children {
+impl Supervisor {
+    pub(super) fn new(sharing: &SharedCrawl, options: &CrawlOptions, display: Arc<Display>) -> Supervisor {
         let now = Instant::now();
         let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
         let roles = std::iter::once(Role::Frontier).chain(workers);
-        let post = || Post { child: None, started: now, next: now, pause: FIRST_PAUSE, failures: 0 };
-        Children {
+        let post =
+            || SupervisedRole { child: None, started: now, next: now, pause: FIRST_PAUSE, failures: 0 };
+        Supervisor {
             crawl: sharing.place.crawl.clone(),
             redis: sharing.place.address.with_secrets(),
             ca_file: options.fetch.ca_file.clone(),

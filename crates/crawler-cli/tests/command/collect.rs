@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crawler::modules::edges::Edges;
 use crawler::modules::output::parts::{CrawlIdentity, Parts};
 use crawler::modules::pages::Pages;
-use crawler::modules::{Addition, OutputSpec, Target};
+use crawler::modules::{OutputSpec, OutputWrite, Target};
 use tempfile::TempDir;
 
 use crate::common::{Ended, binary, names, run};
@@ -32,7 +32,7 @@ impl Crawled {
         let mut parts = Parts::open(&specs, worker, &crawl, false).unwrap();
         for (ticket, loan) in deliveries {
             let bytes = |what: &str| format!("{what} {ticket}, loan {loan}\n").into_bytes();
-            let additions = [(0, Addition::Append(bytes("edge"))), (1, Addition::File(bytes("page")))];
+            let additions = [(0, OutputWrite::Append(bytes("edge"))), (1, OutputWrite::File(bytes("page")))];
             parts.add(*ticket, *loan, &additions).unwrap();
         }
     }

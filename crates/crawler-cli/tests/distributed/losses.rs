@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crawler::backend::redis::{Place, RedisResources};
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
 
 use super::stage::{Running, Stage};
 
@@ -81,9 +81,9 @@ fn a_crawl_that_redis_has_lost_is_given_up_with_a_message_that_says_what_helps()
 fn a_purge_is_believed_at_once_by_all_who_are_at_work() {
     let stage = Stage::new(10, 20);
     let controller = under_way(&stage, "60s");
-    let place = Place::new(stage.address.parse().unwrap(), "crawl");
+    let place = RedisCrawl::new(stage.address.parse().unwrap(), "crawl");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert!(runtime.block_on(RedisResources::purge(&place)).unwrap() > 10);
+    assert!(runtime.block_on(RedisBackend::purge(&place)).unwrap() > 10);
     let purged = Instant::now();
     let (status, said) = controller.end();
     assert!(purged.elapsed() < Duration::from_secs(12), "{:?}: {said}", purged.elapsed());

@@ -31,12 +31,12 @@ use redb::{
 
 pub(crate) use self::batch::Batch;
 use self::lock::Lock;
-pub use self::open::{Before, Begin, Keeper, Opened, open};
-use self::panics::{Quiet, quietly};
-pub use self::recorded_settings::Terms;
+pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open};
+use self::panics::{DropGuarded, quietly};
+pub use self::recorded_settings::RecordedSettings;
 pub(crate) use self::state_reader::as_admitted;
-pub use self::state_reader::{Fate, Stored, Why};
-use super::Trouble;
+pub use self::state_reader::{StateReader, UrlHistory, UrlStatus};
+use super::BackendError;
 
 type Rows<K> = TableDefinition<'static, K, &'static [u8]>;
 
@@ -70,14 +70,14 @@ const CACHE_BYTES: usize = 48 << 20;
 
 /// The tables of a state, open.
 pub(crate) struct Tables {
-    database: Quiet<Database>,
+    database: DropGuarded<Database>,
     path: PathBuf,
     _lock: Lock,
 }
 
 /// The tables as the last commit left them.
 pub(crate) struct View {
-    tables: Quiet<ReadTables>,
+    tables: DropGuarded<ReadTables>,
     path: Arc<Path>,
 }
 
@@ -101,7 +101,7 @@ impl Tables {
 
     /// Opens the state in a directory; where there is none, one that holds the batch is begun. The directory is locked
     /// until the end.
-    pub(crate) fn open(directory: &Path, first: impl FnOnce() -> Batch) -> Result<Tables, Trouble> {
+    pub(crate) fn open(directory: &Path, first: impl FnOnce() -> Batch) -> Result<Tables, BackendError> {
         let lock = Lock::take(directory)?;
         let path = directory.join(FILE);
         if Tables::exist(directory) {
@@ -124,14 +124,14 @@ impl Tables {
         Ok(tables)
     }
 
-    fn database(path: &Path, directory: &Path) -> Result<Quiet<Database>, Trouble> {
+    fn database(path: &Path, directory: &Path) -> Result<DropGuarded<Database>, BackendError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         // The engine's own checks end in a panic where a page of the file is not what it should be.
         match quietly(|| builder.create(path)) {
-            Ok(Ok(database)) => Ok(Quiet::new(database)),
+            Ok(Ok(database)) => Ok(DropGuarded::new(database)),
             Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(lock::in_use(directory)),
-            Ok(Err(DatabaseError::UpgradeRequired(version))) => Err(Trouble(format!(
+            Ok(Err(DatabaseError::UpgradeRequired(version))) => Err(BackendError(format!(
                 "the state '{}' is in format {version} of its storage engine, which this version cannot read; resume it \
                  with the version that began it",
                 path.display()
@@ -143,8 +143,8 @@ impl Tables {
     }
 
     /// The tables as they are now.
-    pub(crate) fn view(&self) -> Result<View, Trouble> {
-        match quietly(|| self.try_view().map(Quiet::new)) {
+    pub(crate) fn view(&self) -> Result<View, BackendError> {
+        match quietly(|| self.try_view().map(DropGuarded::new)) {
             Ok(Ok(tables)) => Ok(View { tables, path: self.path.as_path().into() }),
             Ok(Err(error)) => Err(self.trouble(error)),
             Err(()) => Err(contradicts(&self.path)),
@@ -167,7 +167,7 @@ impl Tables {
     }
 
     /// Writes a batch, safe from a loss of power when it returns.
-    pub(crate) fn write(&self, batch: &Batch) -> Result<(), Trouble> {
+    pub(crate) fn write(&self, batch: &Batch) -> Result<(), BackendError> {
         match quietly(|| self.try_write(batch)) {
             Ok(written) => written.map_err(|error| self.trouble(error)),
             Err(()) => Err(contradicts(&self.path)),
@@ -241,7 +241,7 @@ impl Tables {
         Ok(())
     }
 
-    fn trouble(&self, error: redb::Error) -> Trouble {
+    fn trouble(&self, error: redb::Error) -> BackendError {
         match error {
             redb::Error::Io(error) => trouble(&self.path, StorageError::Io(error)),
             redb::Error::Corrupted(what) => trouble(&self.path, StorageError::Corrupted(what)),
@@ -251,47 +251,47 @@ impl Tables {
 }
 
 impl View {
-    pub(crate) fn task(&self, ticket: u64) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(crate) fn task(&self, ticket: u64) -> Result<Option<Vec<u8>>, BackendError> {
         self.row(|tables| tables.tasks.get(ticket))
     }
 
-    pub(crate) fn end(&self, ticket: u64) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(crate) fn end(&self, ticket: u64) -> Result<Option<Vec<u8>>, BackendError> {
         self.row(|tables| tables.ends.get(ticket))
     }
 
-    pub(crate) fn link(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(crate) fn link(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
         self.row(|tables| tables.links.get(id))
     }
 
-    pub(crate) fn page(&self, id: u64) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(crate) fn page(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
         self.row(|tables| tables.pages.get(id))
     }
 
-    pub(crate) fn bodies(&self, segment: u64) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(crate) fn bodies(&self, segment: u64) -> Result<Option<Vec<u8>>, BackendError> {
         self.row(|tables| tables.bodies.get(segment))
     }
 
-    pub(crate) fn host(&self, host: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(crate) fn host(&self, host: &str) -> Result<Option<Vec<u8>>, BackendError> {
         self.row(|tables| tables.hosts.get(host))
     }
 
-    pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(crate) fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
         self.row(|tables| tables.meta.get(name))
     }
 
-    pub(crate) fn links_len(&self) -> Result<u64, Trouble> {
+    pub(crate) fn links_len(&self) -> Result<u64, BackendError> {
         self.read(|tables| tables.links.len())
     }
 
-    pub(crate) fn tasks_len(&self) -> Result<u64, Trouble> {
+    pub(crate) fn tasks_len(&self) -> Result<u64, BackendError> {
         self.read(|tables| tables.tasks.len())
     }
 
-    pub(crate) fn tasks_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+    pub(crate) fn tasks_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.rows(|tables| &tables.tasks, ticket..=u64::MAX, max)
     }
 
-    pub(crate) fn ends_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+    pub(crate) fn ends_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.rows(|tables| &tables.ends, ticket..=u64::MAX, max)
     }
 
@@ -299,26 +299,26 @@ impl View {
         &self,
         ids: RangeInclusive<u64>,
         max: usize,
-    ) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+    ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.rows(|tables| &tables.links, ids, max)
     }
 
-    pub(crate) fn pages_from(&self, id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+    pub(crate) fn pages_from(&self, id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.rows(|tables| &tables.pages, id..=u64::MAX, max)
     }
 
-    pub(crate) fn output_from(&self, document: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+    pub(crate) fn output_from(&self, document: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.rows(|tables| &tables.output, document..=u64::MAX, max)
     }
 
-    pub(crate) fn hosts_after(&self, host: &str, max: usize) -> Result<Vec<(String, Vec<u8>)>, Trouble> {
+    pub(crate) fn hosts_after(&self, host: &str, max: usize) -> Result<Vec<(String, Vec<u8>)>, BackendError> {
         self.read(|tables| {
             let rows = tables.hosts.range::<&str>((Bound::Excluded(host), Bound::Unbounded))?.take(max);
             rows.map(|row| row.map(|(host, row)| (host.value().to_owned(), row.value().to_vec()))).collect()
         })
     }
 
-    pub(crate) fn domains(&self) -> Result<Vec<(String, u32)>, Trouble> {
+    pub(crate) fn domains(&self) -> Result<Vec<(String, u32)>, BackendError> {
         self.read(|tables| {
             let rows = tables.domains.iter()?;
             rows.map(|row| row.map(|(domain, pages)| (domain.value().to_owned(), pages.value()))).collect()
@@ -326,17 +326,17 @@ impl View {
     }
 
     /// What cannot be read back.
-    pub(crate) fn damaged(&self) -> Trouble {
+    pub(crate) fn damaged(&self) -> BackendError {
         damaged(&self.path, &"a row of it makes no sense")
     }
 
     /// What was counted is not what is there.
-    pub(crate) fn miscounted(&self) -> Trouble {
+    pub(crate) fn miscounted(&self) -> BackendError {
         damaged(&self.path, &"its counts are not those of its rows")
     }
 
     /// Reads, whatever the engine makes of a damaged file.
-    fn read<T>(&self, read: impl FnOnce(&ReadTables) -> Result<T, StorageError>) -> Result<T, Trouble> {
+    fn read<T>(&self, read: impl FnOnce(&ReadTables) -> Result<T, StorageError>) -> Result<T, BackendError> {
         match quietly(|| read(self.tables.get())) {
             Ok(read) => read.map_err(|error| trouble(&self.path, error)),
             Err(()) => Err(contradicts(&self.path)),
@@ -346,7 +346,7 @@ impl View {
     fn row<'v>(
         &'v self,
         get: impl FnOnce(&'v ReadTables) -> Result<Option<AccessGuard<'v, &'static [u8]>>, StorageError>,
-    ) -> Result<Option<Vec<u8>>, Trouble> {
+    ) -> Result<Option<Vec<u8>>, BackendError> {
         let tables = self.tables.get();
         self.read(|_| Ok(get(tables)?.map(|row| row.value().to_vec())))
     }
@@ -356,7 +356,7 @@ impl View {
         table: impl FnOnce(&ReadTables) -> &ReadOnlyTable<u64, &'static [u8]>,
         keys: RangeInclusive<u64>,
         max: usize,
-    ) -> Result<Vec<(u64, Vec<u8>)>, Trouble> {
+    ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.read(|tables| {
             let rows = table(tables).range(keys)?.take(max);
             rows.map(|row| row.map(|(key, row)| (key.value(), row.value().to_vec()))).collect()
@@ -365,34 +365,34 @@ impl View {
 }
 
 /// What went wrong with the state's file, and what to do.
-fn trouble(path: &Path, error: StorageError) -> Trouble {
+fn trouble(path: &Path, error: StorageError) -> BackendError {
     let name = path.display();
     match error {
-        StorageError::Io(error) if error.kind() == io::ErrorKind::StorageFull => Trouble(format!(
+        StorageError::Io(error) if error.kind() == io::ErrorKind::StorageFull => BackendError(format!(
             "cannot write the state '{name}': the disk is full; make room and resume: nothing committed is lost"
         )),
         StorageError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             damaged(path, &"it is shorter than it was")
         }
         StorageError::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Trouble(format!("'{name}' is not the state of a crawl ({error}); name another directory"))
+            BackendError(format!("'{name}' is not the state of a crawl ({error}); name another directory"))
         }
-        StorageError::Io(error) => Trouble(format!(
+        StorageError::Io(error) => BackendError(format!(
             "cannot use the state '{name}': {error}; see to the file, then resume: nothing committed is lost"
         )),
         error => damaged(path, &error),
     }
 }
 
-fn damaged(path: &Path, what: &dyn std::fmt::Display) -> Trouble {
-    Trouble(format!(
+fn damaged(path: &Path, what: &dyn std::fmt::Display) -> BackendError {
+    BackendError(format!(
         "the state '{}' is damaged: {what}; put back a copy of it, or begin a new crawl in another directory",
         path.display()
     ))
 }
 
 /// Pages of the file do not fit each other.
-fn contradicts(path: &Path) -> Trouble {
+fn contradicts(path: &Path) -> BackendError {
     damaged(path, &"its pages contradict each other")
 }
 

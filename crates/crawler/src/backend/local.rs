@@ -21,23 +21,23 @@ use tokio::time::timeout;
 
 use self::content_index::compress;
 pub(crate) use self::content_index::decompress;
-use self::memory_storage::Memory;
-use self::state::{FrontierWaits, State};
+use self::memory_storage::MemoryStorage;
+use self::state::{FrontierWaits, LocalState};
 use self::storage::{Clock, Commit, Storage};
 use super::{
-    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
-    Snapshot, Ticket, Trouble, WorkerId,
+    AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
+    DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
-use crate::prioritizer::{Priority, Queues};
-use crate::similarity::{Fingerprint, Key, Threshold};
+use crate::prioritizer::{Priority, PriorityQueues};
+use crate::similarity::{Fingerprint, HashKey, Threshold};
 
 /// What a crawl's resources are told.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct BackendConfig {
     /// The most URLs the URL queue, each priority queue and each worker's queue hold.
     pub queue_size: usize,
     /// The priority queues.
-    pub priority_queues: Queues,
+    pub priority_queues: PriorityQueues,
     /// How many workers there are.
     pub workers: u16,
     /// How long link storage remembers a URL.
@@ -62,9 +62,9 @@ pub struct Settings {
 
 /// A crawl's resources in this process.
 #[expect(private_bounds, reason = "what a storage has to be able to do is our own affair")]
-pub struct Embedded<S: Storage = Memory> {
-    pub(crate) shared: Arc<Shared<S>>,
-    key: Key,
+pub struct LocalBackend<S: Storage = MemoryStorage> {
+    pub(crate) shared: Arc<SharedState<S>>,
+    key: HashKey,
     keep_content: bool,
     /// Something may be ready for the prioritizer: a URL admitted, or room in the priority queues.
     prioritizer: Notify,
@@ -75,14 +75,14 @@ pub struct Embedded<S: Storage = Memory> {
 }
 
 /// What the moves share with whoever keeps them safe.
-pub(crate) struct Shared<S: Storage> {
-    state: Mutex<State<S>>,
+pub(crate) struct SharedState<S: Storage> {
+    state: Mutex<LocalState<S>>,
     /// There may be something to commit.
     pub(crate) uncommitted: Condvar,
 }
 
-impl<S: Storage> Shared<S> {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State<S>> {
+impl<S: Storage> SharedState<S> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, LocalState<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,38 +92,38 @@ impl<S: Storage> Shared<S> {
     }
 }
 
-impl Embedded {
+impl LocalBackend {
     /// Empty resources in memory.
-    pub fn new(settings: Settings) -> Embedded {
-        let key = Key::new(secret());
-        let storage = Memory::new(&settings, key);
-        Embedded::over(State::new(settings, Clock::resumed(Duration::ZERO), storage), key)
+    pub fn new(settings: BackendConfig) -> LocalBackend {
+        let key = HashKey::new(secret());
+        let storage = MemoryStorage::new(&settings, key);
+        LocalBackend::over(LocalState::new(settings, Clock::resumed(Duration::ZERO), storage), key)
     }
 }
 
 #[expect(private_bounds, reason = "as above")]
-impl<S: Storage> Embedded<S> {
+impl<S: Storage> LocalBackend<S> {
     /// Resources over a storage.
-    pub(crate) fn over(state: State<S>, key: Key) -> Embedded<S> {
-        Embedded {
+    pub(crate) fn over(state: LocalState<S>, key: HashKey) -> LocalBackend<S> {
+        LocalBackend {
             key,
             keep_content: state.settings.keep_content,
             prioritizer: Notify::new(),
             router: Notify::new(),
             workers: (0..state.settings.workers).map(|_| Notify::new()).collect(),
-            shared: Arc::new(Shared { state: Mutex::new(state), uncommitted: Condvar::new() }),
+            shared: Arc::new(SharedState { state: Mutex::new(state), uncommitted: Condvar::new() }),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<S>> {
+    fn state(&self) -> MutexGuard<'_, LocalState<S>> {
         self.shared.state()
     }
 
     /// Makes a move that must be whole: if it cannot be, nothing that it began becomes safe.
     fn whole<T>(
         &self,
-        make: impl FnOnce(&mut State<S>) -> Result<T, Trouble>,
-    ) -> Result<(T, Commit), Trouble> {
+        make: impl FnOnce(&mut LocalState<S>) -> Result<T, BackendError>,
+    ) -> Result<(T, Commit), BackendError> {
         let mut state = self.state();
         match make(&mut state) {
             Ok(made) => Ok((made, state.storage.commit())),
@@ -151,21 +151,21 @@ impl<S: Storage> Embedded<S> {
     }
 
     /// Waits until a move that was made is safe.
-    async fn safe(&self, commit: Commit) -> Result<(), Trouble> {
+    async fn safe(&self, commit: Commit) -> Result<(), BackendError> {
         self.shared.uncommitted.notify_one();
         commit.wait().await
     }
 }
 
-impl<S: Storage> Resources for Embedded<S> {
-    async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+impl<S: Storage> Backend for LocalBackend<S> {
+    async fn admit(&self, found: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
         let (admitted, commit) = self.whole(|state| state.admit(found, None))?;
         self.prioritizer.notify_one();
         self.safe(commit).await?;
         Ok(admitted)
     }
 
-    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
+    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         let incoming = self.state().incoming(max)?;
         if !incoming.is_empty() || wait.is_zero() {
             return Ok(incoming);
@@ -175,13 +175,13 @@ impl<S: Storage> Resources for Embedded<S> {
         self.state().incoming(max)
     }
 
-    async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
+    async fn file(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
         self.state().file(filed);
         self.router.notify_one();
         Ok(())
     }
 
-    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
         let mut routed = self.state().route(&draws);
         if routed.moved == 0 && !wait.is_zero() {
             let _ = timeout(wait, self.router.notified()).await;
@@ -194,7 +194,7 @@ impl<S: Storage> Resources for Embedded<S> {
         Ok(routed.moved)
     }
 
-    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
         let mut leases = self.state().lease(worker, max)?;
         if leases.is_empty() && !wait.is_zero() {
             let _ = timeout(wait, self.workers[usize::from(worker.0)].notified()).await;
@@ -207,18 +207,18 @@ impl<S: Storage> Resources for Embedded<S> {
         Ok(leases)
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
         Ok(self.state().reserve(lease, read))
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
         self.state().release(lease, read);
         Ok(())
     }
 
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
         let ((completed, called, waiting), commit) = self.whole(|state| {
-            let completed: Result<Vec<Completed>, Trouble> =
+            let completed: Result<Vec<CompleteResult>, BackendError> =
                 completions.into_iter().map(|completion| state.complete(completion)).collect();
             Ok((completed?, std::mem::take(&mut state.called), state.frontier_waits()))
         })?;
@@ -228,12 +228,12 @@ impl<S: Storage> Resources for Embedded<S> {
         Ok(completed)
     }
 
-    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+    async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
         let ((), commit) = self.whole(|state| state.pace(host, pacing))?;
         self.safe(commit).await
     }
 
-    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), Trouble> {
+    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
         let commit = {
             let mut state = self.state();
             state.storage.wrote(last_id, lengths);
@@ -242,7 +242,7 @@ impl<S: Storage> Resources for Embedded<S> {
         self.safe(commit).await
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> HashKey {
         self.key
     }
 
@@ -251,32 +251,32 @@ impl<S: Storage> Resources for Embedded<S> {
         url: &str,
         fingerprint: &Fingerprint,
         body: &[u8],
-    ) -> Result<Remembered, Trouble> {
+    ) -> Result<ContentMatch, BackendError> {
         let stored = if self.keep_content { Some(compress(body)) } else { None };
         self.state().remember(url, fingerprint, stored)
     }
 
-    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
         let stored = self.state().content(url)?;
         stored.map(decompress).transpose()
     }
 
-    async fn outstanding(&self) -> Result<u64, Trouble> {
+    async fn outstanding(&self) -> Result<u64, BackendError> {
         let state = self.state();
         Ok(state.counts.admitted - state.counts.completed)
     }
 
-    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+    async fn spent(&self) -> Result<Option<Budget>, BackendError> {
         Ok(self.state().budgets.spent())
     }
 
-    async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+    async fn leave(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.state().leave(worker)?;
         self.router.notify_one();
         Ok(())
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+    async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         Ok(self.state().snapshot())
     }
 }

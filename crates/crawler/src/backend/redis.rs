@@ -67,34 +67,35 @@ use tokio::task::JoinHandle;
 
 pub use self::address::Address;
 use self::connection::Connection;
-pub use self::connection::{Kind, Manner, Notice, Persistence, Server};
+pub use self::connection::{Kind, Notice, Persistence, RedisConnectOptions, Server};
 use self::home::Home;
 pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS, is_name};
-pub use self::look::RedisStored;
+pub use self::look::RedisStateReader;
 use self::moves::Moves;
-pub use self::roster::{Beat, Begun, Course, Joined, Member, Phase, Role, begun};
+pub use self::roster::{CrawlInfo, CrawlState, HeartbeatReply, JoinResult, Member, Phase, Role, begun};
 use super::{
-    Admitted, Budget, Completed, Completion, Found, Grant, Handover, Incoming, Lease, Pacing, PassedOn,
-    Remembered, Resources, Snapshot, Ticket, Trouble, WorkerId,
+    AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
+    DiscoveredUrl, DomainTransfer, HostDelay, Lease, Snapshot, TaskId, TransferResult, UnprioritizedUrl,
+    WorkerId,
 };
-use crate::backend::local::Settings;
+use crate::backend::local::BackendConfig;
 use crate::modules::output::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
-use crate::similarity::{Fingerprint, Key};
+use crate::similarity::{Fingerprint, HashKey};
 
 /// A crawl's resources on Redis.
-pub struct RedisResources {
+pub struct RedisBackend {
     moves: Arc<Moves>,
     home: Home,
 }
 
 /// Which crawl, and where.
 #[derive(Clone)]
-pub struct Place {
+pub struct RedisCrawl {
     /// Where Redis is.
     pub address: Address,
     /// How it is approached.
-    pub manner: Manner,
+    pub manner: RedisConnectOptions,
     /// The name of the crawl: letters, digits, dots, dashes and underscores.
     pub crawl: String,
     /// Into how many parts its URLs are divided, should the crawl be begun now: as many as suit the server, unless it is
@@ -107,12 +108,12 @@ pub struct Place {
     pub delay: Duration,
 }
 
-impl Place {
+impl RedisCrawl {
     /// A crawl of this name at this address.
-    pub fn new(address: Address, crawl: impl Into<String>) -> Place {
-        Place {
+    pub fn new(address: Address, crawl: impl Into<String>) -> RedisCrawl {
+        RedisCrawl {
             address,
-            manner: Manner::default(),
+            manner: RedisConnectOptions::default(),
             crawl: crawl.into(),
             partitions: None,
             replicas: None,
@@ -120,9 +121,9 @@ impl Place {
         }
     }
 
-    async fn connect(&self) -> Result<Connection, Trouble> {
+    async fn connect(&self) -> Result<Connection, BackendError> {
         if !is_name(&self.crawl) {
-            return Err(Trouble(format!(
+            return Err(BackendError(format!(
                 "{:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores",
                 self.crawl
             )));
@@ -131,38 +132,38 @@ impl Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for RedisCrawl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the crawl {:?} at {}", self.crawl, self.address)
     }
 }
 
-impl RedisResources {
+impl RedisBackend {
     /// Begins a crawl, or joins the one that was begun under its name; then the settings have to be the same, but for
     /// the number of workers.
-    pub async fn open(place: Place, settings: Settings) -> Result<RedisResources, Trouble> {
+    pub async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<RedisBackend, BackendError> {
         let home = Home::new()?;
         let moves = home.run(opening::open(place, settings)).await?;
-        Ok(RedisResources { moves: Arc::new(moves), home })
+        Ok(RedisBackend { moves: Arc::new(moves), home })
     }
 
     /// Looks at a crawl that was begun, and joins nothing: for those who tell how it stands, and steer it.
-    pub async fn look(place: Place) -> Result<RedisResources, Trouble> {
+    pub async fn look(place: RedisCrawl) -> Result<RedisBackend, BackendError> {
         let home = Home::new()?;
         let moves = home.run(opening::look(place)).await?;
-        Ok(RedisResources { moves: Arc::new(moves), home })
+        Ok(RedisBackend { moves: Arc::new(moves), home })
     }
 
     /// Takes up the place of a worker that is no more, under its number: what it had on loan goes back into its queue, to be
     /// lent anew, and the queue and the domains stay its own. What it still completes is refused.
-    pub async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
+    pub async fn rejoin(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.make(async move |moves| moves.rejoin(worker).await).await
     }
 
     /// This process has a worker's place since it joined, by Redis's clock: from here on, it alone is lent what is sent to
     /// that worker, unless another has joined after it. To be said again after each new
     /// [connection](RedisResources::connections): Redis may have lost it.
-    pub async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), Trouble> {
+    pub async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), BackendError> {
         self.make(async move |moves| moves.enter(worker, since).await).await
     }
 
@@ -180,23 +181,23 @@ impl RedisResources {
     /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
     /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
     /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).
-    pub async fn close(&self) -> Result<u64, Trouble> {
+    pub async fn close(&self) -> Result<u64, BackendError> {
         self.close_opening(u64::MAX >> 12).await
     }
 
     /// The same, unless it was opened more often than so.
-    async fn close_opening(&self, opening: u64) -> Result<u64, Trouble> {
+    async fn close_opening(&self, opening: u64) -> Result<u64, BackendError> {
         self.make(async move |moves| moves.close(opening).await).await
     }
 
     /// Lets a crawl go on that was closed, which has to be done before anything more is admitted. What was left of it
     /// and has expired meanwhile was not reached before the end.
-    pub async fn reopen(&self) -> Result<(), Trouble> {
+    pub async fn reopen(&self) -> Result<(), BackendError> {
         self.make(async |moves| moves.reopen().await).await
     }
 
     /// Removes everything of a crawl, whatever state it is in, and tells how many keys that were.
-    pub async fn purge(place: &Place) -> Result<u64, Trouble> {
+    pub async fn purge(place: &RedisCrawl) -> Result<u64, BackendError> {
         let place = place.clone();
         let home = Home::new()?;
         home.run(async move { purge::purge(&place.connect().await?, &place.crawl).await }).await
@@ -225,7 +226,7 @@ impl RedisResources {
     }
 
     /// What of the crawl the server may lose, in words, if anything.
-    pub async fn risk(&self) -> Result<Option<String>, Trouble> {
+    pub async fn risk(&self) -> Result<Option<String>, BackendError> {
         self.make(async |moves| moves.risk().await).await
     }
 
@@ -235,20 +236,20 @@ impl RedisResources {
     }
 
     /// Makes a move where the connection lives. It is made to its end, also when nobody waits for it any more.
-    async fn make<T: Send + 'static, F: Future<Output = Result<T, Trouble>> + Send + 'static>(
+    async fn make<T: Send + 'static, F: Future<Output = Result<T, BackendError>> + Send + 'static>(
         &self,
         make: impl FnOnce(Arc<Moves>) -> F,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, BackendError> {
         self.home.run(make(Arc::clone(&self.moves))).await
     }
 }
 
-impl Resources for RedisResources {
-    async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+impl Backend for RedisBackend {
+    async fn admit(&self, found: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
         self.make(async |moves| moves.admit(found).await).await
     }
 
-    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
+    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         let incoming = self.make(async move |moves| {
             // One who did not wait for an earlier one must not lose what that took.
             let _alone = moves.prioritizing.lock().await;
@@ -260,15 +261,15 @@ impl Resources for RedisResources {
         Ok(incoming)
     }
 
-    async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
+    async fn file(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
         self.make(async |moves| moves.file(filed).await).await
     }
 
-    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
         self.make(async move |moves| moves.route(draws, wait).await).await
     }
 
-    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
         let desk = self.moves.desk(worker);
         if desk.must_fetch() {
             let (moves, desk) = (Arc::clone(&self.moves), Arc::clone(&desk));
@@ -277,35 +278,39 @@ impl Resources for RedisResources {
         desk.take(max, wait).await
     }
 
-    async fn pass_on(&self, from: WorkerId, handovers: Vec<Handover>) -> Result<Vec<PassedOn>, Trouble> {
+    async fn pass_on(
+        &self,
+        from: WorkerId,
+        handovers: Vec<DomainTransfer>,
+    ) -> Result<Vec<TransferResult>, BackendError> {
         self.make(async move |moves| moves.pass_on(from, handovers).await).await
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
         let lease = lease.clone();
         self.make(async move |moves| moves.reserve(lease, read).await).await
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
         let lease = lease.clone();
         self.make(async move |moves| moves.release(&lease, read).await).await
     }
 
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
         self.make(async |moves| moves.complete(completions).await).await
     }
 
-    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+    async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
         let host = host.to_owned();
         self.make(async move |moves| moves.pace(&host, pacing).await).await
     }
 
-    async fn wrote(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), Trouble> {
+    async fn wrote(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), BackendError> {
         // Nothing of an output is recorded here: workers write what is theirs before they complete a page.
         Ok(())
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> HashKey {
         self.moves.key
     }
 
@@ -314,30 +319,30 @@ impl Resources for RedisResources {
         url: &str,
         fingerprint: &Fingerprint,
         body: &[u8],
-    ) -> Result<Remembered, Trouble> {
+    ) -> Result<ContentMatch, BackendError> {
         // Compressed here, so that nobody else waits for it.
         let page = self.moves.page(url, fingerprint, body);
         self.make(async |moves| moves.remember(page).await).await
     }
 
-    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
         let url = url.to_owned();
         self.make(async move |moves| moves.content(&url).await).await
     }
 
-    async fn outstanding(&self) -> Result<u64, Trouble> {
+    async fn outstanding(&self) -> Result<u64, BackendError> {
         self.make(async |moves| moves.outstanding().await).await
     }
 
-    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+    async fn spent(&self) -> Result<Option<Budget>, BackendError> {
         self.make(async |moves| moves.spent().await).await
     }
 
-    async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+    async fn leave(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.make(async move |moves| moves.leave(worker).await).await
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+    async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         self.make(async |moves| moves.snapshot().await).await
     }
 }

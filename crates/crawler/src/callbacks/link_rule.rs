@@ -8,7 +8,7 @@ use url::Url;
 
 /// What counts as a link on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Links {
+pub enum LinkRule {
     /// A word that begins with `link:`, at the start of the text or after white space. Blanks (spaces and
     /// tabs) after the colon are skipped, and the target is everything up to the next white space (space,
     /// tab, line feed, vertical tab, form feed, carriage return). An empty target is no link. Targets are
@@ -33,20 +33,22 @@ pub enum Links {
 
 const LINK_WORD: &[u8] = b"link:";
 
-impl Links {
+impl LinkRule {
     /// The scanner for pages that are bytes.
     pub(super) fn in_bytes(self) -> Scanner {
         match self {
-            Links::Words => words,
-            Links::Html => |page, text, found| anchors(page, None, text, found),
+            LinkRule::Words => words,
+            LinkRule::Html => |page, text, found| anchors(page, None, text, found),
         }
     }
 
     /// The scanner for pages that are text: whatever they say, they are UTF-8.
     pub(super) fn in_text(self) -> Scanner {
         match self {
-            Links::Words => words,
-            Links::Html => |page, text, found| anchors(page, Some("text/html; charset=utf-8"), text, found),
+            LinkRule::Words => words,
+            LinkRule::Html => {
+                |page, text, found| anchors(page, Some("text/html; charset=utf-8"), text, found)
+            }
         }
     }
 
@@ -54,8 +56,8 @@ impl Links {
     /// then.
     pub(super) fn start(self, link: &[u8]) -> Cow<'_, [u8]> {
         match self {
-            Links::Words => Cow::Borrowed(link),
-            Links::Html => match str::from_utf8(link).map(normalise) {
+            LinkRule::Words => Cow::Borrowed(link),
+            LinkRule::Html => match str::from_utf8(link).map(normalise) {
                 Ok(Ok(url)) => Cow::Owned(String::from(url).into_bytes()),
                 _ => Cow::Borrowed(link),
             },

@@ -15,25 +15,25 @@ pub(crate) type Link = Box<[u8]>;
 
 /// The links and the pages of one crawl on their way between the pools.
 pub(crate) struct Pools<P> {
-    state: Mutex<State<P>>,
-    conditions: [Condvar; Until::ALL.len()],
+    state: Mutex<PoolState<P>>,
+    conditions: [Condvar; WaitFor::ALL.len()],
     /// Beside the lock, because a parser asks before each edge.
     stopped: AtomicBool,
 }
 
-struct State<P> {
+struct PoolState<P> {
     links: VecDeque<Link>,
     work_queue_size: usize,
     pages: VecDeque<(Link, P)>,
     /// Links queued or being fetched, and pages waiting or being parsed.
     outstanding: usize,
     over: bool,
-    sleepers: [Sleepers; Until::ALL.len()],
+    sleepers: [Sleepers; WaitFor::ALL.len()],
 }
 
 /// What a worker may have to wait for.
 #[derive(Clone, Copy)]
-enum Until {
+enum WaitFor {
     /// A link to fetch.
     Link,
     /// A page to parse.
@@ -50,15 +50,15 @@ struct Sleepers {
     called: bool,
 }
 
-impl Until {
-    const ALL: [Until; 3] = [Until::Link, Until::Page, Until::Room];
+impl WaitFor {
+    const ALL: [WaitFor; 3] = [WaitFor::Link, WaitFor::Page, WaitFor::Room];
 }
 
 impl<P> Pools<P> {
     /// Pools with nothing to do yet: workers sleep until [`begin`](Self::begin) or [`stop`](Self::stop).
     pub(crate) fn new(work_queue_size: usize) -> Self {
         Pools {
-            state: Mutex::new(State {
+            state: Mutex::new(PoolState {
                 links: VecDeque::new(),
                 work_queue_size,
                 pages: VecDeque::new(),
@@ -78,7 +78,7 @@ impl<P> Pools<P> {
 
     /// Queues a new link as soon as there is room for it, unless the crawl is over by then.
     pub(crate) fn queue(&self, link: Link) {
-        let mut state = self.when(Until::Room);
+        let mut state = self.when(WaitFor::Room);
         if !state.over {
             state.outstanding += 1;
             state.links.push_back(link);
@@ -88,7 +88,7 @@ impl<P> Pools<P> {
 
     /// The next link to fetch, as soon as there is one; none when the crawl is over.
     pub(crate) fn next_link(&self) -> Option<Link> {
-        let mut state = self.when(Until::Link);
+        let mut state = self.when(WaitFor::Link);
         let link = if state.over { None } else { state.links.pop_front() };
         self.leave(state);
         link
@@ -103,7 +103,7 @@ impl<P> Pools<P> {
 
     /// The next page to parse, as soon as there is one; none when the crawl is over.
     pub(crate) fn next_page(&self) -> Option<(Link, P)> {
-        let mut state = self.when(Until::Page);
+        let mut state = self.when(WaitFor::Page);
         let page = if state.over { None } else { state.pages.pop_front() };
         self.leave(state);
         page
@@ -136,12 +136,12 @@ impl<P> Pools<P> {
         StopOnPanic(self)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<P>> {
+    fn lock(&self) -> MutexGuard<'_, PoolState<P>> {
         self.state.lock().expect("nothing under this lock panics")
     }
 
     /// Enters the lock once there is what the caller waits for, or the crawl is over.
-    fn when(&self, until: Until) -> MutexGuard<'_, State<P>> {
+    fn when(&self, until: WaitFor) -> MutexGuard<'_, PoolState<P>> {
         let mut state = self.lock();
         while !state.holds(until) {
             state.sleepers[until as usize].asleep += 1;
@@ -158,8 +158,8 @@ impl<P> Pools<P> {
     /// One sleeper at a time for each condition: the called one calls the next on leaving the lock itself, if
     /// there is still reason to. So whenever there is something to wake up for, someone is awake or on the
     /// way; and a burst of links costs one wake-up, not one for each link.
-    fn leave(&self, mut state: MutexGuard<'_, State<P>>) {
-        let calls = Until::ALL.map(|until| state.holds(until) && state.sleepers[until as usize].call());
+    fn leave(&self, mut state: MutexGuard<'_, PoolState<P>>) {
+        let calls = WaitFor::ALL.map(|until| state.holds(until) && state.sleepers[until as usize].call());
         drop(state);
         for (condition, call) in self.conditions.iter().zip(calls) {
             if call {
@@ -169,13 +169,13 @@ impl<P> Pools<P> {
     }
 }
 
-impl<P> State<P> {
-    fn holds(&self, until: Until) -> bool {
+impl<P> PoolState<P> {
+    fn holds(&self, until: WaitFor) -> bool {
         self.over
             || match until {
-                Until::Link => !self.links.is_empty(),
-                Until::Page => !self.pages.is_empty(),
-                Until::Room => self.links.len() < self.work_queue_size,
+                WaitFor::Link => !self.links.is_empty(),
+                WaitFor::Page => !self.pages.is_empty(),
+                WaitFor::Room => self.links.len() < self.work_queue_size,
             }
     }
 }

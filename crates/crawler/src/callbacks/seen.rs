@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 const SHARDS: usize = 64;
 
 /// The links met so far. It never shrinks.
-pub(crate) struct Seen {
+pub(crate) struct SeenLinks {
     /// Keyed at random, so that no page can choose links that collide.
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
@@ -24,9 +24,9 @@ struct Shard {
     text: Vec<u8>,
 }
 
-impl Seen {
+impl SeenLinks {
     pub(crate) fn new() -> Self {
-        Seen { hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
+        SeenLinks { hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
     }
 
     /// Remembers a link. Returns whether it is new: to exactly one caller, however many ask at once.

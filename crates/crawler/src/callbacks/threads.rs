@@ -1,9 +1,9 @@
 //! Starts the threads of a crawl and joins them, so that none outlives it.
 
 use super::pools::Pools;
-use super::seen::Seen;
-use super::workers::{self, Report, Scanner};
-use super::{Crawl, Error};
+use super::seen::SeenLinks;
+use super::workers::{self, CallbackReport, Scanner};
+use super::{CallbackCrawl, StartError};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle, ScopedJoinHandle};
@@ -15,7 +15,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// One crawl: what its threads share.
 pub(super) struct Job<P, F, E> {
     pub(super) pools: Pools<P>,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenLinks,
     pub(super) scan: Scanner,
     pub(super) fetch: F,
     pub(super) edge: E,
@@ -23,7 +23,7 @@ pub(super) struct Job<P, F, E> {
 
 /// The pool that a thread belongs to.
 #[derive(Clone, Copy)]
-enum Role {
+enum ThreadRole {
     Download,
     Parse,
 }
@@ -35,7 +35,11 @@ where
     E: Fn(&P, &[u8], &[u8]) + Sync,
 {
     /// Runs the crawl on threads that borrow it.
-    pub(super) fn run_borrowed(&self, crawl: &Crawl, start: &[u8]) -> Result<Report, Error> {
+    pub(super) fn run_borrowed(
+        &self,
+        crawl: &CallbackCrawl,
+        start: &[u8],
+    ) -> Result<CallbackReport, StartError> {
         thread::scope(|scope| {
             let spawn = |builder: Builder, role| builder.spawn_scoped(scope, move || self.work(role));
             self.conduct(crawl, start, spawn, ScopedJoinHandle::join)
@@ -43,7 +47,7 @@ where
     }
 
     /// Runs the crawl on threads that own it together.
-    pub(super) fn run_shared(self, crawl: &Crawl, start: &[u8]) -> Result<Report, Error>
+    pub(super) fn run_shared(self, crawl: &CallbackCrawl, start: &[u8]) -> Result<CallbackReport, StartError>
     where
         Self: Send + Sync + 'static,
     {
@@ -59,19 +63,19 @@ where
     /// after the last has ended.
     fn conduct<H>(
         &self,
-        crawl: &Crawl,
+        crawl: &CallbackCrawl,
         start: &[u8],
-        spawn: impl Fn(Builder, Role) -> io::Result<H>,
-        join: impl Fn(H) -> thread::Result<Report>,
-    ) -> Result<Report, Error> {
-        let downloaders = iter::repeat_n(Role::Download, crawl.download_workers);
-        let roles = downloaders.chain(iter::repeat_n(Role::Parse, crawl.parse_workers));
+        spawn: impl Fn(Builder, ThreadRole) -> io::Result<H>,
+        join: impl Fn(H) -> thread::Result<CallbackReport>,
+    ) -> Result<CallbackReport, StartError> {
+        let downloaders = iter::repeat_n(ThreadRole::Download, crawl.download_workers);
+        let roles = downloaders.chain(iter::repeat_n(ThreadRole::Parse, crawl.parse_workers));
         let mut threads = Vec::new();
         let complete = roles.into_iter().try_for_each(|role| {
             threads.push(spawn(Builder::new().name(role.name().to_owned()).stack_size(STACK_BYTES), role)?);
             Ok(())
         });
-        let complete = complete.map_err(|source| Error::Threads {
+        let complete = complete.map_err(|source| StartError::Threads {
             wanted: crawl.download_workers.saturating_add(crawl.parse_workers),
             started: threads.len(),
             source,
@@ -90,20 +94,20 @@ where
         complete.map(|()| report)
     }
 
-    fn work(&self, role: Role) -> Report {
+    fn work(&self, role: ThreadRole) -> CallbackReport {
         match role {
-            Role::Download => workers::download(&self.pools, &self.fetch),
-            Role::Parse => workers::parse(&self.pools, &self.seen, self.scan, &self.edge),
+            ThreadRole::Download => workers::download(&self.pools, &self.fetch),
+            ThreadRole::Parse => workers::parse(&self.pools, &self.seen, self.scan, &self.edge),
         }
     }
 }
 
-impl Role {
+impl ThreadRole {
     /// What the thread is called in a debugger.
     fn name(self) -> &'static str {
         match self {
-            Role::Download => "crawl download",
-            Role::Parse => "crawl parse",
+            ThreadRole::Download => "crawl download",
+            ThreadRole::Parse => "crawl parse",
         }
     }
 }

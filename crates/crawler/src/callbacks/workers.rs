@@ -1,7 +1,7 @@
 //! What a downloader and what a parser does, from its first link to the end of the crawl.
 
 use super::pools::{Link, Pools};
-use super::seen::Seen;
+use super::seen::SeenLinks;
 use std::iter::Sum;
 
 /// Finds the links of a page: the page's own link, its text, and what to call with each link, in order.
@@ -10,7 +10,7 @@ pub(crate) type Scanner = fn(&[u8], &[u8], &mut dyn FnMut(&[u8]));
 /// What a crawl came to, or one worker's part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Report {
+pub struct CallbackReport {
     /// Links that were fetched and gave a page, empty ones included.
     pub pages: u64,
     /// Links that were fetched in vain.
@@ -19,9 +19,9 @@ pub struct Report {
     pub edges: u64,
 }
 
-impl Sum for Report {
-    fn sum<I: Iterator<Item = Report>>(parts: I) -> Report {
-        parts.fold(Report::default(), |sum, part| Report {
+impl Sum for CallbackReport {
+    fn sum<I: Iterator<Item = CallbackReport>>(parts: I) -> CallbackReport {
+        parts.fold(CallbackReport::default(), |sum, part| CallbackReport {
             pages: sum.pages + part.pages,
             broken: sum.broken + part.broken,
             edges: sum.edges + part.edges,
@@ -30,9 +30,9 @@ impl Sum for Report {
 }
 
 /// Fetches links until the crawl is over.
-pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) -> Report {
+pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) -> CallbackReport {
     let _guard = pools.stop_on_panic();
-    let mut done = Report::default();
+    let mut done = CallbackReport::default();
     while let Some(link) = pools.next_link() {
         match fetch(&link) {
             Some(page) => {
@@ -51,12 +51,12 @@ pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) 
 /// Parses pages until the crawl is over: announces each edge, then queues its target if that is new.
 pub(crate) fn parse<P: AsRef<[u8]>>(
     pools: &Pools<P>,
-    seen: &Seen,
+    seen: &SeenLinks,
     scan: Scanner,
     edge: impl Fn(&P, &[u8], &[u8]),
-) -> Report {
+) -> CallbackReport {
     let _guard = pools.stop_on_panic();
-    let mut done = Report::default();
+    let mut done = CallbackReport::default();
     while let Some((from, page)) = pools.next_page() {
         scan(&from, page.as_ref(), &mut |to| {
             if pools.is_stopped() {

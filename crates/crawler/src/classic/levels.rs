@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use url::Url;
 
-use crate::scope::Refusal;
+use crate::scope::RejectReason;
 use crate::task::{Depth, Task};
 
 /// A shorter beginning than this is not worth a pointer to it.
@@ -18,7 +18,7 @@ const LONG: usize = 64;
 
 /// How a URL was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
+pub enum SeenStatus {
     /// For the first time: it is queued.
     New,
     /// Again, nearer to the seed than before: it is queued anew, and the farther one will be passed over.
@@ -34,15 +34,15 @@ pub struct Levels {
     depths: HashMap<u64, Depth>,
     key: RandomState,
     depth: Depth,
-    this_level: VecDeque<Waiting>,
-    next_level: VecDeque<Waiting>,
+    this_level: VecDeque<QueuedUrl>,
+    next_level: VecDeque<QueuedUrl>,
     /// The last long URL that was queued: those after it mostly begin as it does.
     shared: Rc<str>,
 }
 
 /// A URL that waits. A page's relative links can share a beginning of two thousand bytes while each takes ten
 /// on the wire, so what they share is kept once.
-struct Waiting {
+struct QueuedUrl {
     shared: Rc<str>,
     /// How much of `shared` the URL begins with.
     length: u16,
@@ -50,7 +50,7 @@ struct Waiting {
     redirects: u8,
 }
 
-impl Waiting {
+impl QueuedUrl {
     fn url(&self) -> String {
         [&self.shared[..usize::from(self.length)], &self.rest].concat()
     }
@@ -76,21 +76,21 @@ impl Levels {
         url: &str,
         depth: Depth,
         redirects: u8,
-        check: impl FnOnce() -> Result<(), Refusal>,
-    ) -> Result<Met, Refusal> {
+        check: impl FnOnce() -> Result<(), RejectReason>,
+    ) -> Result<SeenStatus, RejectReason> {
         let met = match self.depths.entry(self.key.hash_one(url)) {
             Entry::Vacant(vacant) => {
                 check()?;
                 vacant.insert(depth);
-                Met::New
+                SeenStatus::New
             }
             Entry::Occupied(mut known) if depth < *known.get() => {
                 known.insert(depth);
-                Met::Nearer
+                SeenStatus::Nearer
             }
-            Entry::Occupied(_) => Met::Known,
+            Entry::Occupied(_) => SeenStatus::Known,
         };
-        if met != Met::Known {
+        if met != SeenStatus::Known {
             let waiting = self.waiting(url, redirects);
             let level = if depth == self.depth { &mut self.this_level } else { &mut self.next_level };
             level.push_back(waiting);
@@ -98,7 +98,7 @@ impl Levels {
         Ok(met)
     }
 
-    fn waiting(&mut self, url: &str, redirects: u8) -> Waiting {
+    fn waiting(&mut self, url: &str, redirects: u8) -> QueuedUrl {
         let same = self.shared.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
         if same < WORTH_SHARING && url.len() > LONG {
             self.shared = url.into();
@@ -108,7 +108,7 @@ impl Levels {
         let same = if same < WORTH_SHARING || !url.is_char_boundary(same) { 0 } else { same };
         let length = u16::try_from(same).unwrap_or(0);
         let (shared, rest) = (Rc::clone(&self.shared), url[usize::from(length)..].into());
-        Waiting { shared, length, rest, redirects }
+        QueuedUrl { shared, length, rest, redirects }
     }
 
     /// The next URL of this level.
@@ -140,28 +140,28 @@ impl Levels {
 mod tests {
     use super::*;
 
-    fn meet(levels: &mut Levels, url: &str, depth: Depth, redirects: u8) -> Met {
+    fn meet(levels: &mut Levels, url: &str, depth: Depth, redirects: u8) -> SeenStatus {
         levels.meet(url, depth, redirects, || Ok(())).unwrap()
     }
 
     #[test]
     fn a_url_that_fails_the_check_is_not_remembered() {
         let mut levels = Levels::default();
-        let refused = levels.meet("http://a/", 0, 0, || Err(Refusal::External));
-        assert_eq!(refused, Err(Refusal::External));
+        let refused = levels.meet("http://a/", 0, 0, || Err(RejectReason::External));
+        assert_eq!(refused, Err(RejectReason::External));
         assert_eq!(levels.next(), None);
-        assert_eq!(meet(&mut levels, "http://a/", 0, 0), Met::New);
+        assert_eq!(meet(&mut levels, "http://a/", 0, 0), SeenStatus::New);
     }
 
     #[test]
     fn a_url_is_visited_once_at_its_smallest_depth() {
         let mut levels = Levels::default();
-        assert_eq!(meet(&mut levels, "http://a/", 0, 0), Met::New);
+        assert_eq!(meet(&mut levels, "http://a/", 0, 0), SeenStatus::New);
         assert_eq!(levels.next().unwrap().url.as_str(), "http://a/");
-        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), Met::New);
-        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), Met::Known);
-        assert_eq!(meet(&mut levels, "http://a/", 1, 0), Met::Known);
-        assert_eq!(meet(&mut levels, "http://a/x", 0, 1), Met::Nearer, "by a redirect of the seed");
+        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), SeenStatus::New);
+        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), SeenStatus::Known);
+        assert_eq!(meet(&mut levels, "http://a/", 1, 0), SeenStatus::Known);
+        assert_eq!(meet(&mut levels, "http://a/x", 0, 1), SeenStatus::Nearer, "by a redirect of the seed");
         let task = levels.next().unwrap();
         assert_eq!((task.depth, task.redirects), (0, 1));
         assert_eq!(levels.next(), None);

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Notice, Sharing};
+use super::{Notice, SharedCrawl};
 use crate::backend::redis::Phase;
 
 /// A crawl that Redis may not know for a while: one who answers in the place of another may have nothing yet, or not be the
 /// one who will. So it is looked for again, for as long as a process may be silent. Somebody who purges a crawl leaves word.
-pub struct Absence {
+pub struct CrawlLossDetector {
     crawl: String,
     address: String,
     notice: Notice,
@@ -18,10 +18,10 @@ pub struct Absence {
     was_over: bool,
 }
 
-impl Absence {
+impl CrawlLossDetector {
     /// Of a crawl that was there.
-    pub fn new(sharing: &Sharing) -> Absence {
-        Absence {
+    pub fn new(sharing: &SharedCrawl) -> CrawlLossDetector {
+        CrawlLossDetector {
             crawl: sharing.place.crawl.clone(),
             address: sharing.place.address.to_string(),
             notice: sharing.notice.clone(),
@@ -42,7 +42,7 @@ impl Absence {
             Phase::Purged => true,
             Phase::Unknown => {
                 if self.since.is_none() && !self.was_over {
-                    let Absence { crawl, address, patience, .. } = &self;
+                    let CrawlLossDetector { crawl, address, patience, .. } = &self;
                     (self.notice)(&format!(
                         "Redis at {address} does not know the crawl '{crawl}' any more; looking for it again, for \
                          {patience:?}"
@@ -68,7 +68,7 @@ impl Absence {
 
     /// What became of a crawl that was found to be there no more in this phase, and what helps.
     pub fn told(&self, phase: &Phase) -> String {
-        let Absence { crawl, address, .. } = self;
+        let CrawlLossDetector { crawl, address, .. } = self;
         match phase {
             Phase::Purged => format!("the crawl '{crawl}' is no more: it was purged while it was under way"),
             _ if self.was_over => format!("the crawl '{crawl}' is no more: it was purged when it was over"),
@@ -91,15 +91,15 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::backend::redis::Place;
+    use crate::backend::redis::RedisCrawl;
 
-    fn absence(patience: Duration) -> (Absence, Arc<Mutex<Vec<String>>>) {
+    fn absence(patience: Duration) -> (CrawlLossDetector, Arc<Mutex<Vec<String>>>) {
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
-        let mut sharing = Sharing::new(Place::new("redis://h/".parse().unwrap(), "news"));
+        let mut sharing = SharedCrawl::new(RedisCrawl::new("redis://h/".parse().unwrap(), "news"));
         sharing.dead_after = patience;
         let tell = Arc::clone(&told);
         sharing.notice = Arc::new(move |message: &str| tell.lock().unwrap().push(message.to_owned()));
-        (Absence::new(&sharing), told)
+        (CrawlLossDetector::new(&sharing), told)
     }
 
     #[test]

@@ -7,21 +7,21 @@ use crate::backend::redis::Member;
 
 /// How long members have been silent, by this process's own clock. While Redis is away nobody can be heard, and nobody
 /// counts as dead until it has had its full time again.
-pub(super) struct Deaths {
+pub(super) struct FailureDetector {
     dead_after: Duration,
-    heard: HashMap<String, Heard>,
+    heard: HashMap<String, LastHeartbeat>,
     last_look: Instant,
 }
 
-struct Heard {
+struct LastHeartbeat {
     /// The sign of life, and when it was first seen.
     sign: u64,
     since: Instant,
 }
 
-impl Deaths {
-    pub(super) fn new(dead_after: Duration) -> Deaths {
-        Deaths { dead_after, heard: HashMap::new(), last_look: Instant::now() }
+impl FailureDetector {
+    pub(super) fn new(dead_after: Duration) -> FailureDetector {
+        FailureDetector { dead_after, heard: HashMap::new(), last_look: Instant::now() }
     }
 
     /// Whether a member has been silent for too long. To be asked again and again.
@@ -35,10 +35,12 @@ impl Deaths {
             self.heard.clear();
         }
         self.last_look = now;
-        let heard =
-            self.heard.entry(member.token.clone()).or_insert(Heard { sign: member.heard, since: now });
+        let heard = self
+            .heard
+            .entry(member.token.clone())
+            .or_insert(LastHeartbeat { sign: member.heard, since: now });
         if heard.sign != member.heard {
-            *heard = Heard { sign: member.heard, since: now };
+            *heard = LastHeartbeat { sign: member.heard, since: now };
         }
         now.duration_since(heard.since) > self.dead_after
     }
@@ -68,13 +70,13 @@ mod tests {
         }
     }
 
-    fn second(deaths: &Deaths, second: u64) -> Instant {
+    fn second(deaths: &FailureDetector, second: u64) -> Instant {
         deaths.last_look.max(Instant::now()) + Duration::from_secs(second)
     }
 
     #[test]
     fn one_who_is_silent_for_fifteen_seconds_is_dead() {
-        let mut deaths = Deaths::new(Duration::from_secs(15));
+        let mut deaths = FailureDetector::new(Duration::from_secs(15));
         let begin = second(&deaths, 0);
         let dead: Vec<bool> = (0..=16)
             .map(|second| deaths.is_dead_at(&member(7), begin + Duration::from_secs(second)))
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn one_who_was_heard_meanwhile_is_not() {
-        let mut deaths = Deaths::new(Duration::from_secs(15));
+        let mut deaths = FailureDetector::new(Duration::from_secs(15));
         let begin = second(&deaths, 0);
         assert!(
             (0..60).all(|second| {
@@ -95,7 +97,7 @@ mod tests {
 
     #[test]
     fn after_an_outage_everybody_has_the_full_time_again() {
-        let mut deaths = Deaths::new(Duration::from_secs(15));
+        let mut deaths = FailureDetector::new(Duration::from_secs(15));
         let begin = second(&deaths, 0);
         assert!(!deaths.is_dead_at(&member(7), begin));
         assert!((30..=45).all(|second| !deaths.is_dead_at(&member(7), begin + Duration::from_secs(second))));

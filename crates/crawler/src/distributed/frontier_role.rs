@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::rebalancer::{Balance, Load};
-use super::{Absence, Deaths, Membership, RoleEnd, Sharing, Sum, Word, end_of, is_absent, word};
-use crate::backend::redis::{Beat, Course, Member, Phase, Role};
-use crate::backend::{Resources, Snapshot, Trouble, WorkerId};
+use super::rebalancer::{Rebalancer, WorkerLoad};
+use super::{
+    CrawlLossDetector, FailureDetector, MemberReport, Membership, RoleExit, SharedCrawl, StoredReport,
+    end_of, is_absent, word,
+};
+use crate::backend::redis::{CrawlState, HeartbeatReply, Member, Phase, Role};
+use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::distributed::process_identity::is_surely_dead;
 use crate::error::Error;
 use crate::frontier;
-use crate::pipeline::{Crawler, End, block_on};
+use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::prioritizer::Random;
 
 /// What the token of a place begins with that nobody has.
@@ -42,22 +45,22 @@ fn ghosts(snapshot: &Snapshot, members: &[Member]) -> Vec<Member> {
 }
 
 /// The frontier at its work.
-struct Office<'a> {
+struct FrontierRole<'a> {
     crawler: &'a Crawler,
-    sharing: &'a Sharing,
+    sharing: &'a SharedCrawl,
     membership: Membership,
-    deaths: Deaths,
-    absence: Absence,
-    balance: Balance,
+    deaths: FailureDetector,
+    absence: CrawlLossDetector,
+    balance: Rebalancer,
     /// How the crawl was when it was last looked at.
-    course: Course,
+    course: CrawlState,
     /// Which opening's seeds are waited for, and since when.
     seeds_since: Option<(u64, Instant)>,
 }
 
 impl Crawler {
     /// Is the frontier of this crawl, which was begun on Redis, until the crawl is over.
-    pub fn run_frontier(mut self, sharing: &Sharing) -> Result<RoleEnd, Error> {
+    pub fn run_frontier(mut self, sharing: &SharedCrawl) -> Result<RoleExit, Error> {
         self.settle();
         block_on(async {
             let resources = Arc::new(self.shared_resources(sharing).await?);
@@ -66,24 +69,33 @@ impl Crawler {
                 Ok(taken) => taken,
                 Err(end) => return Ok(end),
             };
-            let Beat { course, .. } = membership.beat(None).await?;
-            let (deaths, absence) = (Deaths::new(sharing.dead_after), Absence::new(sharing));
-            let (crawler, balance) = (&self, Balance::default());
-            let mut office =
-                Office { crawler, sharing, membership, deaths, absence, balance, course, seeds_since: None };
+            let HeartbeatReply { course, .. } = membership.beat(None).await?;
+            let (deaths, absence) =
+                (FailureDetector::new(sharing.dead_after), CrawlLossDetector::new(sharing));
+            let (crawler, balance) = (&self, Rebalancer::default());
+            let mut office = FrontierRole {
+                crawler,
+                sharing,
+                membership,
+                deaths,
+                absence,
+                balance,
+                course,
+                seeds_since: None,
+            };
             let end = office.work().await?;
             // Whoever is taken for dead has no place to give up.
-            if end != RoleEnd::Lost {
+            if end != RoleExit::Lost {
                 office.membership.part().await?;
             }
-            Ok::<_, Trouble>(end)
+            Ok::<_, BackendError>(end)
         })?
         .map_err(Error::from)
     }
 }
 
-impl Office<'_> {
-    async fn work(&mut self) -> Result<RoleEnd, Trouble> {
+impl FrontierRole<'_> {
+    async fn work(&mut self) -> Result<RoleExit, BackendError> {
         let version = self.course.version;
         loop {
             match self.course.phase.clone() {
@@ -107,14 +119,14 @@ impl Office<'_> {
     }
 
     /// Looks for a crawl that Redis does not know, until it is there again or certainly gone.
-    async fn look_for_it(&mut self) -> Result<Option<RoleEnd>, Trouble> {
+    async fn look_for_it(&mut self) -> Result<Option<RoleExit>, BackendError> {
         loop {
             if self.absence.is_final(&self.course.phase) {
                 (self.sharing.notice)(&self.absence.told(&self.course.phase));
-                return Ok(Some(RoleEnd::Gone));
+                return Ok(Some(RoleExit::Gone));
             }
             tokio::select! {
-                () = self.crawler.stop.asked() => return Ok(Some(RoleEnd::Stopped)),
+                () = self.crawler.stop.asked() => return Ok(Some(RoleExit::Stopped)),
                 () = sleep_until(Instant::now() + self.membership.interval()) => {}
             }
             let has_place = self.look().await?;
@@ -122,13 +134,13 @@ impl Office<'_> {
                 self.absence.is_final(&self.course.phase);
                 // What it filed meanwhile was filed nowhere.
                 self.membership.resources.doubt();
-                return Ok((!has_place).then_some(RoleEnd::Lost));
+                return Ok((!has_place).then_some(RoleExit::Lost));
             }
         }
     }
 
     /// Routes until there is a reason not to, which may be one to end.
-    async fn route(&mut self, version: u64) -> Result<Option<RoleEnd>, Trouble> {
+    async fn route(&mut self, version: u64) -> Result<Option<RoleExit>, BackendError> {
         let resources = Arc::clone(&self.membership.resources);
         // It was opened again while somebody put away what it had.
         resources.take_out(&self.course).await?;
@@ -147,15 +159,15 @@ impl Office<'_> {
             let is_under_way = self.course.phase == Phase::Running;
             match () {
                 () if is_absent(&self.course.phase) => return Ok(None),
-                () if !has_place => return Ok(Some(RoleEnd::Lost)),
-                () if over == Some(false) => return Ok(Some(RoleEnd::Stopped)),
-                () if self.course.version != version => return Ok(Some(RoleEnd::Changed)),
+                () if !has_place => return Ok(Some(RoleExit::Lost)),
+                () if over == Some(false) => return Ok(Some(RoleExit::Stopped)),
+                () if self.course.version != version => return Ok(Some(RoleExit::Changed)),
                 () if !matches!(self.course.phase, Phase::Opening | Phase::Running) => return Ok(None),
                 // Asked once more, now that it is known which opening it is: seeds may have come since it was over.
                 () if over == Some(true) && is_under_way => {
                     let opening = self.course.opening;
                     return match resources.outstanding().await? {
-                        0 => self.end(opening, End::Done).await,
+                        0 => self.end(opening, CrawlEnd::Done).await,
                         _ => Ok(None),
                     };
                 }
@@ -176,8 +188,8 @@ impl Office<'_> {
 
     /// Tells that the frontier lives, and learns how the crawl is; tells whether it still has its place. Seeds that have been
     /// on their way for as long as a process may be silent do not come.
-    async fn look(&mut self) -> Result<bool, Trouble> {
-        let Beat { has_place, course, .. } = self.membership.beat(None).await?;
+    async fn look(&mut self) -> Result<bool, BackendError> {
+        let HeartbeatReply { has_place, course, .. } = self.membership.beat(None).await?;
         self.course = course;
         if self.course.phase != Phase::Opening {
             self.seeds_since = None;
@@ -194,29 +206,29 @@ impl Office<'_> {
         Ok(has_place)
     }
 
-    async fn end(&mut self, opening: u64, end: End) -> Result<Option<RoleEnd>, Trouble> {
+    async fn end(&mut self, opening: u64, end: CrawlEnd) -> Result<Option<RoleExit>, BackendError> {
         self.course = self.membership.resources.set_over(opening, word(end)).await?;
         Ok(None)
     }
 
-    async fn reason_to_end(&self) -> Result<Option<End>, Trouble> {
+    async fn reason_to_end(&self) -> Result<Option<CrawlEnd>, BackendError> {
         if self.crawler.max_time.is_some_and(|time| self.course.elapsed >= time) {
-            return Ok(Some(End::TimeUp));
+            return Ok(Some(CrawlEnd::TimeUp));
         }
-        Ok(self.membership.resources.spent().await?.map(End::Spent))
+        Ok(self.membership.resources.spent().await?.map(CrawlEnd::Spent))
     }
 
     /// Lets workers that have much to do pass on a part of it to those that have little.
-    async fn relieve(&mut self, alive: &[Member], snapshot: &Snapshot) -> Result<(), Trouble> {
+    async fn relieve(&mut self, alive: &[Member], snapshot: &Snapshot) -> Result<(), BackendError> {
         let longest = self.sharing.dead_after / SILENT;
         let load = |member: &Member| {
             let Role::Worker(id) = member.role else { return None };
             // It may be dead already, or about to go.
             let domains = member.domains.filter(|_| member.silent <= longest)?;
             let (queued, on_loan) = snapshot.workers.get(usize::from(id.0)).copied().unwrap_or_default();
-            Some(Load { id, urls: queued + on_loan, domains })
+            Some(WorkerLoad { id, urls: queued + on_loan, domains })
         };
-        let loads: Vec<Load> = alive.iter().filter_map(load).collect();
+        let loads: Vec<WorkerLoad> = alive.iter().filter_map(load).collect();
         for (giver, takers) in self.balance.look(&loads) {
             let giver = alive.iter().find(|member| member.role == Role::Worker(giver));
             if let Some(giver) = giver {
@@ -227,7 +239,7 @@ impl Office<'_> {
     }
 
     /// Gives to others what the dead had. Returns the workers that live, and how things stood before.
-    async fn bury_the_dead(&mut self) -> Result<(Vec<Member>, Snapshot), Trouble> {
+    async fn bury_the_dead(&mut self) -> Result<(Vec<Member>, Snapshot), BackendError> {
         let resources = &self.membership.resources;
         // In this order: whoever has something by now is a member since before.
         let snapshot = resources.snapshot().await?;
@@ -267,34 +279,34 @@ impl Office<'_> {
 
     /// Waits for the workers to be done with what they have in flight, and keeps what the crawl came to. That is the end,
     /// unless it was opened again meanwhile.
-    async fn sum_up(&mut self, how: &str) -> Result<Option<RoleEnd>, Trouble> {
+    async fn sum_up(&mut self, how: &str) -> Result<Option<RoleExit>, BackendError> {
         let opening = self.course.opening;
         while !self.bury_the_dead().await?.0.is_empty() {
             sleep_until(Instant::now() + self.membership.interval() / 4).await;
             let has_place = self.look().await?;
             match () {
                 () if is_absent(&self.course.phase) => return Ok(None),
-                () if !has_place => return Ok(Some(RoleEnd::Lost)),
-                () if self.crawler.stop.is_asked() => return Ok(Some(RoleEnd::Stopped)),
+                () if !has_place => return Ok(Some(RoleExit::Lost)),
+                () if self.crawler.stop.is_asked() => return Ok(Some(RoleExit::Stopped)),
                 () if self.course.opening != opening => return Ok(None),
                 () => {}
             }
         }
         let resources = &self.membership.resources;
         let words: BTreeMap<String, String> = resources.reports().await?;
-        let mut words: Vec<Word> =
+        let mut words: Vec<MemberReport> =
             words.values().filter_map(|word| serde_json::from_str(word).ok()).collect();
-        words.push(Word::of(resources));
-        let sum = Sum {
+        words.push(MemberReport::of(resources));
+        let sum = StoredReport {
             end: how.to_owned(),
             milliseconds: self.course.elapsed.as_millis().try_into().unwrap_or(u64::MAX),
             snapshot: resources.snapshot().await?,
             words,
         };
-        let sum = serde_json::to_string(&sum).map_err(|error| Trouble(error.to_string()))?;
+        let sum = serde_json::to_string(&sum).map_err(|error| BackendError(error.to_string()))?;
         resources.keep_result(opening, &sum).await?;
         self.course = resources.put_away(opening).await?;
         // Opened again meanwhile, it goes on with all that it had.
-        Ok((self.course.opening == opening).then(|| RoleEnd::Over(end_of(how))))
+        Ok((self.course.opening == opening).then(|| RoleExit::Over(end_of(how))))
     }
 }

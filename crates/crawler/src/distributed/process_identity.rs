@@ -7,22 +7,22 @@ use crate::backend::local::secret;
 
 /// A process of a crawl.
 #[derive(Debug, Clone)]
-pub(super) struct Identity {
+pub(super) struct ProcessIdentity {
     /// Unlike that of any other process, also of one with the same number on another machine or at another time.
     pub(super) token: String,
     /// Where it runs, for people.
     pub(super) place: String,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// Of this process. A new one each time.
-    pub(super) fn new() -> Identity {
+    pub(super) fn new() -> ProcessIdentity {
         let process = std::process::id();
         let born = born(process).unwrap_or_default();
         let token = format!("{}/{process}/{born}/{:x}", namespace().unwrap_or_default(), secret());
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = if host.trim().is_empty() { "this machine" } else { host.trim() };
-        Identity { token, place: format!("process {process} on {host}") }
+        ProcessIdentity { token, place: format!("process {process} on {host}") }
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
     fn a_process_is_dead_when_it_has_ended_and_not_before() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
         let token = format!("{}/{}/{}/0", namespace().unwrap(), child.id(), born(child.id()).unwrap());
-        assert!(!is_surely_dead(&token) && !is_surely_dead(&Identity::new().token));
+        assert!(!is_surely_dead(&token) && !is_surely_dead(&ProcessIdentity::new().token));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(is_surely_dead(&token));
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn of_a_process_elsewhere_nothing_is_known() {
-        let elsewhere = Identity::new().token.replacen('/', "x/", 1);
+        let elsewhere = ProcessIdentity::new().token.replacen('/', "x/", 1);
         for token in [elsewhere.as_str(), "", "a/b", "a/b/c/d", "a/1/2/3"] {
             assert!(!is_surely_dead(token), "{token}");
         }

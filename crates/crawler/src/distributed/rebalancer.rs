@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::backend::{Taker, WorkerId};
+use crate::backend::{TransferTarget, WorkerId};
 
 /// A worker that has had little to do for so long is to have more. Whoever is about to be sent something has had it by then.
 const LIGHT_FOR: Duration = Duration::from_millis(900);
@@ -19,7 +19,7 @@ const MORE: usize = 128;
 
 /// What a worker has to do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct WorkerLoad {
     pub(super) id: WorkerId,
     /// In its queue and in hand.
     pub(super) urls: usize,
@@ -27,12 +27,12 @@ pub(super) struct Load {
     pub(super) domains: usize,
 }
 
-impl Load {
+impl WorkerLoad {
     fn can_give(&self) -> bool {
         self.domains > 1
     }
 
-    fn is_light_beside(&self, other: &Load) -> bool {
+    fn is_light_beside(&self, other: &WorkerLoad) -> bool {
         match self.urls {
             0 => other.urls > 0,
             urls => other.urls >= TIMES * urls && other.urls - urls > MORE,
@@ -41,28 +41,28 @@ impl Load {
 }
 
 /// Somebody, and to whom it shall pass on what.
-pub(super) type Relief = (WorkerId, Vec<Taker>);
+pub(super) type RebalanceOrder = (WorkerId, Vec<TransferTarget>);
 
 /// What is known of workers from one look to the next.
 #[derive(Debug, Default)]
-pub(super) struct Balance {
+pub(super) struct Rebalancer {
     light_since: HashMap<WorkerId, Instant>,
     rests_until: HashMap<WorkerId, Instant>,
 }
 
-impl Balance {
+impl Rebalancer {
     /// Who is to pass on something, as things stand. To be asked again and again.
-    pub(super) fn look(&mut self, loads: &[Load]) -> Vec<Relief> {
+    pub(super) fn look(&mut self, loads: &[WorkerLoad]) -> Vec<RebalanceOrder> {
         self.look_at(loads, Instant::now())
     }
 
-    fn look_at(&mut self, loads: &[Load], now: Instant) -> Vec<Relief> {
+    fn look_at(&mut self, loads: &[WorkerLoad], now: Instant) -> Vec<RebalanceOrder> {
         let is_light =
-            |load: &Load| loads.iter().any(|other| other.can_give() && load.is_light_beside(other));
-        let light: Vec<Load> = loads.iter().copied().filter(is_light).collect();
+            |load: &WorkerLoad| loads.iter().any(|other| other.can_give() && load.is_light_beside(other));
+        let light: Vec<WorkerLoad> = loads.iter().copied().filter(is_light).collect();
         self.light_since.retain(|id, _| light.iter().any(|load| load.id == *id));
         self.rests_until.retain(|_, until| *until > now);
-        let mut takers: Vec<Load> = Vec::new();
+        let mut takers: Vec<WorkerLoad> = Vec::new();
         for load in &light {
             let since = *self.light_since.entry(load.id).or_insert(now);
             if now.duration_since(since) >= LIGHT_FOR && !self.rests_until.contains_key(&load.id) {
@@ -80,9 +80,9 @@ impl Balance {
     }
 
     /// Those who can pass on something, and have the most or not much less.
-    fn givers(&self, loads: &[Load]) -> Vec<Load> {
-        let can_give = |load: &Load| load.can_give() && !self.rests_until.contains_key(&load.id);
-        let mut givers: Vec<Load> = loads.iter().copied().filter(can_give).collect();
+    fn givers(&self, loads: &[WorkerLoad]) -> Vec<WorkerLoad> {
+        let can_give = |load: &WorkerLoad| load.can_give() && !self.rests_until.contains_key(&load.id);
+        let mut givers: Vec<WorkerLoad> = loads.iter().copied().filter(can_give).collect();
         givers.sort_by_key(|load| (std::cmp::Reverse(load.urls), load.id));
         let most = givers.first().map_or(0, |load| load.urls);
         givers.retain(|load| 2 * load.urls >= most);
@@ -91,14 +91,15 @@ impl Balance {
 }
 
 /// Shares takers out among those who can give: each of these keeps a domain for itself.
-fn matched(takers: &[Load], givers: &[Load]) -> Vec<Relief> {
-    let mut reliefs: Vec<(Load, Vec<Taker>)> = givers.iter().map(|giver| (*giver, Vec::new())).collect();
+fn matched(takers: &[WorkerLoad], givers: &[WorkerLoad]) -> Vec<RebalanceOrder> {
+    let mut reliefs: Vec<(WorkerLoad, Vec<TransferTarget>)> =
+        givers.iter().map(|giver| (*giver, Vec::new())).collect();
     for taker in takers {
-        let fits = |(giver, takers): &&mut (Load, Vec<Taker>)| {
+        let fits = |(giver, takers): &&mut (WorkerLoad, Vec<TransferTarget>)| {
             taker.is_light_beside(giver) && takers.len() + 1 < giver.domains
         };
         if let Some((_, takers)) = reliefs.iter_mut().filter(fits).min_by_key(|(_, takers)| takers.len()) {
-            takers.push(Taker { id: taker.id, has: taker.urls });
+            takers.push(TransferTarget { id: taker.id, has: taker.urls });
         }
     }
     reliefs.retain(|(_, takers)| !takers.is_empty());
@@ -109,21 +110,21 @@ fn matched(takers: &[Load], givers: &[Load]) -> Vec<Relief> {
 mod tests {
     use super::*;
 
-    fn loads(all: &[(usize, usize)]) -> Vec<Load> {
+    fn loads(all: &[(usize, usize)]) -> Vec<WorkerLoad> {
         all.iter()
             .zip(0..)
-            .map(|((urls, domains), id)| Load { id: WorkerId(id), urls: *urls, domains: *domains })
+            .map(|((urls, domains), id)| WorkerLoad { id: WorkerId(id), urls: *urls, domains: *domains })
             .collect()
     }
 
     /// What is decided by the second of two looks, a second apart.
     fn decided(all: &[(usize, usize)]) -> Vec<(u16, Vec<u16>)> {
-        let (mut balance, now, loads) = (Balance::default(), Instant::now(), loads(all));
+        let (mut balance, now, loads) = (Rebalancer::default(), Instant::now(), loads(all));
         assert!(balance.look_at(&loads, now).is_empty(), "one look is not enough");
         told(balance.look_at(&loads, now + Duration::from_secs(1)))
     }
 
-    fn told(reliefs: Vec<Relief>) -> Vec<(u16, Vec<u16>)> {
+    fn told(reliefs: Vec<RebalanceOrder>) -> Vec<(u16, Vec<u16>)> {
         reliefs
             .into_iter()
             .map(|(giver, takers)| (giver.0, takers.into_iter().map(|taker| taker.id.0).collect()))
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn nobody_is_told_of_again_before_it_can_show() {
-        let (mut balance, begin) = (Balance::default(), Instant::now());
+        let (mut balance, begin) = (Rebalancer::default(), Instant::now());
         let second = |seconds| begin + Duration::from_secs(seconds);
         let all = loads(&[(640, 10), (0, 0), (600, 10)]);
         let decided: Vec<_> = (0..8).map(|now| told(balance.look_at(&all, second(now)))).collect();
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn one_who_has_had_something_meanwhile_is_looked_at_anew() {
-        let (mut balance, begin) = (Balance::default(), Instant::now());
+        let (mut balance, begin) = (Rebalancer::default(), Instant::now());
         let second = |seconds| begin + Duration::from_secs(seconds);
         for now in 0..6 {
             let urls = usize::from(now % 2 == 0);

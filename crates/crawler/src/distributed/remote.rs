@@ -4,26 +4,26 @@ use url::Url;
 
 use super::crawl_loss::lost;
 use super::process_identity::is_surely_dead;
-use super::{Sharing, Sum, word};
-pub use crate::backend::redis::Begun;
-use crate::backend::redis::{self, Course, Member, Phase, RedisResources, Role};
-use crate::backend::{Admitted, Resources, Snapshot};
+use super::{SharedCrawl, StoredReport, word};
+pub use crate::backend::redis::CrawlInfo;
+use crate::backend::redis::{self, CrawlState, Member, Phase, RedisBackend, Role};
+use crate::backend::{AdmitCounts, Backend, Snapshot};
 use crate::error::Error;
-use crate::pipeline::{Crawler, End, Report, Resumed, local_run as crew};
+use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run as crew};
 
 /// A crawl on Redis.
 ///
 /// ```no_run
 /// use crawler::Crawler;
-/// use crawler::backend::redis::Place;
-/// use crawler::distributed::remote::Remote;
-/// use crawler::distributed::Sharing;
+/// use crawler::backend::redis::RedisCrawl;
+/// use crawler::distributed::remote::RemoteCrawl;
+/// use crawler::distributed::SharedCrawl;
 ///
 /// # async fn example() -> Result<(), crawler::Error> {
-/// let sharing = Sharing::new(Place::new("redis://127.0.0.1/".parse()?, "news"));
+/// let sharing = SharedCrawl::new(RedisCrawl::new("redis://127.0.0.1/".parse()?, "news"));
 /// let crawl = || Crawler::new("https://example.org/")?.named_module("jsonl=pages.jsonl");
 ///
-/// let remote = Remote::open(crawl()?, &sharing).await?;
+/// let remote = RemoteCrawl::open(crawl()?, &sharing).await?;
 /// remote.submit(b"", crawl()?.seeds()).await?;
 /// // In other processes, on any machine:
 /// crawl()?.run_frontier(&sharing)?;
@@ -31,42 +31,42 @@ use crate::pipeline::{Crawler, End, Report, Resumed, local_run as crew};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Remote {
-    resources: RedisResources,
+pub struct RemoteCrawl {
+    resources: RedisBackend,
 }
 
 /// How a crawl stands.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct CrawlStatus {
     /// How far it is.
-    pub course: Course,
+    pub course: CrawlState,
     /// Who works on it.
     pub members: Vec<Member>,
     /// Counts and lengths.
     pub snapshot: Snapshot,
 }
 
-impl Remote {
+impl RemoteCrawl {
     /// What is known of a crawl without its settings; nothing if nobody has begun it.
-    pub async fn begun(sharing: &Sharing) -> Result<Option<Begun>, Error> {
+    pub async fn begun(sharing: &SharedCrawl) -> Result<Option<CrawlInfo>, Error> {
         Ok(redis::begun(&sharing.place).await?)
     }
 
     /// The crawl on Redis that has these settings: begun now, if it was not before.
-    pub async fn open(mut crawler: Crawler, sharing: &Sharing) -> Result<Remote, Error> {
+    pub async fn open(mut crawler: Crawler, sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         crawler.settle();
         let resources = crawler.shared_resources(sharing).await?;
-        Ok(Remote { resources })
+        Ok(RemoteCrawl { resources })
     }
 
     /// The crawl of this name, to be looked at and steered; nothing of it is begun.
-    pub async fn look(sharing: &Sharing) -> Result<Remote, Error> {
-        Ok(Remote { resources: RedisResources::look(sharing.place.clone()).await? })
+    pub async fn look(sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
+        Ok(RemoteCrawl { resources: RedisBackend::look(sharing.place.clone()).await? })
     }
 
     /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note; an empty one
     /// leaves that as it was.
-    pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<Admitted, Error> {
+    pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<AdmitCounts, Error> {
         let found = crew::found(seeds);
         let mut new = 0;
         loop {
@@ -83,30 +83,30 @@ impl Remote {
                     return Err(Error::Storage(lost(crawl, address)));
                 }
                 Phase::Opening | Phase::Running => {
-                    return Ok(Admitted { new, known: (found.len() as u64).saturating_sub(new) });
+                    return Ok(AdmitCounts { new, known: (found.len() as u64).saturating_sub(new) });
                 }
             }
         }
     }
 
     /// How it stands.
-    pub async fn status(&self) -> Result<Status, Error> {
+    pub async fn status(&self) -> Result<CrawlStatus, Error> {
         let (members, course) = self.resources.crew().await?;
-        Ok(Status { course, members, snapshot: self.resources.snapshot().await? })
+        Ok(CrawlStatus { course, members, snapshot: self.resources.snapshot().await? })
     }
 
     /// How far it is, and who works on it.
-    pub async fn crew(&self) -> Result<(Vec<Member>, Course), Error> {
+    pub async fn crew(&self) -> Result<(Vec<Member>, CrawlState), Error> {
         Ok(self.resources.crew().await?)
     }
 
     /// Whether somebody has this role, and lives as far as can be known.
-    pub fn is_taken(members: &[Member], role: Role, sharing: &Sharing) -> bool {
-        members.iter().any(|member| member.role == role && Remote::is_alive(member, sharing))
+    pub fn is_taken(members: &[Member], role: Role, sharing: &SharedCrawl) -> bool {
+        members.iter().any(|member| member.role == role && RemoteCrawl::is_alive(member, sharing))
     }
 
     /// Whether a member lives, as far as can be known.
-    pub fn is_alive(member: &Member, sharing: &Sharing) -> bool {
+    pub fn is_alive(member: &Member, sharing: &SharedCrawl) -> bool {
         !member.is_dead && member.silent < sharing.dead_after && !is_surely_dead(&member.token)
     }
 
@@ -118,14 +118,14 @@ impl Remote {
         }
         // Whoever is just admitting seeds finds it over, and opens it again.
         self.resources.set_running(course.opening).await?;
-        self.resources.set_over(course.opening, word(End::Stopped)).await?;
+        self.resources.set_over(course.opening, word(CrawlEnd::Stopped)).await?;
         Ok(true)
     }
 
     /// What it came to, once that is known.
-    pub async fn report(&self, resumed: Resumed) -> Result<Option<Report>, Error> {
+    pub async fn report(&self, resumed: ResumeStatus) -> Result<Option<CrawlReport>, Error> {
         let Some(sum) = self.resources.result().await? else { return Ok(None) };
-        let sum: Sum = serde_json::from_str(&sum).map_err(|error| {
+        let sum: StoredReport = serde_json::from_str(&sum).map_err(|error| {
             Error::Storage(format!(
                 "the result of the crawl cannot be read: {error}; is it of another version?"
             ))
@@ -139,7 +139,7 @@ impl Remote {
     }
 
     /// Its queues and storages.
-    pub fn resources(&self) -> &RedisResources {
+    pub fn resources(&self) -> &RedisBackend {
         &self.resources
     }
 }

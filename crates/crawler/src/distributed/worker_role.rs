@@ -6,19 +6,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Absence, Membership, RoleEnd, Sharing, Word, end_of, is_absent, word};
-use crate::backend::redis::{Beat, Phase, Role};
-use crate::backend::{Trouble, WorkerId};
+use super::{CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_of, is_absent, word};
+use crate::backend::redis::{HeartbeatReply, Phase, Role};
+use crate::backend::{BackendError, WorkerId};
 use crate::error::Error;
-use crate::fetch::fetcher::Visitor;
-use crate::fetch::throttle::Pace;
-use crate::modules::page_pipeline::{self, Installed};
+use crate::fetch::fetcher::Fetcher;
+use crate::fetch::throttle::HostThrottle;
+use crate::modules::page_pipeline::{self, PagePipeline};
 use crate::pipeline::local_run::{orders, work};
-use crate::pipeline::{Crawler, End, block_on};
-use crate::stop::Stop;
+use crate::pipeline::{CrawlEnd, Crawler, block_on};
+use crate::stop::StopHandle;
 use crate::worker::Worker;
-use crate::worker::liveness::License;
-use crate::worker::rebalance::Burden;
+use crate::worker::liveness::LivenessGuard;
+use crate::worker::rebalance::RebalanceRequests;
 
 /// After so many signs of life, parts are made safe from a loss of power.
 const SYNC_AFTER: u32 = 5;
@@ -26,7 +26,7 @@ const SYNC_AFTER: u32 = 5;
 impl Crawler {
     /// Is a worker of this crawl, which was begun on Redis, until the crawl is over: the one of this number, or one whose
     /// place is free.
-    pub fn run_worker(mut self, sharing: &Sharing, id: Option<WorkerId>) -> Result<RoleEnd, Error> {
+    pub fn run_worker(mut self, sharing: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error> {
         self.settle();
         block_on(async {
             let resources = Arc::new(self.shared_resources(sharing).await?);
@@ -36,7 +36,7 @@ impl Crawler {
                     Ok(taken) => taken,
                     Err(end) => return Ok(end),
                 };
-            let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
+            let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
             if wanted.is_none() {
                 (sharing.notice)(&format!("this is worker {}", id.0));
             }
@@ -57,16 +57,16 @@ impl Crawler {
     async fn work_as(
         self,
         mut membership: Membership,
-        installed: Arc<Installed>,
-        sharing: &Sharing,
-    ) -> Result<RoleEnd, Error> {
-        let Role::Worker(id) = membership.role else { return Ok(RoleEnd::Lost) };
+        installed: Arc<PagePipeline>,
+        sharing: &SharedCrawl,
+    ) -> Result<RoleExit, Error> {
+        let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
         // Its own: a budget that is spent ends the worker, and not whoever runs it.
-        let stop = Stop::new();
-        let license = License::until_dead(sharing.dead_after);
+        let stop = StopHandle::new();
+        let license = LivenessGuard::until_dead(sharing.dead_after);
         let orders = orders(&self, &membership.resources, &installed, &stop);
-        let pace = Arc::new(Pace::of(&self.config));
-        let visitor = Visitor::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
+        let pace = Arc::new(HostThrottle::of(&self.config));
+        let visitor = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
         let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
         let burden = Arc::clone(worker.burden());
         let (done, worked) = watch::channel(false);
@@ -82,7 +82,7 @@ impl Crawler {
             self.keep_alive(&mut membership, sharing, &license, &burden, &installed, worked.clone()).await;
         // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
         match &told {
-            Ok(RoleEnd::Lost) | Err(_) => stop.stop_at_once(),
+            Ok(RoleExit::Lost) | Err(_) => stop.stop_at_once(),
             Ok(_) => stop.stop(),
         }
         let finished = finish(&mut membership, &license, worked).await;
@@ -94,14 +94,15 @@ impl Crawler {
         let _ = write_out(&installed).await;
         let role = membership.role;
         let summaries = summaries.into_iter().map(|summary| format!("{role}: {summary}")).collect();
-        let page_pipeline::Counts { failures, last_failure } = counts;
-        let word = Word { failures, last_failure, summaries, ..Word::of(&membership.resources) };
+        let page_pipeline::ModuleFailures { failures, last_failure } = counts;
+        let word =
+            MemberReport { failures, last_failure, summaries, ..MemberReport::of(&membership.resources) };
         let word = serde_json::to_string(&word).unwrap_or_default();
         // Of a crawl that was purged nothing is to come back.
-        if end != RoleEnd::Gone {
+        if end != RoleExit::Gone {
             membership.resources.report(&membership.identity.token, &word).await?;
         }
-        if !matches!(end, RoleEnd::Lost | RoleEnd::Gone) {
+        if !matches!(end, RoleExit::Lost | RoleExit::Gone) {
             membership.part().await?;
         }
         Ok(end)
@@ -111,30 +112,30 @@ impl Crawler {
     async fn keep_alive(
         &self,
         membership: &mut Membership,
-        sharing: &Sharing,
-        license: &License,
-        burden: &Burden,
-        installed: &Arc<Installed>,
+        sharing: &SharedCrawl,
+        license: &LivenessGuard,
+        burden: &RebalanceRequests,
+        installed: &Arc<PagePipeline>,
         mut worked: watch::Receiver<bool>,
-    ) -> Result<RoleEnd, Trouble> {
+    ) -> Result<RoleExit, BackendError> {
         let (mut version, mut connections, mut was_absent) = (None, 0, false);
-        let mut absence = Absence::new(sharing);
+        let mut absence = CrawlLossDetector::new(sharing);
         for beat in 0u32.. {
             if beat.is_multiple_of(SYNC_AFTER) {
                 drop(write_out(installed));
             }
             let sent = Instant::now();
             let domains = (!*worked.borrow()).then(|| burden.domains());
-            let Beat { has_place, course, takers } = membership.beat(domains).await?;
+            let HeartbeatReply { has_place, course, takers } = membership.beat(domains).await?;
             if absence.is_final(&course.phase) {
                 (sharing.notice)(&absence.told(&course.phase));
-                return Ok(RoleEnd::Gone);
+                return Ok(RoleExit::Gone);
             }
             if is_absent(&course.phase) {
                 was_absent = true;
                 // Nobody acknowledges that this worker lives: its leave to ask runs out, unless the crawl is there again.
                 tokio::select! {
-                    () = self.stop.asked() => return Ok(RoleEnd::Stopped),
+                    () = self.stop.asked() => return Ok(RoleExit::Stopped),
                     () = sleep_until(sent + membership.interval()) => continue,
                 }
             }
@@ -144,9 +145,9 @@ impl Crawler {
             }
             let version = *version.get_or_insert(course.version);
             match course.phase {
-                _ if !has_place => return Ok(RoleEnd::Lost),
-                Phase::Over(how) => return Ok(RoleEnd::Over(end_of(&how))),
-                _ if course.version != version => return Ok(RoleEnd::Changed),
+                _ if !has_place => return Ok(RoleExit::Lost),
+                Phase::Over(how) => return Ok(RoleExit::Over(end_of(&how))),
+                _ if course.version != version => return Ok(RoleExit::Changed),
                 _ => license.renew(sent),
             }
             if !takers.is_empty() {
@@ -163,26 +164,26 @@ impl Crawler {
             let is_done = *worked.borrow();
             if !is_done && worked.has_changed().is_err() {
                 // It panicked, which whoever waits for it is told.
-                return Ok(RoleEnd::Stopped);
+                return Ok(RoleExit::Stopped);
             }
             if is_done && installed.output_failure().is_some() {
                 // To go on would be to no purpose; nothing is lost.
-                membership.resources.set_over(course.opening, word(End::OutputFailed)).await?;
+                membership.resources.set_over(course.opening, word(CrawlEnd::OutputFailed)).await?;
             }
             tokio::select! {
                 biased;
-                () = self.stop.asked() => return Ok(RoleEnd::Stopped),
+                () = self.stop.asked() => return Ok(RoleExit::Stopped),
                 // Done by itself, it has found a budget spent; the frontier will, and ends the crawl.
                 _ = worked.wait_for(|done| *done), if !is_done => {}
                 () = sleep_until(sent + membership.interval()) => {}
             }
         }
-        Ok(RoleEnd::Stopped)
+        Ok(RoleExit::Stopped)
     }
 }
 
 /// Makes the parts safe from a loss of power. The disk may take its time, and the next sign of life must not wait for it.
-fn write_out(installed: &Arc<Installed>) -> JoinHandle<()> {
+fn write_out(installed: &Arc<PagePipeline>) -> JoinHandle<()> {
     let installed = Arc::clone(installed);
     tokio::task::spawn_blocking(move || drop(installed.write_out(true)))
 }
@@ -190,9 +191,9 @@ fn write_out(installed: &Arc<Installed>) -> JoinHandle<()> {
 /// Goes on telling that the worker lives, while it finishes what is in flight.
 async fn finish(
     membership: &mut Membership,
-    license: &License,
+    license: &LivenessGuard,
     mut worked: watch::Receiver<bool>,
-) -> Result<(), Trouble> {
+) -> Result<(), BackendError> {
     loop {
         let sent = Instant::now();
         tokio::select! {

@@ -4,74 +4,79 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::http::{Download, Downloader};
-use super::polite_client::{Allowance, Ask};
+use super::polite_client::{FetchBudget, PoliteClient};
 use super::robots::Robots;
-use super::throttle::Pace;
-use crate::config::Config;
+use super::throttle::HostThrottle;
+use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::stop::Stop;
-use crate::worker::liveness::License;
+use crate::stop::StopHandle;
+use crate::worker::liveness::LivenessGuard;
 use url::Url;
 
 /// A moment for what failed to recover, also where the delay between requests is shorter.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Visits URLs: paces, obeys robots.txt, downloads.
-pub struct Visitor {
-    config: Arc<Config>,
+pub struct Fetcher {
+    config: Arc<FetchConfig>,
     robots: Robots,
-    ask: Ask,
+    ask: PoliteClient,
 }
 
 /// Where a visit led.
 #[derive(Debug)]
-pub enum Visit {
+pub enum FetchResult {
     /// To a page.
     Page(Download),
     /// On to somewhere else: the Location header as it came.
     Redirect(String),
 }
 
-impl Visitor {
+impl Fetcher {
     /// A visitor for a crawl from these seeds, which may carry credentials for their own origins. All visitors of a
     /// crawl share its pace: a robots.txt may lead one of them to a host that another one asks.
-    pub fn new(config: Config, seeds: &[Url], pace: Arc<Pace>, stop: Stop) -> Result<Visitor, Error> {
+    pub fn new(
+        config: FetchConfig,
+        seeds: &[Url],
+        pace: Arc<HostThrottle>,
+        stop: StopHandle,
+    ) -> Result<Fetcher, Error> {
         let config = Arc::new(config);
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
-        let ask = Ask::new(pace, config.concurrency, downloader, stop);
-        Ok(Visitor { config, robots: Robots::default(), ask })
+        let ask = PoliteClient::new(pace, config.concurrency, downloader, stop);
+        Ok(Fetcher { config, robots: Robots::default(), ask })
     }
 
     /// The same, asking only while it has leave to.
-    pub fn licensed(self, license: License) -> Visitor {
-        Visitor { ask: self.ask.licensed(license), ..self }
+    pub fn licensed(self, license: LivenessGuard) -> Fetcher {
+        Fetcher { ask: self.ask.licensed(license), ..self }
     }
 
     /// The settings it goes by.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &FetchConfig {
         &self.config
     }
 
     /// When each host may be asked.
-    pub fn pace(&self) -> &Pace {
+    pub fn pace(&self) -> &HostThrottle {
         &self.ask.pace
     }
 
     /// Visits one URL; an error is the outcome of a URL that gave no page.
-    pub async fn visit(&self, url: &Url, allowance: &impl Allowance) -> Result<Visit, Outcome> {
+    pub async fn visit(&self, url: &Url, allowance: &impl FetchBudget) -> Result<FetchResult, Outcome> {
         if self.config.obey_robots {
             self.robots.check(url, &self.ask, allowance).await?;
         }
         let download = self.download(url, allowance).await?;
         match download.redirect {
-            Some(location) => Ok(Visit::Redirect(location)),
-            None => Ok(Visit::Page(download)),
+            Some(location) => Ok(FetchResult::Redirect(location)),
+            None => Ok(FetchResult::Page(download)),
         }
     }
 
     /// Asks for a page, and once more if the first failure looks like a passing one.
-    async fn download(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+    async fn download(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
         let failure = match self.try_download(url, allowance).await {
             Err(failure) if failure.is_transient() => failure,
             answer => return answer,
@@ -91,7 +96,7 @@ impl Visitor {
         }
     }
 
-    async fn try_download(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+    async fn try_download(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
         let download = self.ask.once(url, allowance).await?;
         match download.status {
             204 | 205 => {

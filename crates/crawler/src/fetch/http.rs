@@ -23,9 +23,9 @@ use url::Url;
 
 pub use self::address::special;
 use self::connect::{Connector, plain};
-use self::connections::{Connection, Connections};
-use self::decode::{Broken, Decoder};
-use crate::config::Config;
+use self::connections::{Connection, ConnectionPool};
+use self::decode::{DecodeError, Decoder};
+use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::media::{self, Declared, Media, SNIFF_BYTES};
 use crate::origin::Origin;
@@ -39,7 +39,7 @@ const MAX_DRAIN_TIME: Duration = Duration::from_millis(250);
 
 /// What is asked for, which decides what is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
+pub enum BodyPolicy {
     /// HTML or text, whole, of at most this many decoded bytes.
     Page(usize),
     /// Anything, cut off after this many decoded bytes.
@@ -48,9 +48,9 @@ pub enum Want {
 
 /// Counts the body bytes of one request: decoded, or as they came where nobody wants them.
 #[derive(Debug, Default)]
-pub struct Meter(AtomicU64);
+pub struct ByteCounter(AtomicU64);
 
-impl Meter {
+impl ByteCounter {
     /// How many there were.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -90,8 +90,8 @@ impl Download {
 
 /// Sends requests; connections are kept alive from one to the next.
 pub struct Downloader {
-    config: Arc<Config>,
-    connections: Connections,
+    config: Arc<FetchConfig>,
+    connections: ConnectionPool,
     headers: HeaderMap,
     /// Headers that prove who we are, by origin: they go nowhere else.
     credentials: Vec<(Origin, HeaderName, HeaderValue)>,
@@ -100,7 +100,7 @@ pub struct Downloader {
 impl Downloader {
     /// A downloader for a crawl that starts at these seeds: their own origins may be at special addresses, and
     /// are the only ones to get the credentials that stand in the seeds.
-    pub fn new(config: Arc<Config>, seeds: &[Url]) -> Result<Downloader, Error> {
+    pub fn new(config: Arc<FetchConfig>, seeds: &[Url]) -> Result<Downloader, Error> {
         let user_agent = HeaderValue::from_str(&config.user_agent).map_err(|_| {
             Error::Setting(format!(
                 "user agent {:?} cannot be sent; use printable ASCII only",
@@ -120,7 +120,7 @@ impl Downloader {
             .filter_map(|seed| Some((Origin::of(seed), header::AUTHORIZATION, authorization(seed)?)))
             .collect();
         let connector = Connector::new(Arc::clone(&config), homes);
-        let connections = Connections::new(connector, config.max_idle);
+        let connections = ConnectionPool::new(connector, config.max_idle);
         Ok(Downloader { config, connections, headers, credentials })
     }
 
@@ -136,7 +136,7 @@ impl Downloader {
 
     /// Asks for a URL, once. Any status is an answer; an `Err` is why there is none.
     /// The meter counts what was read, whatever comes of it.
-    pub async fn get(&self, url: &Url, want: Want, meter: &Meter) -> Result<Download, Outcome> {
+    pub async fn get(&self, url: &Url, want: BodyPolicy, meter: &ByteCounter) -> Result<Download, Outcome> {
         let limit = self.config.timeout;
         let answer = timeout(limit, self.exchange(url, want, meter)).await;
         answer.unwrap_or_else(|_| {
@@ -146,7 +146,7 @@ impl Downloader {
         })
     }
 
-    async fn exchange(&self, url: &Url, want: Want, meter: &Meter) -> Result<Download, Outcome> {
+    async fn exchange(&self, url: &Url, want: BodyPolicy, meter: &ByteCounter) -> Result<Download, Outcome> {
         let origin = Origin::of(url);
         let mut connection = self.connections.take(&origin).await?;
         let request = self.request(url, &origin, &connection)?;
@@ -210,7 +210,11 @@ fn authorization(seed: &Url) -> Option<HeaderValue> {
 }
 
 /// Reads as much of a response as is wanted; tells also whether the connection is free for the next request.
-async fn read(response: Response<Incoming>, want: Want, meter: &Meter) -> Result<(Download, bool), Outcome> {
+async fn read(
+    response: Response<Incoming>,
+    want: BodyPolicy,
+    meter: &ByteCounter,
+) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
     let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
     let status = head.status.as_u16();
@@ -237,13 +241,13 @@ async fn read_body(
     download: &mut Download,
     mut body: Incoming,
     encoding: Option<&str>,
-    want: Want,
-    meter: &Meter,
+    want: BodyPolicy,
+    meter: &ByteCounter,
 ) -> Result<bool, Outcome> {
     let content_type = download.content_type.clone();
     let declared = match want {
-        Want::Page(_) => media::declared(content_type.as_deref()),
-        Want::Start(_) => Declared::Page(Media::Text),
+        BodyPolicy::Page(_) => media::declared(content_type.as_deref()),
+        BodyPolicy::Start(_) => Declared::Page(Media::Text),
     };
     let says = headers::echo(content_type.as_deref().unwrap_or(""));
     if declared == Declared::Other {
@@ -252,9 +256,9 @@ async fn read_body(
     let binary = || Outcome::NotAPage {
         what: if says.is_empty() { "binary".into() } else { format!("binary, although it says {says}") },
     };
-    let (Want::Page(limit) | Want::Start(limit)) = want;
+    let (BodyPolicy::Page(limit) | BodyPolicy::Start(limit)) = want;
     let expected = body.size_hint().exact().unwrap_or(0);
-    if encoding.is_none() && expected > limit as u64 && matches!(want, Want::Page(_)) {
+    if encoding.is_none() && expected > limit as u64 && matches!(want, BodyPolicy::Page(_)) {
         return Err(Outcome::TooLarge { limit });
     }
     let mut decoder =
@@ -262,8 +266,8 @@ async fn read_body(
             cause: format!("content encoding {:?} was not offered", headers::echo(&unknown)),
         })?;
     let is_page = |start: &[u8]| match want {
-        Want::Page(_) => media::sniff(declared, content_type.as_deref(), start),
-        Want::Start(_) => Some(Media::Text),
+        BodyPolicy::Page(_) => media::sniff(declared, content_type.as_deref(), start),
+        BodyPolicy::Start(_) => Some(Media::Text),
     };
     let mut sniffed = false;
     while let Some(frame) = body.frame().await {
@@ -272,7 +276,7 @@ async fn read_body(
         meter.set(decoder.so_far().len());
         match fed {
             Ok(()) => {}
-            Err(Broken::TooLarge) if matches!(want, Want::Start(_)) => {
+            Err(DecodeError::TooLarge) if matches!(want, BodyPolicy::Start(_)) => {
                 download.body = decoder.cut();
                 return Ok(false);
             }
@@ -289,18 +293,18 @@ async fn read_body(
     Ok(true)
 }
 
-fn broken_body(broken: Broken, limit: usize) -> Outcome {
+fn broken_body(broken: DecodeError, limit: usize) -> Outcome {
     match broken {
-        Broken::TooLarge => Outcome::TooLarge { limit },
-        Broken::Corrupt(cause) => {
+        DecodeError::TooLarge => Outcome::TooLarge { limit },
+        DecodeError::Corrupt(cause) => {
             Outcome::Malformed { cause: format!("body not encoded as it says: {cause}") }
         }
     }
 }
 
 /// Reads a body nobody wants, if it is short, and no more of it than was asked for; tells whether it came to its end.
-async fn drain(mut body: Incoming, want: Want, meter: &Meter) -> bool {
-    let (Want::Page(limit) | Want::Start(limit)) = want;
+async fn drain(mut body: Incoming, want: BodyPolicy, meter: &ByteCounter) -> bool {
+    let (BodyPolicy::Page(limit) | BodyPolicy::Start(limit)) = want;
     let limit = limit.min(MAX_DRAIN_BYTES);
     if body.size_hint().lower() > limit as u64 {
         return false;

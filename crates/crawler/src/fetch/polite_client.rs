@@ -8,14 +8,14 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use url::Url;
 
-use super::http::{Download, Downloader, Meter, Want};
-use super::throttle::Pace;
-use crate::backend::Pacing;
+use super::http::{BodyPolicy, ByteCounter, Download, Downloader};
+use super::throttle::HostThrottle;
+use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
-use crate::stop::Stop;
-use crate::worker::liveness::License;
+use crate::stop::StopHandle;
+use crate::worker::liveness::LivenessGuard;
 
 /// How often a server may decline to look at a request before that counts as its answer.
 const MAX_NOT_TAKEN: usize = 5;
@@ -24,12 +24,12 @@ const MAX_NOT_TAKEN: usize = 5;
 const NOT_NOW: Duration = Duration::from_millis(20);
 
 /// Says how much a request may read, at the moment it can be made, and learns what came of it.
-pub trait Allowance: Sync {
+pub trait FetchBudget: Sync {
     /// The host's turn is being waited for, maybe for minutes: nothing is in flight meanwhile.
     fn waits(&self) -> impl Future<Output = ()> + Send;
 
     /// What may be read; `None` if nothing now, but maybe soon; an outcome if nothing at all.
-    fn want(&self) -> impl Future<Output = Result<Option<Want>, Outcome>> + Send;
+    fn want(&self) -> impl Future<Output = Result<Option<BodyPolicy>, Outcome>> + Send;
 
     /// So many body bytes were read.
     fn used(&self, bytes: u64);
@@ -41,43 +41,48 @@ pub trait Allowance: Sync {
 
     /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
     /// noted where it outlives this process.
-    fn slowed(&self, host: &str, pacing: Pacing) -> impl Future<Output = ()> + Send;
+    fn slowed(&self, host: &str, pacing: HostDelay) -> impl Future<Output = ()> + Send;
 }
 
 /// The same for everybody.
-impl Allowance for Want {
+impl FetchBudget for BodyPolicy {
     async fn waits(&self) {}
 
-    async fn want(&self) -> Result<Option<Want>, Outcome> {
+    async fn want(&self) -> Result<Option<BodyPolicy>, Outcome> {
         Ok(Some(*self))
     }
 
     fn used(&self, _: u64) {}
 
-    async fn slowed(&self, _: &str, _: Pacing) {}
+    async fn slowed(&self, _: &str, _: HostDelay) {}
 }
 
 /// The one way to a server, for pages and robots.txt alike.
-pub struct Ask {
+pub struct PoliteClient {
     /// When each host may be asked.
-    pub pace: Arc<Pace>,
+    pub pace: Arc<HostThrottle>,
     /// Requests in flight: taken in the host's turn, so that one who waits for a host keeps nobody else waiting.
     slots: Semaphore,
     downloader: Downloader,
-    license: License,
-    stop: Stop,
+    license: LivenessGuard,
+    stop: StopHandle,
 }
 
-impl Ask {
+impl PoliteClient {
     /// Asks at this pace, with so many requests in flight, until told to stop.
-    pub fn new(pace: Arc<Pace>, in_flight: usize, downloader: Downloader, stop: Stop) -> Ask {
+    pub fn new(
+        pace: Arc<HostThrottle>,
+        in_flight: usize,
+        downloader: Downloader,
+        stop: StopHandle,
+    ) -> PoliteClient {
         let slots = Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS));
-        Ask { pace, slots, downloader, license: License::unlimited(), stop }
+        PoliteClient { pace, slots, downloader, license: LivenessGuard::unlimited(), stop }
     }
 
     /// The same, only while it has leave to.
-    pub fn licensed(self, license: License) -> Ask {
-        Ask { license, ..self }
+    pub fn licensed(self, license: LivenessGuard) -> PoliteClient {
+        PoliteClient { license, ..self }
     }
 
     /// Whether others ask other hosts meanwhile, with a pace of their own.
@@ -87,7 +92,7 @@ impl Ask {
 
     /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
     /// its own.
-    pub async fn once(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+    pub async fn once(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
         for _ in 1..MAX_NOT_TAKEN {
             match self.in_turn(url, allowance).await {
                 Err(Outcome::NotTaken) => {}
@@ -97,7 +102,7 @@ impl Ask {
         self.in_turn(url, allowance).await
     }
 
-    async fn in_turn(&self, url: &Url, allowance: &impl Allowance) -> Result<Download, Outcome> {
+    async fn in_turn(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
         let host = Origin::of(url).paced_host();
         allowance.waits().await;
         let ready = async {
@@ -124,7 +129,7 @@ impl Ask {
             () = self.stop.asked() => return Err(Outcome::NotReached),
             ready = ready => ready,
         };
-        let meter = Meter::default();
+        let meter = ByteCounter::default();
         let (want, asked) = (want?, Instant::now());
         // A request's own state is large, and most who are in here wait for their host's turn: they do without.
         let answer = tokio::select! {

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use url::Url;
 
 use self::rules::Rules;
-use super::http::Want;
-use super::polite_client::{Allowance, Ask};
-use crate::backend::Pacing;
+use super::http::BodyPolicy;
+use super::polite_client::{FetchBudget, PoliteClient};
+use crate::backend::HostDelay;
 use crate::config::{MAX_CRAWL_DELAY, PRODUCT_TOKEN};
 use crate::domain::Domain;
 use crate::html;
@@ -65,7 +65,12 @@ struct Entry {
 
 impl Robots {
     /// Whether a URL may be asked for; if not, the outcome says why.
-    pub async fn check(&self, url: &Url, ask: &Ask, allowance: &impl Allowance) -> Result<(), Outcome> {
+    pub async fn check(
+        &self,
+        url: &Url,
+        ask: &PoliteClient,
+        allowance: &impl FetchBudget,
+    ) -> Result<(), Outcome> {
         let origin = Origin::of(url);
         let (entry, start) = (self.origins().entry(&origin), Start(allowance));
         let learn = async {
@@ -149,16 +154,16 @@ fn bytes_of(rules: &Result<Rules, String>) -> usize {
 /// do not count against a budget: it is asked for on behalf of the host, and read up to a limit of its own.
 struct Start<'a, A>(&'a A);
 
-impl<A: Allowance> Allowance for Start<'_, A> {
+impl<A: FetchBudget> FetchBudget for Start<'_, A> {
     async fn waits(&self) {}
 
-    async fn want(&self) -> Result<Option<Want>, Outcome> {
-        Ok(Some(Want::Start(MAX_BYTES)))
+    async fn want(&self) -> Result<Option<BodyPolicy>, Outcome> {
+        Ok(Some(BodyPolicy::Start(MAX_BYTES)))
     }
 
     fn used(&self, _: u64) {}
 
-    async fn slowed(&self, host: &str, pacing: Pacing) {
+    async fn slowed(&self, host: &str, pacing: HostDelay) {
         self.0.slowed(host, pacing).await;
     }
 }
@@ -166,8 +171,8 @@ impl<A: Allowance> Allowance for Start<'_, A> {
 /// Fetches an origin's rules. The outer error means that the crawl is ending, and nothing was learnt.
 async fn rules_of(
     origin: &Origin,
-    ask: &Ask,
-    allowance: &impl Allowance,
+    ask: &PoliteClient,
+    allowance: &impl FetchBudget,
 ) -> Result<Result<Rules, String>, Outcome> {
     let mut cause = String::new();
     for _ in 0..TRIES {
@@ -189,7 +194,7 @@ async fn rules_of(
 }
 
 /// Sees to it that the host is asked no faster than the rules want.
-async fn keep_delay(origin: &Origin, rules: &Rules, ask: &Ask, allowance: &impl Allowance) {
+async fn keep_delay(origin: &Origin, rules: &Rules, ask: &PoliteClient, allowance: &impl FetchBudget) {
     let Some(delay) = rules.crawl_delay() else { return };
     let host = origin.paced_host();
     if ask.pace.slow_down(&host, delay.min(MAX_CRAWL_DELAY))
@@ -200,7 +205,7 @@ async fn keep_delay(origin: &Origin, rules: &Rules, ask: &Ask, allowance: &impl 
 }
 
 /// One try, redirects followed.
-async fn fetch(origin: &Origin, ask: &Ask, allowance: &impl Allowance) -> Result<Rules, Outcome> {
+async fn fetch(origin: &Origin, ask: &PoliteClient, allowance: &impl FetchBudget) -> Result<Rules, Outcome> {
     let root =
         Url::parse(&origin.to_string()).map_err(|error| Outcome::Malformed { cause: error.to_string() })?;
     let mut url = html::resolve(&root, "/robots.txt").unwrap_or(root);
@@ -237,8 +242,8 @@ fn whole_lines(body: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use crate::fetch::http::Downloader;
-    use crate::fetch::throttle::Pace;
-    use crate::stop::Stop;
+    use crate::fetch::throttle::HostThrottle;
+    use crate::stop::StopHandle;
 
     #[test]
     fn a_line_cut_by_the_limit_is_not_read() {
@@ -277,11 +282,11 @@ mod tests {
         let rules = Rules::parse(b"User-agent: *\nCrawl-delay: 20\nDisallow: /no", PRODUCT_TOKEN);
         robots.origins().entry(&origin(0)).rules.set(Ok(rules)).unwrap();
         for path in ["/yes", "/no"] {
-            let pace = Arc::new(Pace::new(Duration::from_secs(1), 1));
+            let pace = Arc::new(HostThrottle::new(Duration::from_secs(1), 1));
             let downloader = Downloader::new(Arc::default(), &[]).unwrap();
-            let ask = Ask::new(Arc::clone(&pace), 1, downloader, Stop::new());
+            let ask = PoliteClient::new(Arc::clone(&pace), 1, downloader, StopHandle::new());
             let url = Url::parse(&format!("http://h0.test{path}")).unwrap();
-            let checked = robots.check(&url, &ask, &Want::Page(1)).await;
+            let checked = robots.check(&url, &ask, &BodyPolicy::Page(1)).await;
             assert_eq!(checked.is_ok(), path == "/yes");
             let pacing = pace.pacing("h0.test").expect("the host is known again");
             assert_eq!(pacing.delay, Duration::from_secs(20));

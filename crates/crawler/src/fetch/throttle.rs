@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-use crate::backend::Pacing;
-use crate::config::Config;
+use crate::backend::HostDelay;
+use crate::config::FetchConfig;
 
 /// The longest pause that slow answers alone lead to: a host that always times out must not stall its pages for ever.
 const MAX_ADAPTED: Duration = Duration::from_secs(30);
@@ -25,15 +25,15 @@ const QUIET: Duration = Duration::from_secs(5 * 60);
 
 /// The pace of the hosts asked lately. Threads may share it, each with a runtime of its own.
 #[derive(Debug)]
-pub struct Pace {
+pub struct HostThrottle {
     delay: Duration,
     parallel: usize,
     adapts: bool,
-    hosts: Mutex<Hosts>,
+    hosts: Mutex<ThrottledHosts>,
 }
 
 #[derive(Debug, Default)]
-struct Hosts {
+struct ThrottledHosts {
     by_name: HashMap<String, Arc<Host>>,
     forget_at: usize,
 }
@@ -64,35 +64,35 @@ impl Times {
 
 /// The right to ask a host once; it ends, and the delay begins to run, when this is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub struct ThrottlePermit {
     host: Arc<Host>,
     parallel: usize,
     adapts: bool,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Pace {
+impl HostThrottle {
     /// The pace that these settings ask for.
-    pub fn of(config: &Config) -> Pace {
-        let pace = Pace::new(config.delay, config.per_host);
+    pub fn of(config: &FetchConfig) -> HostThrottle {
+        let pace = HostThrottle::new(config.delay, config.per_host);
         if config.adapt { pace.adapting() } else { pace }
     }
 
     /// At least `delay` between requests to a host, at most `parallel` in flight. With one in flight the delay
     /// runs from the end of one to the start of the next, otherwise from start to start.
-    pub fn new(delay: Duration, parallel: usize) -> Pace {
+    pub fn new(delay: Duration, parallel: usize) -> HostThrottle {
         let parallel = parallel.clamp(1, Semaphore::MAX_PERMITS);
-        Pace { delay, parallel, adapts: false, hosts: Mutex::default() }
+        HostThrottle { delay, parallel, adapts: false, hosts: Mutex::default() }
     }
 
     /// Slows down with a host whose answers slow down: it is left alone for at least as long as they took lately, or
     /// a fair part of that where several are in flight. Only where there is a delay at all, and never below it.
-    pub fn adapting(self) -> Pace {
-        Pace { adapts: true, ..self }
+    pub fn adapting(self) -> HostThrottle {
+        HostThrottle { adapts: true, ..self }
     }
 
     /// Waits until the host may be asked, and takes the turn.
-    pub async fn turn(&self, host: &str) -> Turn {
+    pub async fn turn(&self, host: &str) -> ThrottlePermit {
         let host = self.host(host);
         let slots = Arc::clone(&host.slots);
         let slot = slots.acquire_owned().await.expect("the semaphore is never closed");
@@ -111,7 +111,7 @@ impl Pace {
                 times.next = Instant::now() + times.pause();
             }
         }
-        Turn { host, parallel: self.parallel, adapts: self.adapts, _slot: slot }
+        ThrottlePermit { host, parallel: self.parallel, adapts: self.adapts, _slot: slot }
     }
 
     /// Asks the host at this delay from now on, if it is the longer one; tells whether it is.
@@ -137,21 +137,21 @@ impl Pace {
     }
 
     /// How the host is paced now; `None` for one that may be asked at any time, or never was.
-    pub fn pacing(&self, host: &str) -> Option<Pacing> {
+    pub fn pacing(&self, host: &str) -> Option<HostDelay> {
         let host = unpoisoned(&self.hosts).by_name.get(host).map(Arc::clone)?;
         let times = host.times();
         let rest = times.next.saturating_duration_since(Instant::now());
         let delay = times.pause();
-        (!delay.is_zero() || !rest.is_zero()).then_some(Pacing { delay, rest })
+        (!delay.is_zero() || !rest.is_zero()).then_some(HostDelay { delay, rest })
     }
 
     /// The hosts that have to be left alone for a while, and how they are paced.
-    pub fn resting(&self) -> Vec<(String, Pacing)> {
+    pub fn resting(&self) -> Vec<(String, HostDelay)> {
         let (hosts, now) = (unpoisoned(&self.hosts), Instant::now());
         let resting = hosts.by_name.iter().filter_map(|(name, host)| {
             let times = host.times();
             let rest = times.next.saturating_duration_since(now);
-            (!rest.is_zero()).then(|| (name.clone(), Pacing { delay: times.pause(), rest }))
+            (!rest.is_zero()).then(|| (name.clone(), HostDelay { delay: times.pause(), rest }))
         });
         resting.collect()
     }
@@ -176,7 +176,7 @@ impl Pace {
     }
 }
 
-impl Turn {
+impl ThrottlePermit {
     /// Leaves the host alone for this long from now.
     pub fn rest(&self, time: Duration) {
         self.host.rest(time);
@@ -195,7 +195,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ThrottlePermit {
     fn drop(&mut self) {
         if self.parallel == 1 {
             let pause = self.host.times().pause();
@@ -237,7 +237,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_delay_runs_from_the_end_of_one_request_to_the_next() {
-        let pace = Pace::new(SECOND, 1);
+        let pace = HostThrottle::new(SECOND, 1);
         let turn = pace.turn("host").await;
         sleep(5 * SECOND).await;
         drop(turn);
@@ -249,7 +249,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_hosts_that_are_owed_nothing_are_forgotten() {
-        let pace = Pace::new(SECOND, 1);
+        let pace = HostThrottle::new(SECOND, 1);
         for number in 0..FORGET_AT - 2 {
             drop(pace.turn(&format!("host{number}")).await);
         }
@@ -268,7 +268,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_hosts_are_forgotten_once_they_have_been_quiet_for_long() {
-        let pace = Pace::new(SECOND, 1);
+        let pace = HostThrottle::new(SECOND, 1);
         let hosts = || unpoisoned(&pace.hosts).by_name.len();
         for round in 0..5 {
             for number in 0..FORGET_AT {
@@ -281,7 +281,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_hosts_delay_does_not_hold_up_another() {
-        let pace = Pace::new(SECOND, 1);
+        let pace = HostThrottle::new(SECOND, 1);
         drop(pace.turn("slow").await);
         let begun = Instant::now();
         drop(pace.turn("other").await);
@@ -290,7 +290,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn with_several_in_flight_the_delay_separates_the_starts() {
-        let pace = Arc::new(Pace::new(SECOND, 3));
+        let pace = Arc::new(HostThrottle::new(SECOND, 3));
         let begun = Instant::now();
         let asks = (0..6).map(|_| {
             let pace = Arc::clone(&pace);
@@ -312,7 +312,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_rest_is_waited_out_also_by_those_who_wait_already() {
-        let pace = Arc::new(Pace::new(SECOND, 1));
+        let pace = Arc::new(HostThrottle::new(SECOND, 1));
         let turn = pace.turn("host").await;
         let waiting = tokio::spawn({
             let pace = Arc::clone(&pace);
@@ -329,7 +329,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_longer_delay_wins_and_a_shorter_one_does_not() {
-        let pace = Pace::new(SECOND, 1);
+        let pace = HostThrottle::new(SECOND, 1);
         drop(pace.turn("host").await);
         let ended = Instant::now();
         pace.slow_down("host", 3 * SECOND);
@@ -340,7 +340,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_given_up_while_waiting_leaves_the_host_to_the_next() {
-        let pace = Pace::new(SECOND, 1);
+        let pace = HostThrottle::new(SECOND, 1);
         drop(pace.turn("host").await);
         let given_up = tokio::time::timeout(SECOND / 2, pace.turn("host")).await;
         assert!(given_up.is_err());
@@ -350,7 +350,7 @@ mod tests {
     }
 
     /// Asks a host once, who takes so long to answer, and tells how long the pause after it is.
-    async fn pause_after(pace: &Pace, answer: Duration) -> Duration {
+    async fn pause_after(pace: &HostThrottle, answer: Duration) -> Duration {
         let turn = pace.turn("host").await;
         sleep(answer).await;
         turn.took(answer);
@@ -360,7 +360,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_answers_lead_to_longer_pauses_and_quick_ones_back_to_the_delay() {
-        let pace = Pace::new(SECOND, 1).adapting();
+        let pace = HostThrottle::new(SECOND, 1).adapting();
         assert_eq!(pause_after(&pace, SECOND / 10).await, SECOND, "never below the delay");
         assert!(pause_after(&pace, 8 * SECOND).await > 2 * SECOND, "the newest answer counts for a quarter");
         for _ in 0..20 {
@@ -378,42 +378,48 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_answer_is_slow_enough_for_a_pause_beyond_the_longest() {
-        let pace = Pace::new(SECOND, 1).adapting();
+        let pace = HostThrottle::new(SECOND, 1).adapting();
         for _ in 0..3 {
             assert_eq!(pause_after(&pace, 100 * SECOND).await, MAX_ADAPTED);
         }
-        assert_eq!(pause_after(&Pace::new(2 * MAX_ADAPTED, 1).adapting(), SECOND).await, 2 * MAX_ADAPTED);
+        assert_eq!(
+            pause_after(&HostThrottle::new(2 * MAX_ADAPTED, 1).adapting(), SECOND).await,
+            2 * MAX_ADAPTED
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn slow_answers_change_nothing_where_there_is_no_delay_or_nobody_adapts() {
-        assert_eq!(pause_after(&Pace::new(Duration::ZERO, 1).adapting(), 5 * SECOND).await, Duration::ZERO);
-        assert_eq!(pause_after(&Pace::new(SECOND, 1), 5 * SECOND).await, SECOND);
+        assert_eq!(
+            pause_after(&HostThrottle::new(Duration::ZERO, 1).adapting(), 5 * SECOND).await,
+            Duration::ZERO
+        );
+        assert_eq!(pause_after(&HostThrottle::new(SECOND, 1), 5 * SECOND).await, SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn several_in_flight_share_the_pause_that_slow_answers_lead_to() {
-        let pace = Pace::new(SECOND, 4).adapting();
+        let pace = HostThrottle::new(SECOND, 4).adapting();
         pause_after(&pace, 12 * SECOND).await;
         assert_eq!(pace.pacing("host").unwrap().delay, 3 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_host_is_left_alone_for_as_long_as_somebody_else_says() {
-        let pace = Pace::new(SECOND, 1);
+        let pace = HostThrottle::new(SECOND, 1);
         assert_eq!(pace.pacing("host"), None, "nothing is known yet");
         pace.leave_alone("host", 5 * SECOND);
         pace.leave_alone("host", 2 * SECOND);
-        assert_eq!(pace.pacing("host"), Some(Pacing { delay: SECOND, rest: 5 * SECOND }));
+        assert_eq!(pace.pacing("host"), Some(HostDelay { delay: SECOND, rest: 5 * SECOND }));
         let begun = Instant::now();
         drop(pace.turn("host").await);
         assert!(begun.elapsed() >= 5 * SECOND);
-        assert_eq!(pace.pacing("host"), Some(Pacing { delay: SECOND, rest: SECOND }));
+        assert_eq!(pace.pacing("host"), Some(HostDelay { delay: SECOND, rest: SECOND }));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_host_without_delay_and_rest_has_no_pacing() {
-        let pace = Pace::new(Duration::ZERO, 1);
+        let pace = HostThrottle::new(Duration::ZERO, 1);
         drop(pace.turn("host").await);
         assert_eq!(pace.pacing("host"), None);
         assert!(pace.slow_down("host", SECOND) && !pace.slow_down("host", SECOND));

@@ -160,7 +160,7 @@ fn joining_many_unusual_links_takes_linear_time() {
 #[derive(Default)]
 struct Notes(Vec<String>);
 
-impl Reader for Notes {
+impl PageHandler for Notes {
     fn text(&mut self, run: &[u8]) {
         self.0.push(format!("text {}", run.escape_ascii()));
     }

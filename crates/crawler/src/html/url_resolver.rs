@@ -11,11 +11,11 @@ use super::{BadLink, MAX_URL_BYTES};
 
 /// Joins targets to one base URL.
 #[derive(Debug)]
-pub struct Joiner<'b> {
+pub struct UrlResolver<'b> {
     base: &'b Url,
     /// The base without its fragment, divided by the positions below.
     text: &'b str,
-    /// Whether the base is such that [`Joiner::quickly`] understands it.
+    /// Whether the base is such that [`UrlResolver::quickly`] understands it.
     usual: bool,
     scheme_end: usize,
     path_start: usize,
@@ -23,7 +23,7 @@ pub struct Joiner<'b> {
     path_end: usize,
 }
 
-impl<'b> Joiner<'b> {
+impl<'b> UrlResolver<'b> {
     /// A joiner to this base.
     pub fn new(base: &'b Url) -> Self {
         let text = base.as_str();

@@ -3,7 +3,7 @@
 //! Fields are quoted where RFC 4180 asks for it. Lines end with a line feed alone, which every reader of CSV
 //! takes, and `cut` and `sort` too.
 
-use super::{Addition, Output};
+use super::{Output, OutputWrite};
 use crate::page::Page;
 
 /// Every link of every page, as CSV with one header line.
@@ -19,7 +19,7 @@ impl Output for Edges {
         b"from,to\n"
     }
 
-    fn render(&self, page: &Page) -> Addition {
+    fn render(&self, page: &Page) -> OutputWrite {
         let mut from = Vec::new();
         push_field(&mut from, page.url.as_str());
         let size = page.links.iter().map(|to| from.len() + to.len() + 2).sum();
@@ -30,7 +30,7 @@ impl Output for Edges {
             push_field(&mut lines, to);
             lines.push(b'\n');
         }
-        Addition::Append(lines)
+        OutputWrite::Append(lines)
     }
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use crate::modules::example;
 
     fn written(url: &str, links: &[&str]) -> String {
-        let Addition::Append(lines) = Edges.render(&example::page(url, b"", links)) else {
+        let OutputWrite::Append(lines) = Edges.render(&example::page(url, b"", links)) else {
             panic!("edges appends")
         };
         String::from_utf8(lines).unwrap()

@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use self::feeder::Feeder;
-use self::line_queue::Desk;
+use self::feeder::ProcessFeeder;
+use self::line_queue::LineQueue;
 use super::{Module, jsonl};
 use crate::page::Page;
 
@@ -66,7 +66,7 @@ const TIMES: Times =
 pub struct Exec {
     command: String,
     times: Times,
-    desk: Arc<Desk>,
+    desk: Arc<LineQueue>,
     /// From the first page to the end.
     feeder: Mutex<Option<JoinHandle<()>>>,
 }
@@ -84,7 +84,7 @@ impl Exec {
     fn start(&self) -> Result<(), String> {
         let mut feeder = self.feeder.lock().unwrap_or_else(PoisonError::into_inner);
         if feeder.is_none() && !self.desk.is_closed() {
-            let work = Feeder::new(&self.command, self.times, self.desk.clone());
+            let work = ProcessFeeder::new(&self.command, self.times, self.desk.clone());
             let thread = thread::Builder::new().name("exec".into()).spawn(move || work.run());
             *feeder = Some(thread.map_err(|error| format!("cannot start a thread: {error}"))?);
         }

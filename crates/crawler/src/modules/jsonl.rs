@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use super::{Addition, Output, timestamp};
+use super::{Output, OutputWrite, timestamp};
 use crate::page::Page;
 
 /// One JSON object a page: url, depth, status, title, content_type (null if the server named none), bytes, fetched
@@ -19,8 +19,8 @@ impl Output for Jsonl {
         "jsonl"
     }
 
-    fn render(&self, page: &Page) -> Addition {
-        Addition::Append(line(&Record::of(page)))
+    fn render(&self, page: &Page) -> OutputWrite {
+        OutputWrite::Append(line(&Record::of(page)))
     }
 }
 
@@ -30,7 +30,7 @@ impl Output for Jsonl {
 pub(super) fn line_with_content(page: &Page) -> Vec<u8> {
     let text = page.text();
     let body = std::str::from_utf8(&page.body);
-    line(&WholeRecord {
+    line(&FullRecord {
         record: Record::of(page),
         headers: &page.headers,
         text: &text,
@@ -72,7 +72,7 @@ impl<'p> Record<'p> {
 }
 
 #[derive(Serialize)]
-struct WholeRecord<'p> {
+struct FullRecord<'p> {
     #[serde(flatten)]
     record: Record<'p>,
     headers: &'p [(String, String)],
@@ -85,7 +85,7 @@ struct WholeRecord<'p> {
 
 fn line(record: &impl Serialize) -> Vec<u8> {
     let mut line = Vec::with_capacity(1024);
-    let mut serializer = Serializer::with_formatter(&mut line, Harmless);
+    let mut serializer = Serializer::with_formatter(&mut line, ControlEscaper);
     record.serialize(&mut serializer).expect("strings and numbers are always JSON");
     line.push(b'\n');
     line
@@ -93,9 +93,9 @@ fn line(record: &impl Serialize) -> Vec<u8> {
 
 /// JSON in which every control character is an escape, also those that JSON would allow: a line may be printed, and
 /// some terminals obey U+0080 to U+009F as they do the others.
-struct Harmless;
+struct ControlEscaper;
 
-impl Formatter for Harmless {
+impl Formatter for ControlEscaper {
     fn write_string_fragment<W: io::Write + ?Sized>(
         &mut self,
         writer: &mut W,
@@ -129,7 +129,7 @@ mod tests {
     use crate::modules::example;
 
     fn written(page: &Page) -> String {
-        let Addition::Append(line) = Jsonl.render(page) else { panic!("jsonl appends") };
+        let OutputWrite::Append(line) = Jsonl.render(page) else { panic!("jsonl appends") };
         String::from_utf8(line).unwrap()
     }
 

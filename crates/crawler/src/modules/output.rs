@@ -21,14 +21,14 @@ pub trait Output: Send + Sync {
         b""
     }
 
-    /// What the page adds: always [`Addition::Append`] where the target is a file, always [`Addition::File`] where
+    /// What the page adds: always [`OutputWrite::Append`] where the target is a file, always [`OutputWrite::File`] where
     /// it is a directory.
-    fn render(&self, page: &Page) -> Addition;
+    fn render(&self, page: &Page) -> OutputWrite;
 }
 
 /// What one page adds to the output of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Addition {
+pub enum OutputWrite {
     /// Bytes at the end of the output's one file.
     Append(Vec<u8>),
     /// A file of its own in the output's directory, named by the page's number: so that what a crash left behind
@@ -36,12 +36,12 @@ pub enum Addition {
     File(Vec<u8>),
 }
 
-impl Addition {
+impl OutputWrite {
     /// Refuses what is meant for a file where there is a directory, or the other way round, or for an output that is not
     /// there.
     fn check(&self, index: usize, is_directory: Option<bool>) -> io::Result<()> {
         let wrong = match (is_directory, self) {
-            (Some(false), Addition::Append(_)) | (Some(true), Addition::File(_)) => return Ok(()),
+            (Some(false), OutputWrite::Append(_)) | (Some(true), OutputWrite::File(_)) => return Ok(()),
             (Some(_), _) => {
                 format!("output {index} adds to a file what is meant for a directory, or the other way round")
             }

@@ -8,29 +8,29 @@ use crate::backend::{Completion, Lease};
 use crate::error::Error;
 use crate::modules::output::files::{Handles, OutputFiles, Start};
 use crate::modules::output::parts::Parts;
-use crate::modules::{Addition, Module, OutputSpec, Target};
+use crate::modules::{Module, OutputSpec, OutputWrite, Target};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::quietly;
 
 /// Somebody who wants to hear how each URL ended.
-pub type Teller = Box<dyn Fn(&str, &Outcome) + Send + Sync>;
+pub type OutcomeCallback = Box<dyn Fn(&str, &Outcome) + Send + Sync>;
 
 /// What is done with pages, and what is told.
-pub struct Installed {
+pub struct PagePipeline {
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
-    files: Mutex<Files>,
+    files: Mutex<OrderedOutputs>,
     /// Held by whoever writes out, which may take as long as the disk does; nobody else waits for it.
     writing_out: Mutex<()>,
-    counts: Mutex<Counts>,
-    teller: Teller,
+    counts: Mutex<ModuleFailures>,
+    teller: OutcomeCallback,
 }
 
 /// Pages are written in the order of their numbers, although they are completed side by side.
-struct Files {
+struct OrderedOutputs {
     open: OutputFiles,
-    early: BTreeMap<u64, Vec<(usize, Addition)>>,
+    early: BTreeMap<u64, Vec<(usize, OutputWrite)>>,
     /// Where other workers write too, this one writes parts, and nothing else.
     parts: Option<Parts>,
     failure: Option<String>,
@@ -38,23 +38,23 @@ struct Files {
 
 /// What modules led to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ModuleFailures {
     /// Failures of modules, by name.
     pub failures: BTreeMap<String, u64>,
     /// The last failure of a module, or the first of an output.
     pub last_failure: Option<String>,
 }
 
-impl Installed {
+impl PagePipeline {
     /// Installs modules and opened outputs.
     pub fn new(
         modules: Vec<Box<dyn Module>>,
         outputs: Vec<OutputSpec>,
         open: OutputFiles,
-        teller: Teller,
-    ) -> Installed {
-        let files = Files { open, early: BTreeMap::new(), parts: None, failure: None };
-        Installed::over(modules, outputs, files, teller)
+        teller: OutcomeCallback,
+    ) -> PagePipeline {
+        let files = OrderedOutputs { open, early: BTreeMap::new(), parts: None, failure: None };
+        PagePipeline::over(modules, outputs, files, teller)
     }
 
     /// Installs modules, and one worker's parts of outputs.
@@ -62,21 +62,21 @@ impl Installed {
         modules: Vec<Box<dyn Module>>,
         outputs: Vec<OutputSpec>,
         parts: Parts,
-        teller: Teller,
-    ) -> Result<Installed, Error> {
+        teller: OutcomeCallback,
+    ) -> Result<PagePipeline, Error> {
         let open = OutputFiles::open(&[], Start::Fresh)?;
-        let files = Files { open, early: BTreeMap::new(), parts: Some(parts), failure: None };
-        Ok(Installed::over(modules, outputs, files, teller))
+        let files = OrderedOutputs { open, early: BTreeMap::new(), parts: Some(parts), failure: None };
+        Ok(PagePipeline::over(modules, outputs, files, teller))
     }
 
     fn over(
         modules: Vec<Box<dyn Module>>,
         outputs: Vec<OutputSpec>,
-        files: Files,
-        teller: Teller,
-    ) -> Installed {
+        files: OrderedOutputs,
+        teller: OutcomeCallback,
+    ) -> PagePipeline {
         let (files, writing_out, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
-        Installed { modules, outputs, files, writing_out, counts, teller }
+        PagePipeline { modules, outputs, files, writing_out, counts, teller }
     }
 
     /// Whether showing a page to the modules may block.
@@ -92,15 +92,15 @@ impl Installed {
     }
 
     /// What a page adds to every output. One that panics has lost the page.
-    pub fn render(&self, page: &Page) -> Vec<(usize, Addition)> {
+    pub fn render(&self, page: &Page) -> Vec<(usize, OutputWrite)> {
         let addition = |(index, spec): (usize, &OutputSpec)| {
             let rendered = quietly(|| spec.output.render(page)).unwrap_or_else(|why| {
                 let (name, url) = (spec.output.name(), &page.url);
                 self.lost(lock(&self.files), format!("{name} {why}, and has nothing of {url}"));
                 // The files of a directory are counted on to be there: the page's is empty.
                 match spec.target {
-                    Target::File(_) => Addition::Append(Vec::new()),
-                    Target::Directory(_) => Addition::File(Vec::new()),
+                    Target::File(_) => OutputWrite::Append(Vec::new()),
+                    Target::Directory(_) => OutputWrite::File(Vec::new()),
                 }
             });
             (index, rendered)
@@ -128,7 +128,7 @@ impl Installed {
     }
 
     /// Writes what page `id` adds, when the pages before it have been written. Tells whether all went well so far.
-    pub fn write(&self, id: u64, additions: Vec<(usize, Addition)>) -> bool {
+    pub fn write(&self, id: u64, additions: Vec<(usize, OutputWrite)>) -> bool {
         // Without outputs nothing is recorded that would tell a resumed crawl how far they are.
         if self.outputs.is_empty() {
             return true;
@@ -170,7 +170,7 @@ impl Installed {
     }
 
     /// Notes that an output is not whole; the first reason is kept.
-    fn lost(&self, mut files: MutexGuard<Files>, why: String) {
+    fn lost(&self, mut files: MutexGuard<OrderedOutputs>, why: String) {
         files.failure.get_or_insert_with(|| why.clone());
         drop(files);
         self.failed("output", why);
@@ -221,7 +221,7 @@ impl Installed {
     }
 
     /// Ends the modules, and returns the counts and what the modules have to say. No page comes after it.
-    pub fn finish(&self) -> (Counts, Vec<String>) {
+    pub fn finish(&self) -> (ModuleFailures, Vec<String>) {
         for module in &self.modules {
             self.attempt(&**module, |module| module.finish());
         }
@@ -250,7 +250,7 @@ impl Installed {
     }
 }
 
-impl Files {
+impl OrderedOutputs {
     fn handles(&self) -> io::Result<Handles> {
         self.parts.as_ref().map_or_else(|| self.open.handles(), Parts::handles)
     }
@@ -301,9 +301,9 @@ mod tests {
             "clumsy"
         }
 
-        fn render(&self, page: &Page) -> Addition {
+        fn render(&self, page: &Page) -> OutputWrite {
             assert!(!page.url.as_str().contains(self.0), "stumbled over {}", page.url);
-            Addition::File(page.url.as_str().into())
+            OutputWrite::File(page.url.as_str().into())
         }
     }
 
@@ -311,9 +311,9 @@ mod tests {
         example::page(&format!("http://a.test/{path}"), b"<p>", &[])
     }
 
-    fn installed(modules: Vec<Box<dyn Module>>, outputs: Vec<OutputSpec>) -> Installed {
+    fn installed(modules: Vec<Box<dyn Module>>, outputs: Vec<OutputSpec>) -> PagePipeline {
         let open = OutputFiles::open(&outputs, Start::Fresh).unwrap();
-        Installed::new(modules, outputs, open, Box::new(|_, _| {}))
+        PagePipeline::new(modules, outputs, open, Box::new(|_, _| {}))
     }
 
     fn clumsy_output(directory: &Path) -> OutputSpec {
@@ -361,21 +361,21 @@ mod tests {
     fn after_a_failure_nothing_is_certain_any_more() {
         let directory = tempfile::tempdir().unwrap();
         let installed = installed(Vec::new(), vec![clumsy_output(directory.path())]);
-        installed.write(1, vec![(0, Addition::File(Vec::new()))]);
+        installed.write(1, vec![(0, OutputWrite::File(Vec::new()))]);
         assert_eq!(installed.write_out(true), Some((1, vec![0])));
         let obstacle = directory.path().join("out/2");
         fs::create_dir(&obstacle).unwrap();
-        assert!(!installed.write(2, vec![(0, Addition::File(Vec::new()))]));
+        assert!(!installed.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
         fs::remove_dir(&obstacle).unwrap();
         assert_eq!(installed.write_out(true), None, "although this time all would go well");
-        assert!(!installed.write(3, vec![(0, Addition::File(Vec::new()))]));
+        assert!(!installed.write(3, vec![(0, OutputWrite::File(Vec::new()))]));
     }
 
     #[test]
     fn a_page_that_waits_for_one_that_never_came_is_a_failure_and_nothing_gathers_without_outputs() {
         let directory = tempfile::tempdir().unwrap();
         let waiting = installed(Vec::new(), vec![clumsy_output(directory.path())]);
-        assert!(waiting.write(2, vec![(0, Addition::File(Vec::new()))]));
+        assert!(waiting.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
         assert!(waiting.refuse_unless_whole(2).is_err() && waiting.refuse_unless_whole(0).is_ok());
         waiting.finish();
         assert_eq!(waiting.output_failure().unwrap(), "page 1 was never completed, and page 2 waits for it");

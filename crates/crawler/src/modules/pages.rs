@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::output::numbered_dir::NumberedFiles;
-use super::{Addition, Output};
+use super::output::numbered_dir::NumberedDir;
+use super::{Output, OutputWrite};
 use crate::error::Error;
 use crate::page::Page;
 use crate::task::Depth;
@@ -12,14 +12,14 @@ use crate::task::Depth;
 /// A directory that pages are written to, by one crawl at a time.
 #[derive(Debug)]
 pub struct PageFiles {
-    files: NumberedFiles,
+    files: NumberedDir,
     next: u64,
 }
 
 impl PageFiles {
     /// Opens an existing, writable directory without numbered files, or clears it of them if told to.
     pub fn open(path: &Path, overwrite: bool) -> Result<PageFiles, Error> {
-        let files = NumberedFiles::open(path)?;
+        let files = NumberedDir::open(path)?;
         if !overwrite {
             files.refuse_unless_empty()?;
         }
@@ -46,9 +46,9 @@ impl Output for Pages {
         "pages"
     }
 
-    fn render(&self, page: &Page) -> Addition {
+    fn render(&self, page: &Page) -> OutputWrite {
         let head = head(page.url.as_str(), page.depth);
-        Addition::File([head.as_bytes(), &page.body].concat())
+        OutputWrite::File([head.as_bytes(), &page.body].concat())
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     use std::fs;
 
     fn each_way(test: impl Fn(&Path, PageFiles)) {
-        NumberedFiles::each_way(|path, files| test(path, PageFiles { files, next: 1 }));
+        NumberedDir::each_way(|path, files| test(path, PageFiles { files, next: 1 }));
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
         let body = b"<p>\xFF no newline";
         PageFiles::open(directory.path(), false).unwrap().save("http://a.test/x", 2, body).unwrap();
         let classic = fs::read(directory.path().join("1")).unwrap();
-        assert_eq!(Pages.render(&example::page("http://a.test/x", body, &[])), Addition::File(classic));
+        assert_eq!(Pages.render(&example::page("http://a.test/x", body, &[])), OutputWrite::File(classic));
     }
 
     #[test]

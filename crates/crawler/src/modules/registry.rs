@@ -7,8 +7,8 @@ use super::exec::Exec;
 use super::jsonl::Jsonl;
 use super::noop::Noop;
 use super::pages::Pages;
-use super::stdout::Printed;
-use super::words::{self, Words};
+use super::stdout::StdoutOutput;
+use super::words::{self, WordCount};
 use super::{Module, Output, OutputSpec, Target};
 
 /// How each module is written, and what it does.
@@ -25,28 +25,28 @@ pub const MODULES: [(&str, &str); 6] = [
 const MOST_TOP_WORDS: usize = 1000;
 
 /// What a module's name stands for.
-pub enum Installed {
+pub enum RegisteredModule {
     /// A side effect, at least once a page.
     Module(Box<dyn Module>),
     /// Additions to files, exactly once a page.
     Output(OutputSpec),
 }
 
-impl Installed {
+impl RegisteredModule {
     /// What it is called in messages.
     pub fn name(&self) -> &str {
         match self {
-            Installed::Module(module) => module.name(),
-            Installed::Output(spec) => spec.output.name(),
+            RegisteredModule::Module(module) => module.name(),
+            RegisteredModule::Output(spec) => spec.output.name(),
         }
     }
 }
 
-impl fmt::Debug for Installed {
+impl fmt::Debug for RegisteredModule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Installed::Module(module) => f.debug_tuple("Module").field(&module.name()).finish(),
-            Installed::Output(spec) => {
+            RegisteredModule::Module(module) => f.debug_tuple("Module").field(&module.name()).finish(),
+            RegisteredModule::Output(spec) => {
                 f.debug_tuple("Output").field(&spec.output.name()).field(&spec.target).finish()
             }
         }
@@ -54,41 +54,44 @@ impl fmt::Debug for Installed {
 }
 
 /// Reads `NAME` or `NAME=ARGS`. Nothing is opened or started yet.
-pub fn parse(spec: &str) -> Result<Installed, String> {
+pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
     let (name, arguments) = match spec.split_once('=') {
         Some((name, arguments)) => (name, Some(arguments)),
         None => (spec, None),
     };
     let given = arguments.filter(|arguments| !arguments.is_empty());
     let module = match (name, given) {
-        ("noop", None) => Ok(Installed::Module(Box::new(Noop))),
+        ("noop", None) => Ok(RegisteredModule::Module(Box::new(Noop))),
         ("noop", Some(_)) => Err("takes no arguments"),
         ("pages", Some(path)) if path != "-" => {
             let target = Target::Directory(path.into());
-            Ok(Installed::Output(OutputSpec { output: Box::new(Pages), target }))
+            Ok(RegisteredModule::Output(OutputSpec { output: Box::new(Pages), target }))
         }
         ("pages", _) => Err("needs a directory"),
         ("jsonl", Some(path)) => Ok(file_or_stdout(Jsonl, path)),
         ("edges", Some(path)) => Ok(file_or_stdout(Edges, path)),
         ("jsonl" | "edges", None) => Err("needs a file, or '-' for standard output"),
-        ("words", None) => Ok(Installed::Module(Box::new(Words::new(words::DEFAULT_TOP)))),
+        ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
         ("words", Some(top)) => match top.parse() {
             Ok(top) if (1..=MOST_TOP_WORDS).contains(&top) => {
-                Ok(Installed::Module(Box::new(Words::new(top))))
+                Ok(RegisteredModule::Module(Box::new(WordCount::new(top))))
             }
             _ => Err("takes a number of words from 1 to 1000"),
         },
-        ("exec", Some(command)) => Ok(Installed::Module(Box::new(Exec::new(command)))),
+        ("exec", Some(command)) => Ok(RegisteredModule::Module(Box::new(Exec::new(command)))),
         ("exec", None) => Err("needs a command"),
         _ => Err("is not known"),
     };
     module.map_err(|wrong| format!("module '{name}' {wrong}; modules are {}", list()))
 }
 
-fn file_or_stdout(output: impl Output + 'static, path: &str) -> Installed {
+fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule {
     match path {
-        "-" => Installed::Module(Box::new(Printed::new(output))),
-        path => Installed::Output(OutputSpec { output: Box::new(output), target: Target::File(path.into()) }),
+        "-" => RegisteredModule::Module(Box::new(StdoutOutput::new(output))),
+        path => RegisteredModule::Output(OutputSpec {
+            output: Box::new(output),
+            target: Target::File(path.into()),
+        }),
     }
 }
 
@@ -111,14 +114,14 @@ mod tests {
 
     #[test]
     fn files_are_outputs_and_a_dash_is_standard_output() {
-        let Installed::Output(spec) = parse("jsonl=a=b.jsonl").unwrap() else {
+        let RegisteredModule::Output(spec) = parse("jsonl=a=b.jsonl").unwrap() else {
             panic!("a file is an output")
         };
         assert_eq!(spec.target, Target::File("a=b.jsonl".into()));
-        let Installed::Output(spec) = parse("pages=dir").unwrap() else { panic!("so is a directory") };
+        let RegisteredModule::Output(spec) = parse("pages=dir").unwrap() else { panic!("so is a directory") };
         assert_eq!(spec.target, Target::Directory("dir".into()));
         for spec in ["jsonl=-", "edges=-"] {
-            assert!(matches!(parse(spec).unwrap(), Installed::Module(_)), "{spec}");
+            assert!(matches!(parse(spec).unwrap(), RegisteredModule::Module(_)), "{spec}");
         }
     }
 

@@ -3,16 +3,16 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Addition, Module, Output};
+use super::{Module, Output, OutputWrite};
 use crate::page::Page;
 
 /// A module that prints what an output would add to its file, whole pages at a time.
-pub struct Printed<O, W = io::Stdout> {
+pub struct StdoutOutput<O, W = io::Stdout> {
     output: O,
-    stream: Mutex<Stream<W>>,
+    stream: Mutex<StdoutState<W>>,
 }
 
-struct Stream<W> {
+struct StdoutState<W> {
     writer: W,
     /// The head of the output has been printed.
     begun: bool,
@@ -20,26 +20,26 @@ struct Stream<W> {
     unread: u64,
 }
 
-impl<O: Output> Printed<O> {
+impl<O: Output> StdoutOutput<O> {
     /// Prints to the standard output of the process.
-    pub fn new(output: O) -> Printed<O> {
-        Printed::to(output, io::stdout())
+    pub fn new(output: O) -> StdoutOutput<O> {
+        StdoutOutput::to(output, io::stdout())
     }
 }
 
-impl<O: Output, W: Write + Send> Printed<O, W> {
-    fn to(output: O, writer: W) -> Printed<O, W> {
-        Printed { output, stream: Mutex::new(Stream { writer, begun: false, unread: 0 }) }
+impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
+    fn to(output: O, writer: W) -> StdoutOutput<O, W> {
+        StdoutOutput { output, stream: Mutex::new(StdoutState { writer, begun: false, unread: 0 }) }
     }
 }
 
-impl<O: Output, W: Write + Send> Module for Printed<O, W> {
+impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
     fn name(&self) -> &str {
         self.output.name()
     }
 
     fn page(&self, page: &Page) -> Result<(), String> {
-        let (Addition::Append(bytes) | Addition::File(bytes)) = self.output.render(page);
+        let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) = self.output.render(page);
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if stream.unread > 0 {
             // Its reader has gone, which has been said once and is not going to change.
@@ -62,7 +62,7 @@ impl<O: Output, W: Write + Send> Module for Printed<O, W> {
     }
 }
 
-impl<W: Write> Stream<W> {
+impl<W: Write> StdoutState<W> {
     fn print(&mut self, head: &[u8], bytes: &[u8]) -> io::Result<()> {
         if !self.begun {
             self.writer.write_all(head)?;
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn pages_of_many_threads_are_printed_whole_under_one_head() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let printed = Printed::to(Edges, writer);
+        let printed = StdoutOutput::to(Edges, writer);
         let links = vec!["http://b.test/"; 1000];
         let read = std::thread::scope(|threads| {
             let read = threads.spawn(move || {
@@ -112,7 +112,7 @@ mod tests {
     fn a_reader_that_has_gone_is_reported_once_and_what_it_missed_is_counted() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let printed = Printed::to(Edges, writer);
+        let printed = StdoutOutput::to(Edges, writer);
         let page = example::page("http://a.test/", b"", &["http://b.test/"]);
         assert!(printed.page(&page).unwrap_err().contains("nobody reads"));
         printed.page(&page).unwrap();

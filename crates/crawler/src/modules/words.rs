@@ -24,19 +24,19 @@ pub const DEFAULT_TOP: usize = 20;
 
 /// Counts the words of all pages, and names the most frequent at the end.
 #[derive(Debug)]
-pub struct Words {
+pub struct WordCount {
     top: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<WordCounts>,
 }
 
-impl Words {
+impl WordCount {
     /// Will name so many words.
-    pub fn new(top: usize) -> Words {
-        Words { top, counts: Mutex::new(Counts::new(MOST_WORDS)) }
+    pub fn new(top: usize) -> WordCount {
+        WordCount { top, counts: Mutex::new(WordCounts::new(MOST_WORDS)) }
     }
 }
 
-impl Module for Words {
+impl Module for WordCount {
     fn name(&self) -> &str {
         "words"
     }
@@ -69,7 +69,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[derive(Debug)]
-struct Counts {
+struct WordCounts {
     counts: HashMap<String, u64>,
     most: usize,
     /// What has been taken off every count to make room.
@@ -78,9 +78,9 @@ struct Counts {
     seen: u64,
 }
 
-impl Counts {
-    fn new(most: usize) -> Counts {
-        Counts { counts: HashMap::new(), most, taken_off: 0, seen: 0 }
+impl WordCounts {
+    fn new(most: usize) -> WordCounts {
+        WordCounts { counts: HashMap::new(), most, taken_off: 0, seen: 0 }
     }
 
     fn add(&mut self, word: String, count: u64) {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn words_are_counted_exactly_and_named_in_order() {
-        let words = Words::new(3);
+        let words = WordCount::new(3);
         for body in
             ["<title>Not shown</title><p>The cat, the DOG<br>the 7 cats' İz", "<p>Zoë&shy; zoë the-cat"]
         {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_counts_are_never_further_off_than_stated() {
-        let mut counts = Counts::new(100);
+        let mut counts = WordCounts::new(100);
         let mut truth: HashMap<String, u64> = HashMap::new();
         for round in 0..20_000u64 {
             // Half of all words are one of ten, the other half hardly ever the same twice.
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_full_vocabulary_is_still_exact() {
-        let mut counts = Counts::new(100);
+        let mut counts = WordCounts::new(100);
         for word in 0..100 {
             counts.add(format!("word{word}"), word + 1);
         }

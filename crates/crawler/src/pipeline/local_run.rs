@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use tokio::runtime;
 use url::Url;
 
-use super::{Crawler, End, Report, Resumed};
-use crate::backend::{Found, Resources, Snapshot, Trouble, WorkerId};
+use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
+use crate::backend::{Backend, BackendError, DiscoveredUrl, Snapshot, WorkerId};
 use crate::error::Error;
-use crate::fetch::fetcher::Visitor;
-use crate::fetch::throttle::Pace;
+use crate::fetch::fetcher::Fetcher;
+use crate::fetch::throttle::HostThrottle;
 use crate::frontier;
-use crate::modules::page_pipeline::Installed;
+use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::without_credentials;
 use crate::prioritizer::Random;
-use crate::stop::Stop;
+use crate::stop::StopHandle;
 use crate::task::Depth;
-use crate::worker::{Orders, Worker};
+use crate::worker::{Worker, WorkerContext};
 
 /// How often the watcher looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,34 +27,34 @@ const LOOK: Duration = Duration::from_secs(1);
 const SYNC_AFTER: u32 = 5;
 
 /// What a crawl is carried out on.
-pub(crate) struct Crew<R> {
+pub(crate) struct LocalRun<R> {
     pub(crate) resources: Arc<R>,
-    pub(crate) installed: Arc<Installed>,
+    pub(crate) installed: Arc<PagePipeline>,
     /// What earlier processes took.
     pub(crate) elapsed: Duration,
     /// The outputs are to outlive a loss of power, as the state does.
     pub(crate) syncs: bool,
 }
 
-impl<R: Resources> Crew<R> {
+impl<R: Backend> LocalRun<R> {
     /// Crawls to the end.
-    pub(crate) fn crawl(self, crawler: Crawler, watch: &dyn Fn(&Snapshot)) -> Result<Report, Error> {
+    pub(crate) fn crawl(self, crawler: Crawler, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
         let begun = Instant::now();
         let before = block_on(self.resources.snapshot())??;
         self.installed.refuse_unless_whole(before.pages)?;
         watch(&before);
         let resumed = match before.admitted {
-            0 => Resumed::No,
-            _ if before.outstanding() > 0 => Resumed::Yes,
-            _ => Resumed::Finished,
+            0 => ResumeStatus::No,
+            _ if before.outstanding() > 0 => ResumeStatus::Yes,
+            _ => ResumeStatus::Finished,
         };
         let spent = block_on(self.resources.spent())??;
         let end = match (resumed, spent) {
-            (Resumed::Finished, _) => Ok(End::Done),
-            (_, Some(budget)) => Ok(End::Spent(budget)),
+            (ResumeStatus::Finished, _) => Ok(CrawlEnd::Done),
+            (_, Some(budget)) => Ok(CrawlEnd::Spent(budget)),
             _ => self.work_on(&crawler, resumed, watch),
         };
-        if !matches!(end, Ok(End::Done | End::Spent(_))) {
+        if !matches!(end, Ok(CrawlEnd::Done | CrawlEnd::Spent(_))) {
             self.installed.hurry();
         }
         let (counts, summaries) = self.installed.finish();
@@ -64,18 +64,23 @@ impl<R: Resources> Crew<R> {
         written?;
         let snapshot = block_on(self.resources.snapshot())??;
         let output_failure = self.installed.output_failure();
-        let end = if output_failure.is_some() { End::OutputFailed } else { end };
+        let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
         let elapsed = self.elapsed + begun.elapsed();
-        Ok(Report { end, snapshot, counts, summaries, output_failure, elapsed, resumed, traffic: None })
+        Ok(CrawlReport { end, snapshot, counts, summaries, output_failure, elapsed, resumed, traffic: None })
     }
 
-    fn work_on(&self, crawler: &Crawler, resumed: Resumed, watch: &dyn Fn(&Snapshot)) -> Result<End, Error> {
+    fn work_on(
+        &self,
+        crawler: &Crawler,
+        resumed: ResumeStatus,
+        watch: &dyn Fn(&Snapshot),
+    ) -> Result<CrawlEnd, Error> {
         let Crawler { settings, config, stop, .. } = crawler;
         let orders = orders(crawler, &self.resources, &self.installed, stop);
-        let pace = Arc::new(Pace::of(config));
+        let pace = Arc::new(HostThrottle::of(config));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
-            let visitor = Visitor::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;
+            let visitor = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;
             workers.push(Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(&orders))));
         }
         thread::scope(|scope| {
@@ -83,14 +88,14 @@ impl<R: Resources> Crew<R> {
             let workers = workers.into_iter().map(|worker| {
                 let stop = stop.clone();
                 scope.spawn(move || {
-                    block_on(work(worker, stop)).map_err(|error| Trouble(error.to_string()))?
+                    block_on(work(worker, stop)).map_err(|error| BackendError(error.to_string()))?
                 })
             });
             let workers: Vec<_> = workers.collect();
             let end = block_on(self.supervise(crawler, resumed, watch));
             // Whatever ended the crawl, the workers finish what is in flight, unless there is no time left for it.
             match end {
-                Ok(Ok(End::TimeUp)) => stop.stop_at_once(),
+                Ok(Ok(CrawlEnd::TimeUp)) => stop.stop_at_once(),
                 _ => stop.stop(),
             }
             let mut trouble = None;
@@ -111,11 +116,11 @@ impl<R: Resources> Crew<R> {
     async fn supervise(
         &self,
         crawler: &Crawler,
-        resumed: Resumed,
+        resumed: ResumeStatus,
         watch: &dyn Fn(&Snapshot),
-    ) -> Result<End, Trouble> {
+    ) -> Result<CrawlEnd, BackendError> {
         let resources = &*self.resources;
-        if resumed == Resumed::No {
+        if resumed == ResumeStatus::No {
             self.write_outputs().await?;
             resources.admit(found(&crawler.seeds)).await?;
         }
@@ -128,18 +133,18 @@ impl<R: Resources> Crew<R> {
         let over = tokio::select! {
             biased;
             over = frontier::run(resources, &*crawler.prioritize, Random::from_system(), &crawler.stop) => over?,
-            () = time_up => return Ok(End::TimeUp),
+            () = time_up => return Ok(CrawlEnd::TimeUp),
             end = self.watch(watch) => return end,
         };
         match resources.spent().await? {
-            _ if over => Ok(End::Done),
-            Some(budget) => Ok(End::Spent(budget)),
-            None => Ok(End::Stopped),
+            _ if over => Ok(CrawlEnd::Done),
+            Some(budget) => Ok(CrawlEnd::Spent(budget)),
+            None => Ok(CrawlEnd::Stopped),
         }
     }
 
     /// Shows how things stand, and sees to the outputs; ends only when the crawl cannot go on.
-    async fn watch(&self, watch: &dyn Fn(&Snapshot)) -> Result<End, Trouble> {
+    async fn watch(&self, watch: &dyn Fn(&Snapshot)) -> Result<CrawlEnd, BackendError> {
         for look in 1u32.. {
             tokio::time::sleep(LOOK).await;
             watch(&self.resources.snapshot().await?);
@@ -147,14 +152,14 @@ impl<R: Resources> Crew<R> {
                 self.write_outputs().await?;
             }
             if self.installed.output_failure().is_some() {
-                return Ok(End::OutputFailed);
+                return Ok(CrawlEnd::OutputFailed);
             }
         }
-        Ok(End::Stopped)
+        Ok(CrawlEnd::Stopped)
     }
 
     /// Writes the outputs out, and lets the state know how far they are.
-    async fn write_outputs(&self) -> Result<(), Trouble> {
+    async fn write_outputs(&self) -> Result<(), BackendError> {
         let (installed, syncs) = (Arc::clone(&self.installed), self.syncs);
         // The disk may take its time, and nobody shall wait for it.
         let written = tokio::task::spawn_blocking(move || installed.write_out(syncs)).await;
@@ -170,11 +175,11 @@ impl<R: Resources> Crew<R> {
 pub(crate) fn orders<R>(
     crawler: &Crawler,
     resources: &Arc<R>,
-    installed: &Arc<Installed>,
-    stop: &Stop,
-) -> Arc<Orders<R>> {
+    installed: &Arc<PagePipeline>,
+    stop: &StopHandle,
+) -> Arc<WorkerContext<R>> {
     let Crawler { settings, config, .. } = crawler;
-    Arc::new(Orders {
+    Arc::new(WorkerContext {
         resources: Arc::clone(resources),
         installed: Arc::clone(installed),
         scope: crawler.scope.clone().refusing_private(config, &crawler.seeds),
@@ -188,23 +193,23 @@ pub(crate) fn orders<R>(
 }
 
 /// Seeds, as they are admitted.
-pub(crate) fn found(seeds: &[Url]) -> Vec<Found> {
+pub(crate) fn found(seeds: &[Url]) -> Vec<DiscoveredUrl> {
     let seeds = seeds.iter().map(|seed| {
         let mut url = without_credentials(seed);
         url.set_fragment(None);
-        Found { url: url.into(), depth: 0, redirects: 0 }
+        DiscoveredUrl { url: url.into(), depth: 0, redirects: 0 }
     });
     seeds.collect()
 }
 
 /// A worker at its work. However it ends, the others are told: a crawl that lost a worker would wait for ever for what that
 /// one held.
-pub(crate) async fn work<R: Resources>(worker: Arc<Worker<R>>, stop: Stop) -> Result<(), Trouble> {
+pub(crate) async fn work<R: Backend>(worker: Arc<Worker<R>>, stop: StopHandle) -> Result<(), BackendError> {
     let _stop = StopWhenDropped(stop);
     worker.run().await
 }
 
-struct StopWhenDropped(Stop);
+struct StopWhenDropped(StopHandle);
 
 impl Drop for StopWhenDropped {
     fn drop(&mut self) {

@@ -6,25 +6,25 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Budget, Snapshot};
-use crate::modules::page_pipeline::Counts;
+use crate::modules::page_pipeline::ModuleFailures;
 
 /// How a crawl ended.
 #[derive(Debug)]
-pub struct Report {
+pub struct CrawlReport {
     /// Counts and lengths at the end.
     pub snapshot: Snapshot,
     /// What modules led to.
-    pub counts: Counts,
+    pub counts: ModuleFailures,
     /// What the modules have to say.
     pub summaries: Vec<String>,
     /// Why it ended.
-    pub end: End,
+    pub end: CrawlEnd,
     /// Why the outputs are not whole, if they are not.
     pub output_failure: Option<String>,
     /// How long it took, all its processes together.
     pub elapsed: Duration,
     /// Whether an earlier process had begun it.
-    pub resumed: Resumed,
+    pub resumed: ResumeStatus,
     /// What went to Redis and back, where processes share the crawl over it.
     pub traffic: Option<Traffic>,
 }
@@ -40,7 +40,7 @@ pub struct Traffic {
 
 /// Whether a crawl had been begun by an earlier process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resumed {
+pub enum ResumeStatus {
     /// It had not.
     No,
     /// It had, and went on.
@@ -51,7 +51,7 @@ pub enum Resumed {
 
 /// Why a crawl ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum CrawlEnd {
     /// Nothing was left to do.
     Done,
     /// A budget was spent.
@@ -64,14 +64,14 @@ pub enum End {
     OutputFailed,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for CrawlEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            End::Done => f.write_str("nothing was left to do"),
-            End::Spent(budget) => write!(f, "the budget of {budget} is spent"),
-            End::TimeUp => f.write_str("the time was up"),
-            End::Stopped => f.write_str("it was stopped"),
-            End::OutputFailed => f.write_str("an output could not be written"),
+            CrawlEnd::Done => f.write_str("nothing was left to do"),
+            CrawlEnd::Spent(budget) => write!(f, "the budget of {budget} is spent"),
+            CrawlEnd::TimeUp => f.write_str("the time was up"),
+            CrawlEnd::Stopped => f.write_str("it was stopped"),
+            CrawlEnd::OutputFailed => f.write_str("an output could not be written"),
         }
     }
 }

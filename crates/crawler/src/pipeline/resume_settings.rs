@@ -3,14 +3,14 @@
 use url::Url;
 
 use super::Crawler;
-use crate::backend::durable::Terms;
+use crate::backend::durable::RecordedSettings;
 use crate::origin::without_credentials;
 
 impl Crawler {
     /// What a durable crawl is begun with, by the names of the command's options.
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn terms(&self) -> RecordedSettings {
         let Crawler { config, settings, .. } = self;
-        let mut terms = Terms::default();
+        let mut terms = RecordedSettings::default();
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(" ");
         terms.fix("seed", list(&mut self.seeds.iter().map(|seed| without_credentials(seed).to_string())));
         for (name, value) in self.scope.terms() {

@@ -1,6 +1,6 @@
 //! Priorities from the crawl itself, without any service.
 
-use super::{Candidate, Priorities, Prioritize, Priority};
+use super::{Candidate, Priorities, Prioritizer, Priority};
 
 /// What each hop from the seed costs, and what each doubling of the pages that link to the domain gains.
 const STEP: u32 = 5;
@@ -22,9 +22,9 @@ const STEPS: u32 = 10;
 ///
 /// So deeper is never better, and more linking pages are never worse. Pages of the domain itself count like others.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct FromCrawl;
+pub struct DepthPopularity;
 
-impl FromCrawl {
+impl DepthPopularity {
     /// The priority of one URL.
     pub fn priority(candidate: &Candidate) -> Priority {
         if candidate.depth == 0 {
@@ -37,9 +37,9 @@ impl FromCrawl {
     }
 }
 
-impl Prioritize for FromCrawl {
+impl Prioritizer for DepthPopularity {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
-        Box::pin(async { candidates.iter().map(FromCrawl::priority).collect() })
+        Box::pin(async { candidates.iter().map(DepthPopularity::priority).collect() })
     }
 
     fn name(&self) -> String {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     fn number(depth: u32, linking_pages: u32) -> u8 {
-        FromCrawl::priority(&candidate(depth, linking_pages)).number()
+        DepthPopularity::priority(&candidate(depth, linking_pages)).number()
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test]
     async fn many_are_answered_in_their_order() {
         let candidates = [candidate(10, 0), candidate(0, 5), candidate(1, 1)];
-        let numbers = FromCrawl.prioritize(&candidates).await.into_iter().map(Priority::number);
+        let numbers = DepthPopularity.prioritize(&candidates).await.into_iter().map(Priority::number);
         assert_eq!(numbers.collect::<Vec<_>>(), [100, 0, 50]);
     }
 

@@ -21,9 +21,9 @@ pub fn weight(priority: Priority) -> u32 {
 /// Draws a priority, each as likely as its [`weight`] says.
 ///
 /// ```
-/// use crawler::prioritizer::{Queues, Random, draw};
+/// use crawler::prioritizer::{PriorityQueues, Random, draw};
 ///
-/// let (queues, mut random) = (Queues::new(10).unwrap(), Random::from_system());
+/// let (queues, mut random) = (PriorityQueues::new(10).unwrap(), Random::from_system());
 /// let lengths = [0, 0, 3, 0, 0, 0, 0, 8, 0, 0];
 /// let queue = queues.first_from(draw(&mut random), |queue| lengths[queue] > 0);
 /// assert!(queue == Some(2) || queue == Some(7));
@@ -42,7 +42,7 @@ fn holder(ticket: u32) -> Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prioritizer::Queues;
+    use crate::prioritizer::PriorityQueues;
     use proptest::prelude::*;
 
     #[test]
@@ -56,7 +56,7 @@ mod tests {
     }
 
     /// How many tickets each queue holds.
-    fn tickets_of(queues: Queues) -> Vec<u32> {
+    fn tickets_of(queues: PriorityQueues) -> Vec<u32> {
         let mut tickets = vec![0; queues.count()];
         for priority in Priority::all() {
             tickets[queues.of(priority)] += weight(priority);
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_documented_table_of_ten_queues_is_right() {
-        let tickets = tickets_of(Queues::new(10).unwrap());
+        let tickets = tickets_of(PriorityQueues::new(10).unwrap());
         let permille = tickets.iter().map(|tickets| (tickets * 1000 + TICKETS / 2) / TICKETS);
         assert_eq!(permille.collect::<Vec<_>>(), [205, 166, 147, 127, 108, 88, 69, 50, 30, 11]);
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn for_every_number_of_queues_a_better_one_has_the_better_chance_and_each_has_one() {
         for count in 1..=101 {
-            let tickets = tickets_of(Queues::new(count).unwrap());
+            let tickets = tickets_of(PriorityQueues::new(count).unwrap());
             assert!(tickets.windows(2).all(|pair| pair[0] > pair[1]), "{tickets:?}");
             assert!(tickets.iter().all(|tickets| *tickets > 0), "{tickets:?}");
         }
@@ -89,7 +89,7 @@ mod tests {
             count in prop_oneof![1..=12usize, Just(101)],
         ) {
             const DRAWS: u32 = 200_000;
-            let queues = Queues::new(count).unwrap();
+            let queues = PriorityQueues::new(count).unwrap();
             let mut random = Random::seeded(seed);
             let mut drawn = vec![0u32; count];
             for _ in 0..DRAWS {

@@ -14,10 +14,10 @@ use std::time::Duration;
 use url::Url;
 
 use self::cache::Cache;
-use self::circuit_breaker::Breaker;
-use self::client::{Failure, Service};
-use super::{Candidate, Priorities, Prioritize, Priority, Random};
-use crate::config::Config;
+use self::circuit_breaker::CircuitBreaker;
+use self::client::{PageRankClient, QueryFailure};
+use super::{Candidate, Priorities, Prioritizer, Priority, Random};
+use crate::config::FetchConfig;
 use crate::domain::Domain;
 use crate::error::Error;
 use crate::task::Depth;
@@ -36,22 +36,22 @@ type Rank = u8;
 
 /// The key to the service. It is shown to nobody, and sent nowhere but to the service.
 #[derive(Clone)]
-pub struct Key(String);
+pub struct ApiKey(String);
 
-impl Key {
+impl ApiKey {
     /// A key as it was given.
-    pub fn new(key: &str) -> Key {
-        Key(key.trim().to_owned())
+    pub fn new(key: &str) -> ApiKey {
+        ApiKey(key.trim().to_owned())
     }
 
     /// The key in an environment variable; `None` if there is none or it is empty.
-    pub fn from_variable(name: &str) -> Option<Key> {
-        let key = Key::new(&std::env::var(name).ok()?);
+    pub fn from_variable(name: &str) -> Option<ApiKey> {
+        let key = ApiKey::new(&std::env::var(name).ok()?);
         (!key.0.is_empty()).then_some(key)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
     }
@@ -59,12 +59,12 @@ impl fmt::Debug for Key {
 
 /// Which service is asked, and how patiently.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct PageRankConfig {
     /// Where the service is: what stands before `/api/v1.0/getPageRank`. It may be at any address, a private one
     /// included.
     pub url: Url,
     /// What proves that we may ask.
-    pub key: Option<Key>,
+    pub key: Option<ApiKey>,
     /// What URLs get while the service cannot be asked, and those whose domain it says nothing about.
     pub fallback: Priority,
     /// The longest time for one request.
@@ -83,10 +83,10 @@ pub struct Settings {
     pub remembered: usize,
 }
 
-impl Settings {
+impl PageRankConfig {
     /// A patience that holds up a crawl for at most ten seconds when the service fails.
-    pub fn new(url: Url) -> Settings {
-        Settings {
+    pub fn new(url: Url) -> PageRankConfig {
+        PageRankConfig {
             url,
             key: None,
             fallback: Priority::MIDDLE,
@@ -105,7 +105,7 @@ impl Settings {
 
 /// How the service has done so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct PageRankStats {
     /// How many requests were made.
     pub requests: u64,
     /// How many of them failed.
@@ -124,9 +124,9 @@ pub struct Health {
 /// domain that the service does not know has rank 0. Addresses and names of a single label are never told to it.
 /// Its answers are remembered; while it cannot be asked, URLs get the fallback priority.
 pub struct PageRank {
-    service: Service,
-    settings: Settings,
-    breaker: Breaker,
+    service: PageRankClient,
+    settings: PageRankConfig,
+    breaker: CircuitBreaker,
     cache: Mutex<Cache>,
     random: Mutex<Random>,
     requests: AtomicU64,
@@ -137,10 +137,10 @@ pub struct PageRank {
 
 impl PageRank {
     /// A prioritizer that asks by these settings; user agent, roots and name answers are those of the crawl.
-    pub fn new(config: &Config, settings: Settings, random: Random) -> Result<PageRank, Error> {
+    pub fn new(config: &FetchConfig, settings: PageRankConfig, random: Random) -> Result<PageRank, Error> {
         Ok(PageRank {
-            service: Service::new(config, &settings)?,
-            breaker: Breaker::new(settings.failures, settings.rest),
+            service: PageRankClient::new(config, &settings)?,
+            breaker: CircuitBreaker::new(settings.failures, settings.rest),
             cache: Mutex::new(Cache::new(settings.remembered, settings.lifetime)),
             settings,
             random: Mutex::new(random),
@@ -152,8 +152,8 @@ impl PageRank {
     }
 
     /// How the service has done so far, for progress and summary.
-    pub fn health(&self) -> Health {
-        Health {
+    pub fn health(&self) -> PageRankStats {
+        PageRankStats {
             requests: self.requests.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
             fallbacks: self.fallbacks.load(Ordering::Relaxed),
@@ -227,7 +227,7 @@ impl PageRank {
         None
     }
 
-    fn note(&self, failure: Failure) {
+    fn note(&self, failure: QueryFailure) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         match failure.leave_alone {
             Some(time) => self.breaker.open_for(time),
@@ -246,7 +246,7 @@ impl PageRank {
     }
 }
 
-impl Prioritize for PageRank {
+impl Prioritizer for PageRank {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         Box::pin(self.priorities(candidates))
     }
@@ -291,22 +291,22 @@ mod tests {
 
     #[test]
     fn the_key_shows_itself_to_nobody() {
-        let mut settings = Settings::new(Url::parse("http://127.0.0.1/").unwrap());
-        settings.key = Some(Key::new("hush\n"));
+        let mut settings = PageRankConfig::new(Url::parse("http://127.0.0.1/").unwrap());
+        settings.key = Some(ApiKey::new("hush\n"));
         assert!(!format!("{settings:?} {settings:#?}").contains("hush"));
         assert_eq!(settings.key.unwrap().0, "hush");
     }
 
     #[test]
     fn a_key_that_is_not_set_is_none() {
-        assert!(Key::from_variable("CRAWLER_A_VARIABLE_THAT_NOBODY_SETS").is_none());
-        assert!(Key::from_variable("PATH").is_some());
+        assert!(ApiKey::from_variable("CRAWLER_A_VARIABLE_THAT_NOBODY_SETS").is_none());
+        assert!(ApiKey::from_variable("PATH").is_some());
     }
 
     #[test]
     fn a_better_rank_always_goes_first_and_depth_decides_between_equals() {
-        let settings = Settings::new(Url::parse("http://127.0.0.1/").unwrap());
-        let pagerank = PageRank::new(&Config::default(), settings, Random::seeded(0)).unwrap();
+        let settings = PageRankConfig::new(Url::parse("http://127.0.0.1/").unwrap());
+        let pagerank = PageRank::new(&FetchConfig::default(), settings, Random::seeded(0)).unwrap();
         let number = |rank, depth| pagerank.priority(Some(rank), depth).number();
         assert_eq!((number(10, 0), number(0, u32::MAX)), (0, 98));
         for rank in 1..=MAX_RANK {

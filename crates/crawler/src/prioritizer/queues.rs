@@ -9,12 +9,12 @@ const PRIORITIES: usize = 101;
 
 /// So many priority queues, numbered from 0, the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queues(usize);
+pub struct PriorityQueues(usize);
 
-impl Queues {
+impl PriorityQueues {
     /// So many queues, if it is at least 1 and there is a priority for each.
-    pub fn new(count: usize) -> Option<Queues> {
-        (1..=PRIORITIES).contains(&count).then_some(Queues(count))
+    pub fn new(count: usize) -> Option<PriorityQueues> {
+        (1..=PRIORITIES).contains(&count).then_some(PriorityQueues(count))
     }
 
     /// How many there are.
@@ -26,8 +26,8 @@ impl Queues {
     /// shared equally the first queues have one more each, so that a better queue is always drawn more often.
     ///
     /// ```
-    /// # use crawler::prioritizer::Queues;
-    /// assert_eq!(Queues::new(4).unwrap().ranges(), [0..=25, 26..=50, 51..=75, 76..=100]);
+    /// # use crawler::prioritizer::PriorityQueues;
+    /// assert_eq!(PriorityQueues::new(4).unwrap().ranges(), [0..=25, 26..=50, 51..=75, 76..=100]);
     /// ```
     pub fn ranges(self) -> Vec<RangeInclusive<u8>> {
         let (length, longer) = (PRIORITIES / self.0, PRIORITIES % self.0);
@@ -58,14 +58,14 @@ mod tests {
 
     #[test]
     fn there_is_at_least_one_queue_and_a_priority_for_each() {
-        assert!(Queues::new(0).is_none() && Queues::new(102).is_none());
-        assert_eq!(Queues::new(1).unwrap().ranges(), [0..=100]);
-        assert_eq!(Queues::new(101).unwrap().ranges().last(), Some(&(100..=100)));
+        assert!(PriorityQueues::new(0).is_none() && PriorityQueues::new(102).is_none());
+        assert_eq!(PriorityQueues::new(1).unwrap().ranges(), [0..=100]);
+        assert_eq!(PriorityQueues::new(101).unwrap().ranges().last(), Some(&(100..=100)));
     }
 
     #[test]
     fn for_every_number_of_queues_the_table_is_whole_equal_and_obeyed() {
-        for queues in (1..=101).map(|count| Queues::new(count).unwrap()) {
+        for queues in (1..=101).map(|count| PriorityQueues::new(count).unwrap()) {
             let ranges = queues.ranges();
             assert_eq!(ranges.len(), queues.count());
             let all: Vec<u8> = ranges.iter().cloned().flatten().collect();
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_empty_queue_gives_way_to_the_next_worse_one_and_the_last_to_the_best() {
-        let queues = Queues::new(10).unwrap();
+        let queues = PriorityQueues::new(10).unwrap();
         let first = |drawn, full: &[usize]| {
             queues.first_from(Priority::new(drawn).unwrap(), |queue| full.contains(&queue))
         };
@@ -94,7 +94,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_anywhere_is_found_from_everywhere(full in proptest::collection::vec(any::<bool>(), 1..=101), drawn in 0..=100u8) {
-            let queues = Queues::new(full.len()).unwrap();
+            let queues = PriorityQueues::new(full.len()).unwrap();
             let found = queues.first_from(Priority::new(drawn).unwrap(), |queue| full[queue]);
             prop_assert_eq!(found.is_some(), full.contains(&true));
             prop_assert!(found.is_none_or(|queue| full[queue]));

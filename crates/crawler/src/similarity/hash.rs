@@ -3,7 +3,7 @@
 /// What all hashes of a crawl are keyed with: fingerprints made under one key are not comparable with those
 /// made under another, so whoever shares or stores fingerprints shares or stores the key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct HashKey {
     pub(super) start: u64,
     pub(super) word: u64,
     pub(super) end: u64,
@@ -11,9 +11,9 @@ pub struct Key {
     pub(super) second: u64,
 }
 
-impl Key {
+impl HashKey {
     /// The key that belongs to a secret, which should be random.
-    pub fn new(secret: u128) -> Key {
+    pub fn new(secret: u128) -> HashKey {
         let mut state = secret as u64;
         let mut next = || {
             state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -21,7 +21,7 @@ impl Key {
             // Odd and dense: multiplying by it loses nothing.
             fold(mixed, 0xA076_1D64_78BD_642F) | 1
         };
-        Key { start: next(), word: next(), end: next(), first: next(), second: next() }
+        HashKey { start: next(), word: next(), end: next(), first: next(), second: next() }
     }
 
     /// The hash of a word, from `start` on, with one byte more.
@@ -52,7 +52,7 @@ impl Key {
 }
 
 /// The key stays secret.
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for HashKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(…)")
     }

@@ -36,7 +36,7 @@ pub struct Index {
     time_to_live: Duration,
     /// By number, the oldest first. All there is of a page is in here and in `places`, and nothing of it by itself:
     /// small things that live for an hour among those that live for a moment leave the memory full of holes.
-    pages: VecDeque<Stored>,
+    pages: VecDeque<StateReader>,
     /// Where each page stands in the tables, as many places for each as there are tables.
     places: VecDeque<Place>,
     /// The number of the oldest page. Numbers wrap around.
@@ -46,7 +46,7 @@ pub struct Index {
 }
 
 #[derive(Debug)]
-struct Stored {
+struct StateReader {
     url: u64,
     expires: Duration,
     exact: u128,
@@ -104,7 +104,7 @@ impl Index {
             self.places[first + table] = Place { key, before };
         }
         let bits = fingerprint.sketch.as_deref().filter(|_| !self.threshold.is_exact());
-        self.pages.push_back(Stored {
+        self.pages.push_back(StateReader {
             url,
             expires: now.saturating_add(self.time_to_live),
             exact: fingerprint.exact,
@@ -115,7 +115,7 @@ impl Index {
     /// A page from another URL that is the same, or else one that is similar. The same time is spent however
     /// many pages there are.
     pub fn find(&self, fingerprint: &Fingerprint, not_from: u64, now: Duration) -> Option<Match> {
-        let other = |page: &&Stored| page.url != not_from && page.expires > now;
+        let other = |page: &&StateReader| page.url != not_from && page.expires > now;
         let mut keys = self.keys(fingerprint).enumerate();
         let (table, key) = keys.next()?;
         if let Some(same) = self.under(table, key).filter(other).find(|page| page.exact == fingerprint.exact)
@@ -123,8 +123,9 @@ impl Index {
             return Some(Match::Same(same.url));
         }
         let sketch = fingerprint.sketch.as_deref()?;
-        let similar =
-            |page: &&Stored| page.bits.as_ref().is_some_and(|bits| self.threshold.within(bits, &sketch.bits));
+        let similar = |page: &&StateReader| {
+            page.bits.as_ref().is_some_and(|bits| self.threshold.within(bits, &sketch.bits))
+        };
         let mut candidates = keys.flat_map(|(table, key)| self.under(table, key).filter(other));
         candidates.find(similar).map(|page| Match::Similar(page.url))
     }
@@ -173,7 +174,7 @@ impl Index {
     }
 
     /// The pages under a key of a table, the newest first, and not more than a look-up may look at.
-    fn under(&self, table: usize, key: u32) -> impl Iterator<Item = &Stored> {
+    fn under(&self, table: usize, key: u32) -> impl Iterator<Item = &StateReader> {
         let place = |number: u32| {
             let page = self.pages.get(number.wrapping_sub(self.oldest) as usize)?;
             Some((number, page))

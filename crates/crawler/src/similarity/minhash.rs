@@ -7,7 +7,7 @@
 //! a small set loses nothing against a large one.
 
 use super::hash::fold;
-use super::shingles::Sequences;
+use super::shingles::ShingleSink;
 
 /// How many draws a sketch is made of. At a Dice coefficient of 0.9, two standard deviations of the estimate
 /// are 0.02.
@@ -77,7 +77,7 @@ pub(super) fn distance(a: &Bits, b: &Bits) -> u32 {
 }
 
 /// Draws from the sequences as they come.
-pub(super) struct Draws {
+pub(super) struct MinHasher {
     lowest: [u32; BINS],
     /// The first different sequences, until there are enough for a sketch.
     few: [u64; MIN_SEQUENCES],
@@ -87,7 +87,7 @@ pub(super) struct Draws {
 /// The rank of no sequence. One in four billion that has it is not seen.
 const NOTHING: u32 = u32::MAX;
 
-impl Sequences for Draws {
+impl ShingleSink for MinHasher {
     #[inline]
     fn add(&mut self, sequence: u64) {
         let lowest = &mut self.lowest[(sequence >> (64 - BINS.ilog2())) as usize];
@@ -98,9 +98,9 @@ impl Sequences for Draws {
     }
 }
 
-impl Draws {
+impl MinHasher {
     pub(super) fn new() -> Self {
-        Draws { lowest: [NOTHING; BINS], few: [0; MIN_SEQUENCES], different: 0 }
+        MinHasher { lowest: [NOTHING; BINS], few: [0; MIN_SEQUENCES], different: 0 }
     }
 
     #[inline(never)]

@@ -3,16 +3,16 @@
 //! A word is a maximal run of letters and digits, in lower case; markup ends it. Words are never copied: the
 //! hash of one grows byte by byte, from a table where it is ASCII.
 
-use super::hash::{Key, fold};
+use super::hash::{HashKey, fold};
 
 /// Receives the sequences of a page by their hashes, each as often as it is met.
-pub(super) trait Sequences {
+pub(super) trait ShingleSink {
     fn add(&mut self, sequence: u64);
 }
 
 /// The sequences of a page that is read piece by piece.
-pub(super) struct Words<S> {
-    key: Key,
+pub(super) struct ShingleHasher<S> {
+    key: HashKey,
     pub(super) sequences: S,
     /// The hash of the word before this one.
     previous: Option<u64>,
@@ -20,9 +20,9 @@ pub(super) struct Words<S> {
     word: u64,
 }
 
-impl<S: Sequences> Words<S> {
-    pub(super) fn new(key: Key, sequences: S) -> Self {
-        Words { key, sequences, previous: None, word: key.start }
+impl<S: ShingleSink> ShingleHasher<S> {
+    pub(super) fn new(key: HashKey, sequences: S) -> Self {
+        ShingleHasher { key, sequences, previous: None, word: key.start }
     }
 
     /// Adds the text between two tags: UTF-8, with character references.

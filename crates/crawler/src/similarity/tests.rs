@@ -2,9 +2,9 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
-use super::shingles::Sequences;
+use super::shingles::ShingleSink;
 use super::*;
-use crate::html::OnlyLinks;
+use crate::html::LinkHandler;
 
 mod accuracy;
 mod corpus;
@@ -17,8 +17,8 @@ fn page_url() -> Url {
 }
 
 /// A reader who wants nothing.
-fn nothing() -> impl Reader {
-    OnlyLinks(|_: LinkKind, _: Result<&str, BadLink>| {})
+fn nothing() -> impl PageHandler {
+    LinkHandler(|_: LinkKind, _: Result<&str, BadLink>| {})
 }
 
 fn html(body: &str) -> Fingerprint {
@@ -26,11 +26,11 @@ fn html(body: &str) -> Fingerprint {
 }
 
 fn html_as(content_type: Option<&str>, body: &[u8]) -> Fingerprint {
-    Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, &mut nothing())
+    Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut nothing())
 }
 
 fn text(body: &str) -> Fingerprint {
-    Fingerprint::of_text(Key::new(KEY), None, body.as_bytes())
+    Fingerprint::of_text(HashKey::new(KEY), None, body.as_bytes())
 }
 
 /// All sequences of an HTML page, and the sketch made of them.
@@ -41,13 +41,14 @@ struct Measured {
 
 impl Measured {
     fn new(body: &str) -> Self {
-        let sequences = (HashSet::new(), Draws::new());
-        let mut reading = Reading { words: Words::new(Key::new(KEY), sequences), reader: &mut nothing() };
+        let sequences = (HashSet::new(), MinHasher::new());
+        let mut reading =
+            Reading { words: ShingleHasher::new(HashKey::new(KEY), sequences), reader: &mut nothing() };
         html::read(&page_url(), None, body.as_bytes(), &mut reading);
         let (sequences, draws) = reading.words.sequences;
         let fingerprint = Fingerprint {
             sketch: draws.sketch().map(Box::new),
-            ..Fingerprint::exact(Key::new(KEY), body.as_bytes())
+            ..Fingerprint::exact(HashKey::new(KEY), body.as_bytes())
         };
         Measured { sequences, fingerprint }
     }
@@ -58,7 +59,7 @@ impl Measured {
     }
 }
 
-impl Sequences for (HashSet<u64>, Draws) {
+impl ShingleSink for (HashSet<u64>, MinHasher) {
     fn add(&mut self, sequence: u64) {
         self.0.insert(sequence);
         self.1.add(sequence);
@@ -77,8 +78,8 @@ fn links_are_told_as_without_a_fingerprint() {
     for content_type in [None, Some("text/html; charset=iso-8859-1"), Some("text/html; charset=utf-8")] {
         let (mut with, mut without) = (Vec::new(), Vec::new());
         let owned = |kind, target: Result<&str, BadLink>| (kind, target.map(str::to_owned));
-        let mut reader = OnlyLinks(|kind, target: Result<&str, BadLink>| with.push(owned(kind, target)));
-        Fingerprint::of_html(Key::new(KEY), &page_url(), content_type, body, &mut reader);
+        let mut reader = LinkHandler(|kind, target: Result<&str, BadLink>| with.push(owned(kind, target)));
+        Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut reader);
         html::each_link(&page_url(), content_type, body, |kind, target| without.push(owned(kind, target)));
         assert_eq!(with, without);
         assert_eq!(with.len(), 3);
@@ -150,7 +151,7 @@ fn a_threshold_is_more_than_nothing_and_at_most_one() {
 
 #[test]
 fn the_key_stays_out_of_what_is_printed() {
-    assert_eq!(format!("{:?}", Key::new(KEY)), "Key(…)");
+    assert_eq!(format!("{:?}", HashKey::new(KEY)), "Key(…)");
 }
 
 proptest! {
@@ -171,8 +172,8 @@ proptest! {
     #[test]
     fn any_bytes_have_a_fingerprint(body: Vec<u8>) {
         let page = html_as(None, &body);
-        prop_assert_eq!(page.exact, Fingerprint::exact(Key::new(KEY), &body).exact);
-        prop_assert_eq!(page.exact, Fingerprint::of_text(Key::new(KEY), None, &body).exact);
+        prop_assert_eq!(page.exact, Fingerprint::exact(HashKey::new(KEY), &body).exact);
+        prop_assert_eq!(page.exact, Fingerprint::of_text(HashKey::new(KEY), None, &body).exact);
         let changed = [&body[..], b"\0"].concat();
         prop_assert_ne!(page.exact, html_as(None, &changed).exact);
         if let Some(other) = Fingerprint::from_bytes(&body) {

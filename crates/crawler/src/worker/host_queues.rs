@@ -6,7 +6,7 @@ use crate::backend::Lease;
 use crate::domain::Domain;
 
 /// Leases that wait to be served.
-pub(super) struct Hosts {
+pub(super) struct HostQueues {
     /// How many leases of a host are served at a time.
     per_host: usize,
     /// A host is in here while it has leases that wait, are being served, or are being brought to their end.
@@ -34,9 +34,9 @@ impl Host {
     }
 }
 
-impl Hosts {
-    pub(super) fn new(per_host: usize) -> Hosts {
-        Hosts {
+impl HostQueues {
+    pub(super) fn new(per_host: usize) -> HostQueues {
+        HostQueues {
             per_host: per_host.max(1),
             hosts: HashMap::new(),
             domains: HashMap::new(),
@@ -189,14 +189,14 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Ticket;
+    use crate::backend::TaskId;
     use std::time::Duration;
 
-    fn hosts(per_host: usize, urls: &[&str]) -> Hosts {
-        let mut hosts = Hosts::new(per_host);
+    fn hosts(per_host: usize, urls: &[&str]) -> HostQueues {
+        let mut hosts = HostQueues::new(per_host);
         for (url, number) in urls.iter().zip(1..) {
             let lease = Lease {
-                ticket: Ticket(number),
+                ticket: TaskId(number),
                 loan: number,
                 url: url.to_string(),
                 depth: 0,
@@ -209,11 +209,11 @@ mod tests {
         hosts
     }
 
-    fn next(hosts: &mut Hosts) -> Option<String> {
+    fn next(hosts: &mut HostQueues) -> Option<String> {
         hosts.next().map(|(_, lease)| lease.url)
     }
 
-    fn done(hosts: &mut Hosts, host: &str) {
+    fn done(hosts: &mut HostQueues, host: &str) {
         hosts.served(host);
         hosts.ended(host);
     }

@@ -5,35 +5,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::backend::{Grant, Lease, Pacing, Resources};
-use crate::fetch::http::Want;
-use crate::fetch::polite_client::Allowance;
+use crate::backend::{Backend, BudgetDecision, HostDelay, Lease};
+use crate::fetch::http::BodyPolicy;
+use crate::fetch::polite_client::FetchBudget;
 use crate::outcome::Outcome;
-use crate::stop::Stop;
+use crate::stop::StopHandle;
 
 /// The allowance of one lease.
-pub(super) struct Reservation<'a, R> {
+pub(super) struct LeaseBudget<'a, R> {
     resources: &'a R,
     lease: &'a Lease,
-    stop: &'a Stop,
+    stop: &'a StopHandle,
     /// Where there is a place for each URL between its request and its completion.
     places: &'a Arc<Semaphore>,
-    place: Mutex<Option<Place>>,
+    place: Mutex<Option<InFlightPermit>>,
     /// Bytes read since the last reservation.
     read: AtomicU64,
 }
 
 /// A place among the URLs that are being asked for, or have been and are not completed yet.
-pub(super) type Place = OwnedSemaphorePermit;
+pub(super) type InFlightPermit = OwnedSemaphorePermit;
 
-impl<'a, R: Resources> Reservation<'a, R> {
+impl<'a, R: Backend> LeaseBudget<'a, R> {
     pub(super) fn new(
         resources: &'a R,
         lease: &'a Lease,
-        stop: &'a Stop,
+        stop: &'a StopHandle,
         places: &'a Arc<Semaphore>,
     ) -> Self {
-        Reservation { resources, lease, stop, places, place: Mutex::default(), read: AtomicU64::new(0) }
+        LeaseBudget { resources, lease, stop, places, place: Mutex::default(), read: AtomicU64::new(0) }
     }
 
     /// Bytes read since the last reservation.
@@ -42,16 +42,16 @@ impl<'a, R: Resources> Reservation<'a, R> {
     }
 
     /// The place it took, if anything was asked for.
-    pub(super) fn place(self) -> Option<Place> {
+    pub(super) fn place(self) -> Option<InFlightPermit> {
         self.place.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Option<Place>> {
+    fn taken(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<R: Resources> Allowance for Reservation<'_, R> {
+impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     async fn waits(&self) {
         // Between two tries; a host that wants minutes of rest must not keep from the others what they could use.
         let place = self.taken().take();
@@ -61,22 +61,22 @@ impl<R: Resources> Allowance for Reservation<'_, R> {
         }
     }
 
-    async fn want(&self) -> Result<Option<Want>, Outcome> {
+    async fn want(&self) -> Result<Option<BodyPolicy>, Outcome> {
         let place = Arc::clone(self.places).acquire_owned().await.ok();
         let read = self.read.swap(0, Ordering::Relaxed);
         match self.resources.reserve(self.lease, read).await {
-            Ok(Grant::Bytes(bytes)) => {
+            Ok(BudgetDecision::Bytes(bytes)) => {
                 *self.taken() = place;
-                Ok(Some(Want::Page(usize::try_from(bytes).unwrap_or(usize::MAX))))
+                Ok(Some(BodyPolicy::Page(usize::try_from(bytes).unwrap_or(usize::MAX))))
             }
-            Ok(Grant::NotNow) => Ok(None),
-            Ok(Grant::HostSpent) => Err(Outcome::HostSpent),
-            Ok(Grant::Spent(_)) => {
+            Ok(BudgetDecision::NotNow) => Ok(None),
+            Ok(BudgetDecision::HostSpent) => Err(Outcome::HostSpent),
+            Ok(BudgetDecision::Spent(_)) => {
                 self.stop.stop();
                 Err(Outcome::NotReached)
             }
             // Somebody else has the URL now, or the storage is gone, which the next move will tell.
-            Ok(Grant::Lost) | Err(_) => Err(Outcome::NotReached),
+            Ok(BudgetDecision::Lost) | Err(_) => Err(Outcome::NotReached),
         }
     }
 
@@ -89,7 +89,7 @@ impl<R: Resources> Allowance for Reservation<'_, R> {
         Outcome::NotReached
     }
 
-    async fn slowed(&self, host: &str, pacing: Pacing) {
+    async fn slowed(&self, host: &str, pacing: HostDelay) {
         // If the storage is gone, the next move will tell.
         let _ = self.resources.pace(host, pacing).await;
     }

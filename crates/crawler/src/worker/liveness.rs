@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Leave to ask, which has to be renewed; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct License(Option<Arc<Renewed>>);
+pub struct LivenessGuard(Option<Arc<Renewed>>);
 
 #[derive(Debug)]
 struct Renewed {
@@ -20,18 +20,18 @@ struct Renewed {
     ends: Duration,
 }
 
-impl License {
+impl LivenessGuard {
     /// For one who works alone: for ever.
-    pub fn unlimited() -> License {
-        License::default()
+    pub fn unlimited() -> LivenessGuard {
+        LivenessGuard::default()
     }
 
     /// For one who counts as dead when it was not heard of for so long: two thirds of that to begin requests, and most of
     /// what is left then to bring them to an end. It is yet to be renewed for the first time.
-    pub fn until_dead(dead_after: Duration) -> License {
+    pub fn until_dead(dead_after: Duration) -> LivenessGuard {
         let (begins, ends) = (dead_after * 2 / 3, dead_after * 13 / 15);
         let long_ago = Instant::now().checked_sub(2 * dead_after).unwrap_or_else(Instant::now);
-        License(Some(Arc::new(Renewed { at: watch::Sender::new(long_ago), begins, ends })))
+        LivenessGuard(Some(Arc::new(Renewed { at: watch::Sender::new(long_ago), begins, ends })))
     }
 
     /// Whether others ask other hosts meanwhile, with a pace of their own.
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_begin_for_ten_seconds_after_a_renewal_and_are_given_up_before_others_take_over() {
-        let license = License::until_dead(Duration::from_secs(15));
+        let license = LivenessGuard::until_dead(Duration::from_secs(15));
         assert!(!license.is_current());
         license.renew(Instant::now());
         license.granted().await;
@@ -94,7 +94,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_renewal_gives_more_time_to_what_is_in_flight() {
-        let license = License::until_dead(Duration::from_secs(15));
+        let license = LivenessGuard::until_dead(Duration::from_secs(15));
         license.renew(Instant::now());
         let renewing = license.clone();
         tokio::spawn(async move {
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_who_works_alone_needs_no_renewal() {
-        let license = License::unlimited();
+        let license = LivenessGuard::unlimited();
         assert!(license.is_current() && !license.is_limited());
         license.granted().await;
         assert!(timeout(Duration::from_millis(10), license.lapsed()).await.is_err());

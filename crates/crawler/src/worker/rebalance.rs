@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::backend::Taker;
+use crate::backend::TransferTarget;
 
 /// What a worker and whoever speaks for it tell each other.
 #[derive(Debug, Default)]
-pub struct Burden {
+pub struct RebalanceRequests {
     domains: AtomicUsize,
-    takers: Mutex<Vec<Taker>>,
+    takers: Mutex<Vec<TransferTarget>>,
     /// Whether there are any: asked for each page.
     is_asked: AtomicBool,
 }
 
-impl Burden {
+impl RebalanceRequests {
     /// Of how many domains the worker has URLs in hand.
     pub fn domains(&self) -> usize {
         self.domains.load(Ordering::Relaxed)
@@ -25,14 +25,14 @@ impl Burden {
     }
 
     /// Asks the worker to pass on a part of what it has to these.
-    pub fn ease(&self, takers: Vec<Taker>) {
+    pub fn ease(&self, takers: Vec<TransferTarget>) {
         let mut all = self.takers.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_asked.store(!takers.is_empty(), Ordering::Relaxed);
         *all = takers;
     }
 
     /// To whom the worker is asked to pass on something, once.
-    pub(super) fn takers(&self) -> Vec<Taker> {
+    pub(super) fn takers(&self) -> Vec<TransferTarget> {
         if !self.is_asked.load(Ordering::Relaxed) {
             return Vec::new();
         }

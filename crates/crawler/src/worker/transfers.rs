@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::host_queues::Hosts;
+use super::host_queues::HostQueues;
 use super::joined;
-use crate::backend::{Handover, PassedOn, Resources, Taker, Trouble, WorkerId};
+use crate::backend::{Backend, BackendError, DomainTransfer, TransferResult, TransferTarget, WorkerId};
 use crate::domain::Domain;
-use crate::fetch::throttle::Pace;
+use crate::fetch::throttle::HostThrottle;
 
 /// How often it is looked which domains have nothing in flight any more.
 const LOOK: Duration = Duration::from_millis(50);
@@ -23,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST: usize = 1_000;
 
 /// Handovers, and what came of each.
-type Answer = Result<Vec<(Handover, PassedOn)>, Trouble>;
+type Answer = Result<Vec<(DomainTransfer, TransferResult)>, BackendError>;
 
 /// Domains on their way.
-pub(super) struct Passing {
+pub(super) struct PendingTransfers {
     /// Whose each shall be.
     bound: HashMap<Domain, WorkerId>,
     until: Instant,
@@ -35,11 +35,11 @@ pub(super) struct Passing {
     moves: JoinSet<Answer>,
 }
 
-impl Passing {
+impl PendingTransfers {
     /// Nothing is on its way yet.
-    pub(super) fn new() -> Passing {
+    pub(super) fn new() -> PendingTransfers {
         let now = Instant::now();
-        Passing { bound: HashMap::new(), until: now, next_look: now, moves: JoinSet::new() }
+        PendingTransfers { bound: HashMap::new(), until: now, next_look: now, moves: JoinSet::new() }
     }
 
     /// Whether there is anything to wait for.
@@ -48,7 +48,7 @@ impl Passing {
     }
 
     /// Begins to pass on a fair part of what is in hand. Who is asked again while it is at that need not do more.
-    pub(super) fn begin(&mut self, hosts: &mut Hosts, takers: &[Taker]) {
+    pub(super) fn begin(&mut self, hosts: &mut HostQueues, takers: &[TransferTarget]) {
         if takers.is_empty() || self.is_under_way() {
             return;
         }
@@ -70,12 +70,12 @@ impl Passing {
     }
 
     /// Lets go of what was passed on, and goes on with what was not.
-    pub(super) fn passed(&mut self, answers: Vec<(Handover, PassedOn)>, hosts: &mut Hosts) {
-        for (Handover { domain, leases, .. }, passed) in answers {
-            if passed == PassedOn::Yes {
+    pub(super) fn passed(&mut self, answers: Vec<(DomainTransfer, TransferResult)>, hosts: &mut HostQueues) {
+        for (DomainTransfer { domain, leases, .. }, passed) in answers {
+            if passed == TransferResult::Yes {
                 hosts.let_go(&domain, &leases);
             }
-            if passed != PassedOn::NotNow {
+            if passed != TransferResult::NotNow {
                 self.bound.remove(&domain);
                 hosts.release(&domain);
             }
@@ -88,19 +88,19 @@ impl Passing {
     }
 
     /// Passes on the domains that have nothing in flight any more.
-    pub(super) fn go_on<R: Resources>(
+    pub(super) fn go_on<R: Backend>(
         &mut self,
         from: WorkerId,
         resources: &Arc<R>,
-        hosts: &Hosts,
-        pace: &Pace,
+        hosts: &HostQueues,
+        pace: &HostThrottle,
     ) {
         let now = Instant::now();
         if !self.moves.is_empty() || self.next_look > now {
             return;
         }
         self.next_look = now + LOOK;
-        let mut handovers: HashMap<Domain, Handover> = HashMap::new();
+        let mut handovers: HashMap<Domain, DomainTransfer> = HashMap::new();
         let mut count = 0;
         for (domain, leases) in hosts.at_rest(self.bound.keys()) {
             if count > 0 && count + leases.len() > MOST {
@@ -108,7 +108,7 @@ impl Passing {
             }
             count += leases.len();
             let to = self.bound[&domain];
-            handovers.insert(domain.clone(), Handover { domain, to, leases, resting: Vec::new() });
+            handovers.insert(domain.clone(), DomainTransfer { domain, to, leases, resting: Vec::new() });
         }
         if handovers.is_empty() {
             return;
@@ -118,7 +118,7 @@ impl Passing {
                 handover.resting.push((host, pacing));
             }
         }
-        let handovers: Vec<Handover> = handovers.into_values().collect();
+        let handovers: Vec<DomainTransfer> = handovers.into_values().collect();
         let resources = Arc::clone(resources);
         self.moves.spawn(async move {
             let passed = resources.pass_on(from, handovers.clone()).await?;
@@ -129,7 +129,7 @@ impl Passing {
 
 /// Deals domains of so many URLs, the largest first, each to whoever has least by then; what falls to the one who has them
 /// stays. Whoever has one domain keeps it.
-fn deal(mut domains: Vec<(Domain, usize)>, takers: &[Taker]) -> Vec<(Domain, WorkerId)> {
+fn deal(mut domains: Vec<(Domain, usize)>, takers: &[TransferTarget]) -> Vec<(Domain, WorkerId)> {
     domains.sort_by(|(one, urls), (other, others)| others.cmp(urls).then_with(|| one.cmp(other)));
     let mut own = 0;
     let mut takers = takers.to_vec();
@@ -153,8 +153,8 @@ mod tests {
     fn dealt(domains: &[usize], takers: &[usize]) -> Vec<(String, u16)> {
         let domains =
             domains.iter().enumerate().map(|(n, urls)| (Domain::named(&format!("h{n}")), *urls)).collect();
-        let takers: Vec<Taker> =
-            takers.iter().zip(1..).map(|(has, id)| Taker { id: WorkerId(id), has: *has }).collect();
+        let takers: Vec<TransferTarget> =
+            takers.iter().zip(1..).map(|(has, id)| TransferTarget { id: WorkerId(id), has: *has }).collect();
         let dealt = deal(domains, &takers);
         dealt.into_iter().map(|(domain, to)| (domain.as_str().to_owned(), to.0)).collect()
     }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crawler::Stored;
-use crawler::backend::durable::Fate;
+use crawler::StateReader;
+use crawler::backend::durable::UrlStatus;
 use serde_json::Value;
 use testweb::{Hit, Log, Web};
 
@@ -39,15 +39,15 @@ pub fn counts(directory: &Path, world: World) {
 
 /// The state says of every page that it was kept, under the number that it has in the outputs.
 pub fn state(directory: &Path, world: World, web: &Web) {
-    let mut stored = Stored::open(&directory.join("state")).unwrap();
+    let mut stored = StateReader::open(&directory.join("state")).unwrap();
     let numbers: BTreeMap<String, u64> = urls(directory).into_iter().zip(1..).collect();
     for url in world.truth(&web.port().to_string()).keys() {
         let why = stored.why(&url.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{url} is not known"));
         match why.fate {
-            Fate::Ended { outcome, document, .. } => {
+            UrlStatus::Ended { outcome, document, .. } => {
                 assert_eq!((outcome.as_str(), document), ("kept", numbers.get(url).copied()), "{url}");
             }
-            Fate::Waiting => panic!("{url} still waits"),
+            UrlStatus::Waiting => panic!("{url} still waits"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crawler::Stored;
+use crawler::StateReader;
 use testweb::{Answer, Site, Web};
 
 use super::process::Orders;
@@ -29,7 +29,7 @@ fn assert_kept(directory: &Path, truth: &Depths) {
     let kept: BTreeSet<&String> = urls.iter().collect();
     assert_eq!(kept.len(), urls.len(), "a page is there twice");
     assert_eq!(kept, truth.keys().collect());
-    let mut stored = Stored::open(&directory.join("state")).unwrap();
+    let mut stored = StateReader::open(&directory.join("state")).unwrap();
     for (url, depth) in truth {
         let why = stored.why(&url.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{url} is not known"));
         assert_eq!(why.depth as usize, *depth, "{url}");

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crawler::config::Resolve;
-use crawler::pipeline::Report;
+use crawler::config::DnsOverride;
+use crawler::pipeline::CrawlReport;
 use crawler::similarity::Threshold;
 use crawler::{Crawler, Error};
 use serde_json::{Value, json};
@@ -46,11 +46,11 @@ fn a_process_that_crawls_as_it_is_told() {
     }
 }
 
-fn crawl(told: &Value) -> Result<Report, Error> {
+fn crawl(told: &Value) -> Result<CrawlReport, Error> {
     let number = |name: &str| told[name].as_u64().unwrap();
     let mut crawler = Crawler::new(told["seed"].as_str().unwrap())?
         .configure(|config| {
-            config.resolve = vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }];
+            config.resolve = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
             config.allow_private = true;
             config.delay = Duration::from_millis(number("delay"));
             config.concurrency = number("concurrency") as usize;

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::Embedded;
+use crawler::backend::local::LocalBackend;
 use crawler::backend::{
-    Admitted, Budget, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Resources,
-    Snapshot, Ticket, Trouble, WorkerId,
+    AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
+    DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
-use crawler::config::{Config, Resolve};
-use crawler::prioritizer::{FromCrawl, Priority, Random};
-use crawler::similarity::{Fingerprint, Key};
-use crawler::{Stop, frontier};
+use crawler::config::{DnsOverride, FetchConfig};
+use crawler::prioritizer::{DepthPopularity, Priority, Random};
+use crawler::similarity::{Fingerprint, HashKey};
+use crawler::{StopHandle, frontier};
 use testweb::{Answer, Site, Web};
 
 use super::parts::{orders, settings, worker};
@@ -22,14 +22,14 @@ const COMPLETION: Duration = Duration::from_millis(150);
 
 /// Resources in memory whose completions take a while, and that watch how many pages are under way.
 struct Slow {
-    inner: Embedded,
+    inner: LocalBackend,
     web: Web,
     completed: AtomicUsize,
     most_under_way: AtomicUsize,
 }
 
-impl Resources for Slow {
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+impl Backend for Slow {
+    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
         tokio::time::sleep(COMPLETION).await;
         let under_way = self.web.hits() - self.completed.load(Ordering::Relaxed);
         self.most_under_way.fetch_max(under_way, Ordering::Relaxed);
@@ -37,67 +37,72 @@ impl Resources for Slow {
         self.inner.complete(completions).await
     }
 
-    async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+    async fn admit(&self, found: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
         self.inner.admit(found).await
     }
 
-    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<Incoming>, Trouble> {
+    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         self.inner.incoming(max, wait).await
     }
 
-    async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
+    async fn file(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
         self.inner.file(filed).await
     }
 
-    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
         self.inner.route(draws, wait).await
     }
 
-    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
         self.inner.lease(worker, max, wait).await
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<Grant, Trouble> {
+    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
         self.inner.reserve(lease, read).await
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
         self.inner.release(lease, read).await
     }
 
-    async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+    async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
         self.inner.pace(host, pacing).await
     }
 
-    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), Trouble> {
+    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
         self.inner.wrote(last_id, lengths).await
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> HashKey {
         self.inner.key()
     }
 
-    async fn remember(&self, url: &str, print: &Fingerprint, body: &[u8]) -> Result<Remembered, Trouble> {
+    async fn remember(
+        &self,
+        url: &str,
+        print: &Fingerprint,
+        body: &[u8],
+    ) -> Result<ContentMatch, BackendError> {
         self.inner.remember(url, print, body).await
     }
 
-    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
         self.inner.content(url).await
     }
 
-    async fn outstanding(&self) -> Result<u64, Trouble> {
+    async fn outstanding(&self) -> Result<u64, BackendError> {
         self.inner.outstanding().await
     }
 
-    async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+    async fn spent(&self) -> Result<Option<Budget>, BackendError> {
         self.inner.spent().await
     }
 
-    async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+    async fn leave(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.inner.leave(worker).await
     }
 
-    async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+    async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         self.inner.snapshot().await
     }
 }
@@ -108,27 +113,27 @@ fn crawl(paths: Vec<(String, String)>, concurrency: usize) -> (Arc<Slow>, Durati
         .site(Site::new().otherwise(|request| Answer::page(format!("{}{}", request.authority, request.path))))
         .start();
     let urls: Vec<String> = paths.iter().map(|(host, path)| web.url_of(host, path)).collect();
-    let config = Config {
-        resolve: vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }],
+    let config = FetchConfig {
+        resolve: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
         allow_private: true,
         obey_robots: false,
         delay: Duration::ZERO,
         concurrency,
-        ..Config::default()
+        ..FetchConfig::default()
     };
     let (completed, most_under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let resources = Arc::new(Slow { inner: Embedded::new(settings()), web, completed, most_under_way });
-    let stop = Stop::new();
+    let resources = Arc::new(Slow { inner: LocalBackend::new(settings()), web, completed, most_under_way });
+    let stop = StopHandle::new();
     let worker = worker(0, &urls[0].parse().unwrap(), config, &orders(&resources, &stop));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let begun = Instant::now();
     runtime.block_on(async {
-        let found = urls.into_iter().map(|url| Found { url, depth: 0, redirects: 0 }).collect();
+        let found = urls.into_iter().map(|url| DiscoveredUrl { url, depth: 0, redirects: 0 }).collect();
         // The second worker is not there; nothing must be routed to it.
         resources.leave(WorkerId(1)).await.unwrap();
         resources.admit(found).await.unwrap();
         let working = tokio::spawn(worker.run());
-        assert!(frontier::run(&*resources, &FromCrawl, Random::seeded(1), &stop).await.unwrap());
+        assert!(frontier::run(&*resources, &DepthPopularity, Random::seeded(1), &stop).await.unwrap());
         stop.stop();
         working.await.unwrap().unwrap();
     });

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use crawler::Crawler;
 use crawler::backend::Budget;
-use crawler::config::Resolve;
+use crawler::config::DnsOverride;
 use crawler::page::Page;
-use crawler::pipeline::{End, Report};
+use crawler::pipeline::{CrawlEnd, CrawlReport};
 use crawler::scope::Scope;
 use testweb::{Answer, Hostile, Site, Web};
 
 /// A crawl of hosts that are all on loopback, without delay and without robots.txt.
 fn crawl(web: &Web, host: &str) -> Crawler {
     Crawler::new(&web.url_of(host, "/")).unwrap().configure(|config| {
-        config.resolve = vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }];
+        config.resolve = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
         config.allow_private = true;
         config.obey_robots = false;
         config.delay = Duration::ZERO;
@@ -48,8 +48,8 @@ fn site_of(answer: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Sit
     })
 }
 
-fn assert_adds_up(report: &Report) {
-    let Report { snapshot, .. } = report;
+fn assert_adds_up(report: &CrawlReport) {
+    let CrawlReport { snapshot, .. } = report;
     assert_eq!(snapshot.outcomes.values().sum::<u64>() + snapshot.revisits, snapshot.completed);
     assert_eq!(snapshot.outcomes.get("kept").copied().unwrap_or(0), snapshot.pages);
 }
@@ -74,7 +74,7 @@ fn every_page_of_many_hosts_is_reached_with_any_number_of_workers() {
         let kept = kept.lock().unwrap();
         assert_eq!(urls(&kept), urls(&truth), "{workers} workers");
         assert!(kept.iter().all(|(url, (_, body))| *body == truth[url].1));
-        assert_eq!(report.end, End::Done);
+        assert_eq!(report.end, CrawlEnd::Done);
         assert_eq!(report.snapshot.outstanding(), 0);
         assert_adds_up(&report);
         let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
@@ -152,9 +152,9 @@ fn no_page_is_cut_while_others_only_reserve_the_budget() {
         Answer::page(page).after(Duration::from_millis(50))
     });
     let web = Web::builder().site(site).start();
-    let settings = |settings: &mut crawler::backend::local::Settings| settings.similarity = None;
+    let settings = |settings: &mut crawler::backend::local::BackendConfig| settings.similarity = None;
     let report = crawl(&web, "start.test").workers(4).settings(settings).max_bytes(10_000_000).run().unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::Done, 301), "{:?}", report.snapshot.outcomes);
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, 301), "{:?}", report.snapshot.outcomes);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_spent_budget_ends_the_crawl_without_waiting_for_anybodys_turn() {
     let report =
         crawl(&web, "start.test").max_pages(2).configure(|config| config.delay = Duration::from_secs(7));
     let report = report.settings(|settings| settings.similarity = None).run().unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::Spent(Budget::Pages), 2));
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 2));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
@@ -181,9 +181,9 @@ fn budgets_are_hit_exactly_and_end_the_crawl_cleanly() {
     for workers in [1, 4] {
         let web = Web::builder().seeded_hosts(11, 10, 20).start();
         let report = crawl(&web, "h0.test").workers(workers).max_pages(17).run().unwrap();
-        assert_eq!((report.end, report.snapshot.pages), (End::Spent(Budget::Pages), 17));
+        assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 17));
         let report = crawl(&web, "h0.test").workers(workers).max_bytes(30_000).run().unwrap();
-        assert_eq!(report.end, End::Spent(Budget::Bytes));
+        assert_eq!(report.end, CrawlEnd::Spent(Budget::Bytes));
         assert_eq!(report.snapshot.bytes, 30_000, "the last page was cut by what was left");
         assert_adds_up(&report);
     }
@@ -258,7 +258,7 @@ fn tiny_queues_lose_nothing() {
         })
         .run()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::Done, 10_001));
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, 10_001));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn the_last_page_of_a_budget_may_need_a_second_try_while_others_wait_for_it() {
         .max_time(Duration::from_secs(10))
         .run()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::Spent(Budget::Pages), 2));
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 2));
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
         })
         .run()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::TimeUp, 1), "{:?}", report.snapshot.outcomes);
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::TimeUp, 1), "{:?}", report.snapshot.outcomes);
     assert_eq!(report.snapshot.outstanding(), 2, "what was given up stays to be done");
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
@@ -398,7 +398,7 @@ fn a_program_that_never_reads_does_not_hold_up_the_end() {
         .unwrap()
         .run()
         .unwrap();
-    assert_eq!(report.end, End::TimeUp);
+    assert_eq!(report.end, CrawlEnd::TimeUp);
     // Two seconds for the pages in hand, five for the program, and one for it to die.
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     assert_adds_up(&report);

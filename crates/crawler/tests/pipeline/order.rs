@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crawler::config::Config;
-use crawler::pipeline::End;
-use crawler::prioritizer::pagerank::Settings;
-use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritize, Priority, Random};
+use crawler::config::FetchConfig;
+use crawler::pipeline::CrawlEnd;
+use crawler::prioritizer::pagerank::BackendConfig;
+use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use testweb::{Answer, Hostile, Site, Web};
 
 use super::{assert_adds_up, crawl, site_of};
@@ -14,7 +14,7 @@ use super::{assert_adds_up, crawl, site_of};
 /// `p0.test` has priority 5, `p1.test` 15, … `p9.test` 95.
 struct ByName;
 
-impl Prioritize for ByName {
+impl Prioritizer for ByName {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         let of = |candidate: &Candidate| {
             let digit = candidate.domain.as_str().chars().nth(1).and_then(|digit| digit.to_digit(10));
@@ -53,7 +53,10 @@ fn bad_priorities_are_visited_while_good_ones_keep_coming() {
         })
         .run()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (End::Spent(crawler::backend::Budget::Pages), 2_000));
+    assert_eq!(
+        (report.end, report.snapshot.pages),
+        (CrawlEnd::Spent(crawler::backend::Budget::Pages), 2_000)
+    );
     let log = web.log();
     let visits: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
     // Of 2,000 draws the last queue gets 21 in the mean, the first 410.
@@ -69,11 +72,11 @@ fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
             let outage = outage.clone();
             Web::builder().site(Site::new().otherwise(move |_| outage.clone())).start()
         };
-        let mut settings = Settings::new(service.url("").parse().unwrap());
+        let mut settings = BackendConfig::new(service.url("").parse().unwrap());
         settings.pause = Duration::from_millis(20);
         settings.timeout = Duration::from_millis(200);
         settings.rest = Duration::from_millis(500);
-        let pagerank = PageRank::new(&Config::default(), settings, Random::seeded(1)).unwrap();
+        let pagerank = PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap();
         let web = Web::builder().seeded_hosts(17, 10, 5).start();
         let report = crawl(&web, "h0.test")
             .prioritize(pagerank)
@@ -81,7 +84,7 @@ fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
             .run()
             .unwrap();
         let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000).len();
-        assert_eq!((report.end, report.snapshot.pages), (End::Done, truth as u64), "{outage:?}");
+        assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, truth as u64), "{outage:?}");
         assert!(service.hits() > 0);
         assert_adds_up(&report);
     }
@@ -118,6 +121,6 @@ fn a_url_is_visited_again_once_its_time_has_passed_and_never_while_it_waits() {
         let kept_of = |path: &str| kept.iter().filter(|kept| *kept == path).count();
         assert_eq!(kept_of("/1"), times, "{ttl:?}: {kept:?}");
         assert_eq!(web.log().of_path("/slow").len(), 1, "{ttl:?}");
-        assert_eq!(report.end, if times == 1 { End::Done } else { End::TimeUp });
+        assert_eq!(report.end, if times == 1 { CrawlEnd::Done } else { CrawlEnd::TimeUp });
     }
 }

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawler::Stop;
-use crawler::backend::local::Settings;
-use crawler::backend::{Resources, WorkerId};
-use crawler::config::Config;
-use crawler::fetch::fetcher::Visitor;
-use crawler::fetch::throttle::Pace;
-use crawler::modules::page_pipeline::Installed;
+use crawler::StopHandle;
+use crawler::backend::local::BackendConfig;
+use crawler::backend::{Backend, WorkerId};
+use crawler::config::FetchConfig;
+use crawler::fetch::fetcher::Fetcher;
+use crawler::fetch::throttle::HostThrottle;
 use crawler::modules::output::files::{OutputFiles, Start};
-use crawler::prioritizer::Queues;
+use crawler::modules::page_pipeline::PagePipeline;
+use crawler::prioritizer::PriorityQueues;
 use crawler::scope::Scope;
 use crawler::worker::{Orders, Worker};
 use url::Url;
 
 /// Resources for two workers.
-pub fn settings() -> Settings {
-    Settings {
+pub fn settings() -> BackendConfig {
+    BackendConfig {
         queue_size: 100,
-        priority_queues: Queues::new(10).unwrap(),
+        priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 2,
         ttl: Duration::from_secs(3600),
         domain_ttl: Duration::from_secs(300),
@@ -35,11 +35,11 @@ pub fn settings() -> Settings {
 }
 
 /// What the workers go by, without modules.
-pub fn orders<R: Resources>(resources: &Arc<R>, stop: &Stop) -> Arc<Orders<R>> {
+pub fn orders<R: Backend>(resources: &Arc<R>, stop: &StopHandle) -> Arc<Orders<R>> {
     let files = OutputFiles::open(&[], Start::Fresh).unwrap();
     Arc::new(Orders {
         resources: Arc::clone(resources),
-        installed: Arc::new(Installed::new(Vec::new(), Vec::new(), files, Box::new(|_, _| {}))),
+        installed: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Box::new(|_, _| {}))),
         scope: Scope::anywhere(),
         max_depth: 3,
         max_page_bytes: 10_000,
@@ -50,8 +50,13 @@ pub fn orders<R: Resources>(resources: &Arc<R>, stop: &Stop) -> Arc<Orders<R>> {
 }
 
 /// One of the workers, as if it were alone in its process.
-pub fn worker<R: Resources>(id: u16, seed: &Url, config: Config, orders: &Arc<Orders<R>>) -> Arc<Worker<R>> {
-    let pace = Arc::new(Pace::of(&config));
-    let visitor = Visitor::new(config, std::slice::from_ref(seed), pace, orders.stop.clone()).unwrap();
+pub fn worker<R: Backend>(
+    id: u16,
+    seed: &Url,
+    config: FetchConfig,
+    orders: &Arc<Orders<R>>,
+) -> Arc<Worker<R>> {
+    let pace = Arc::new(HostThrottle::of(&config));
+    let visitor = Fetcher::new(config, std::slice::from_ref(seed), pace, orders.stop.clone()).unwrap();
     Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(orders)))
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::Embedded;
-use crawler::backend::{Found, Resources, WorkerId};
-use crawler::config::Config;
+use crawler::backend::local::LocalBackend;
+use crawler::backend::{Backend, DiscoveredUrl, WorkerId};
+use crawler::config::FetchConfig;
 use crawler::page::Page;
-use crawler::prioritizer::{FromCrawl, Random};
-use crawler::{Stop, frontier};
+use crawler::prioritizer::{DepthPopularity, Random};
+use crawler::{StopHandle, frontier};
 use testweb::{Answer, Site, Web};
 
 use super::parts::{orders, settings, worker};
@@ -129,14 +129,15 @@ fn what_a_host_is_owed_outlives_a_worker_that_died_before_its_first_page() {
     let site = Site::new().robots("User-agent: *\nCrawl-delay: 1").page("/", "page");
     let web = Web::builder().site(site).start();
     let seed: url::Url = web.url("/").parse().unwrap();
-    let resources = Arc::new(Embedded::new(settings()));
-    let stop = Stop::new();
+    let resources = Arc::new(LocalBackend::new(settings()));
+    let stop = StopHandle::new();
     let orders = orders(&resources, &stop);
-    let worker = |id| worker(id, &seed, Config { delay: Duration::ZERO, ..Config::default() }, &orders);
+    let worker =
+        |id| worker(id, &seed, FetchConfig { delay: Duration::ZERO, ..FetchConfig::default() }, &orders);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        resources.admit(vec![Found { url: seed.to_string(), depth: 0, redirects: 0 }]).await.unwrap();
-        let (random, prioritize) = (Random::seeded(1), FromCrawl);
+        resources.admit(vec![DiscoveredUrl { url: seed.to_string(), depth: 0, redirects: 0 }]).await.unwrap();
+        let (random, prioritize) = (Random::seeded(1), DepthPopularity);
         let frontier = frontier::run(&*resources, &prioritize, random, &stop);
         let lives = async {
             let first = tokio::spawn(worker(0).run());

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use crawler::backend::WorkerId;
-use crawler::backend::redis::{Joined, Member, Phase, Place, RedisResources, Role};
+use crawler::backend::redis::{JoinResult, Member, Phase, RedisBackend, RedisCrawl, Role};
 use testredis::Server;
 
 use super::{block_on, settings};
 
 const FIRST: Role = Role::Worker(WorkerId(0));
 
-async fn open(server: &Server) -> RedisResources {
-    let place = Place::new(server.url().parse().unwrap(), "crew");
-    RedisResources::open(place, settings(0)).await.unwrap()
+async fn open(server: &Server) -> RedisBackend {
+    let place = RedisCrawl::new(server.url().parse().unwrap(), "crew");
+    RedisBackend::open(place, settings(0)).await.unwrap()
 }
 
-async fn only_member(resources: &RedisResources) -> Member {
+async fn only_member(resources: &RedisBackend) -> Member {
     let (members, _) = resources.crew().await.unwrap();
     assert_eq!(members.len(), 1, "{members:?}");
     members.into_iter().next().unwrap()
@@ -27,16 +27,16 @@ fn a_place_is_had_by_one_and_free_ones_are_taken_from_the_first() {
     let server = Server::start();
     block_on(async {
         let resources = open(&server).await;
-        assert!(matches!(resources.join(None, "a", "here", None).await.unwrap(), Joined::New(FIRST, _)));
+        assert!(matches!(resources.join(None, "a", "here", None).await.unwrap(), JoinResult::New(FIRST, _)));
         let second = resources.join(None, "b", "here", None).await.unwrap();
-        assert!(matches!(second, Joined::New(Role::Worker(WorkerId(1)), _)), "{second:?}");
+        assert!(matches!(second, JoinResult::New(Role::Worker(WorkerId(1)), _)), "{second:?}");
         let taken = resources.join(Some(FIRST), "c", "here", None).await.unwrap();
-        assert!(matches!(taken, Joined::Taken(Member { ref token, .. }) if token == "a"), "{taken:?}");
+        assert!(matches!(taken, JoinResult::Taken(Member { ref token, .. }) if token == "a"), "{taken:?}");
         resources.part(FIRST, "b").await.unwrap();
         let (members, _) = resources.crew().await.unwrap();
         assert_eq!(members.len(), 2, "nobody gives up the place of another");
         resources.part(FIRST, "a").await.unwrap();
-        assert!(matches!(resources.join(None, "c", "here", None).await.unwrap(), Joined::New(FIRST, _)));
+        assert!(matches!(resources.join(None, "c", "here", None).await.unwrap(), JoinResult::New(FIRST, _)));
     });
 }
 
@@ -52,10 +52,10 @@ fn who_was_heard_of_since_is_not_dead() {
         assert!(resources.beat(FIRST, "a", Duration::ZERO, None).await.unwrap().has_place);
         assert!(!resources.declare_dead(&before).await.unwrap());
         let joined = resources.join(Some(FIRST), "b", "here", Some(&before)).await.unwrap();
-        assert!(matches!(joined, Joined::Taken(_)), "{joined:?}");
+        assert!(matches!(joined, JoinResult::Taken(_)), "{joined:?}");
         let silent = only_member(&resources).await;
         let joined = resources.join(Some(FIRST), "b", "here", Some(&silent)).await.unwrap();
-        assert!(matches!(joined, Joined::Again(FIRST, _)), "{joined:?}");
+        assert!(matches!(joined, JoinResult::Again(FIRST, _)), "{joined:?}");
         let beat = resources.beat(FIRST, "a", Duration::ZERO, None).await.unwrap();
         assert!(!beat.has_place, "another has it");
     });
@@ -72,9 +72,9 @@ fn one_found_dead_has_no_place_and_nobody_comes_before_what_it_had_is_back() {
         assert!(resources.declare_dead(&member).await.unwrap());
         assert!(!resources.beat(FIRST, "a", Duration::ZERO, None).await.unwrap().has_place);
         let early = resources.join(Some(FIRST), "b", "here", Some(&member)).await.unwrap();
-        assert!(matches!(early, Joined::Taken(Member { is_dead: true, .. })), "{early:?}");
+        assert!(matches!(early, JoinResult::Taken(Member { is_dead: true, .. })), "{early:?}");
         resources.part(FIRST, "a").await.unwrap();
-        assert!(matches!(resources.join(Some(FIRST), "b", "here", None).await.unwrap(), Joined::New(..)));
+        assert!(matches!(resources.join(Some(FIRST), "b", "here", None).await.unwrap(), JoinResult::New(..)));
     });
 }
 

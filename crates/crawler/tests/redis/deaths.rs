@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crawler::Stop;
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Completion, Found, Grant, Lease, Resources, WorkerId};
+use crawler::StopHandle;
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, BudgetDecision, Completion, DiscoveredUrl, Lease, WorkerId};
 use crawler::frontier;
 use crawler::outcome::Outcome;
-use crawler::prioritizer::{FromCrawl, Random};
+use crawler::prioritizer::{DepthPopularity, Random};
 use testredis::Server;
 use tokio::time::timeout;
 
@@ -21,11 +21,11 @@ const WORKERS: u16 = 3;
 const PAGES: usize = 1_500;
 
 /// Page n links to the pages 2n + 1 and 2n + 2, which are elsewhere, and to the first.
-fn page(number: usize) -> Found {
-    Found { url: format!("http://h{}.test/{number}", number % 37), depth: 1, redirects: 0 }
+fn page(number: usize) -> DiscoveredUrl {
+    DiscoveredUrl { url: format!("http://h{}.test/{number}", number % 37), depth: 1, redirects: 0 }
 }
 
-fn children(url: &str) -> Vec<Found> {
+fn children(url: &str) -> Vec<DiscoveredUrl> {
     let number: usize = url.rsplit('/').next().unwrap().parse().unwrap();
     [2 * number + 1, 2 * number + 2, 0].into_iter().filter(|child| *child < PAGES).map(page).collect()
 }
@@ -42,14 +42,14 @@ struct World {
 }
 
 impl World {
-    async fn open(&self) -> RedisResources {
-        let place = Place {
+    async fn open(&self) -> RedisBackend {
+        let place = RedisCrawl {
             partitions: Some(self.partitions),
             delay: Duration::ZERO,
-            ..Place::new(self.redis.url().parse().unwrap(), "deaths")
+            ..RedisCrawl::new(self.redis.url().parse().unwrap(), "deaths")
         };
-        let settings = Settings { queue_size: 64, keep_content: false, ..settings(WORKERS) };
-        RedisResources::open(place, settings).await.unwrap()
+        let settings = BackendConfig { queue_size: 64, keep_content: false, ..settings(WORKERS) };
+        RedisBackend::open(place, settings).await.unwrap()
     }
 
     /// A worker that lives for a while and dies with whatever it was doing; then that is noticed, and another begins.
@@ -76,9 +76,9 @@ impl World {
     async fn route(&self) {
         let mut random = Random::seeded(99);
         while !self.over.load(Ordering::Relaxed) {
-            let (resources, stop) = (self.open().await, Stop::new());
+            let (resources, stop) = (self.open().await, StopHandle::new());
             let life = Duration::from_millis(50 + random.below(300) as u64);
-            let run = frontier::run(&resources, &FromCrawl, Random::seeded(5), &stop);
+            let run = frontier::run(&resources, &DepthPopularity, Random::seeded(5), &stop);
             if timeout(life, run).await.is_ok_and(|over| over.unwrap()) {
                 self.over.store(true, Ordering::Relaxed);
             }
@@ -86,11 +86,14 @@ impl World {
     }
 }
 
-async fn visit_for_ever(resources: &RedisResources, worker: WorkerId) {
+async fn visit_for_ever(resources: &RedisBackend, worker: WorkerId) {
     loop {
         let leases = resources.lease(worker, 8, Duration::from_millis(20)).await.unwrap();
         for lease in &leases {
-            assert!(matches!(resources.reserve(lease, 0).await.unwrap(), Grant::Bytes(_) | Grant::Lost));
+            assert!(matches!(
+                resources.reserve(lease, 0).await.unwrap(),
+                BudgetDecision::Bytes(_) | BudgetDecision::Lost
+            ));
         }
         resources.complete(leases.iter().map(completion).collect()).await.unwrap();
     }

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Budget, Completion, Found, Lease, Pacing, Resources, Trouble, WorkerId};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{
+    Backend, BackendError, Budget, Completion, DiscoveredUrl, HostDelay, Lease, WorkerId,
+};
 use crawler::outcome::Outcome;
 use crawler::similarity::{Fingerprint, Threshold};
 use testredis::{Cluster, Server};
@@ -16,17 +18,17 @@ use super::{block_on, route, settings};
 const FIRST: WorkerId = WorkerId(0);
 const TTL: Duration = Duration::from_millis(1_200);
 
-fn place(server: &Server, crawl: &str) -> Place {
-    Place {
+fn place(server: &Server, crawl: &str) -> RedisCrawl {
+    RedisCrawl {
         partitions: Some(3),
         delay: Duration::from_millis(10),
-        ..Place::new(server.url().parse().unwrap(), crawl)
+        ..RedisCrawl::new(server.url().parse().unwrap(), crawl)
     }
 }
 
 /// Everything lives for a moment, and everything that can be kept is.
-fn short() -> Settings {
-    Settings {
+fn short() -> BackendConfig {
+    BackendConfig {
         queue_size: 3_000,
         ttl: TTL,
         domain_ttl: Duration::from_millis(500),
@@ -37,7 +39,7 @@ fn short() -> Settings {
     }
 }
 
-async fn lease(resources: &RedisResources) -> Vec<Lease> {
+async fn lease(resources: &RedisBackend) -> Vec<Lease> {
     let mut leases = Vec::new();
     for worker in [FIRST, WorkerId(1)] {
         leases.extend(resources.lease(worker, 1_000, Duration::ZERO).await.unwrap());
@@ -45,8 +47,8 @@ async fn lease(resources: &RedisResources) -> Vec<Lease> {
     leases
 }
 
-async fn admit(resources: &RedisResources, name: &str, count: usize) {
-    let found = (0..count).map(|number| Found {
+async fn admit(resources: &RedisBackend, name: &str, count: usize) {
+    let found = (0..count).map(|number| DiscoveredUrl {
         url: format!("http://h{}.test/{name}/{number}", number % 20),
         depth: 1,
         redirects: 0,
@@ -55,7 +57,7 @@ async fn admit(resources: &RedisResources, name: &str, count: usize) {
 }
 
 /// Visits up to so many pages as a worker would, and leaves traces of every kind.
-async fn visit(resources: &RedisResources, most: usize) -> usize {
+async fn visit(resources: &RedisBackend, most: usize) -> usize {
     let mut visited = 0;
     while visited < most {
         route(resources).await;
@@ -71,7 +73,7 @@ async fn visit(resources: &RedisResources, most: usize) -> usize {
             let fingerprint = Fingerprint::of_text(resources.key(), None, text.as_bytes());
             resources.remember(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
             let delay = Duration::from_millis(20);
-            let pacing = Some(Pacing { delay, rest: delay });
+            let pacing = Some(HostDelay { delay, rest: delay });
             let linked = vec![crawler::domain::Domain::of_text(&lease.url)];
             let outcome = Outcome::Kept;
             completions.push(Completion { outcome, pacing, linked, bytes: 100, ..Completion::of(lease) });
@@ -82,7 +84,7 @@ async fn visit(resources: &RedisResources, most: usize) -> usize {
 }
 
 /// Takes back what is still on loan.
-async fn rejoin(resources: &RedisResources) {
+async fn rejoin(resources: &RedisBackend) {
     for worker in [FIRST, WorkerId(1)] {
         resources.rejoin(worker).await.unwrap();
     }
@@ -105,16 +107,14 @@ fn is_result(key: &str) -> bool {
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
     let server = Server::start();
-    let resources = block_on(RedisResources::open(place(&server, "over"), short())).unwrap();
+    let resources = block_on(RedisBackend::open(place(&server, "over"), short())).unwrap();
     block_on(async {
         admit(&resources, "a", 200).await;
         assert_eq!(visit(&resources, usize::MAX).await, 200);
         assert_eq!(resources.close().await.unwrap(), 0);
         // Workers that have not heard of it yet still ask.
         assert!(lease(&resources).await.is_empty());
-        assert!(
-            lease(&RedisResources::open(place(&server, "over"), short()).await.unwrap()).await.is_empty()
-        );
+        assert!(lease(&RedisBackend::open(place(&server, "over"), short()).await.unwrap()).await.is_empty());
     });
     let left = keys(&server, "over");
     let names: BTreeSet<&str> = left.iter().map(|key| name(key)).collect();
@@ -151,17 +151,17 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
 #[ignore = "needs redis-server; make test installs it"]
 fn a_finished_crawl_can_go_on_with_more_urls_and_still_knows_those_of_before() {
     let server = Server::start();
-    let lasting = Settings { ttl: Duration::from_secs(3_600), ..short() };
+    let lasting = BackendConfig { ttl: Duration::from_secs(3_600), ..short() };
     block_on(async {
-        let resources = RedisResources::open(place(&server, "more"), lasting.clone()).await.unwrap();
+        let resources = RedisBackend::open(place(&server, "more"), lasting.clone()).await.unwrap();
         admit(&resources, "a", 100).await;
         visit(&resources, usize::MAX).await;
         resources.close().await.unwrap();
 
-        let again = RedisResources::open(place(&server, "more"), lasting).await.unwrap();
+        let again = RedisBackend::open(place(&server, "more"), lasting).await.unwrap();
         again.reopen().await.unwrap();
         again.reopen().await.unwrap();
-        let known = Found { url: "http://h0.test/a/0".into(), depth: 1, redirects: 0 };
+        let known = DiscoveredUrl { url: "http://h0.test/a/0".into(), depth: 1, redirects: 0 };
         assert_eq!(again.admit(vec![known]).await.unwrap().known, 1);
         admit(&again, "b", 100).await;
         assert_eq!(visit(&again, usize::MAX).await, 100);
@@ -178,8 +178,8 @@ fn a_finished_crawl_can_go_on_with_more_urls_and_still_knows_those_of_before() {
 fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
     let server = Server::start();
     block_on(async {
-        let begun = Settings { max_pages: 150, ..short() };
-        let resources = RedisResources::open(place(&server, "stopped"), begun.clone()).await.unwrap();
+        let begun = BackendConfig { max_pages: 150, ..short() };
+        let resources = RedisBackend::open(place(&server, "stopped"), begun.clone()).await.unwrap();
         // Some wait for their domain's share, some are on loan, some are in a worker's queue.
         admit(&resources, "a", 2_000).await;
         assert_eq!(visit(&resources, 150).await, 150);
@@ -199,8 +199,8 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
             }
         }
 
-        let raised = Settings { max_pages: 10_000, ..begun };
-        let again = RedisResources::open(place(&server, "stopped"), raised).await.unwrap();
+        let raised = BackendConfig { max_pages: 10_000, ..begun };
+        let again = RedisBackend::open(place(&server, "stopped"), raised).await.unwrap();
         again.reopen().await.unwrap();
         rejoin(&again).await;
         assert_eq!(again.snapshot().await.unwrap().outstanding(), 1_850);
@@ -215,7 +215,7 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
 fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_goes_on_without() {
     let server = Server::start();
     block_on(async {
-        let resources = RedisResources::open(place(&server, "late"), short()).await.unwrap();
+        let resources = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
         admit(&resources, "a", 2_000).await;
         visit(&resources, 100).await;
         resources.close().await.unwrap();
@@ -226,7 +226,7 @@ fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_g
             }
         }
         sleep(Duration::from_millis(10));
-        let again = RedisResources::open(place(&server, "late"), short()).await.unwrap();
+        let again = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
         again.reopen().await.unwrap();
         let snapshot = again.snapshot().await.unwrap();
         assert_eq!((snapshot.outstanding(), snapshot.waiting), (0, 0));
@@ -245,8 +245,8 @@ fn purging_a_crawl_removes_all_of_it_and_nothing_of_another() {
     block_on(async {
         let mut open = Vec::new();
         for crawl in ["news", "news2", "ne"] {
-            let lasting = Settings { ttl: Duration::from_secs(3_600), ..short() };
-            let resources = RedisResources::open(place(&server, crawl), lasting).await.unwrap();
+            let lasting = BackendConfig { ttl: Duration::from_secs(3_600), ..short() };
+            let resources = RedisBackend::open(place(&server, crawl), lasting).await.unwrap();
             admit(&resources, "a", 2_000).await;
             visit(&resources, 300).await;
             server.ask::<()>(&format!("SET crawler:{{{crawl}:crew}}:state 1"));
@@ -255,14 +255,14 @@ fn purging_a_crawl_removes_all_of_it_and_nothing_of_another() {
         server.ask::<()>("SET crawler 1");
         let expected = keys(&server, "news").len();
         let others = [keys(&server, "news2"), keys(&server, "ne")];
-        let purged = RedisResources::purge(&place(&server, "news")).await.unwrap();
+        let purged = RedisBackend::purge(&place(&server, "news")).await.unwrap();
         assert!((1..=expected as u64).contains(&purged), "{purged} of {expected}");
         assert_eq!(keys(&server, "news"), BTreeSet::new());
         assert_eq!([keys(&server, "news2"), keys(&server, "ne")], others);
         rejoin(&open[1]).await;
         assert_eq!(visit(&open[1], usize::MAX).await, 1_700);
-        assert_eq!(RedisResources::purge(&place(&server, "news")).await.unwrap(), 0);
-        let Trouble(message) = RedisResources::purge(&place(&server, "*")).await.unwrap_err();
+        assert_eq!(RedisBackend::purge(&place(&server, "news")).await.unwrap(), 0);
+        let BackendError(message) = RedisBackend::purge(&place(&server, "*")).await.unwrap_err();
         assert!(message.contains("cannot be the name of a crawl"), "{message}");
     });
 }
@@ -275,7 +275,7 @@ fn a_purge_among_very_many_keys_lets_others_through() {
     server.cli::<()>(&["EVAL", fill, "0"]);
     server.ask::<()>("CONFIG RESETSTAT");
     std::thread::scope(|scope| {
-        let purge = scope.spawn(|| block_on(RedisResources::purge(&place(&server, "big"))).unwrap());
+        let purge = scope.spawn(|| block_on(RedisBackend::purge(&place(&server, "big"))).unwrap());
         let mut longest = Duration::ZERO;
         while !purge.is_finished() {
             let begun = Instant::now();
@@ -293,24 +293,24 @@ fn a_purge_among_very_many_keys_lets_others_through() {
 fn budgets_may_be_raised_by_who_opens_a_crawl_again_and_nothing_else_may_change() {
     let server = Server::start();
     block_on(async {
-        let begun = Settings { max_pages: 100, max_bytes: 1 << 20, ..settings(1) };
-        let open = async |settings| match RedisResources::open(place(&server, "terms"), settings).await {
+        let begun = BackendConfig { max_pages: 100, max_bytes: 1 << 20, ..settings(1) };
+        let open = async |settings| match RedisBackend::open(place(&server, "terms"), settings).await {
             Ok(_) => String::new(),
-            Err(Trouble(message)) => message,
+            Err(BackendError(message)) => message,
         };
         assert_eq!(open(begun.clone()).await, "");
-        let raised = Settings { max_pages: 200, max_pages_per_host: u64::MAX, ..begun.clone() };
+        let raised = BackendConfig { max_pages: 200, max_pages_per_host: u64::MAX, ..begun.clone() };
         // Who is refused changes nothing.
-        let other = open(Settings { ttl: Duration::from_secs(1), ..raised.clone() }).await;
+        let other = open(BackendConfig { ttl: Duration::from_secs(1), ..raised.clone() }).await;
         assert!(other.contains("was begun with another setting"), "{other}");
-        let mixed = open(Settings { max_bytes: 1, ..raised.clone() }).await;
+        let mixed = open(BackendConfig { max_bytes: 1, ..raised.clone() }).await;
         assert!(mixed.contains("--max-bytes is 1048576") && mixed.contains("raised, not lowered"), "{mixed}");
         assert_eq!(open(begun.clone()).await, "");
         assert_eq!(open(raised.clone()).await, "");
         let lowered = open(begun).await;
         assert!(lowered.contains("--max-pages is 200 in the crawl \"terms\""), "{lowered}");
         assert!(lowered.contains("and 100 here; it may be raised, not lowered"), "{lowered}");
-        assert_eq!(open(Settings { max_pages: u64::MAX, ..raised.clone() }).await, "");
+        assert_eq!(open(BackendConfig { max_pages: u64::MAX, ..raised.clone() }).await, "");
         assert!(open(raised).await.contains("--max-pages is without a limit"));
     });
 }
@@ -319,10 +319,10 @@ fn budgets_may_be_raised_by_who_opens_a_crawl_again_and_nothing_else_may_change(
 #[ignore = "needs redis-server; make test installs it"]
 fn on_a_cluster_a_crawl_is_closed_reopened_and_purged_on_all_nodes() {
     let cluster = Cluster::start();
-    let place = Place { partitions: Some(16), ..place(&cluster.nodes[0], "wide") };
+    let place = RedisCrawl { partitions: Some(16), ..place(&cluster.nodes[0], "wide") };
     let all = || cluster.nodes.iter().map(|node| keys(node, "wide").len()).collect::<Vec<_>>();
     block_on(async {
-        let resources = RedisResources::open(place.clone(), short()).await.unwrap();
+        let resources = RedisBackend::open(place.clone(), short()).await.unwrap();
         admit(&resources, "a", 1_500).await;
         assert_eq!(visit(&resources, 100).await, 100);
         assert!(all().iter().all(|keys| *keys > 10), "{:?}", all());
@@ -336,7 +336,7 @@ fn on_a_cluster_a_crawl_is_closed_reopened_and_purged_on_all_nodes() {
         rejoin(&resources).await;
         assert_eq!(visit(&resources, usize::MAX).await, 1_400);
         assert_eq!(resources.close().await.unwrap(), 0);
-        assert!(RedisResources::purge(&place).await.unwrap() > 100);
+        assert!(RedisBackend::purge(&place).await.unwrap() > 100);
         assert_eq!(all(), [0, 0, 0]);
     });
 }

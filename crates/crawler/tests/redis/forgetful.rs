@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Completed, Completion, Found, Lease, Resources, WorkerId};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
 use testredis::Server;
@@ -15,17 +15,17 @@ use super::{block_on, settings};
 
 const WORKER: WorkerId = WorkerId(0);
 
-async fn open(server: &Server, partitions: u16) -> RedisResources {
-    let place = Place {
+async fn open(server: &Server, partitions: u16) -> RedisBackend {
+    let place = RedisCrawl {
         partitions: Some(partitions),
         delay: Duration::from_millis(1),
-        ..Place::new(server.url().parse().unwrap(), "forgetful")
+        ..RedisCrawl::new(server.url().parse().unwrap(), "forgetful")
     };
-    RedisResources::open(place, Settings { queue_size: 1_600, ..settings(1) }).await.unwrap()
+    RedisBackend::open(place, BackendConfig { queue_size: 1_600, ..settings(1) }).await.unwrap()
 }
 
-fn found(url: String) -> Found {
-    Found { url, depth: 1, redirects: 0 }
+fn found(url: String) -> DiscoveredUrl {
+    DiscoveredUrl { url, depth: 1, redirects: 0 }
 }
 
 /// Every page of the first kind links to two of the second kind, and they to nothing.
@@ -39,7 +39,7 @@ fn completion(lease: &Lease) -> Completion {
     Completion { outcome: Outcome::Kept, bytes: 1, children: children.collect(), ..Completion::of(lease) }
 }
 
-async fn move_on(resources: &RedisResources) -> Vec<Lease> {
+async fn move_on(resources: &RedisBackend) -> Vec<Lease> {
     let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
     resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
     resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
@@ -66,7 +66,7 @@ fn what_redis_lost_is_done_again_and_everything_is_reached() {
             assert_eq!(resources.snapshot().await.unwrap().completed, 0, "it has lost everything since");
 
             let refused = resources.complete(in_hand.iter().map(completion).collect()).await.unwrap();
-            assert!(refused.iter().all(|ended| *ended == Completed::Refused));
+            assert!(refused.iter().all(|ended| *ended == CompleteResult::Refused));
             let mut visited = BTreeSet::new();
             for _ in 0..100 {
                 let leases = move_on(&resources).await;
@@ -103,9 +103,9 @@ fn a_loan_that_redis_has_lost_does_not_end_that_of_another_url() {
             "it has the ticket of the one that was lost"
         );
         let ended = resources.complete(vec![completion(&lost[0])]).await.unwrap();
-        assert_eq!(ended, [Completed::Refused]);
+        assert_eq!(ended, [CompleteResult::Refused]);
         let ended = other.complete(vec![completion(&leases[0])]).await.unwrap();
-        assert!(matches!(ended[..], [Completed::Done { id: Some(1), .. }]));
+        assert!(matches!(ended[..], [CompleteResult::Done { id: Some(1), .. }]));
     });
 }
 
@@ -144,12 +144,12 @@ fn a_connection_that_was_only_cut_costs_no_loan() {
     let server = Server::start();
     let proxy = testredis::Proxy::before(&server);
     block_on(async {
-        let place = Place {
+        let place = RedisCrawl {
             partitions: Some(4),
             delay: Duration::ZERO,
-            ..Place::new(proxy.url().parse().unwrap(), "cut")
+            ..RedisCrawl::new(proxy.url().parse().unwrap(), "cut")
         };
-        let resources = RedisResources::open(place, settings(1)).await.unwrap();
+        let resources = RedisBackend::open(place, settings(1)).await.unwrap();
         let seeds = (0..20).map(|seed| found(format!("http://h{seed}.test/second/{seed}")));
         resources.admit(seeds.collect()).await.unwrap();
         let mut leases = move_on(&resources).await;
@@ -157,6 +157,6 @@ fn a_connection_that_was_only_cut_costs_no_loan() {
         leases.extend(move_on(&resources).await);
         let completed = resources.complete(leases.iter().map(completion).collect()).await.unwrap();
         assert_eq!(completed.len(), 20);
-        assert!(completed.iter().all(|ended| matches!(ended, Completed::Done { .. })));
+        assert!(completed.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
     });
 }

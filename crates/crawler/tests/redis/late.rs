@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Phase, Place, RedisResources};
-use crawler::backend::{Completed, Completion, Found, Grant, Lease, Resources, WorkerId};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{Phase, RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
 use testredis::{Proxy, Reply, Server};
@@ -16,26 +16,26 @@ use super::{block_on, route, settings};
 
 const WORKER: WorkerId = WorkerId(0);
 
-async fn open(url: String, partitions: u16) -> RedisResources {
-    let place = Place {
+async fn open(url: String, partitions: u16) -> RedisBackend {
+    let place = RedisCrawl {
         partitions: Some(partitions),
         delay: Duration::from_millis(1),
-        ..Place::new(url.parse().unwrap(), "late")
+        ..RedisCrawl::new(url.parse().unwrap(), "late")
     };
-    RedisResources::open(place, Settings { queue_size: 1_600, ..settings(1) }).await.unwrap()
+    RedisBackend::open(place, BackendConfig { queue_size: 1_600, ..settings(1) }).await.unwrap()
 }
 
-fn found(url: String) -> Found {
-    Found { url, depth: 1, redirects: 0 }
+fn found(url: String) -> DiscoveredUrl {
+    DiscoveredUrl { url, depth: 1, redirects: 0 }
 }
 
 /// So many URLs of so many hosts.
-async fn admit(resources: &RedisResources, name: &str, count: usize) {
+async fn admit(resources: &RedisBackend, name: &str, count: usize) {
     let urls = (0..count).map(|number| found(format!("http://{name}{number}.test/")));
     assert_eq!(resources.admit(urls.collect()).await.unwrap().new, count as u64);
 }
 
-async fn lease(resources: &RedisResources) -> Vec<Lease> {
+async fn lease(resources: &RedisBackend) -> Vec<Lease> {
     resources.lease(WORKER, 1_000, Duration::ZERO).await.unwrap()
 }
 
@@ -43,9 +43,12 @@ fn kept(lease: &Lease) -> Completion {
     Completion { outcome: Outcome::Kept, bytes: 3, ..Completion::of(lease) }
 }
 
-async fn complete(resources: &RedisResources, leases: &[Lease]) {
+async fn complete(resources: &RedisBackend, leases: &[Lease]) {
     let completed = resources.complete(leases.iter().map(kept).collect()).await.unwrap();
-    assert!(completed.iter().all(|completed| matches!(completed, Completed::Done { .. })), "{completed:?}");
+    assert!(
+        completed.iter().all(|completed| matches!(completed, CompleteResult::Done { .. })),
+        "{completed:?}"
+    );
 }
 
 /// Everything that the server has, but what it remembers to have answered.
@@ -142,10 +145,10 @@ fn what_the_prioritizer_asks_for_and_comes_late_is_not_lent_to_nobody() {
 
 /// The late copy comes when all that was lent is filed, and more has come.
 async fn comes_late_after(
-    resources: &RedisResources,
+    resources: &RedisBackend,
     proxy: &Proxy,
     server: &Server,
-    tickets: Vec<crawler::backend::Ticket>,
+    tickets: Vec<crawler::backend::TaskId>,
 ) {
     resources.file(tickets.into_iter().map(|ticket| (ticket, Priority::BEST)).collect()).await.unwrap();
     admit(resources, "b", 20).await;
@@ -168,11 +171,17 @@ fn a_reservation_that_comes_late_reserves_nothing() {
             }
             for (read, lease) in [0, 5].into_iter().zip(&leases) {
                 proxy.keep_question_after(0);
-                assert!(matches!(resources.reserve(lease, read).await.unwrap(), Grant::Bytes(500_000)));
+                assert!(matches!(
+                    resources.reserve(lease, read).await.unwrap(),
+                    BudgetDecision::Bytes(500_000)
+                ));
                 if read > 0 {
                     comes_late(&proxy, &server);
                     proxy.keep_question_after(0);
-                    assert!(matches!(resources.reserve(lease, read).await.unwrap(), Grant::Bytes(500_000)));
+                    assert!(matches!(
+                        resources.reserve(lease, read).await.unwrap(),
+                        BudgetDecision::Bytes(500_000)
+                    ));
                 }
                 complete(&resources, std::slice::from_ref(lease)).await;
                 comes_late(&proxy, &server);
@@ -258,7 +267,7 @@ fn partition(domain: &str) -> u64 {
 }
 
 /// Children of a page: one of its own domain, where that is asked for, and five elsewhere.
-fn children(has_own: bool) -> Vec<Found> {
+fn children(has_own: bool) -> Vec<DiscoveredUrl> {
     let own = has_own.then(|| found("http://a0.test/own".into()));
     let hosts = (0..).map(|number| format!("child{number}.test"));
     let elsewhere = hosts.filter(|host| partition(host) != partition("a0.test")).take(5);
@@ -276,7 +285,7 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
             admit(&dying, "a", 1).await;
             route(&dying).await;
             let leases = lease(&dying).await;
-            assert!(matches!(dying.reserve(&leases[0], 0).await.unwrap(), Grant::Bytes(_)));
+            assert!(matches!(dying.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Bytes(_)));
             // First how it ends, and the children elsewhere; then it is settled, and it ends.
             proxy.pass_only_the_first_command_after(1);
             let page = Completion { children: children(has_own), ..kept(&leases[0]) };
@@ -305,7 +314,7 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
                     };
                     assert!(matches!(
                         after.complete(vec![completion]).await.unwrap()[..],
-                        [Completed::Done { .. }]
+                        [CompleteResult::Done { .. }]
                     ));
                 }
                 visited.extend(leases.into_iter().map(|lease| lease.url));

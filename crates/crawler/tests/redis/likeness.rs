@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Remembered, Resources};
-use crawler::similarity::{Fingerprint, Key, Threshold};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, ContentMatch};
+use crawler::similarity::{Fingerprint, HashKey, Threshold};
 use testredis::{Mode, Proxy, Server};
 use tokio::task::JoinSet;
 
@@ -25,14 +25,14 @@ fn threshold() -> Threshold {
     Threshold::new(0.9).unwrap()
 }
 
-async fn open(url: String, partitions: u16) -> RedisResources {
-    let place = Place {
+async fn open(url: String, partitions: u16) -> RedisBackend {
+    let place = RedisCrawl {
         partitions: Some(partitions),
         delay: Duration::ZERO,
-        ..Place::new(url.parse().unwrap(), "likeness")
+        ..RedisCrawl::new(url.parse().unwrap(), "likeness")
     };
-    let settings = Settings { similarity: Some(threshold()), keep_content: true, ..settings(1) };
-    RedisResources::open(place, settings).await.unwrap()
+    let settings = BackendConfig { similarity: Some(threshold()), keep_content: true, ..settings(1) };
+    RedisBackend::open(place, settings).await.unwrap()
 }
 
 /// A page of a text that goes on, from one of its words.
@@ -40,7 +40,7 @@ fn body(text: usize, from: usize) -> String {
     (from..from + WORDS).map(|word| format!("t{text}w{word} ")).collect()
 }
 
-fn print(key: Key, body: &str) -> Fingerprint {
+fn print(key: HashKey, body: &str) -> Fingerprint {
     Fingerprint::of_text(key, None, body.as_bytes())
 }
 
@@ -53,7 +53,7 @@ fn are_found_similar(one: &Fingerprint, two: &Fingerprint) -> (bool, bool) {
 
 /// Three pages: the second is similar to the first and to the third, which are not similar to each other. What is found
 /// similar depends on the crawl's secret, so the text is chosen by it.
-fn chain(key: Key) -> [String; 3] {
+fn chain(key: HashKey) -> [String; 3] {
     let chains = (0..).map(|text| [0, STEP, 2 * STEP].map(|from| body(text, from)));
     let is_chain = |bodies: &[String; 3]| {
         let [a, b, c] = bodies.each_ref().map(|body| print(key, body));
@@ -63,12 +63,12 @@ fn chain(key: Key) -> [String; 3] {
     chains.into_iter().find(is_chain).unwrap()
 }
 
-async fn remember(resources: &RedisResources, url: &str, body: &str) -> Remembered {
+async fn remember(resources: &RedisBackend, url: &str, body: &str) -> ContentMatch {
     resources.remember(url, &print(resources.key(), body), body.as_bytes()).await.unwrap()
 }
 
-fn similar(url: &str) -> Remembered {
-    Remembered::Similar(url.to_owned())
+fn similar(url: &str) -> ContentMatch {
+    ContentMatch::Similar(url.to_owned())
 }
 
 fn scripts(redis: &Server) -> usize {
@@ -85,7 +85,7 @@ fn a_page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it()
             let resources = open(redis.url(), partitions).await;
             let slow = Arc::new(open(proxy.url(), partitions).await);
             let [a, b, c] = chain(resources.key());
-            assert_eq!(remember(&resources, "http://a/", &a).await, Remembered::New);
+            assert_eq!(remember(&resources, "http://a/", &a).await, ContentMatch::New);
             // Its worker learns of the first page when Redis has long answered, and could as well be dead.
             let before = scripts(&redis);
             proxy.set(Mode::Delay(Duration::from_secs(1)));
@@ -95,12 +95,15 @@ fn a_page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it()
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let asked = Instant::now();
-            assert_eq!(remember(&resources, "http://c/", &c).await, Remembered::New);
+            assert_eq!(remember(&resources, "http://c/", &c).await, ContentMatch::New);
             let same = remember(&resources, "http://d/", &b).await;
-            assert!(matches!(same, Remembered::Similar(_)), "not the same as one that is not kept: {same:?}");
+            assert!(
+                matches!(same, ContentMatch::Similar(_)),
+                "not the same as one that is not kept: {same:?}"
+            );
             assert!(!second.is_finished(), "{:?} passed", asked.elapsed());
             proxy.set(Mode::Pass);
-            assert!(matches!(second.await.unwrap(), Remembered::Similar(_)));
+            assert!(matches!(second.await.unwrap(), ContentMatch::Similar(_)));
             assert_eq!(resources.content("http://b/").await.unwrap(), None);
             assert_eq!(resources.snapshot().await.unwrap().stored.0, 2, "{partitions} partitions");
         });
@@ -115,11 +118,15 @@ fn a_page_is_dropped_for_one_that_another_process_keeps() {
         block_on(async {
             let (one, two) = (open(redis.url(), partitions).await, open(redis.url(), partitions).await);
             let [a, b, c] = chain(one.key());
-            assert_eq!(remember(&one, "http://b/", &b).await, Remembered::New);
+            assert_eq!(remember(&one, "http://b/", &b).await, ContentMatch::New);
             assert_eq!(remember(&two, "http://a/", &a).await, similar("http://b/"));
             assert_eq!(remember(&two, "http://c/", &c).await, similar("http://b/"));
-            assert_eq!(remember(&two, "http://d/", &b).await, Remembered::Same("http://b/".into()));
-            assert_eq!(remember(&two, "http://b/", &b).await, Remembered::New, "delivered again, to another");
+            assert_eq!(remember(&two, "http://d/", &b).await, ContentMatch::Same("http://b/".into()));
+            assert_eq!(
+                remember(&two, "http://b/", &b).await,
+                ContentMatch::New,
+                "delivered again, to another"
+            );
             assert_eq!(two.content("http://b/").await.unwrap().as_deref(), Some(b.as_bytes()));
             assert_eq!(one.snapshot().await.unwrap().stored.0, 1);
         });
@@ -134,25 +141,25 @@ fn a_page_like_one_that_its_own_process_keeps_costs_redis_nothing() {
     block_on(async {
         let resources = open(redis.url(), 1).await;
         let [a, b, _] = chain(resources.key());
-        assert_eq!(remember(&resources, "http://a/", &a).await, Remembered::New);
+        assert_eq!(remember(&resources, "http://a/", &a).await, ContentMatch::New);
         let before = scripts(&redis);
         assert_eq!(remember(&resources, "http://b/", &b).await, similar("http://a/"));
-        assert_eq!(remember(&resources, "http://c/", &a).await, Remembered::Same("http://a/".into()));
+        assert_eq!(remember(&resources, "http://c/", &a).await, ContentMatch::Same("http://a/".into()));
         assert_eq!(scripts(&redis), before);
         resources.advance(Duration::from_secs(3601));
-        assert_eq!(remember(&resources, "http://b/", &b).await, Remembered::New, "after its hour");
+        assert_eq!(remember(&resources, "http://b/", &b).await, ContentMatch::New, "after its hour");
     });
 }
 
 /// Remembers pages at the same time, by several processes.
-async fn remember_at_once(processes: &[Arc<RedisResources>], bodies: &[String]) -> Vec<Remembered> {
+async fn remember_at_once(processes: &[Arc<RedisBackend>], bodies: &[String]) -> Vec<ContentMatch> {
     let mut visits = JoinSet::new();
     for (number, body) in bodies.iter().cloned().enumerate() {
         let resources = Arc::clone(&processes[number % processes.len()]);
         visits
             .spawn(async move { (number, remember(&resources, &format!("http://{number}/"), &body).await) });
     }
-    let remembered: BTreeMap<usize, Remembered> = visits.join_all().await.into_iter().collect();
+    let remembered: BTreeMap<usize, ContentMatch> = visits.join_all().await.into_iter().collect();
     remembered.into_values().collect()
 }
 
@@ -171,9 +178,9 @@ fn whoever_comes_when_each_page_is_kept_or_like_one_that_is_and_no_two_that_are_
             let prints: Vec<Fingerprint> =
                 bodies.iter().map(|body| print(processes[0].key(), body)).collect();
             let remembered = remember_at_once(&processes, &bodies).await;
-            let is_kept = |number: usize| remembered[number] == Remembered::New;
+            let is_kept = |number: usize| remembered[number] == ContentMatch::New;
             for (number, remembered) in remembered.iter().enumerate() {
-                if let Remembered::Same(url) | Remembered::Similar(url) = remembered {
+                if let ContentMatch::Same(url) | ContentMatch::Similar(url) = remembered {
                     let other = url["http://".len()..].trim_end_matches('/').parse::<usize>().unwrap();
                     assert!(is_kept(other), "{number} is dropped for {other}, which is dropped too");
                     assert!(are_found_similar(&prints[number], &prints[other]).1);
@@ -205,7 +212,7 @@ fn pages_that_are_half_alike_are_all_kept_though_several_processes_store_them_at
             let bodies: Vec<String> = (1..=200).map(|text| common.clone() + &body(text, 0)).collect();
             let before = scripts(&redis);
             let remembered = remember_at_once(&processes, &bodies).await;
-            assert_eq!(remembered.iter().filter(|page| **page == Remembered::New).count(), 200);
+            assert_eq!(remembered.iter().filter(|page| **page == ContentMatch::New).count(), 200);
             let scripts = scripts(&redis) - before;
             assert!(scripts <= 200 * MOST_SCRIPTS, "nobody is overtaken for ever: {scripts} scripts");
             assert_eq!(processes[0].snapshot().await.unwrap().stored.0, 200);

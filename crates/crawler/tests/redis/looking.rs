@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use crawler::backend::durable::{Fate, Why};
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources, RedisStored};
-use crawler::backend::{Completion, Found, Lease, Resources, Trouble, WorkerId};
+use crawler::backend::durable::{UrlHistory, UrlStatus};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl, RedisStateReader};
+use crawler::backend::{Backend, BackendError, Completion, DiscoveredUrl, Lease, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
 use crawler::similarity::{Fingerprint, Threshold};
@@ -15,19 +15,19 @@ use super::{block_on, settings};
 
 const WORKER: WorkerId = WorkerId(0);
 
-fn place(server: &Server, partitions: u16) -> Place {
-    Place { partitions: Some(partitions), ..Place::new(server.url().parse().unwrap(), "seen") }
+fn place(server: &Server, partitions: u16) -> RedisCrawl {
+    RedisCrawl { partitions: Some(partitions), ..RedisCrawl::new(server.url().parse().unwrap(), "seen") }
 }
 
-fn wide() -> Settings {
-    Settings { queue_size: 10_000, max_pages: u64::MAX, max_bytes: u64::MAX / 4, ..settings(1) }
+fn wide() -> BackendConfig {
+    BackendConfig { queue_size: 10_000, max_pages: u64::MAX, max_bytes: u64::MAX / 4, ..settings(1) }
 }
 
-fn found(url: &str, depth: u32) -> Found {
-    Found { url: url.into(), depth, redirects: 0 }
+fn found(url: &str, depth: u32) -> DiscoveredUrl {
+    DiscoveredUrl { url: url.into(), depth, redirects: 0 }
 }
 
-async fn lease(resources: &RedisResources) -> Vec<Lease> {
+async fn lease(resources: &RedisBackend) -> Vec<Lease> {
     let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
     resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
     resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
@@ -35,7 +35,7 @@ async fn lease(resources: &RedisResources) -> Vec<Lease> {
 }
 
 /// Visits the one URL that there is.
-async fn visit(resources: &RedisResources, url: &str, outcome: Outcome, children: Vec<Found>) {
+async fn visit(resources: &RedisBackend, url: &str, outcome: Outcome, children: Vec<DiscoveredUrl>) {
     let leases = lease(resources).await;
     let lease = leases.iter().find(|lease| lease.url == url).expect("it is on loan");
     if outcome == Outcome::Kept && !lease.again {
@@ -46,18 +46,18 @@ async fn visit(resources: &RedisResources, url: &str, outcome: Outcome, children
     resources.complete(vec![completion]).await.unwrap();
 }
 
-async fn why(stored: &RedisStored, url: &str) -> Why {
+async fn why(stored: &RedisStateReader, url: &str) -> UrlHistory {
     stored.why(&url.parse().unwrap()).await.unwrap().unwrap_or_else(|| panic!("{url} is known"))
 }
 
-fn ended(why: &Why) -> &str {
+fn ended(why: &UrlHistory) -> &str {
     match &why.fate {
-        Fate::Ended { outcome, at, .. } => {
+        UrlStatus::Ended { outcome, at, .. } => {
             let ago = SystemTime::now().duration_since(*at).unwrap();
             assert!(ago < Duration::from_secs(60), "it ended {ago:?} ago");
             outcome
         }
-        Fate::Waiting => "waiting",
+        UrlStatus::Waiting => "waiting",
     }
 }
 
@@ -67,21 +67,21 @@ fn what_became_of_a_url_and_how_it_was_found_is_told() {
     for partitions in [1, 16] {
         let server = Server::start();
         block_on(async {
-            let settings = Settings { keep_depths: true, similarity: Threshold::new(0.9), ..wide() };
-            let resources = RedisResources::open(place(&server, partitions), settings).await.unwrap();
+            let settings = BackendConfig { keep_depths: true, similarity: Threshold::new(0.9), ..wide() };
+            let resources = RedisBackend::open(place(&server, partitions), settings).await.unwrap();
             resources.admit(vec![found("http://a.test/", 0)]).await.unwrap();
             let children = vec![found("http://b.test/moved", 1)];
             visit(&resources, "http://a.test/", Outcome::Kept, children).await;
             let to = "http://c.test/".to_owned();
-            let target = Found { url: to.clone(), depth: 1, redirects: 1 };
+            let target = DiscoveredUrl { url: to.clone(), depth: 1, redirects: 1 };
             visit(&resources, "http://b.test/moved", Outcome::Redirected { to }, vec![target]).await;
             let children = vec![found("http://c.test/gone", 2)];
             visit(&resources, "http://c.test/", Outcome::Kept, children).await;
-            let stored = RedisStored::open(place(&server, 0)).await.unwrap();
+            let stored = RedisStateReader::open(place(&server, 0)).await.unwrap();
             let waiting = why(&stored, "http://c.test/gone").await;
-            assert_eq!((waiting.fate, waiting.depth), (Fate::Waiting, 2));
+            assert_eq!((waiting.fate, waiting.depth), (UrlStatus::Waiting, 2));
 
-            let missing = Outcome::Status { code: 404, retry_after: None };
+            let missing = Outcome::CrawlStatus { code: 404, retry_after: None };
             visit(&resources, "http://c.test/gone", missing, Vec::new()).await;
             let gone = why(&stored, "http://user:word@c.test/gone#here").await;
             assert_eq!((gone.url.as_str(), ended(&gone)), ("http://c.test/gone", "HTTP status 404"));
@@ -95,7 +95,7 @@ fn what_became_of_a_url_and_how_it_was_found_is_told() {
             let seed = why(&stored, "http://a.test/").await;
             assert_eq!((ended(&seed), seed.depth, seed.found_on.len()), ("kept", 0, 0));
             if partitions == 1 {
-                assert!(matches!(seed.fate, Fate::Ended { document: Some(1), .. }), "{:?}", seed.fate);
+                assert!(matches!(seed.fate, UrlStatus::Ended { document: Some(1), .. }), "{:?}", seed.fate);
             }
             assert_eq!(stored.why(&"http://a.test/never".parse().unwrap()).await.unwrap(), None);
             let page = stored.content(&"http://c.test/".parse().unwrap()).await.unwrap();
@@ -110,9 +110,9 @@ fn what_became_of_a_url_and_how_it_was_found_is_told() {
 fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
     let server = Server::start();
     block_on(async {
-        let settings = Settings { keep_depths: true, ..wide() };
-        let resources = RedisResources::open(place(&server, 1), settings).await.unwrap();
-        let stored = RedisStored::open(place(&server, 1)).await.unwrap();
+        let settings = BackendConfig { keep_depths: true, ..wide() };
+        let resources = RedisBackend::open(place(&server, 1), settings).await.unwrap();
+        let stored = RedisStateReader::open(place(&server, 1)).await.unwrap();
         resources.admit(vec![found("http://a.test/", 0), found("http://far.test/", 5)]).await.unwrap();
         let links = || vec![found("http://page.test/", 6), found("http://none.test/", 6)];
         let leases = lease(&resources).await;
@@ -127,7 +127,7 @@ fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
             resources.complete(vec![Completion { outcome, ..Completion::of(&lease) }]).await.unwrap();
         }
         let near = leases.iter().find(|lease| lease.url == "http://a.test/").unwrap();
-        let children = links().into_iter().map(|link| Found { depth: 1, ..link }).collect();
+        let children = links().into_iter().map(|link| DiscoveredUrl { depth: 1, ..link }).collect();
         let fingerprint = Fingerprint::of_text(resources.key(), None, b"a");
         resources.remember("http://a.test/", &fingerprint, b"a").await.unwrap();
         resources
@@ -142,11 +142,11 @@ fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
         for _ in 0..2 {
             let page = why(&stored, "http://page.test/").await;
             assert_eq!((ended(&page), page.depth), ("kept", 1));
-            assert!(matches!(page.fate, Fate::Ended { document: Some(2), .. }), "{:?}", page.fate);
+            assert!(matches!(page.fate, UrlStatus::Ended { document: Some(2), .. }), "{:?}", page.fate);
             assert_eq!(page.found_on, ["http://a.test/"]);
             for lease in lease(&resources).await {
                 assert!(lease.again);
-                let outcome = Outcome::Status { code: 500, retry_after: None };
+                let outcome = Outcome::CrawlStatus { code: 500, retry_after: None };
                 resources.complete(vec![Completion { outcome, ..Completion::of(&lease) }]).await.unwrap();
             }
         }
@@ -158,15 +158,15 @@ fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
 fn who_looks_leaves_no_trace_and_is_told_if_there_is_nothing_to_see() {
     let server = Server::start();
     block_on(async {
-        let Trouble(message) = RedisStored::open(place(&server, 1)).await.err().unwrap();
+        let BackendError(message) = RedisStateReader::open(place(&server, 1)).await.err().unwrap();
         assert!(message.starts_with("there is no crawl \"seen\" on Redis at redis://127.0.0.1"), "{message}");
         assert_eq!(server.ask::<u64>("DBSIZE"), 0);
-        let settings = Settings { similarity: Threshold::new(0.87), ..wide() };
-        let resources = RedisResources::open(place(&server, 3), settings.clone()).await.unwrap();
+        let settings = BackendConfig { similarity: Threshold::new(0.87), ..wide() };
+        let resources = RedisBackend::open(place(&server, 3), settings.clone()).await.unwrap();
         resources.close().await.unwrap();
         let before: Vec<String> = server.ask("KEYS *");
-        let stored = RedisStored::open(place(&server, 1)).await.unwrap();
-        let known = Settings { workers: settings.workers, ..stored.settings().clone() };
+        let stored = RedisStateReader::open(place(&server, 1)).await.unwrap();
+        let known = BackendConfig { workers: settings.workers, ..stored.settings().clone() };
         assert_eq!(format!("{known:?}"), format!("{settings:?}"));
         stored.snapshot().await.unwrap();
         assert_eq!(stored.why(&"http://a.test/".parse().unwrap()).await.unwrap(), None);
@@ -179,8 +179,8 @@ fn who_looks_leaves_no_trace_and_is_told_if_there_is_nothing_to_see() {
 fn a_url_met_nearer_by_what_is_completed_with_it_leaves_nothing_behind() {
     let server = Server::start();
     block_on(async {
-        let settings = Settings { keep_depths: true, ..wide() };
-        let resources = RedisResources::open(place(&server, 1), settings).await.unwrap();
+        let settings = BackendConfig { keep_depths: true, ..wide() };
+        let resources = RedisBackend::open(place(&server, 1), settings).await.unwrap();
         resources.admit(vec![found("http://a.test/", 0), found("http://b.test/", 5)]).await.unwrap();
         let mut leases = lease(&resources).await;
         leases.sort_by(|one, other| one.url.cmp(&other.url));
@@ -189,7 +189,7 @@ fn a_url_met_nearer_by_what_is_completed_with_it_leaves_nothing_behind() {
         let refused = Completion { outcome: Outcome::Disallowed, ..Completion::of(&leases[1]) };
         resources.complete(vec![kept, refused]).await.unwrap();
         assert_eq!(server.ask::<u64>("HLEN crawler:{seen:p0}:outstanding"), 1, "only the new one is left");
-        let stored = RedisStored::open(place(&server, 1)).await.unwrap();
+        let stored = RedisStateReader::open(place(&server, 1)).await.unwrap();
         let why = why(&stored, "http://b.test/").await;
         assert_eq!((ended(&why), why.depth), ("disallowed by robots.txt", 1));
     });
@@ -210,8 +210,8 @@ fn memory(server: &Server) -> usize {
 fn a_seen_link_takes_no_more_than_60_bytes_with_all_that_is_told_of_it() {
     let server = Server::start();
     block_on(async {
-        let settings = Settings { keep_content: false, keep_depths: true, ..wide() };
-        let resources = RedisResources::open(place(&server, 1), settings).await.unwrap();
+        let settings = BackendConfig { keep_content: false, keep_depths: true, ..wide() };
+        let resources = RedisBackend::open(place(&server, 1), settings).await.unwrap();
         let empty = memory(&server);
         resources.admit(vec![found("http://a.test/", 0)]).await.unwrap();
         let mut next = 0;
@@ -224,7 +224,7 @@ fn a_seen_link_takes_no_more_than_60_bytes_with_all_that_is_told_of_it() {
                 let children = (next + 1..LINKS).take(2).map(|number| {
                     found(&format!("http://h{}.test/{number}", number % 1_000), number as u32 % 300 + 1)
                 });
-                let children: Vec<Found> = children.collect();
+                let children: Vec<DiscoveredUrl> = children.collect();
                 next += children.len();
                 Completion { outcome: Outcome::Kept, children, ..Completion::of(lease) }
             });

@@ -17,19 +17,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crawler::Stop;
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Budget, Found, Resources, Snapshot, WorkerId};
-use crawler::config::{Config, Resolve};
-use crawler::fetch::fetcher::Visitor;
-use crawler::fetch::throttle::Pace;
+use crawler::StopHandle;
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, Budget, DiscoveredUrl, Snapshot, WorkerId};
+use crawler::config::{DnsOverride, FetchConfig};
+use crawler::fetch::fetcher::Fetcher;
+use crawler::fetch::throttle::HostThrottle;
 use crawler::frontier;
-use crawler::installed::Installed;
 use crawler::modules::Module;
 use crawler::modules::output::files::{OutputFiles, Start};
+use crawler::modules::page_pipeline::PagePipeline;
 use crawler::page::Page;
-use crawler::prioritizer::{FromCrawl, Priority, Queues, Random};
+use crawler::prioritizer::{DepthPopularity, Priority, PriorityQueues, Random};
 use crawler::scope::Scope;
 use crawler::similarity::Threshold;
 use crawler::worker::{Orders, Worker};
@@ -38,10 +38,10 @@ use testweb::{Site, Web};
 use tokio::runtime;
 use url::Url;
 
-fn settings(workers: u16) -> Settings {
-    Settings {
+fn settings(workers: u16) -> BackendConfig {
+    BackendConfig {
         queue_size: 100,
-        priority_queues: Queues::new(10).unwrap(),
+        priority_queues: PriorityQueues::new(10).unwrap(),
         workers,
         ttl: Duration::from_secs(3600),
         domain_ttl: Duration::from_secs(300),
@@ -61,7 +61,7 @@ struct Crawl {
     redis: String,
     name: &'static str,
     partitions: u16,
-    settings: Settings,
+    settings: BackendConfig,
     delay: Duration,
     seed: Url,
 }
@@ -76,20 +76,20 @@ impl Crawl {
         Crawl { redis: redis.url(), name, partitions: 16, settings, delay: Duration::ZERO, seed }
     }
 
-    fn open(&self) -> RedisResources {
-        let place = Place {
+    fn open(&self) -> RedisBackend {
+        let place = RedisCrawl {
             partitions: Some(self.partitions),
             delay: self.delay,
-            ..Place::new(self.redis.clone().parse().unwrap(), self.name)
+            ..RedisCrawl::new(self.redis.clone().parse().unwrap(), self.name)
         };
-        block_on(RedisResources::open(place, self.settings.clone())).unwrap()
+        block_on(RedisBackend::open(place, self.settings.clone())).unwrap()
     }
 
     /// Crawls to the end; each worker, and the frontier, with a thread and a connection of its own.
     fn run(&self) -> (Vec<String>, Snapshot) {
-        let (kept, stop) = (Kept::default(), Stop::new());
+        let (kept, stop) = (Kept::default(), StopHandle::new());
         let resources = self.open();
-        block_on(resources.admit(vec![Found { url: self.seed.to_string(), depth: 0, redirects: 0 }]))
+        block_on(resources.admit(vec![DiscoveredUrl { url: self.seed.to_string(), depth: 0, redirects: 0 }]))
             .unwrap();
         thread::scope(|scope| {
             for id in 0..self.settings.workers {
@@ -101,7 +101,7 @@ impl Crawl {
                     worked.unwrap();
                 });
             }
-            let over = block_on(frontier::run(&resources, &FromCrawl, Random::seeded(7), &stop));
+            let over = block_on(frontier::run(&resources, &DepthPopularity, Random::seeded(7), &stop));
             stop.stop();
             over.unwrap();
         });
@@ -109,7 +109,7 @@ impl Crawl {
         (Arc::into_inner(kept).unwrap().into_inner().unwrap(), snapshot)
     }
 
-    fn worker(&self, id: u16, kept: &Kept, stop: &Stop) -> Arc<Worker<RedisResources>> {
+    fn worker(&self, id: u16, kept: &Kept, stop: &StopHandle) -> Arc<Worker<RedisBackend>> {
         let kept = Arc::clone(kept);
         let keep: Box<dyn Module> =
             Box::new(move |page: &Page| kept.lock().unwrap().push(page.url.to_string()));
@@ -117,7 +117,7 @@ impl Crawl {
         let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();
         let orders = Arc::new(Orders {
             resources: Arc::new(self.open()),
-            installed: Arc::new(Installed::new(vec![keep], Vec::new(), files, Box::new(|_, _| {}))),
+            installed: Arc::new(PagePipeline::new(vec![keep], Vec::new(), files, Box::new(|_, _| {}))),
             scope: Scope::domains(&hosts),
             max_depth: 1_000,
             max_page_bytes: 500_000,
@@ -125,15 +125,15 @@ impl Crawl {
             in_hand: 100,
             stop: stop.clone(),
         });
-        let config = Config {
-            resolve: vec![Resolve { host: "*".into(), address: [127, 0, 0, 1].into() }],
+        let config = FetchConfig {
+            resolve: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
             allow_private: true,
             obey_robots: false,
             delay: self.delay,
-            ..Config::default()
+            ..FetchConfig::default()
         };
-        let pace = Arc::new(Pace::new(self.delay, config.per_host));
-        let visitor = Visitor::new(config, std::slice::from_ref(&self.seed), pace, stop.clone()).unwrap();
+        let pace = Arc::new(HostThrottle::new(self.delay, config.per_host));
+        let visitor = Fetcher::new(config, std::slice::from_ref(&self.seed), pace, stop.clone()).unwrap();
         Arc::new(Worker::new(WorkerId(id), visitor, orders))
     }
 }
@@ -249,7 +249,7 @@ fn budgets_are_hit_exactly_across_partitions() {
 }
 
 /// Files and routes all that there is.
-async fn route(resources: &RedisResources) {
+async fn route(resources: &RedisBackend) {
     loop {
         let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
         resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();

@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crawler::backend::redis::{Address, Place, RedisResources};
-use crawler::backend::{Found, Resources, Trouble};
+use crawler::backend::redis::{Address, RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, BackendError, DiscoveredUrl};
 use testredis::{Cluster, Fsync, Server};
 use testweb::Web;
 
@@ -108,19 +108,23 @@ fn a_server_that_forgot_the_scripts_learns_them_again() {
     let (web, redis) = (Web::builder().seeded_hosts(7, 20, 2).start(), Server::start());
     let resources = Crawl::of(&web, &redis, "forgetful", 1).open();
     redis.ask::<()>("SCRIPT FLUSH");
-    let seed = Found { url: "http://a.test/".into(), depth: 0, redirects: 0 };
+    let seed = DiscoveredUrl { url: "http://a.test/".into(), depth: 0, redirects: 0 };
     assert_eq!(block_on(resources.admit(vec![seed])).unwrap().new, 1);
 }
 
-fn refused(url: &str, crawl: &str, change: impl FnOnce(&mut crawler::backend::local::Settings)) -> String {
+fn refused(
+    url: &str,
+    crawl: &str,
+    change: impl FnOnce(&mut crawler::backend::local::BackendConfig),
+) -> String {
     let mut settings = settings(1);
     change(&mut settings);
     let address: Address = match url.parse() {
         Ok(address) => address,
-        Err(Trouble(message)) => return message,
+        Err(BackendError(message)) => return message,
     };
-    let place = Place { partitions: Some(1), ..Place::new(address, crawl) };
-    let Trouble(message) = block_on(RedisResources::open(place, settings)).err().expect("it is refused");
+    let place = RedisCrawl { partitions: Some(1), ..RedisCrawl::new(address, crawl) };
+    let BackendError(message) = block_on(RedisBackend::open(place, settings)).err().expect("it is refused");
     message
 }
 
@@ -150,14 +154,15 @@ fn what_is_wrong_with_a_redis_is_said_with_its_address_and_without_the_password(
 #[ignore = "needs redis-server; make test installs it"]
 fn who_joins_a_crawl_must_mean_the_same_by_it() {
     let redis = Server::start();
-    let place = Place {
+    let place = RedisCrawl {
         partitions: Some(4),
         delay: Duration::ZERO,
-        ..Place::new(redis.url().parse().unwrap(), "mine")
+        ..RedisCrawl::new(redis.url().parse().unwrap(), "mine")
     };
-    let first = block_on(RedisResources::open(place.clone(), settings(1))).unwrap();
-    let second = block_on(RedisResources::open(Place { partitions: Some(9), ..place }, settings(3))).unwrap();
-    let seed = || vec![Found { url: "http://a.test/".into(), depth: 0, redirects: 0 }];
+    let first = block_on(RedisBackend::open(place.clone(), settings(1))).unwrap();
+    let second =
+        block_on(RedisBackend::open(RedisCrawl { partitions: Some(9), ..place }, settings(3))).unwrap();
+    let seed = || vec![DiscoveredUrl { url: "http://a.test/".into(), depth: 0, redirects: 0 }];
     assert_eq!(block_on(first.admit(seed())).unwrap().new, 1);
     assert_eq!(
         block_on(second.admit(seed())).unwrap().new,

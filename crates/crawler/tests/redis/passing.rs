@@ -6,11 +6,11 @@ mod random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Joined, Place, RedisResources, Role};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{JoinResult, RedisBackend, RedisCrawl, Role};
 use crawler::backend::{
-    Completed, Completion, Found, Grant, Handover, Lease, Pacing, PassedOn, Resources, Snapshot, Taker,
-    WorkerId,
+    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, DomainTransfer, HostDelay, Lease,
+    Snapshot, TransferResult, TransferTarget, WorkerId,
 };
 use crawler::domain::Domain;
 use crawler::outcome::Outcome;
@@ -21,13 +21,13 @@ use super::{block_on, route, settings};
 const FIRST: WorkerId = WorkerId(0);
 const SECOND: WorkerId = WorkerId(1);
 
-async fn open(url: String, partitions: u16, workers: u16) -> RedisResources {
-    let place = Place {
+async fn open(url: String, partitions: u16, workers: u16) -> RedisBackend {
+    let place = RedisCrawl {
         partitions: Some(partitions),
         delay: Duration::from_millis(1),
-        ..Place::new(url.parse().unwrap(), "passing")
+        ..RedisCrawl::new(url.parse().unwrap(), "passing")
     };
-    RedisResources::open(place, Settings { queue_size: 1_600, ..settings(workers) }).await.unwrap()
+    RedisBackend::open(place, BackendConfig { queue_size: 1_600, ..settings(workers) }).await.unwrap()
 }
 
 fn pages(host: &str, count: usize) -> Vec<String> {
@@ -35,18 +35,18 @@ fn pages(host: &str, count: usize) -> Vec<String> {
 }
 
 /// All of these are the first worker's.
-async fn admit(resources: &RedisResources, urls: &[Vec<String>]) {
-    let found = urls.concat().into_iter().map(|url| Found { url, depth: 0, redirects: 0 }).collect();
+async fn admit(resources: &RedisBackend, urls: &[Vec<String>]) {
+    let found = urls.concat().into_iter().map(|url| DiscoveredUrl { url, depth: 0, redirects: 0 }).collect();
     resources.admit(found).await.unwrap();
     route(resources).await;
 }
 
-async fn lease(resources: &RedisResources, worker: WorkerId, max: usize) -> Vec<Lease> {
+async fn lease(resources: &RedisBackend, worker: WorkerId, max: usize) -> Vec<Lease> {
     resources.lease(worker, max, Duration::ZERO).await.unwrap()
 }
 
 /// Makes a worker known: something can be sent to it then.
-async fn appear(resources: &RedisResources, worker: WorkerId) {
+async fn appear(resources: &RedisBackend, worker: WorkerId) {
     assert!(lease(resources, worker, 1).await.is_empty());
 }
 
@@ -55,13 +55,13 @@ fn kept(lease: &Lease) -> Completion {
 }
 
 /// All that is in hand of a domain, for another worker.
-fn handover(domain: &str, to: WorkerId, in_hand: &[Lease]) -> Handover {
+fn handover(domain: &str, to: WorkerId, in_hand: &[Lease]) -> DomainTransfer {
     let domain = Domain::of_text(&format!("http://{domain}/"));
     let leases = in_hand.iter().filter(|lease| Domain::of_text(&lease.url) == domain).cloned().collect();
-    Handover { domain, to, leases, resting: Vec::new() }
+    DomainTransfer { domain, to, leases, resting: Vec::new() }
 }
 
-async fn pass(resources: &RedisResources, handovers: Vec<Handover>) -> Vec<PassedOn> {
+async fn pass(resources: &RedisBackend, handovers: Vec<DomainTransfer>) -> Vec<TransferResult> {
     resources.pass_on(FIRST, handovers).await.unwrap()
 }
 
@@ -74,14 +74,14 @@ fn assert_adds_up(snapshot: &Snapshot) {
 }
 
 /// Everything that is left is visited by these, in the order in which each gets it.
-async fn finish(resources: &RedisResources, workers: &[WorkerId]) -> BTreeMap<WorkerId, Vec<String>> {
+async fn finish(resources: &RedisBackend, workers: &[WorkerId]) -> BTreeMap<WorkerId, Vec<String>> {
     let mut visited: BTreeMap<WorkerId, Vec<String>> = BTreeMap::new();
     for _ in 0..1_000 {
         route(resources).await;
         for worker in workers {
             let leases = lease(resources, *worker, 1_000).await;
             let ended = resources.complete(leases.iter().map(kept).collect()).await.unwrap();
-            assert!(ended.iter().all(|ended| matches!(ended, Completed::Done { .. })));
+            assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
             visited.entry(*worker).or_default().extend(leases.into_iter().map(|lease| lease.url));
         }
         let snapshot = resources.snapshot().await.unwrap();
@@ -107,7 +107,7 @@ fn a_domain_is_passed_on_whole_and_in_its_order() {
             let in_hand = lease(&resources, FIRST, 40).await;
             appear(&resources, SECOND).await;
             let passed = pass(&resources, vec![handover("a.test", SECOND, &in_hand)]).await;
-            assert_eq!(passed, [PassedOn::Yes]);
+            assert_eq!(passed, [TransferResult::Yes]);
             let snapshot = resources.snapshot().await.unwrap();
             assert_adds_up(&snapshot);
             assert_eq!(snapshot.waiting, 72);
@@ -117,11 +117,11 @@ fn a_domain_is_passed_on_whole_and_in_its_order() {
             for lease in &in_hand {
                 let is_passed = lease.url.contains("a.test");
                 let grant = resources.reserve(lease, 0).await.unwrap();
-                assert_eq!(grant == Grant::Lost, is_passed, "{grant:?} {lease:?}");
+                assert_eq!(grant == BudgetDecision::Lost, is_passed, "{grant:?} {lease:?}");
             }
             let ended = resources.complete(in_hand.iter().map(kept).collect()).await.unwrap();
             for (lease, ended) in in_hand.iter().zip(ended) {
-                assert_eq!(ended == Completed::Refused, lease.url.contains("a.test"), "{lease:?}");
+                assert_eq!(ended == CompleteResult::Refused, lease.url.contains("a.test"), "{lease:?}");
             }
             // What comes of it now comes to its new owner, after the rest.
             admit(&resources, &[vec!["http://a.test/100".into()]]).await;
@@ -143,7 +143,7 @@ fn what_waits_far_behind_in_a_long_queue_is_passed_on_too() {
         let in_hand = lease(&resources, FIRST, 1).await;
         appear(&resources, SECOND).await;
         let handovers = ["h0.test", "h22.test", "h23.test"].map(|host| handover(host, SECOND, &in_hand));
-        assert_eq!(pass(&resources, handovers.into()).await, [PassedOn::Yes; 3]);
+        assert_eq!(pass(&resources, handovers.into()).await, [TransferResult::Yes; 3]);
         let snapshot = resources.snapshot().await.unwrap();
         assert_adds_up(&snapshot);
         assert_eq!((snapshot.workers[0], snapshot.workers[1]), ((21 * 64, 0), (3 * 64, 0)));
@@ -164,16 +164,16 @@ fn a_domain_of_which_something_is_in_flight_stays_as_it_is() {
             let mut all_but_one = handover("a.test", SECOND, &in_hand);
             let in_flight = all_but_one.leases.remove(0);
             let before = resources.snapshot().await.unwrap();
-            assert_eq!(pass(&resources, vec![all_but_one.clone()]).await, [PassedOn::NotNow]);
+            assert_eq!(pass(&resources, vec![all_but_one.clone()]).await, [TransferResult::NotNow]);
             assert_eq!(resources.snapshot().await.unwrap(), before);
             // When it has ended, the rest goes; a domain of which nothing is left goes, too.
             resources.complete(vec![kept(&in_flight)]).await.unwrap();
-            assert_eq!(pass(&resources, vec![all_but_one]).await, [PassedOn::Yes]);
+            assert_eq!(pass(&resources, vec![all_but_one]).await, [TransferResult::Yes]);
             let others = lease(&resources, SECOND, 100).await;
             assert_eq!(others.len(), 9);
             resources.complete(others.iter().map(kept).collect()).await.unwrap();
             let nothing = handover("a.test", FIRST, &[]);
-            assert_eq!(resources.pass_on(SECOND, vec![nothing]).await.unwrap(), [PassedOn::Yes]);
+            assert_eq!(resources.pass_on(SECOND, vec![nothing]).await.unwrap(), [TransferResult::Yes]);
             admit(&resources, &[vec!["http://a.test/more".into()]]).await;
             let rest = in_hand.iter().filter(|lease| lease.url.contains("b.test"));
             resources.complete(rest.map(kept).collect()).await.unwrap();
@@ -204,12 +204,12 @@ fn what_is_passed_on_twice_or_with_its_answer_lost_is_passed_on_once() {
                 proxy.cut();
             };
             let (passed, ()) = tokio::join!(passing, cut);
-            assert_eq!(passed.unwrap(), [PassedOn::Yes]);
+            assert_eq!(passed.unwrap(), [TransferResult::Yes]);
             let after = resources.snapshot().await.unwrap();
             assert_adds_up(&after);
             assert_eq!(after.workers[1], (64, 0));
             // As if it came late: it is nobody's to pass on any more.
-            assert_eq!(pass(&resources, handovers).await, [PassedOn::No]);
+            assert_eq!(pass(&resources, handovers).await, [TransferResult::No]);
             assert_eq!(resources.snapshot().await.unwrap(), after);
             let rest = in_hand.iter().filter(|lease| lease.url.contains("b.test"));
             resources.complete(rest.map(kept).collect()).await.unwrap();
@@ -233,29 +233,33 @@ fn nothing_is_passed_on_to_nobody_or_by_one_who_has_lost_its_place() {
             assert_eq!(in_hand.len(), 20);
             let handovers = vec![handover("a.test", SECOND, &in_hand)];
             let before = first.snapshot().await.unwrap();
-            assert_eq!(pass(&first, handovers.clone()).await, [PassedOn::No], "there is no second worker");
+            assert_eq!(
+                pass(&first, handovers.clone()).await,
+                [TransferResult::No],
+                "there is no second worker"
+            );
             assert_eq!(first.snapshot().await.unwrap(), before);
 
             let second = open(server.url(), partitions, 0).await;
             second.enter(SECOND, 1).await.unwrap();
             appear(&second, SECOND).await;
             second.leave(SECOND).await.unwrap();
-            assert_eq!(pass(&first, handovers.clone()).await, [PassedOn::No], "there is none any more");
+            assert_eq!(pass(&first, handovers.clone()).await, [TransferResult::No], "there is none any more");
             second.enter(SECOND, 2).await.unwrap();
             appear(&second, SECOND).await;
             // Another has the first worker's place by now.
             let other = open(server.url(), partitions, 0).await;
             other.rejoin(FIRST).await.unwrap();
             other.enter(FIRST, 2).await.unwrap();
-            assert_eq!(pass(&first, handovers.clone()).await, [PassedOn::No]);
+            assert_eq!(pass(&first, handovers.clone()).await, [TransferResult::No]);
             let again = lease(&other, FIRST, 20).await;
             assert_eq!(again.len(), 20);
             assert_eq!(
                 pass(&other, handovers).await,
-                [PassedOn::NotNow],
+                [TransferResult::NotNow],
                 "loans of before are not those of now"
             );
-            assert_eq!(pass(&other, vec![handover("a.test", SECOND, &again)]).await, [PassedOn::Yes]);
+            assert_eq!(pass(&other, vec![handover("a.test", SECOND, &again)]).await, [TransferResult::Yes]);
             assert_eq!(lease(&second, SECOND, 20).await.len(), 10);
         });
     }
@@ -272,7 +276,7 @@ fn whoever_dies_after_it_neither_gets_back_nor_loses_what_was_passed_on() {
             let in_hand = lease(&resources, FIRST, 30).await;
             appear(&resources, SECOND).await;
             let passed = pass(&resources, vec![handover("a.test", SECOND, &in_hand)]).await;
-            assert_eq!(passed, [PassedOn::Yes]);
+            assert_eq!(passed, [TransferResult::Yes]);
             for worker in [FIRST, SECOND] {
                 assert!(worker == FIRST || !lease(&resources, worker, 5).await.is_empty());
                 if dies_for_good {
@@ -308,7 +312,7 @@ fn neither_a_cut_connection_nor_a_redis_that_lost_it_brings_anything_back_twice(
             appear(&first, SECOND).await;
             server.ask::<()>("SAVE");
             let passed = pass(&first, vec![handover("a.test", SECOND, &in_hand)]).await;
-            assert_eq!(passed, [PassedOn::Yes]);
+            assert_eq!(passed, [TransferResult::Yes]);
             if is_lost {
                 server.restart();
             }
@@ -319,7 +323,7 @@ fn neither_a_cut_connection_nor_a_redis_that_lost_it_brings_anything_back_twice(
             assert_eq!(again.len(), if is_lost { 64 } else { 0 }, "it has what was not passed on after all");
             let all = in_hand.iter().filter(|lease| lease.url.contains("b.test")).chain(&again);
             let ended = first.complete(all.map(kept).collect()).await.unwrap();
-            assert!(ended.iter().all(|ended| matches!(ended, Completed::Done { .. })));
+            assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
             finish(&first, &[FIRST, SECOND]).await;
             assert_eq!(first.snapshot().await.unwrap().pages, 90);
         });
@@ -336,14 +340,15 @@ fn hosts_are_left_alone_by_their_new_owner_for_as_long_as_their_old_one_would_ha
         let in_hand = lease(&resources, FIRST, 9).await;
         appear(&resources, SECOND).await;
         let asked = in_hand.iter().find(|lease| lease.url.contains("//a.test")).unwrap();
-        let rests = |seconds| Pacing { delay: Duration::from_millis(1), rest: Duration::from_secs(seconds) };
+        let rests =
+            |seconds| HostDelay { delay: Duration::from_millis(1), rest: Duration::from_secs(seconds) };
         let done = Completion { pacing: Some(rests(20)), ..kept(asked) };
         resources.complete(vec![done]).await.unwrap();
         // This one was asked for its robots.txt only, on the way to the other.
         let mut handover = handover("a.test", SECOND, &in_hand);
         handover.leases.retain(|lease| lease != asked);
         handover.resting = vec![("www.a.test".into(), rests(40))];
-        assert_eq!(pass(&resources, vec![handover]).await, [PassedOn::Yes]);
+        assert_eq!(pass(&resources, vec![handover]).await, [TransferResult::Yes]);
         let leases = lease(&resources, SECOND, 9).await;
         assert_eq!(leases.len(), 5);
         for lease in leases {
@@ -360,12 +365,12 @@ fn a_member_learns_once_to_whom_it_is_to_pass_on_something() {
     block_on(async {
         let resources = open(server.url(), 1, 0).await;
         let role = Role::Worker(FIRST);
-        assert!(matches!(resources.join(Some(role), "a", "here", None).await.unwrap(), Joined::New(..)));
+        assert!(matches!(resources.join(Some(role), "a", "here", None).await.unwrap(), JoinResult::New(..)));
         let beat = async || resources.beat(role, "a", Duration::ZERO, Some(7)).await.unwrap();
         assert_eq!(beat().await.takers, []);
         let member = resources.crew().await.unwrap().0.remove(0);
         assert_eq!(member.domains, Some(7));
-        let takers = vec![Taker { id: SECOND, has: 0 }, Taker { id: WorkerId(9), has: 30 }];
+        let takers = vec![TransferTarget { id: SECOND, has: 0 }, TransferTarget { id: WorkerId(9), has: 30 }];
         resources.relieve(&member, &takers).await.unwrap();
         assert_eq!(beat().await.takers, takers);
         assert_eq!(beat().await.takers, []);
@@ -374,7 +379,7 @@ fn a_member_learns_once_to_whom_it_is_to_pass_on_something() {
         let silent = resources.crew().await.unwrap().0.remove(0);
         assert!(matches!(
             resources.join(Some(role), "b", "here", Some(&silent)).await.unwrap(),
-            Joined::Again(..)
+            JoinResult::Again(..)
         ));
         resources.relieve(&silent, &takers).await.unwrap();
         assert_eq!(resources.beat(role, "b", Duration::ZERO, None).await.unwrap().takers, []);

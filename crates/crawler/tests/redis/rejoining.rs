@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Completed, Completion, Found, Grant, Lease, Pacing, Resources, WorkerId};
-use crawler::modules::Addition;
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{
+    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease, WorkerId,
+};
+use crawler::modules::OutputWrite;
 use crawler::outcome::Outcome;
 use testredis::{Proxy, Server};
 
@@ -18,19 +20,22 @@ const SECOND: WorkerId = WorkerId(1);
 const DELAY: Duration = Duration::from_secs(2);
 const LONG_DELAY: Duration = Duration::from_secs(30);
 
-async fn open(url: String, partitions: u16, workers: u16) -> RedisResources {
-    let place =
-        Place { partitions: Some(partitions), delay: DELAY, ..Place::new(url.parse().unwrap(), "rejoining") };
-    RedisResources::open(place, Settings { queue_size: 1_600, ..settings(workers) }).await.unwrap()
+async fn open(url: String, partitions: u16, workers: u16) -> RedisBackend {
+    let place = RedisCrawl {
+        partitions: Some(partitions),
+        delay: DELAY,
+        ..RedisCrawl::new(url.parse().unwrap(), "rejoining")
+    };
+    RedisBackend::open(place, BackendConfig { queue_size: 1_600, ..settings(workers) }).await.unwrap()
 }
 
-async fn admit(resources: &RedisResources, urls: impl IntoIterator<Item = String>) {
-    let found = urls.into_iter().map(|url| Found { url, depth: 0, redirects: 0 }).collect();
+async fn admit(resources: &RedisBackend, urls: impl IntoIterator<Item = String>) {
+    let found = urls.into_iter().map(|url| DiscoveredUrl { url, depth: 0, redirects: 0 }).collect();
     resources.admit(found).await.unwrap();
     route(resources).await;
 }
 
-async fn lease(resources: &RedisResources, worker: WorkerId) -> Vec<Lease> {
+async fn lease(resources: &RedisBackend, worker: WorkerId) -> Vec<Lease> {
     let mut leases = Vec::new();
     loop {
         let more = resources.lease(worker, 1_000, Duration::ZERO).await.unwrap();
@@ -67,9 +72,9 @@ fn a_host_that_a_dead_worker_may_have_been_asking_is_left_alone_for_its_own_dela
         admit(&resources, ["http://slow.test/", "http://quick.test/", "http://busy.test/"].map(Into::into))
             .await;
         // It is known of one that it wants more time, and of another that it wants none for long.
-        let slow = Pacing { delay: LONG_DELAY, rest: Duration::from_millis(1) };
+        let slow = HostDelay { delay: LONG_DELAY, rest: Duration::from_millis(1) };
         resources.pace("slow.test", slow).await.unwrap();
-        let busy = Pacing { delay: DELAY, rest: 2 * LONG_DELAY };
+        let busy = HostDelay { delay: DELAY, rest: 2 * LONG_DELAY };
         resources.pace("busy.test", busy).await.unwrap();
         let mut on_loan = lease(&resources, FIRST).await;
         on_loan.extend(lease(&resources, SECOND).await);
@@ -97,7 +102,7 @@ fn what_was_learnt_of_a_hosts_delay_by_a_completion_is_known_after_a_restart() {
         let resources = open(server.url(), 1, 1).await;
         admit(&resources, ["http://slow.test/1", "http://slow.test/2"].map(Into::into)).await;
         let leases = lease(&resources, FIRST).await;
-        let pacing = Some(Pacing { delay: LONG_DELAY, rest: Duration::ZERO });
+        let pacing = Some(HostDelay { delay: LONG_DELAY, rest: Duration::ZERO });
         resources.complete(vec![Completion { pacing, ..kept(&leases[0]) }]).await.unwrap();
         resources.rejoin(FIRST).await.unwrap();
         let again = lease(&resources, FIRST).await;
@@ -106,7 +111,7 @@ fn what_was_learnt_of_a_hosts_delay_by_a_completion_is_known_after_a_restart() {
         // After hours nobody needs to know it any more.
         resources.complete(vec![kept(&again[0])]).await.unwrap();
         resources.advance(Duration::from_secs(3 * 3600));
-        resources.pace("other.test", Pacing { delay: LONG_DELAY, rest: DELAY }).await.unwrap();
+        resources.pace("other.test", HostDelay { delay: LONG_DELAY, rest: DELAY }).await.unwrap();
         let known: Vec<String> = server.ask("HKEYS crawler:{rejoining:p0}:delays");
         assert_eq!(known, ["other.test"]);
     });
@@ -123,7 +128,7 @@ fn a_restarted_worker_has_its_loans_its_queue_and_its_domains_as_before() {
             let taken = resources.lease(FIRST, 10, Duration::ZERO).await.unwrap();
             assert_eq!(taken.len(), 10);
             for lease in &taken {
-                assert!(matches!(resources.reserve(lease, 0).await.unwrap(), Grant::Bytes(_)));
+                assert!(matches!(resources.reserve(lease, 0).await.unwrap(), BudgetDecision::Bytes(_)));
             }
             let mine = |snapshot: crawler::backend::Snapshot| snapshot.workers[0];
             let (queued, on_loan) = mine(resources.snapshot().await.unwrap());
@@ -133,8 +138,8 @@ fn a_restarted_worker_has_its_loans_its_queue_and_its_domains_as_before() {
             after.rejoin(FIRST).await.unwrap();
             assert_eq!(mine(after.snapshot().await.unwrap()), (queued + 10, 0));
             let ended = resources.complete(taken.iter().map(kept).collect()).await.unwrap();
-            assert_eq!(ended, vec![Completed::Refused; 10], "what was on loan before is refused");
-            assert_eq!(resources.reserve(&taken[0], 0).await.unwrap(), Grant::Lost);
+            assert_eq!(ended, vec![CompleteResult::Refused; 10], "what was on loan before is refused");
+            assert_eq!(resources.reserve(&taken[0], 0).await.unwrap(), BudgetDecision::Lost);
 
             let again = lease(&after, FIRST).await;
             assert_eq!(again.len(), queued + 10);
@@ -149,7 +154,7 @@ fn a_restarted_worker_has_its_loans_its_queue_and_its_domains_as_before() {
             let others = lease(&after, SECOND).await;
             let all: Vec<Completion> = [again, more, others].concat().iter().map(kept).collect();
             let completed = after.complete(all).await.unwrap();
-            assert!(completed.iter().all(|completed| matches!(completed, Completed::Done { .. })));
+            assert!(completed.iter().all(|completed| matches!(completed, CompleteResult::Done { .. })));
             let snapshot = after.snapshot().await.unwrap();
             assert_eq!((snapshot.outstanding(), snapshot.active_hosts), (0, 0));
             let budget = if partitions == 1 { "p0" } else { "budget" };
@@ -170,7 +175,7 @@ fn a_loan_that_is_completed_twice_at_once_is_completed_once() {
             admit(&resources, hosts(1)).await;
             let leases = lease(&resources, FIRST).await;
             let completed = resources.complete(vec![kept(&leases[0]), kept(&leases[0])]).await.unwrap();
-            assert!(matches!(completed[0], Completed::Done { id: Some(1), .. }));
+            assert!(matches!(completed[0], CompleteResult::Done { id: Some(1), .. }));
             let snapshot = resources.snapshot().await.unwrap();
             assert_eq!((snapshot.pages, snapshot.completed, snapshot.outcomes["kept"]), (1, 1, 1));
         });
@@ -222,7 +227,7 @@ fn a_page_that_was_settled_before_its_worker_died_counts_once_when_that_rejoins(
         let dying = open(proxy.url(), 1, 1).await;
         admit(&dying, hosts(1)).await;
         let leases = lease(&dying, FIRST).await;
-        let output = vec![(0, Addition::Append(b"once".to_vec()))];
+        let output = vec![(0, OutputWrite::Append(b"once".to_vec()))];
         // It dies at some moment of its completion; whichever it is, the page counts once.
         let complete = dying.complete(vec![Completion { output, ..kept(&leases[0]) }]);
         let _ = tokio::time::timeout(Duration::from_micros(700), complete).await;
@@ -256,7 +261,7 @@ fn a_worker_with_very_much_leaves_in_steps_and_loses_nothing() {
         resources.leave(FIRST).await.unwrap();
         let left = resources.snapshot().await.unwrap();
         assert_eq!((left.owned_domains, left.active_hosts), (0, 0));
-        assert_eq!(resources.complete(vec![kept(&taken[0])]).await.unwrap(), [Completed::Refused]);
+        assert_eq!(resources.complete(vec![kept(&taken[0])]).await.unwrap(), [CompleteResult::Refused]);
 
         let mut seen = BTreeSet::new();
         while seen.len() < 5_100 {

@@ -1,7 +1,7 @@
 //! What a crawl takes of Redis's memory, and for how long.
 
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Completion, Found, Remembered, Resources, WorkerId};
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, Completion, ContentMatch, DiscoveredUrl, WorkerId};
 use crawler::outcome::Outcome;
 use crawler::prioritizer::Priority;
 use crawler::similarity::{Fingerprint, Threshold};
@@ -15,9 +15,9 @@ use super::{block_on, settings};
 const LINKS: usize = 10_000;
 
 /// Admits and completes many URLs of many domains.
-async fn complete_many(resources: &RedisResources) {
+async fn complete_many(resources: &RedisBackend) {
     for batch in 0..LINKS / 1000 {
-        let found = (0..1000).map(|number| Found {
+        let found = (0..1000).map(|number| DiscoveredUrl {
             url: format!("http://h{number}.test/{batch}"),
             depth: 1,
             redirects: 0,
@@ -41,18 +41,18 @@ async fn complete_many(resources: &RedisResources) {
 fn a_known_url_takes_less_than_60_bytes() {
     for keep_depths in [false, true] {
         let redis = Server::start();
-        let settings = crawler::backend::local::Settings {
+        let settings = crawler::backend::local::BackendConfig {
             queue_size: 10_000,
             keep_depths,
             max_pages: u64::MAX,
             ..settings(1)
         };
-        let place = Place {
+        let place = RedisCrawl {
             partitions: Some(4),
             delay: Duration::ZERO,
-            ..Place::new(redis.url().parse().unwrap(), "links")
+            ..RedisCrawl::new(redis.url().parse().unwrap(), "links")
         };
-        let resources = block_on(RedisResources::open(place, settings)).unwrap();
+        let resources = block_on(RedisBackend::open(place, settings)).unwrap();
         block_on(complete_many(&resources));
         assert_eq!(block_on(resources.snapshot()).unwrap().known, LINKS);
         let shards: Vec<String> = redis.ask("KEYS *}:links:*");
@@ -79,15 +79,15 @@ pub(super) fn told(redis: &Server, section: &str, name: &str) -> usize {
 #[ignore = "needs redis-server; make test installs it"]
 fn a_url_that_waits_takes_less_than_400_bytes() {
     let redis = Server::start();
-    let place = Place {
+    let place = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
-        ..Place::new(redis.url().parse().unwrap(), "queued")
+        ..RedisCrawl::new(redis.url().parse().unwrap(), "queued")
     };
-    let resources = block_on(RedisResources::open(place, settings(1))).unwrap();
+    let resources = block_on(RedisBackend::open(place, settings(1))).unwrap();
     let before = told(&redis, "memory", "used_memory:");
     for batch in 0..LINKS / 1000 {
-        let found = (0..1000).map(|number| Found {
+        let found = (0..1000).map(|number| DiscoveredUrl {
             url: format!("http://www.host{number}.test/section/of/many/page-{batch}.html"),
             depth: 1,
             redirects: 0,
@@ -102,15 +102,16 @@ fn a_url_that_waits_takes_less_than_400_bytes() {
 #[ignore = "needs redis-server; make test installs it"]
 fn links_that_were_told_lately_are_not_told_again() {
     let redis = Server::start();
-    let place = Place {
+    let place = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
-        ..Place::new(redis.url().parse().unwrap(), "told")
+        ..RedisCrawl::new(redis.url().parse().unwrap(), "told")
     };
-    let open = || block_on(RedisResources::open(place.clone(), settings(1))).unwrap();
+    let open = || block_on(RedisBackend::open(place.clone(), settings(1))).unwrap();
     let (resources, other) = (open(), open());
     let links = |depth| {
-        let of_site = (0..100).map(|number| Found { url: format!("http://h/{number}"), depth, redirects: 0 });
+        let of_site =
+            (0..100).map(|number| DiscoveredUrl { url: format!("http://h/{number}"), depth, redirects: 0 });
         of_site.collect::<Vec<_>>()
     };
     let scripts = || told(&redis, "commandstats", "cmdstat_evalsha:calls=");
@@ -135,14 +136,14 @@ fn links_that_were_told_lately_are_not_told_again() {
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
     let redis = Server::start();
-    let place = Place {
+    let place = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
-        ..Place::new(redis.url().parse().unwrap(), "clean")
+        ..RedisCrawl::new(redis.url().parse().unwrap(), "clean")
     };
     let settings =
-        crawler::backend::local::Settings { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
-    let resources = block_on(RedisResources::open(place, settings)).unwrap();
+        crawler::backend::local::BackendConfig { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
+    let resources = block_on(RedisBackend::open(place, settings)).unwrap();
     block_on(complete_many(&resources));
     let left: Vec<String> = redis.ask("KEYS *:tasks");
     assert_eq!(left, Vec::<String>::new());
@@ -160,12 +161,12 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
 #[ignore = "needs redis-server; make test installs it"]
 fn of_like_pages_that_are_remembered_together_one_is_new() {
     let redis = Server::start();
-    let place = Place {
+    let place = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
-        ..Place::new(redis.url().parse().unwrap(), "together")
+        ..RedisCrawl::new(redis.url().parse().unwrap(), "together")
     };
-    let settings = crawler::backend::local::Settings {
+    let settings = crawler::backend::local::BackendConfig {
         similarity: Threshold::new(0.9),
         keep_content: true,
         ..settings(1)
@@ -176,7 +177,7 @@ fn of_like_pages_that_are_remembered_together_one_is_new() {
         words.chain((page % 3 == 2).then(|| "more".to_owned())).collect::<String>()
     };
     block_on(async {
-        let resources = Arc::new(RedisResources::open(place, settings).await.unwrap());
+        let resources = Arc::new(RedisBackend::open(place, settings).await.unwrap());
         let mut visits = JoinSet::new();
         for page in 0..60 {
             let (resources, body) = (Arc::clone(&resources), body(page));
@@ -187,9 +188,9 @@ fn of_like_pages_that_are_remembered_together_one_is_new() {
             });
         }
         let remembered = visits.join_all().await;
-        assert_eq!(remembered.iter().filter(|page| **page == Remembered::New).count(), 20);
-        assert!(remembered.iter().any(|page| matches!(page, Remembered::Same(_))));
-        assert!(remembered.iter().any(|page| matches!(page, Remembered::Similar(_))));
+        assert_eq!(remembered.iter().filter(|page| **page == ContentMatch::New).count(), 20);
+        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::Same(_))));
+        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::Similar(_))));
     });
     assert_eq!(redis.ask::<Vec<String>>("KEYS *}:page:*").len(), 20);
     assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 20);

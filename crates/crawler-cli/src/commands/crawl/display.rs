@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crawler::backend::Snapshot;
-use crawler::pipeline::Report;
+use crawler::pipeline::CrawlReport;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::json::{self, Progress};
+use super::json::{self, ProgressJson};
 use super::resume_hints;
 use crate::args::{CrawlOptions, ProgressForm, Verbosity};
 use crate::printable::printable;
@@ -74,7 +74,7 @@ impl Display {
         let rate = seen.rate(now, snapshot.pages);
         match &self.form {
             Form::Nothing => {}
-            Form::Json => print_json(&Progress::of(snapshot, self.begun.elapsed(), rate, None)),
+            Form::Json => print_json(&ProgressJson::of(snapshot, self.begun.elapsed(), rate, None)),
             Form::Plain => {
                 // A second that comes a little early is not to cost a whole further one.
                 if now + Duration::from_millis(500) >= seen.plain_line + PLAIN_INTERVAL {
@@ -92,10 +92,10 @@ impl Display {
     }
 
     /// Shows how things stood at the end, to those who read every object.
-    pub fn last(&self, report: &Report) {
+    pub fn last(&self, report: &CrawlReport) {
         if let Form::Json = self.form {
             let rate = json::whole_rate(report);
-            print_json(&Progress::of(&report.snapshot, report.elapsed, rate, Some(report.end)));
+            print_json(&ProgressJson::of(&report.snapshot, report.elapsed, rate, Some(report.end)));
         }
     }
 
@@ -182,7 +182,7 @@ fn print(message: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(message));
 }
 
-fn print_json(progress: &Progress<'_>) {
+fn print_json(progress: &ProgressJson<'_>) {
     // Counts and names of ours only: always JSON, and nothing in it steers a terminal.
     if let Ok(mut line) = serde_json::to_vec(progress) {
         line.push(b'\n');

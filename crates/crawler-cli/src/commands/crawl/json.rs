@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use crawler::backend::redis::{Phase, Role};
 use crawler::backend::{Budget, Snapshot};
-use crawler::distributed::remote::Status;
+use crawler::distributed::remote::CrawlStatus;
 use crawler::outcome::Outcome;
-use crawler::pipeline::{End, Report, Resumed, Traffic};
-use crawler::prioritizer::pagerank::Health;
+use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
+use crawler::prioritizer::pagerank::PageRankStats;
 use serde::Serialize;
 
 /// How things stand at one moment.
 #[derive(Serialize)]
-pub struct Progress<'s> {
+pub struct ProgressJson<'s> {
     elapsed: f64,
     /// Of the last seconds; at the end, of the whole crawl.
     pages_per_second: f64,
     #[serde(flatten)]
-    counts: Counts<'s>,
+    counts: CountsJson<'s>,
     url_queue: usize,
     overflow: usize,
     priority_queues: &'s [usize],
     waiting: usize,
-    workers: Vec<Worker>,
+    workers: Vec<WorkerJson>,
     active_hosts: usize,
     owned_domains: usize,
     known_urls: usize,
@@ -34,28 +34,28 @@ pub struct Progress<'s> {
 }
 
 #[derive(Serialize)]
-struct Worker {
+struct WorkerJson {
     queued: usize,
     on_loan: usize,
 }
 
 /// How a crawl that processes share stands.
 #[derive(Serialize)]
-pub struct Shared<'s> {
+pub struct CrawlStatusJson<'s> {
     crawl: &'s str,
     phase: &'static str,
     /// Why it is over; null before that.
     end: Option<&'s str>,
     elapsed: f64,
     #[serde(flatten)]
-    counts: Counts<'s>,
-    members: Vec<MemberOf<'s>>,
+    counts: CountsJson<'s>,
+    members: Vec<MemberJson<'s>>,
     /// What went to Redis and back; null before the end.
     redis: Option<Traffic>,
 }
 
 #[derive(Serialize)]
-struct MemberOf<'s> {
+struct MemberJson<'s> {
     role: String,
     place: &'s str,
     /// Its number there.
@@ -66,8 +66,12 @@ struct MemberOf<'s> {
     dead: bool,
 }
 
-impl<'s> Shared<'s> {
-    pub fn of(crawl: &'s str, status: &'s Status, report: Option<&'s Report>) -> Shared<'s> {
+impl<'s> CrawlStatusJson<'s> {
+    pub fn of(
+        crawl: &'s str,
+        status: &'s CrawlStatus,
+        report: Option<&'s CrawlReport>,
+    ) -> CrawlStatusJson<'s> {
         // What is left of a crawl that is over is its result.
         let snapshot = report.map_or(&status.snapshot, |report| &report.snapshot);
         let (phase, end) = match &status.course.phase {
@@ -77,7 +81,7 @@ impl<'s> Shared<'s> {
             Phase::Running => ("running", None),
             Phase::Over(how) => ("over", Some(how.as_str())),
         };
-        let members = status.members.iter().map(|member| MemberOf {
+        let members = status.members.iter().map(|member| MemberJson {
             role: match member.role {
                 Role::Frontier => "frontier".into(),
                 Role::Worker(id) => format!("worker {}", id.0),
@@ -88,12 +92,12 @@ impl<'s> Shared<'s> {
             domains: member.domains,
             dead: member.is_dead,
         });
-        Shared {
+        CrawlStatusJson {
             crawl,
             phase,
             end,
             elapsed: status.course.elapsed.as_secs_f64(),
-            counts: Counts::of(snapshot),
+            counts: CountsJson::of(snapshot),
             members: members.collect(),
             redis: report.and_then(|report| report.traffic),
         }
@@ -102,26 +106,26 @@ impl<'s> Shared<'s> {
 
 /// How a crawl ended.
 #[derive(Serialize)]
-pub struct Summary<'s> {
+pub struct SummaryJson<'s> {
     end: &'static str,
     /// Whether an earlier process had begun the crawl.
     resumed: bool,
     elapsed: f64,
     pages_per_second: f64,
     #[serde(flatten)]
-    counts: Counts<'s>,
+    counts: CountsJson<'s>,
     module_failures: &'s BTreeMap<String, u64>,
     last_module_failure: Option<&'s str>,
     module_summaries: &'s [String],
     output_failure: Option<&'s str>,
-    pagerank: Option<PageRank<'s>>,
+    pagerank: Option<PageRankJson<'s>>,
     /// What went to Redis and back; null where nothing did.
     redis: Option<Traffic>,
 }
 
 /// The counts that add up.
 #[derive(Serialize)]
-struct Counts<'s> {
+struct CountsJson<'s> {
     pages: u64,
     bytes: u64,
     admitted: u64,
@@ -129,11 +133,11 @@ struct Counts<'s> {
     failed: u64,
     outcomes: &'s BTreeMap<String, u64>,
     revisits: u64,
-    links: Links<'s>,
+    links: LinksJson<'s>,
 }
 
 #[derive(Serialize)]
-struct Links<'s> {
+struct LinksJson<'s> {
     found: u64,
     new: u64,
     known: u64,
@@ -141,25 +145,34 @@ struct Links<'s> {
 }
 
 #[derive(Serialize)]
-struct PageRank<'s> {
+struct PageRankJson<'s> {
     requests: u64,
     failures: u64,
     fallbacks: u64,
     last_failure: Option<&'s str>,
 }
 
-impl<'s> Progress<'s> {
+impl<'s> ProgressJson<'s> {
     /// A snapshot, taken so long after the beginning.
-    pub fn of(snapshot: &'s Snapshot, elapsed: Duration, rate: f64, end: Option<End>) -> Progress<'s> {
-        Progress {
+    pub fn of(
+        snapshot: &'s Snapshot,
+        elapsed: Duration,
+        rate: f64,
+        end: Option<CrawlEnd>,
+    ) -> ProgressJson<'s> {
+        ProgressJson {
             elapsed: rounded(elapsed.as_secs_f64()),
             pages_per_second: rounded(rate),
-            counts: Counts::of(snapshot),
+            counts: CountsJson::of(snapshot),
             url_queue: snapshot.url_queue.0,
             overflow: snapshot.url_queue.1,
             priority_queues: &snapshot.priority_queues,
             waiting: snapshot.waiting,
-            workers: snapshot.workers.iter().map(|&(queued, on_loan)| Worker { queued, on_loan }).collect(),
+            workers: snapshot
+                .workers
+                .iter()
+                .map(|&(queued, on_loan)| WorkerJson { queued, on_loan })
+                .collect(),
             active_hosts: snapshot.active_hosts,
             owned_domains: snapshot.owned_domains,
             known_urls: snapshot.known,
@@ -170,21 +183,21 @@ impl<'s> Progress<'s> {
     }
 }
 
-impl<'s> Summary<'s> {
+impl<'s> SummaryJson<'s> {
     /// A crawl that is over.
-    pub fn of(report: &'s Report, health: Option<&'s Health>) -> Summary<'s> {
-        Summary {
+    pub fn of(report: &'s CrawlReport, health: Option<&'s PageRankStats>) -> SummaryJson<'s> {
+        SummaryJson {
             end: name(report.end),
-            resumed: report.resumed != Resumed::No,
+            resumed: report.resumed != ResumeStatus::No,
             elapsed: rounded(report.elapsed.as_secs_f64()),
             pages_per_second: rounded(whole_rate(report)),
-            counts: Counts::of(&report.snapshot),
+            counts: CountsJson::of(&report.snapshot),
             module_failures: &report.counts.failures,
             last_module_failure: report.counts.last_failure.as_deref(),
             module_summaries: &report.summaries,
             output_failure: report.output_failure.as_deref(),
             redis: report.traffic,
-            pagerank: health.map(|health| PageRank {
+            pagerank: health.map(|health| PageRankJson {
                 requests: health.requests,
                 failures: health.failures,
                 fallbacks: health.fallbacks,
@@ -194,10 +207,10 @@ impl<'s> Summary<'s> {
     }
 }
 
-impl<'s> Counts<'s> {
-    fn of(snapshot: &'s Snapshot) -> Counts<'s> {
+impl<'s> CountsJson<'s> {
+    fn of(snapshot: &'s Snapshot) -> CountsJson<'s> {
         let admitted = admitted(snapshot);
-        Counts {
+        CountsJson {
             pages: snapshot.pages,
             bytes: snapshot.bytes,
             admitted,
@@ -205,7 +218,7 @@ impl<'s> Counts<'s> {
             failed: failed(snapshot),
             outcomes: &snapshot.outcomes,
             revisits: snapshot.revisits,
-            links: Links {
+            links: LinksJson {
                 found: links_found(snapshot),
                 new: snapshot.links_new,
                 known: snapshot.links_known,
@@ -216,7 +229,7 @@ impl<'s> Counts<'s> {
 }
 
 /// Pages a second over the whole crawl.
-pub fn whole_rate(report: &Report) -> f64 {
+pub fn whole_rate(report: &CrawlReport) -> f64 {
     report.snapshot.pages as f64 / report.elapsed.as_secs_f64().max(0.001)
 }
 
@@ -253,14 +266,14 @@ pub fn failed(snapshot: &Snapshot) -> u64 {
     failures(snapshot).map(|(_, count)| count).sum()
 }
 
-fn name(end: End) -> &'static str {
+fn name(end: CrawlEnd) -> &'static str {
     match end {
-        End::Done => "done",
-        End::Spent(Budget::Pages) => "max-pages",
-        End::Spent(Budget::Bytes) => "max-bytes",
-        End::TimeUp => "max-time",
-        End::Stopped => "stopped",
-        End::OutputFailed => "output-failed",
+        CrawlEnd::Done => "done",
+        CrawlEnd::Spent(Budget::Pages) => "max-pages",
+        CrawlEnd::Spent(Budget::Bytes) => "max-bytes",
+        CrawlEnd::TimeUp => "max-time",
+        CrawlEnd::Stopped => "stopped",
+        CrawlEnd::OutputFailed => "output-failed",
     }
 }
 

@@ -10,7 +10,7 @@ use crate::args::{CrawlOptions, Verbosity};
 use crate::printable::printable;
 
 /// What is known of the URLs that ended.
-pub struct Account {
+pub struct OutcomeLog {
     /// Where a line for each goes.
     printed: Option<Stream>,
     begun: AtomicBool,
@@ -24,11 +24,11 @@ enum Stream {
     Error,
 }
 
-impl Account {
+impl OutcomeLog {
     /// Of a crawl with these options, before its beginning.
-    pub fn new(options: &CrawlOptions) -> Account {
+    pub fn new(options: &CrawlOptions) -> OutcomeLog {
         let stream = if options.stdout_is_taken() { Stream::Error } else { Stream::Out };
-        Account {
+        OutcomeLog {
             printed: (options.fetch.verbosity() == Verbosity::Verbose).then_some(stream),
             begun: AtomicBool::new(false),
             kept_one: AtomicBool::new(false),

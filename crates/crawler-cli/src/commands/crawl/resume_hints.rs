@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crawler::backend::{Budget, Snapshot};
-use crawler::pipeline::{End, Report, Resumed};
+use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 
 use crate::args::{CrawlOptions, target};
 use crate::summary::bytes;
@@ -27,55 +27,55 @@ pub fn without_credentials(hosts: &[String]) -> Option<String> {
 }
 
 /// What is said at the end of a crawl whose state is kept, line by line: that it is finished, or how to go on.
-pub fn at_the_end(options: &CrawlOptions, report: &Report) -> Vec<String> {
+pub fn at_the_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
     match options.sharing.redis {
         Some(_) => shared(options, report),
         None => durable(options, report).into_iter().collect(),
     }
 }
 
-fn durable(options: &CrawlOptions, report: &Report) -> Option<String> {
+fn durable(options: &CrawlOptions, report: &CrawlReport) -> Option<String> {
     let directory = options.state.as_deref()?;
     let resume = format!("crawler resume {}", quoted(directory));
     let more = |option: &str, than: String| {
         Some(format!("to go on, raise {option}: {resume} {option} MORE (more than {than})"))
     };
     match report.end {
-        End::Done if report.resumed == Resumed::Finished => Some(format!(
+        CrawlEnd::Done if report.resumed == ResumeStatus::Finished => Some(format!(
             "the crawl in '{}' is finished: {}; nothing was done",
             directory.display(),
             counted(report.snapshot.pages, "page")
         )),
-        End::Done => None,
-        End::Stopped => Some(format!("to go on: {resume}")),
-        End::OutputFailed => {
+        CrawlEnd::Done => None,
+        CrawlEnd::Stopped => Some(format!("to go on: {resume}")),
+        CrawlEnd::OutputFailed => {
             Some(format!("nothing is lost: see to it that the output can be written, then {resume}"))
         }
-        End::Spent(Budget::Pages) => more("--max-pages", options.max_pages.to_string()),
-        End::Spent(Budget::Bytes) => more("--max-bytes", bytes(options.max_bytes)),
-        End::TimeUp => more("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
+        CrawlEnd::Spent(Budget::Pages) => more("--max-pages", options.max_pages.to_string()),
+        CrawlEnd::Spent(Budget::Bytes) => more("--max-bytes", bytes(options.max_bytes)),
+        CrawlEnd::TimeUp => more("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
     }
 }
 
 /// The same of a crawl that processes share: who goes on with it gives the command again.
-fn shared(options: &CrawlOptions, report: &Report) -> Vec<String> {
+fn shared(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
     let name = &options.sharing.crawl;
     let pages = counted(report.snapshot.pages, "page");
     let again = |option: &str, than: String| {
         Some(format!("to go on, give the command again with a larger {option} (more than {than})"))
     };
     let onward = match report.end {
-        End::Done if report.resumed == Resumed::Finished => {
+        CrawlEnd::Done if report.resumed == ResumeStatus::Finished => {
             Some(format!("the crawl '{name}' is finished: {pages}; nothing was done"))
         }
-        End::Done => None,
-        End::Stopped => Some("to go on, give the command again".into()),
-        End::OutputFailed => Some(
+        CrawlEnd::Done => None,
+        CrawlEnd::Stopped => Some("to go on, give the command again".into()),
+        CrawlEnd::OutputFailed => Some(
             "nothing is lost: see to it that the output can be written, then give the command again".into(),
         ),
-        End::Spent(Budget::Pages) => again("--max-pages", options.max_pages.to_string()),
-        End::Spent(Budget::Bytes) => again("--max-bytes", bytes(options.max_bytes)),
-        End::TimeUp => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
+        CrawlEnd::Spent(Budget::Pages) => again("--max-pages", options.max_pages.to_string()),
+        CrawlEnd::Spent(Budget::Bytes) => again("--max-bytes", bytes(options.max_bytes)),
+        CrawlEnd::TimeUp => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
     };
     let outputs = options.module.iter().filter_map(|module| target(module));
     let collect = outputs

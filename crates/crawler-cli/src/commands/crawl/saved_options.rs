@@ -9,7 +9,7 @@ use crate::args::CrawlOptions;
 
 /// The options of a crawl, and what of them is not written down.
 #[derive(Serialize, Deserialize)]
-pub struct Note {
+pub struct SavedOptions {
     /// The version that wrote it; also what tells it from notes of others.
     crawler: String,
     /// The hosts that are to be told a user name and password, which are not here.
@@ -20,9 +20,9 @@ pub struct Note {
     seeds: Vec<String>,
 }
 
-impl Note {
+impl SavedOptions {
     /// Of a crawl with these options.
-    pub fn of(options: &CrawlOptions) -> Note {
+    pub fn of(options: &CrawlOptions) -> SavedOptions {
         let urls = options.seeds.iter().chain(&options.pagerank_url);
         let mut credentials = options.forgotten_credentials.clone();
         for url in urls.filter_map(|text| Url::parse(text).ok()) {
@@ -32,13 +32,13 @@ impl Note {
             }
         }
         let crawler = env!("CARGO_PKG_VERSION").into();
-        Note { crawler, credentials, options: options.clone(), seeds: Vec::new() }
+        SavedOptions { crawler, credentials, options: options.clone(), seeds: Vec::new() }
     }
 
     /// Of a crawl that other processes work on, for them alone: it is kept where nobody gets at it without the password
     /// of Redis, and shown nowhere.
-    pub fn shared(options: &CrawlOptions) -> Note {
-        Note { seeds: options.seeds.clone(), ..Note::of(options) }
+    pub fn shared(options: &CrawlOptions) -> SavedOptions {
+        SavedOptions { seeds: options.seeds.clone(), ..SavedOptions::of(options) }
     }
 
     /// As it is kept.
@@ -57,7 +57,7 @@ impl Note {
         };
         let value: serde_json::Value = serde_json::from_slice(note).map_err(|_| foreign())?;
         let version = value.get("crawler").and_then(|version| version.as_str()).ok_or_else(foreign)?;
-        let note: Note = serde_json::from_value(value.clone()).map_err(|error| {
+        let note: SavedOptions = serde_json::from_value(value.clone()).map_err(|error| {
             format!(
                 "the options noted in '{place}' by version {version} are not those of this version ({error}); go on \
                  with that version, or give the whole command again"

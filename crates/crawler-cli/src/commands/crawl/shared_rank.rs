@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritize};
+use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritizer};
 
 /// Prioritizes as the PageRank does that it shares.
 pub struct SharedRank(pub Arc<PageRank>);
 
-impl Prioritize for SharedRank {
+impl Prioritizer for SharedRank {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         self.0.prioritize(candidates)
     }

@@ -2,8 +2,8 @@
 
 use crawler::backend::Budget;
 use crawler::outcome::Outcome;
-use crawler::pipeline::{End, Report, Resumed};
-use crawler::prioritizer::pagerank::Health;
+use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
+use crawler::prioritizer::pagerank::PageRankStats;
 
 use super::json::{admitted, links_found};
 use crate::args::CrawlOptions;
@@ -11,7 +11,7 @@ use crate::printable::printable;
 use crate::summary::{bytes, last_line, row};
 
 /// The counts of a crawl as a table, what its modules have to say, and why it ended.
-pub fn table(options: &CrawlOptions, report: &Report, health: Option<&Health>) -> String {
+pub fn table(options: &CrawlOptions, report: &CrawlReport, health: Option<&PageRankStats>) -> String {
     let snapshot = &report.snapshot;
     let admitted = admitted(snapshot);
     let mut text = row(0, "URLs admitted", admitted);
@@ -30,7 +30,7 @@ pub fn table(options: &CrawlOptions, report: &Report, health: Option<&Health>) -
         text += &row(2, label, *count);
     }
     // Of a crawl that was finished before, the modules saw nothing.
-    let summaries = if report.resumed == Resumed::Finished { &[][..] } else { &report.summaries };
+    let summaries = if report.resumed == ResumeStatus::Finished { &[][..] } else { &report.summaries };
     for summary in summaries {
         for line in summary.lines() {
             text += &format!("{}\n", printable(line));
@@ -51,8 +51,8 @@ fn failures_of((name, count): (&String, &u64)) -> String {
     format!("{} of module {}", times(*count, "failure"), printable(name))
 }
 
-fn service(health: &Health) -> String {
-    let Health { requests, failures, fallbacks, last_failure, .. } = health;
+fn service(health: &PageRankStats) -> String {
+    let PageRankStats { requests, failures, fallbacks, last_failure, .. } = health;
     let asked = times(*requests, "request");
     let mut line = format!("PageRank service: {asked}, {failures} failed, {fallbacks} URLs without a rank");
     if let Some(last) = last_failure {
@@ -61,18 +61,18 @@ fn service(health: &Health) -> String {
     line + "\n"
 }
 
-fn reason(options: &CrawlOptions, end: End) -> String {
+fn reason(options: &CrawlOptions, end: CrawlEnd) -> String {
     match end {
-        End::Done => "nothing was left to do".into(),
-        End::Spent(Budget::Pages) => {
+        CrawlEnd::Done => "nothing was left to do".into(),
+        CrawlEnd::Spent(Budget::Pages) => {
             format!("{} were kept (--max-pages)", times(options.max_pages, "page"))
         }
-        End::Spent(Budget::Bytes) => format!("{} were read (--max-bytes)", bytes(options.max_bytes)),
-        End::TimeUp => {
+        CrawlEnd::Spent(Budget::Bytes) => format!("{} were read (--max-bytes)", bytes(options.max_bytes)),
+        CrawlEnd::TimeUp => {
             format!("{:?} had passed (--max-time)", options.max_time.unwrap_or_default())
         }
-        End::Stopped => "it was told to stop".into(),
-        End::OutputFailed => "an output could not be written".into(),
+        CrawlEnd::Stopped => "it was told to stop".into(),
+        CrawlEnd::OutputFailed => "an output could not be written".into(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::json::Summary;
+use super::json::SummaryJson;
 
 /// A file that can be written.
 pub struct SummaryFile {
@@ -32,7 +32,7 @@ impl SummaryFile {
     }
 
     /// Puts the summary there.
-    pub fn write(&self, summary: &Summary<'_>) -> Result<(), String> {
+    pub fn write(&self, summary: &SummaryJson<'_>) -> Result<(), String> {
         let put = || {
             let mut file = self.unfinished()?;
             serde_json::to_writer_pretty(&mut file, summary)?;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crawler::Stored;
-use crawler::backend::durable::Fate;
+use crawler::StateReader;
+use crawler::backend::durable::UrlStatus;
 use testweb::{DEMO_SEED, Web, demo_hosts, demo_mirrored};
 use url::Url;
 
@@ -87,13 +87,13 @@ fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<Strin
 
 /// A page of the mirror or its original, whichever was met second.
 fn near_duplicate(stage: &Stage) -> Told<Option<String>> {
-    let mut stored = Stored::open(&stage.state).map_err(|error| error.to_string())?;
+    let mut stored = StateReader::open(&stage.state).map_err(|error| error.to_string())?;
     let (original, paths) = demo_mirrored();
     for (host, path) in paths.iter().flat_map(|path| [("mirror.test", path), (original.as_str(), path)]) {
         let url = stage.web.url_of(host, path);
         let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
         let why = stored.why(&parsed).map_err(|error| error.to_string())?;
-        if let Some(Fate::Ended { outcome, .. }) = why.map(|why| why.fate)
+        if let Some(UrlStatus::Ended { outcome, .. }) = why.map(|why| why.fate)
             && outcome.starts_with("near duplicate")
         {
             return Ok(Some(url));

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::local::counters::Counts;
-use crate::backend::local::state::State;
+use crate::backend::local::counters::CrawlCounters;
+use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
 
 /// Written with every commit.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Progress {
+pub(crate) struct Checkpoint {
     last_ticket: u64,
     admitted: u64,
     completed: u64,
@@ -28,10 +28,10 @@ pub(crate) struct Progress {
     pub(crate) links_up_to: u64,
 }
 
-impl Progress {
-    pub(crate) fn of<S: Storage>(state: &State<S>, links_up_to: u64) -> Progress {
+impl Checkpoint {
+    pub(crate) fn of<S: Storage>(state: &LocalState<S>, links_up_to: u64) -> Checkpoint {
         let counts = &state.counts;
-        Progress {
+        Checkpoint {
             last_ticket: counts.last_ticket,
             admitted: counts.admitted,
             completed: counts.completed,
@@ -52,7 +52,7 @@ impl Progress {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Progress> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Checkpoint> {
         serde_json::from_slice(bytes).ok()
     }
 
@@ -70,9 +70,9 @@ impl Progress {
     }
 
     /// Lets a crawl go on from here.
-    pub(crate) fn resume<S: Storage>(self, state: &mut State<S>) {
+    pub(crate) fn resume<S: Storage>(self, state: &mut LocalState<S>) {
         state.budgets.resume(self.pages, self.bytes);
-        state.counts = Counts {
+        state.counts = CrawlCounters {
             last_ticket: self.last_ticket,
             admitted: self.admitted,
             completed: self.completed,

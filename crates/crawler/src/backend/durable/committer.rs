@@ -4,12 +4,12 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::super::Trouble;
-use super::checkpoint::Progress;
-use super::disk_storage::Disk;
+use super::super::BackendError;
+use super::checkpoint::Checkpoint;
+use super::disk_storage::DiskStorage;
 use super::{Batch, Tables};
-use crate::backend::local::Shared;
-use crate::backend::local::state::State;
+use crate::backend::local::SharedState;
+use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
 
 /// The least time from one commit's begin to the next: enough for a handful of pages to share one.
@@ -23,7 +23,7 @@ const NOTED_EVERY: Duration = Duration::from_secs(5);
 
 /// Commits until the state is closed, then what is left. After an error nothing more is committed, and everybody who
 /// waits is told.
-pub(crate) fn run(shared: &Arc<Shared<Disk>>, tables: &Tables) -> Result<(), Trouble> {
+pub(crate) fn run(shared: &Arc<SharedState<DiskStorage>>, tables: &Tables) -> Result<(), BackendError> {
     let mut noted = Instant::now();
     loop {
         let begun = Instant::now();
@@ -55,11 +55,11 @@ pub(crate) fn run(shared: &Arc<Shared<Disk>>, tables: &Tables) -> Result<(), Tro
 }
 
 /// Waits for the next batch, or until the time is to be noted; `None` when all is written and nothing more comes.
-fn next(shared: &Shared<Disk>, noted: Instant) -> Option<Arc<Batch>> {
+fn next(shared: &SharedState<DiskStorage>, noted: Instant) -> Option<Arc<Batch>> {
     let mut state = shared.state();
     loop {
         if shared.is_broken() {
-            state.storage.fail(&Trouble(
+            state.storage.fail(&BackendError(
                 "a step of the crawl broke off half-way, which is a fault of the crawler; resume it: nothing committed \
                  is lost"
                     .into(),
@@ -86,7 +86,7 @@ fn next(shared: &Shared<Disk>, noted: Instant) -> Option<Arc<Batch>> {
 }
 
 /// Takes what was gathered, with the counts as they stand; nothing at all only if it is time to note these.
-fn take(state: &mut State<Disk>, is_time: bool) -> Option<Arc<Batch>> {
+fn take(state: &mut LocalState<DiskStorage>, is_time: bool) -> Option<Arc<Batch>> {
     let last_ticket = state.counts.last_ticket;
     let disk = &mut state.storage;
     if disk.seen.is_due() || disk.closing {
@@ -96,7 +96,7 @@ fn take(state: &mut State<Disk>, is_time: bool) -> Option<Arc<Batch>> {
     if disk.batch.is_empty() && !is_time {
         return None;
     }
-    let progress = Progress::of(state, state.storage.links_up_to);
+    let progress = Checkpoint::of(state, state.storage.links_up_to);
     let disk = &mut state.storage;
     disk.batch.meta.insert("progress", progress.to_bytes());
     let number = disk.batch.number;

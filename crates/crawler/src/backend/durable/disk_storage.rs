@@ -9,72 +9,74 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-use self::seen_urls::Sweep;
-use super::super::{Pacing, Ticket, Trouble};
-use super::records::{BodyPlace, EndRow, Link, PageRow, TaskRow, output_to_bytes};
-use super::seen_cache::{Room, Seen};
-use super::task_id_queue::Tickets;
+use self::seen_urls::ExpirySweep;
+use super::super::{BackendError, HostDelay, TaskId};
+use super::records::{BodyPlace, CompletedRow, PageRow, SeenRow, TaskRow, output_to_bytes};
+use super::seen_cache::{CacheLimits, SeenUrlCache};
+use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
-use crate::backend::local::storage::{Body, Commit, End, Generation, Item, Met, Storage};
+use crate::backend::local::storage::{
+    Body, Commit, CompletedUrl, Generation, QueuedTask, SeenStatus, Storage,
+};
 use crate::domain::Domain;
-use crate::modules::Addition;
-use crate::similarity::{Fingerprint, Key};
+use crate::modules::OutputWrite;
+use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
 
 /// How many URLs are read at a time of those that wait on disk for the URL queue.
 const READ_AHEAD: usize = 1024;
 
 /// Storage on disk.
-pub struct Disk {
+pub struct DiskStorage {
     pub(crate) view: View,
     /// What is being gathered.
     pub(crate) batch: Batch,
     /// What is being written.
     pub(crate) committing: Option<Arc<Batch>>,
-    pub(crate) committed: watch::Sender<Result<u64, Trouble>>,
+    pub(crate) committed: watch::Sender<Result<u64, BackendError>>,
     /// Nothing more will come.
     pub(crate) closing: bool,
     /// A move could not be made whole; nothing that came after the last commit counts.
     pub(crate) failed: bool,
-    pub(crate) seen: Seen,
+    pub(crate) seen: SeenUrlCache,
     /// Where the bodies of the batch being gathered go.
     pub(crate) segment: u64,
     /// How many stored bodies each segment has; one that has none is removed.
     segments: HashMap<u64, u32>,
     /// The links of URLs admitted later are not all in link storage on disk.
     pub(crate) links_up_to: u64,
-    key: Key,
+    key: HashKey,
     keep_depths: bool,
     /// The pause every host gets, also after a death.
     delay: Duration,
     generation: Generation,
-    sweep: Sweep,
+    sweep: ExpirySweep,
     known: usize,
     /// The URLs that wait for the URL queue: those at the front, then `waiting` ones on disk, from ticket `first` on.
-    front: VecDeque<Item>,
+    front: VecDeque<QueuedTask>,
     first: u64,
     waiting: usize,
     /// The depths of outstanding URLs that were met nearer.
-    lowered: HashMap<Ticket, Depth>,
+    lowered: HashMap<TaskId, Depth>,
 }
 
-impl Disk {
+impl DiskStorage {
     pub(crate) fn new(
         view: View,
-        key: Key,
+        key: HashKey,
         lifetime: Duration,
         keep_depths: bool,
         delay: Duration,
-        room: Room,
-    ) -> Disk {
-        Disk {
+        room: CacheLimits,
+    ) -> DiskStorage {
+        DiskStorage {
             view,
             batch: Batch { number: 1, ..Batch::default() },
             committing: None,
             committed: watch::Sender::new(Ok(0)),
             closing: false,
             failed: false,
-            seen: Seen::new(room),
+            seen: SeenUrlCache::new(room),
             segment: 0,
             segments: HashMap::new(),
             links_up_to: 0,
@@ -82,7 +84,7 @@ impl Disk {
             keep_depths,
             delay,
             generation: Generation::first(lifetime),
-            sweep: Sweep::default(),
+            sweep: ExpirySweep::default(),
             known: 0,
             front: VecDeque::new(),
             first: 0,
@@ -92,7 +94,7 @@ impl Disk {
     }
 
     /// Goes on with what is there; links are in link storage up to a ticket.
-    pub(crate) fn resume(&mut self, links_up_to: u64) -> Result<(), Trouble> {
+    pub(crate) fn resume(&mut self, links_up_to: u64) -> Result<(), BackendError> {
         self.links_up_to = links_up_to;
         self.waiting = usize::try_from(self.view.tasks_len()?).unwrap_or(usize::MAX);
         self.known = usize::try_from(self.view.links_len()?).unwrap_or(usize::MAX);
@@ -101,7 +103,7 @@ impl Disk {
     }
 
     /// Counts a stored body that an earlier process left.
-    pub(crate) fn restore_body(&mut self, place: BodyPlace) -> Result<(), Trouble> {
+    pub(crate) fn restore_body(&mut self, place: BodyPlace) -> Result<(), BackendError> {
         let next = place.segment.checked_add(1).ok_or_else(|| self.view.damaged())?;
         self.segment = self.segment.max(next);
         *self.segments.entry(place.segment).or_default() += 1;
@@ -109,7 +111,7 @@ impl Disk {
     }
 
     /// An outstanding URL.
-    pub(crate) fn task(&self, ticket: Ticket) -> Result<Option<TaskRow>, Trouble> {
+    pub(crate) fn task(&self, ticket: TaskId) -> Result<Option<TaskRow>, BackendError> {
         let gathered = |batch: &Batch| batch.tasks.get(&ticket.0).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
             Some(row) => row,
@@ -120,19 +122,19 @@ impl Disk {
     }
 
     /// The end of a completed URL.
-    pub(crate) fn ended(&self, ticket: Ticket) -> Result<Option<EndRow>, Trouble> {
+    pub(crate) fn ended(&self, ticket: TaskId) -> Result<Option<CompletedRow>, BackendError> {
         let gathered = |batch: &Batch| batch.ends.get(&ticket.0).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
             Some(row) => Some(row),
             None => self.view.end(ticket.0)?,
         };
         let Some(row) = row else { return Ok(None) };
-        EndRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
+        CompletedRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
     }
 
     /// Reads the next URLs that wait on disk for the URL queue: of each place where they may be as many as are wanted,
     /// of which the first are the first of all.
-    fn read_ahead(&mut self) -> Result<(), Trouble> {
+    fn read_ahead(&mut self) -> Result<(), BackendError> {
         let rows = self.view.tasks_from(self.first, READ_AHEAD)?.into_iter();
         let mut rows: BTreeMap<u64, Option<Vec<u8>>> = rows.map(|(key, row)| (key, Some(row))).collect();
         for batch in self.committing.as_deref().into_iter().chain([&self.batch]) {
@@ -146,7 +148,7 @@ impl Disk {
             self.first = ticket.checked_add(1).ok_or_else(damaged)?;
             let Some(row) = row else { continue };
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            self.front.push_back(row.item(Ticket(ticket)));
+            self.front.push_back(row.item(TaskId(ticket)));
         }
         match self.front.len() - before {
             0 => Err(damaged()),
@@ -158,7 +160,7 @@ impl Disk {
     }
 
     /// What recognises a page.
-    fn page(&self, id: u64) -> Result<Option<PageRow>, Trouble> {
+    fn page(&self, id: u64) -> Result<Option<PageRow>, BackendError> {
         let gathered = |batch: &Batch| batch.pages.get(&id).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
             Some(row) => row,
@@ -169,22 +171,22 @@ impl Disk {
     }
 }
 
-impl Storage for Disk {
-    type Line = Tickets;
+impl Storage for DiskStorage {
+    type Parked = TaskIdQueue;
 
     fn id(&self, url: &str) -> u64 {
         self.key.url_id(url)
     }
 
-    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble> {
+    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
         self.meet_link(id, depth, now)
     }
 
-    fn admit(&mut self, id: u64, item: Item, now: Duration) {
+    fn admit(&mut self, id: u64, item: QueuedTask, now: Duration) {
         let generation = self.generation.at(now).number();
-        let Item { ticket, depth, .. } = item;
+        let QueuedTask { ticket, depth, .. } = item;
         self.batch.tasks.insert(ticket.0, Some(TaskRow::of(&item, generation).to_bytes()));
-        self.seen.change(id, Link { ticket, depth, generation });
+        self.seen.change(id, SeenRow { ticket, depth, generation });
         if self.waiting == 0 && self.front.len() < READ_AHEAD {
             self.first = ticket.0 + 1;
             self.front.push_back(item);
@@ -193,7 +195,7 @@ impl Storage for Disk {
         }
     }
 
-    fn take(&mut self, max: usize) -> Result<Vec<Item>, Trouble> {
+    fn take(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
         let mut taken = Vec::new();
         while taken.len() < max {
             if self.front.is_empty() && self.waiting > 0 {
@@ -209,23 +211,23 @@ impl Storage for Disk {
         self.front.len() + self.waiting
     }
 
-    fn depth(&self, item: &Item) -> Depth {
+    fn depth(&self, item: &QueuedTask) -> Depth {
         self.lowered.get(&item.ticket).map_or(item.depth, |lowered| item.depth.min(*lowered))
     }
 
-    fn park(&mut self, line: &mut Tickets, item: Item) {
+    fn park(&mut self, line: &mut TaskIdQueue, item: QueuedTask) {
         line.push(item.ticket);
     }
 
-    fn unpark(&mut self, line: &mut Tickets) -> Result<Option<Item>, Trouble> {
+    fn unpark(&mut self, line: &mut TaskIdQueue) -> Result<Option<QueuedTask>, BackendError> {
         let Some(ticket) = line.pop() else { return Ok(None) };
         let row = self.task(ticket)?.ok_or_else(|| self.view.damaged())?;
         Ok(Some(row.item(ticket)))
     }
 
-    fn end(&mut self, _: u64, item: &Item, end: End, now: Duration) {
+    fn end(&mut self, _: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
         let generation = self.generation.at(now).number();
-        let row = EndRow::of(item, &end, generation, milliseconds_since_1970() / 1000);
+        let row = CompletedRow::of(item, &end, generation, milliseconds_since_1970() / 1000);
         self.batch.tasks.insert(item.ticket.0, None);
         self.batch.ends.insert(item.ticket.0, row.to_bytes());
         self.lowered.remove(&item.ticket);
@@ -253,7 +255,7 @@ impl Storage for Disk {
         self.batch.pages.insert(id, Some(page.to_bytes()));
     }
 
-    fn body(&self, id: u64) -> Result<Option<Body>, Trouble> {
+    fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
         let Some(place) = self.page(id)?.and_then(|page| page.body) else { return Ok(None) };
         let gathered = |batch: &Batch| place.of(batch.bodies.get(&place.segment)?.as_ref()?);
         let body = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
@@ -263,7 +265,7 @@ impl Storage for Disk {
         body.map(Some).ok_or_else(|| self.view.damaged())
     }
 
-    fn discard(&mut self, id: u64) -> Result<(), Trouble> {
+    fn discard(&mut self, id: u64) -> Result<(), BackendError> {
         let place = self.page(id)?.and_then(|page| page.body);
         self.batch.pages.insert(id, None);
         if let Some(BodyPlace { segment, .. }) = place
@@ -278,11 +280,11 @@ impl Storage for Disk {
         Ok(())
     }
 
-    fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+    fn pace(&mut self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
         self.pace_host(host, pacing)
     }
 
-    fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), Trouble> {
+    fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
         self.change_host(host, |row| row.pages = pages)
     }
 
@@ -290,7 +292,7 @@ impl Storage for Disk {
         self.batch.domains.insert(domain.as_str().to_owned(), pages);
     }
 
-    fn record(&mut self, document: u64, output: Vec<(usize, Addition)>) {
+    fn record(&mut self, document: u64, output: Vec<(usize, OutputWrite)>) {
         if !output.is_empty() {
             self.batch.output.insert(document, output_to_bytes(&output));
         }
@@ -302,7 +304,7 @@ impl Storage for Disk {
         self.batch.written = Some(last_document);
     }
 
-    fn fail(&mut self, trouble: &Trouble) {
+    fn fail(&mut self, trouble: &BackendError) {
         // What was made half must not become safe: without it, the last commit is whole.
         self.batch = Batch { number: self.batch.number, ..Batch::default() };
         self.failed = true;

@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use super::super::Trouble;
+use super::super::BackendError;
 
 /// Locked by the process that is at work, from before there is a state: that has its name only when it is whole.
 const LOCK: &str = "crawl.lock";
@@ -13,11 +13,14 @@ pub(super) struct Lock(#[expect(dead_code, reason = "it is held open")] File);
 
 impl Lock {
     /// Takes the lock of a directory, unless another process has it.
-    pub(super) fn take(directory: &Path) -> Result<Lock, Trouble> {
+    pub(super) fn take(directory: &Path) -> Result<Lock, BackendError> {
         let path = directory.join(LOCK);
         let file = File::options().write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| {
-            Trouble(format!("cannot lock the state with '{}': {error}; see to the directory", path.display()))
+            BackendError(format!(
+                "cannot lock the state with '{}': {error}; see to the directory",
+                path.display()
+            ))
         })?;
         // Filesystems that cannot lock are used all the same.
         match file.try_lock() {
@@ -28,8 +31,8 @@ impl Lock {
 }
 
 /// Another process is at work on a state.
-pub(super) fn in_use(directory: &Path) -> Trouble {
-    Trouble(format!(
+pub(super) fn in_use(directory: &Path) -> BackendError {
+    BackendError(format!(
         "another process is at work on the crawl in '{}'; wait for its end, or name another directory",
         directory.display()
     ))

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::super::{Pacing, Trouble};
-use super::checkpoint::Progress;
-use super::disk_storage::{Disk, milliseconds_since_1970};
+use super::super::{BackendError, HostDelay};
+use super::checkpoint::Checkpoint;
+use super::disk_storage::{DiskStorage, milliseconds_since_1970};
 use super::records::{HostRow, PageRow, output_from_bytes};
-use super::seen_cache::Room;
-use super::{Batch, FILE, Tables, Terms, View, committer};
-use crate::backend::local::state::State;
+use super::seen_cache::CacheLimits;
+use super::{Batch, FILE, RecordedSettings, Tables, View, committer};
+use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Clock;
-use crate::backend::local::{Embedded, Settings, Shared, secret};
+use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
 use crate::config::MAX_RETRY_AFTER;
 use crate::domain::Domain;
 use crate::error::Error;
-use crate::modules::Addition;
-use crate::similarity::Key;
+use crate::modules::OutputWrite;
+use crate::similarity::HashKey;
 
 /// What our rows look like; a state of another format is left to the version that wrote it.
 pub(super) const FORMAT: u32 = 1;
@@ -29,30 +29,30 @@ const CHUNK: usize = 1024;
 
 /// What a crawl is begun with, or resumed under.
 #[derive(Debug, Clone)]
-pub struct Begin {
+pub struct StateOptions {
     /// Queues, storages and budgets.
-    pub settings: Settings,
+    pub settings: BackendConfig,
     /// The pause every host gets: after a death, nobody is asked sooner.
     pub delay: Duration,
     /// The settings by name.
-    pub terms: Terms,
+    pub terms: RecordedSettings,
     /// Anything that whoever resumes wants to find again.
     pub note: Vec<u8>,
 }
 
 /// A state that is open.
-pub struct Opened {
+pub struct OpenState {
     /// The crawl's resources.
-    pub resources: Embedded<Disk>,
+    pub resources: LocalBackend<DiskStorage>,
     /// Keeps them safe, and closes them.
-    pub keeper: Keeper,
+    pub keeper: StateWriter,
     /// What was there.
-    pub before: Before,
+    pub before: PriorState,
 }
 
 /// What was in a state when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
+pub enum PriorState {
     /// Nothing: the crawl begins.
     Nothing,
     /// A crawl that goes on.
@@ -63,15 +63,15 @@ pub enum Before {
 }
 
 /// Writes what happens to a state, until it is closed.
-pub struct Keeper {
-    shared: Arc<Shared<Disk>>,
+pub struct StateWriter {
+    shared: Arc<SharedState<DiskStorage>>,
     tables: Arc<Tables>,
-    committer: Option<JoinHandle<Result<(), Trouble>>>,
+    committer: Option<JoinHandle<Result<(), BackendError>>>,
     directory: PathBuf,
 }
 
 /// Opens the state in a directory, which is made if it does not exist.
-pub fn open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
+pub fn open(directory: &Path, begin: StateOptions) -> Result<OpenState, Error> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(Error::Setting(format!(
@@ -81,11 +81,15 @@ pub fn open(directory: &Path, begin: Begin) -> Result<Opened, Error> {
         }
         _ => {}
     }
-    open_with(directory, begin, Room::default())
+    open_with(directory, begin, CacheLimits::default())
 }
 
 /// Opens the state in a directory, and remembers so many links in memory.
-pub(super) fn open_with(directory: &Path, begin: Begin, room: Room) -> Result<Opened, Error> {
+pub(super) fn open_with(
+    directory: &Path,
+    begin: StateOptions,
+    room: CacheLimits,
+) -> Result<OpenState, Error> {
     let mut is_new = false;
     let tables = Tables::open(directory, || {
         is_new = true;
@@ -93,23 +97,23 @@ pub(super) fn open_with(directory: &Path, begin: Begin, room: Room) -> Result<Op
         let mut batch = terms_of(&begin);
         batch.meta.insert("format", FORMAT.to_le_bytes().to_vec());
         batch.meta.insert("key", secret().to_le_bytes().to_vec());
-        batch.meta.insert("progress", Progress::default().to_bytes());
+        batch.meta.insert("progress", Checkpoint::default().to_bytes());
         batch
     })?;
     let view = tables.view()?;
     let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
     let terms = view.meta("terms")?;
     if let Some(terms) = &terms {
-        let terms: Terms = serde_json::from_slice(terms).map_err(|_| view.damaged())?;
+        let terms: RecordedSettings = serde_json::from_slice(terms).map_err(|_| view.damaged())?;
         terms.allow(&begin.terms).map_err(Error::Setting)?;
     }
     let before = match is_new {
-        true => Before::Nothing,
-        false => Before::Begun { elapsed: progress.age() },
+        true => PriorState::Nothing,
+        false => PriorState::Begun { elapsed: progress.age() },
     };
     tables.write(&terms_of(&begin))?;
     let state = state_of(&begin, tables.view()?, key, progress, room)?;
-    let resources = Embedded::over(state, key);
+    let resources = LocalBackend::over(state, key);
     let (shared, tables) = (Arc::clone(&resources.shared), Arc::new(tables));
     let committer = {
         let (shared, tables) = (Arc::clone(&shared), Arc::clone(&tables));
@@ -117,12 +121,12 @@ pub(super) fn open_with(directory: &Path, begin: Begin, room: Room) -> Result<Op
         started.spawn(move || committer::run(&shared, &tables))
     };
     let committer = committer.map_err(|error| Error::Setting(format!("cannot start a thread: {error}")))?;
-    let keeper = Keeper { shared, tables, committer: Some(committer), directory: directory.to_owned() };
-    Ok(Opened { resources, keeper, before })
+    let keeper = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
+    Ok(OpenState { resources, keeper, before })
 }
 
 /// The terms and the note of a crawl that begins or goes on.
-fn terms_of(begin: &Begin) -> Batch {
+fn terms_of(begin: &StateOptions) -> Batch {
     let mut batch = Batch::default();
     batch.meta.insert("terms", serde_json::to_vec(&begin.terms).unwrap_or_default());
     batch.meta.insert("note", begin.note.clone());
@@ -130,12 +134,12 @@ fn terms_of(begin: &Begin) -> Batch {
 }
 
 /// What ids and fingerprints of this crawl are made with, if its rows can be read at all.
-pub(super) fn key_of(view: &View, directory: &Path) -> Result<Key, Trouble> {
+pub(super) fn key_of(view: &View, directory: &Path) -> Result<HashKey, BackendError> {
     let format = view.meta("format")?.and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
     match format {
         Some(FORMAT) => {}
         Some(other) => {
-            return Err(Trouble(format!(
+            return Err(BackendError(format!(
                 "the state in '{}' has format {other} and this version reads format {FORMAT}; resume it with the \
                  version that began it",
                 directory.display()
@@ -144,11 +148,11 @@ pub(super) fn key_of(view: &View, directory: &Path) -> Result<Key, Trouble> {
         None => return Err(view.damaged()),
     }
     let secret = view.meta("key")?.and_then(|bytes| bytes.try_into().ok()).map(u128::from_le_bytes);
-    secret.map(Key::new).ok_or_else(|| view.damaged())
+    secret.map(HashKey::new).ok_or_else(|| view.damaged())
 }
 
-pub(super) fn progress_of(view: &View) -> Result<Progress, Trouble> {
-    let progress = view.meta("progress")?.and_then(|bytes| Progress::from_bytes(&bytes));
+pub(super) fn progress_of(view: &View) -> Result<Checkpoint, BackendError> {
+    let progress = view.meta("progress")?.and_then(|bytes| Checkpoint::from_bytes(&bytes));
     let progress = progress.ok_or_else(|| view.damaged())?;
     // A URL more or less would be lost, or waited for in vain.
     if progress.outstanding() != Some(view.tasks_len()?) {
@@ -159,18 +163,18 @@ pub(super) fn progress_of(view: &View) -> Result<Progress, Trouble> {
 
 /// The queues empty, everything else as the last process left it.
 fn state_of(
-    begin: &Begin,
+    begin: &StateOptions,
     view: View,
-    key: Key,
-    progress: Progress,
-    room: Room,
-) -> Result<State<Disk>, Trouble> {
-    let Begin { settings, delay: everybody, .. } = begin;
+    key: HashKey,
+    progress: Checkpoint,
+    room: CacheLimits,
+) -> Result<LocalState<DiskStorage>, BackendError> {
+    let StateOptions { settings, delay: everybody, .. } = begin;
     let clock = Clock::resumed(progress.age());
-    let mut disk = Disk::new(view, key, settings.ttl, settings.keep_depths, *everybody, room);
+    let mut disk = DiskStorage::new(view, key, settings.ttl, settings.keep_depths, *everybody, room);
     let was_begun = progress.last_ticket() > 0;
     disk.resume(progress.links_up_to)?;
-    let mut state = State::new(settings.clone(), clock, disk);
+    let mut state = LocalState::new(settings.clone(), clock, disk);
     progress.resume(&mut state);
     let mut first = 0;
     loop {
@@ -199,7 +203,7 @@ fn state_of(
 }
 
 /// Takes back what is known of hosts, given the pause that everybody gets.
-fn resume_hosts(state: &mut State<Disk>, everybody: Duration) -> Result<(), Trouble> {
+fn resume_hosts(state: &mut LocalState<DiskStorage>, everybody: Duration) -> Result<(), BackendError> {
     let now = milliseconds_since_1970();
     let mut after = String::new();
     loop {
@@ -217,13 +221,13 @@ fn resume_hosts(state: &mut State<Disk>, everybody: Duration) -> Result<(), Trou
             let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(everybody));
             // What everybody gets is noted once for all.
             if rest > everybody {
-                state.rests.note(host, Pacing { delay, rest });
+                state.rests.note(host, HostDelay { delay, rest });
             }
         }
     }
 }
 
-impl Keeper {
+impl StateWriter {
     /// How far the outputs were written: the last page and the length of each; `None` if they were never opened.
     pub fn written(&self) -> Result<Option<(u64, Vec<u64>)>, Error> {
         let written = self.view()?.meta("written")?;
@@ -244,7 +248,7 @@ impl Keeper {
     pub fn replay(
         &self,
         document: u64,
-        mut apply: impl FnMut(u64, Vec<(usize, Addition)>) -> Result<(), Error>,
+        mut apply: impl FnMut(u64, Vec<(usize, OutputWrite)>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let view = self.view()?;
         let mut first = document.saturating_add(1);
@@ -258,11 +262,11 @@ impl Keeper {
         }
     }
 
-    fn view(&self) -> Result<View, Trouble> {
+    fn view(&self) -> Result<View, BackendError> {
         self.tables.view()
     }
 
-    fn damaged(&self) -> Trouble {
+    fn damaged(&self) -> BackendError {
         super::damaged(&self.directory.join(FILE), &"a row of it makes no sense")
     }
 
@@ -279,7 +283,7 @@ impl Keeper {
         let _ = fs::remove_file(self.directory.join(FILE));
     }
 
-    fn finish(&mut self) -> Result<(), Trouble> {
+    fn finish(&mut self) -> Result<(), BackendError> {
         let Some(committer) = self.committer.take() else { return Ok(()) };
         self.shared.state().storage.closing = true;
         self.shared.uncommitted.notify_one();
@@ -290,14 +294,14 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StateWriter {
     fn drop(&mut self) {
         let _ = self.finish();
     }
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Error {
+impl From<BackendError> for Error {
+    fn from(trouble: BackendError) -> Error {
         Error::Storage(trouble.0)
     }
 }

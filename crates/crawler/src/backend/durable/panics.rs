@@ -8,11 +8,11 @@ pub(super) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, ()> {
 }
 
 /// Something of the storage engine's that may panic when it is dropped.
-pub(super) struct Quiet<T>(Option<T>);
+pub(super) struct DropGuarded<T>(Option<T>);
 
-impl<T> Quiet<T> {
-    pub(super) fn new(inner: T) -> Quiet<T> {
-        Quiet(Some(inner))
+impl<T> DropGuarded<T> {
+    pub(super) fn new(inner: T) -> DropGuarded<T> {
+        DropGuarded(Some(inner))
     }
 
     pub(super) fn get(&self) -> &T {
@@ -20,7 +20,7 @@ impl<T> Quiet<T> {
     }
 }
 
-impl<T> Drop for Quiet<T> {
+impl<T> Drop for DropGuarded<T> {
     fn drop(&mut self) {
         let inner = self.0.take();
         // Whatever it could not do at its end, the next opening does or refuses.
@@ -44,6 +44,6 @@ mod tests {
     fn a_panic_becomes_an_error_also_in_a_drop() {
         assert_eq!(quietly(|| 1), Ok(1));
         assert_eq!(quietly(|| -> () { panic!("expected") }), Err(()));
-        drop(Quiet::new(Bomb));
+        drop(DropGuarded::new(Bomb));
     }
 }

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 /// The settings of a crawl by the names users know them by.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct RecordedSettings {
     /// What must stay as it was: a crawl under other terms is another crawl.
     pub fixed: Vec<(String, String)>,
     /// What may be raised.
     pub budgets: Vec<(String, u64)>,
 }
 
-impl Terms {
+impl RecordedSettings {
     /// Adds a setting that stays.
     pub fn fix(&mut self, name: &str, value: impl ToString) {
         self.fixed.push((name.to_owned(), value.to_string()));
@@ -23,7 +23,7 @@ impl Terms {
     }
 
     /// Whether a crawl that was begun on these terms may go on under others; if not, what is in the way.
-    pub fn allow(&self, others: &Terms) -> Result<(), String> {
+    pub fn allow(&self, others: &RecordedSettings) -> Result<(), String> {
         for (name, before) in &self.fixed {
             let now = others.fixed.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
             if now != Some(before.as_str()) {
@@ -52,8 +52,8 @@ impl Terms {
 mod tests {
     use super::*;
 
-    fn terms(scope: &str, pages: u64) -> Terms {
-        let mut terms = Terms::default();
+    fn terms(scope: &str, pages: u64) -> RecordedSettings {
+        let mut terms = RecordedSettings::default();
         terms.fix("--scope", scope);
         terms.budget("--max-pages", pages);
         terms
@@ -68,6 +68,6 @@ mod tests {
         assert!(lowered.contains("--max-pages was 100 and is 99 now"), "{lowered}");
         let other = begun.allow(&terms("any", 100)).unwrap_err();
         assert!(other.contains("--scope was 'host'") && other.contains("'any' now"), "{other}");
-        assert!(begun.allow(&Terms::default()).is_err());
+        assert!(begun.allow(&RecordedSettings::default()).is_err());
     }
 }

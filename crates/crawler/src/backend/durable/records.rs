@@ -1,8 +1,8 @@
 //! The rows of a durable state as bytes, and back. What cannot be read back is damaged.
 
-use super::super::Ticket;
-use crate::backend::local::storage::{Body, End, Item};
-use crate::modules::Addition;
+use super::super::TaskId;
+use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask};
+use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
@@ -10,7 +10,7 @@ use crate::task::Depth;
 /// A URL that is outstanding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskRow {
-    pub(crate) from: Ticket,
+    pub(crate) from: TaskId,
     pub(crate) depth: Depth,
     pub(crate) generation: u32,
     pub(crate) redirects: u8,
@@ -20,8 +20,8 @@ pub(crate) struct TaskRow {
 
 /// A URL that was completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EndRow {
-    pub(crate) from: Ticket,
+pub(crate) struct CompletedRow {
+    pub(crate) from: TaskId,
     pub(crate) depth: Depth,
     pub(crate) generation: u32,
     pub(crate) redirects: u8,
@@ -36,9 +36,9 @@ pub(crate) struct EndRow {
 
 /// What link storage knows of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct SeenRow {
     /// The last one the URL was admitted under.
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: TaskId,
     pub(crate) depth: Depth,
     /// When it was last met.
     pub(crate) generation: u32,
@@ -74,14 +74,14 @@ pub(crate) struct HostRow {
 }
 
 impl TaskRow {
-    pub(crate) fn of(item: &Item, generation: u32) -> TaskRow {
-        let Item { from, depth, redirects, again, .. } = *item;
+    pub(crate) fn of(item: &QueuedTask, generation: u32) -> TaskRow {
+        let QueuedTask { from, depth, redirects, again, .. } = *item;
         TaskRow { from, depth, generation, redirects, again, url: item.url.to_string() }
     }
 
-    pub(crate) fn item(self, ticket: Ticket) -> Item {
+    pub(crate) fn item(self, ticket: TaskId) -> QueuedTask {
         let TaskRow { from, depth, redirects, again, url, .. } = self;
-        Item { ticket, from, url: url.into(), depth, redirects, again, domain: None }
+        QueuedTask { ticket, from, url: url.into(), depth, redirects, again, domain: None }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -95,7 +95,7 @@ impl TaskRow {
     }
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<TaskRow> {
-        let from = Ticket(u64::from_le_bytes(take(&mut bytes)?));
+        let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let generation = u32::from_le_bytes(take(&mut bytes)?);
         let [redirects, again] = take(&mut bytes)?;
@@ -104,9 +104,9 @@ impl TaskRow {
     }
 }
 
-impl EndRow {
-    pub(crate) fn of(item: &Item, end: &End, generation: u32, time: u64) -> EndRow {
-        EndRow {
+impl CompletedRow {
+    pub(crate) fn of(item: &QueuedTask, end: &CompletedUrl, generation: u32, time: u64) -> CompletedRow {
+        CompletedRow {
             from: item.from,
             depth: end.depth,
             generation,
@@ -138,8 +138,8 @@ impl EndRow {
         self.outcome == Outcome::Kept.label() || self.outcome.starts_with(redirected.label())
     }
 
-    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<EndRow> {
-        let from = Ticket(u64::from_le_bytes(take(&mut bytes)?));
+    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<CompletedRow> {
+        let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let generation = u32::from_le_bytes(take(&mut bytes)?);
         let [redirects] = take(&mut bytes)?;
@@ -149,11 +149,11 @@ impl EndRow {
         let (url, outcome) = bytes.split_at_checked(length)?;
         let url = String::from_utf8(url.to_vec()).ok()?;
         let outcome = String::from_utf8(outcome.to_vec()).ok()?;
-        Some(EndRow { from, depth, generation, redirects, document, time, url, outcome })
+        Some(CompletedRow { from, depth, generation, redirects, document, time, url, outcome })
     }
 }
 
-impl Link {
+impl SeenRow {
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.ticket.0.to_le_bytes());
@@ -162,11 +162,11 @@ impl Link {
         bytes
     }
 
-    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<Link> {
-        let ticket = Ticket(u64::from_le_bytes(take(&mut bytes)?));
+    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<SeenRow> {
+        let ticket = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let generation = u32::from_le_bytes(take(&mut bytes)?);
-        Some(Link { ticket, depth, generation })
+        Some(SeenRow { ticket, depth, generation })
     }
 }
 
@@ -223,12 +223,12 @@ impl BodyPlace {
 }
 
 /// What a page adds to the outputs, as bytes.
-pub(crate) fn output_to_bytes(output: &[(usize, Addition)]) -> Vec<u8> {
+pub(crate) fn output_to_bytes(output: &[(usize, OutputWrite)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, addition) in output {
         let (kind, added) = match addition {
-            Addition::Append(added) => (0, added),
-            Addition::File(added) => (1, added),
+            OutputWrite::Append(added) => (0, added),
+            OutputWrite::File(added) => (1, added),
         };
         bytes.extend((*index as u32).to_le_bytes());
         bytes.push(kind);
@@ -239,7 +239,7 @@ pub(crate) fn output_to_bytes(output: &[(usize, Addition)]) -> Vec<u8> {
 }
 
 /// What a page adds to the outputs.
-pub(crate) fn output_from_bytes(mut bytes: &[u8]) -> Option<Vec<(usize, Addition)>> {
+pub(crate) fn output_from_bytes(mut bytes: &[u8]) -> Option<Vec<(usize, OutputWrite)>> {
     let mut output = Vec::new();
     while !bytes.is_empty() {
         let index = u32::from_le_bytes(take(&mut bytes)?) as usize;
@@ -248,7 +248,7 @@ pub(crate) fn output_from_bytes(mut bytes: &[u8]) -> Option<Vec<(usize, Addition
         let (added, rest) = bytes.split_at_checked(length)?;
         bytes = rest;
         let added = added.to_vec();
-        output.push((index, if kind == 0 { Addition::Append(added) } else { Addition::File(added) }));
+        output.push((index, if kind == 0 { OutputWrite::Append(added) } else { OutputWrite::File(added) }));
     }
     Some(output)
 }
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn rows_come_back_as_they_were() {
         let task = TaskRow {
-            from: Ticket(7),
+            from: TaskId(7),
             depth: 3,
             generation: 9,
             redirects: 2,
@@ -275,8 +275,8 @@ mod tests {
             url: "http://a/ä".into(),
         };
         assert_eq!(TaskRow::from_bytes(&task.to_bytes()), Some(task.clone()));
-        let end = EndRow {
-            from: Ticket(7),
+        let end = CompletedRow {
+            from: TaskId(7),
             depth: 3,
             generation: 9,
             redirects: 0,
@@ -285,12 +285,12 @@ mod tests {
             url: task.url,
             outcome: "kept".into(),
         };
-        assert_eq!(EndRow::from_bytes(&end.to_bytes()), Some(end));
-        let link = Link { ticket: Ticket(1 << 40), depth: 5, generation: 6 };
-        assert_eq!(Link::from_bytes(&link.to_bytes()), Some(link));
+        assert_eq!(CompletedRow::from_bytes(&end.to_bytes()), Some(end));
+        let link = SeenRow { ticket: TaskId(1 << 40), depth: 5, generation: 6 };
+        assert_eq!(SeenRow::from_bytes(&link.to_bytes()), Some(link));
         let host = HostRow { until: 1, delay: 2, pages: 3 };
         assert_eq!(HostRow::from_bytes(&host.to_bytes()), Some(host));
-        let output = vec![(0, Addition::Append(b"line\n".to_vec())), (3, Addition::File(Vec::new()))];
+        let output = vec![(0, OutputWrite::Append(b"line\n".to_vec())), (3, OutputWrite::File(Vec::new()))];
         assert_eq!(output_from_bytes(&output_to_bytes(&output)), Some(output));
         let body = BodyPlace { segment: 4, offset: 1, length: 3, is_compressed: true };
         for body in [None, Some(body), Some(BodyPlace { is_compressed: false, ..body })] {
@@ -305,7 +305,7 @@ mod tests {
     proptest! {
         #[test]
         fn damaged_rows_are_refused_and_never_a_panic(bytes: Vec<u8>) {
-            let _ = (TaskRow::from_bytes(&bytes), EndRow::from_bytes(&bytes), Link::from_bytes(&bytes));
+            let _ = (TaskRow::from_bytes(&bytes), CompletedRow::from_bytes(&bytes), SeenRow::from_bytes(&bytes));
             let _ = (PageRow::from_bytes(&bytes), HostRow::from_bytes(&bytes));
             let _ = output_from_bytes(&bytes);
         }

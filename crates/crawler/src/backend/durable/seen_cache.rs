@@ -2,11 +2,11 @@
 
 use hashbrown::HashTable;
 
-use super::records::Link;
+use super::records::SeenRow;
 
 /// How much is remembered.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct CacheLimits {
     /// How many links are remembered at least before the oldest half is left to the disk.
     pub(crate) half: usize,
     /// So many changed links are gathered before they are written: together and in the order of the table, which costs
@@ -14,15 +14,15 @@ pub(crate) struct Room {
     pub(crate) write_at: usize,
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room { half: 1 << 19, write_at: 1 << 14 }
+impl Default for CacheLimits {
+    fn default() -> CacheLimits {
+        CacheLimits { half: 1 << 19, write_at: 1 << 14 }
     }
 }
 
 /// The links met lately.
-pub(crate) struct Seen {
-    room: Room,
+pub(crate) struct SeenUrlCache {
+    room: CacheLimits,
     young: Links,
     old: Links,
     changed: Links,
@@ -30,19 +30,19 @@ pub(crate) struct Seen {
     pub(crate) is_complete: bool,
 }
 
-impl Seen {
-    pub(crate) fn new(room: Room) -> Seen {
+impl SeenUrlCache {
+    pub(crate) fn new(room: CacheLimits) -> SeenUrlCache {
         let (young, old, changed) = (Links::default(), Links::default(), Links::default());
-        Seen { room, young, old, changed, is_complete: true }
+        SeenUrlCache { room, young, old, changed, is_complete: true }
     }
 
     /// A link that is remembered, and no more so for being looked at.
-    pub(crate) fn peek(&self, id: u64) -> Option<Link> {
+    pub(crate) fn peek(&self, id: u64) -> Option<SeenRow> {
         self.young.get(id).or_else(|| self.old.get(id)).or_else(|| self.changed.get(id))
     }
 
     /// A link that is remembered.
-    pub(crate) fn get(&mut self, id: u64) -> Option<Link> {
+    pub(crate) fn get(&mut self, id: u64) -> Option<SeenRow> {
         if let Some(link) = self.young.get(id) {
             return Some(link);
         }
@@ -52,7 +52,7 @@ impl Seen {
     }
 
     /// A link as it is on disk.
-    pub(crate) fn remember(&mut self, id: u64, link: Link) {
+    pub(crate) fn remember(&mut self, id: u64, link: SeenRow) {
         if self.young.len() >= self.room.half {
             self.is_complete &= self.old.len() == 0;
             self.old = std::mem::take(&mut self.young);
@@ -61,7 +61,7 @@ impl Seen {
     }
 
     /// A link that is not on disk like this.
-    pub(crate) fn change(&mut self, id: u64, link: Link) {
+    pub(crate) fn change(&mut self, id: u64, link: SeenRow) {
         self.remember(id, link);
         self.changed.put(id, link);
     }
@@ -87,7 +87,7 @@ impl Seen {
 /// Links by id.
 #[derive(Default)]
 pub(crate) struct Links {
-    table: HashTable<(u64, Link)>,
+    table: HashTable<(u64, SeenRow)>,
 }
 
 impl Links {
@@ -95,11 +95,11 @@ impl Links {
         self.table.len()
     }
 
-    pub(crate) fn get(&self, id: u64) -> Option<Link> {
+    pub(crate) fn get(&self, id: u64) -> Option<SeenRow> {
         self.table.find(spread(id), |(other, _)| *other == id).map(|(_, link)| *link)
     }
 
-    fn put(&mut self, id: u64, link: Link) {
+    fn put(&mut self, id: u64, link: SeenRow) {
         match self.table.find_mut(spread(id), |(other, _)| *other == id) {
             Some(entry) => entry.1 = link,
             None => drop(self.table.insert_unique(spread(id), (id, link), |(id, _)| spread(*id))),
@@ -113,8 +113,8 @@ impl Links {
     }
 
     /// All of them in the order of ids.
-    pub(crate) fn sorted(&self) -> Vec<(u64, Link)> {
-        let mut links: Vec<(u64, Link)> = self.table.iter().copied().collect();
+    pub(crate) fn sorted(&self) -> Vec<(u64, SeenRow)> {
+        let mut links: Vec<(u64, SeenRow)> = self.table.iter().copied().collect();
         links.sort_unstable_by_key(|(id, _)| *id);
         links
     }

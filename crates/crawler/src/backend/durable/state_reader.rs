@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use url::Url;
 
-use super::super::{Ticket, Trouble};
-use super::disk_storage::Disk;
+use super::super::{BackendError, TaskId};
+use super::disk_storage::DiskStorage;
 use super::open::{key_of, progress_of};
-use super::records::{EndRow, PageRow};
-use super::seen_cache::Room;
+use super::records::{CompletedRow, PageRow};
+use super::seen_cache::CacheLimits;
 use super::{Batch, Tables};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
@@ -23,15 +23,15 @@ use crate::task::Depth;
 const CHUNK: usize = 4096;
 
 /// A state, to be looked at.
-pub struct Stored {
-    disk: Disk,
+pub struct StateReader {
+    disk: DiskStorage,
     /// Keeps other processes out, and the file open.
     _tables: Tables,
 }
 
 /// What became of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Why {
+pub struct UrlHistory {
     /// The URL, normalised.
     pub url: String,
     /// Hops from the nearest seed.
@@ -41,12 +41,12 @@ pub struct Why {
     /// A redirect of what it was found on led to it, not a link.
     pub by_redirect: bool,
     /// Where it is or how it ended.
-    pub fate: Fate,
+    pub fate: UrlStatus,
 }
 
 /// Where a URL is, or how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum UrlStatus {
     /// Admitted, and not visited yet.
     Waiting,
     /// Completed.
@@ -60,15 +60,16 @@ pub enum Fate {
     },
 }
 
-impl Stored {
+impl StateReader {
     /// Opens the state in a directory.
-    pub fn open(directory: &Path) -> Result<Stored, Error> {
+    pub fn open(directory: &Path) -> Result<StateReader, Error> {
         let tables = open(directory)?;
         let view = tables.view()?;
         let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
-        let mut disk = Disk::new(view, key, Duration::MAX, false, Duration::ZERO, Room::default());
+        let mut disk =
+            DiskStorage::new(view, key, Duration::MAX, false, Duration::ZERO, CacheLimits::default());
         disk.resume(progress.links_up_to)?;
-        Ok(Stored { disk, _tables: tables })
+        Ok(StateReader { disk, _tables: tables })
     }
 
     /// What was noted in the state of a directory, without a look at the rest of it.
@@ -85,7 +86,7 @@ impl Stored {
     }
 
     /// What became of a URL; `None` if it was never admitted.
-    pub fn why(&mut self, url: &Url) -> Result<Option<Why>, Error> {
+    pub fn why(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         let url = as_admitted(url);
         let id = self.disk.id(&url);
         let ticket = match self.disk.find(id)? {
@@ -102,15 +103,15 @@ impl Stored {
         }
         let ended = UNIX_EPOCH.checked_add(Duration::from_secs(row.time));
         let fate = match is_over {
-            false => Fate::Waiting,
-            true => Fate::Ended {
+            false => UrlStatus::Waiting,
+            true => UrlStatus::Ended {
                 outcome: row.outcome,
                 at: ended.ok_or_else(|| self.disk.view.damaged())?,
                 document: Some(row.document).filter(|document| *document > 0),
             },
         };
         let found_on = self.way(ticket, row.from)?;
-        Ok(Some(Why { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, fate }))
+        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, fate }))
     }
 
     /// A stored page.
@@ -127,12 +128,12 @@ impl Stored {
     }
 
     /// A URL's row, whether it is completed or not, and which.
-    fn row(&self, ticket: Ticket) -> Result<Option<(EndRow, bool)>, Trouble> {
+    fn row(&self, ticket: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
         if let Some(end) = self.disk.ended(ticket)? {
             return Ok(Some((end, true)));
         }
         Ok(self.disk.task(ticket)?.map(|task| {
-            let waiting = EndRow {
+            let waiting = CompletedRow {
                 from: task.from,
                 depth: task.depth,
                 generation: task.generation,
@@ -147,7 +148,7 @@ impl Stored {
     }
 
     /// The URLs that led to one, the nearest first.
-    fn way(&self, of: Ticket, mut from: Ticket) -> Result<Vec<String>, Trouble> {
+    fn way(&self, of: TaskId, mut from: TaskId) -> Result<Vec<String>, BackendError> {
         let (mut way, mut seen) = (Vec::new(), HashSet::from([of]));
         while seen.insert(from)
             && let Some((row, _)) = self.row(from)?
@@ -162,16 +163,17 @@ impl Stored {
     fn find_end(
         &self,
         url: &str,
-        wanted: impl Fn(&EndRow) -> bool,
-    ) -> Result<Option<(Ticket, EndRow)>, Trouble> {
+        wanted: impl Fn(&CompletedRow) -> bool,
+    ) -> Result<Option<(TaskId, CompletedRow)>, BackendError> {
         let (mut first, mut found) = (0, None);
         loop {
             let rows = self.disk.view.ends_from(first, CHUNK)?;
             let Some((last, _)) = rows.last() else { return Ok(found) };
             first = last.checked_add(1).ok_or_else(|| self.disk.view.damaged())?;
-            let ends = rows.into_iter().filter_map(|(ticket, row)| Some((ticket, EndRow::from_bytes(&row)?)));
+            let ends =
+                rows.into_iter().filter_map(|(ticket, row)| Some((ticket, CompletedRow::from_bytes(&row)?)));
             let matching = ends.filter(|(_, end)| end.url == url && wanted(end));
-            found = matching.last().map(|(ticket, end)| (Ticket(ticket), end)).or(found);
+            found = matching.last().map(|(ticket, end)| (TaskId(ticket), end)).or(found);
         }
     }
 }

@@ -3,18 +3,18 @@
 
 use std::collections::VecDeque;
 
-use super::super::Ticket;
+use super::super::TaskId;
 
 /// Tickets in the order they came; each is kept as its difference from the one before.
 #[derive(Debug, Default)]
-pub(crate) struct Tickets {
+pub(crate) struct TaskIdQueue {
     bytes: VecDeque<u8>,
     first: u64,
     last: u64,
 }
 
-impl Tickets {
-    pub(crate) fn push(&mut self, ticket: Ticket) {
+impl TaskIdQueue {
+    pub(crate) fn push(&mut self, ticket: TaskId) {
         let difference = ticket.0.wrapping_sub(self.last).cast_signed();
         // Small differences of either sign become small numbers.
         let mut number = (difference << 1 ^ difference >> 63).cast_unsigned();
@@ -26,7 +26,7 @@ impl Tickets {
         self.last = ticket.0;
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Ticket> {
+    pub(crate) fn pop(&mut self) -> Option<TaskId> {
         let (mut number, mut shift) = (0u64, 0);
         loop {
             let byte = self.bytes.pop_front()?;
@@ -41,7 +41,7 @@ impl Tickets {
         if self.bytes.is_empty() {
             self.bytes = VecDeque::new();
         }
-        Some(Ticket(self.first))
+        Some(TaskId(self.first))
     }
 }
 
@@ -53,11 +53,11 @@ mod tests {
     proptest! {
         #[test]
         fn tickets_come_out_as_they_went_in(rounds in proptest::collection::vec((proptest::collection::vec(any::<u64>(), 0..5), 0..6usize), 0..20)) {
-            let (mut line, mut model) = (Tickets::default(), VecDeque::new());
+            let (mut line, mut model) = (TaskIdQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
                 for ticket in pushed {
-                    line.push(Ticket(ticket));
-                    model.push_back(Ticket(ticket));
+                    line.push(TaskId(ticket));
+                    model.push_back(TaskId(ticket));
                 }
                 for _ in 0..popped {
                     prop_assert_eq!(line.pop(), model.pop_front());
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn neighbours_take_little_room() {
-        let mut line = Tickets::default();
-        (0..100_000).for_each(|number| line.push(Ticket(1_000_000 + number * 50)));
+        let mut line = TaskIdQueue::default();
+        (0..100_000).for_each(|number| line.push(TaskId(1_000_000 + number * 50)));
         assert!(line.bytes.len() < 200_010, "{}", line.bytes.len());
     }
 }

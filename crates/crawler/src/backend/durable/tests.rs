@@ -14,27 +14,27 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::super::{Completed, Completion, Found, Lease, Resources, WorkerId};
-use super::disk_storage::Disk;
+use super::super::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
+use super::disk_storage::DiskStorage;
 use super::open::open_with;
-use super::seen_cache::Room;
-use super::{Begin, FILE, Fate, Keeper, Opened, Stored, Terms};
+use super::seen_cache::CacheLimits;
+use super::{FILE, OpenState, RecordedSettings, StateOptions, StateReader, StateWriter, UrlStatus};
 use crate::backend::local::storage::Clock;
-use crate::backend::local::{Embedded, Settings};
+use crate::backend::local::{BackendConfig, LocalBackend};
 use crate::outcome::Outcome;
-use crate::prioritizer::{Priority, Queues};
+use crate::prioritizer::{Priority, PriorityQueues};
 use crate::task::Depth;
 
 /// How long URLs are known.
 const LIFETIME: Duration = Duration::from_secs(160);
 
 /// So little room that every way a link may go is gone.
-const ROOM: Room = Room { half: 4, write_at: 6 };
+const ROOM: CacheLimits = CacheLimits { half: 4, write_at: 6 };
 
-fn begin(queue_size: usize) -> Begin {
-    let settings = Settings {
+fn begin(queue_size: usize) -> StateOptions {
+    let settings = BackendConfig {
         queue_size,
-        priority_queues: Queues::new(3).unwrap(),
+        priority_queues: PriorityQueues::new(3).unwrap(),
         workers: 1,
         ttl: LIFETIME,
         domain_ttl: Duration::from_secs(300),
@@ -46,24 +46,24 @@ fn begin(queue_size: usize) -> Begin {
         max_page_bytes: 1_000,
         max_pages_per_host: u64::MAX,
     };
-    Begin { settings, delay: Duration::ZERO, terms: Terms::default(), note: Vec::new() }
+    StateOptions { settings, delay: Duration::ZERO, terms: RecordedSettings::default(), note: Vec::new() }
 }
 
 /// A state that can end and be opened again.
 struct Life {
     directory: TempDir,
     deaths: usize,
-    begin: Begin,
-    room: Room,
-    open: Option<(Embedded<Disk>, Keeper)>,
+    begin: StateOptions,
+    room: CacheLimits,
+    open: Option<(LocalBackend<DiskStorage>, StateWriter)>,
 }
 
 impl Life {
-    fn new(queue_size: usize, room: Room) -> Life {
+    fn new(queue_size: usize, room: CacheLimits) -> Life {
         Life::of(begin(queue_size), room)
     }
 
-    fn of(begin: Begin, room: Room) -> Life {
+    fn of(begin: StateOptions, room: CacheLimits) -> Life {
         let mut life = Life { directory: tempfile::tempdir().unwrap(), deaths: 0, begin, room, open: None };
         life.open();
         life
@@ -76,11 +76,11 @@ impl Life {
     fn open(&mut self) {
         let _ = fs::create_dir(self.path());
         let opened = open_with(&self.path(), self.begin.clone(), self.room);
-        let Opened { resources, keeper, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
+        let OpenState { resources, keeper, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
         self.open = Some((resources, keeper));
     }
 
-    fn resources(&self) -> &Embedded<Disk> {
+    fn resources(&self) -> &LocalBackend<DiskStorage> {
         &self.open.as_ref().unwrap().0
     }
 
@@ -129,7 +129,7 @@ impl Life {
 }
 
 #[derive(Debug, Clone)]
-enum Move {
+enum BackendFuture {
     Admit(usize, Depth),
     /// Leases all there is, and completes some of it.
     Work(usize),
@@ -140,20 +140,20 @@ enum Move {
     Die,
 }
 
-fn a_move() -> impl Strategy<Value = Move> {
+fn a_move() -> impl Strategy<Value = BackendFuture> {
     prop_oneof![
-        8 => (0..30usize, 0..4u32).prop_map(|(url, depth)| Move::Admit(url, depth)),
-        3 => (0..6usize).prop_map(Move::Work),
-        6 => (0..6usize, 0..30usize, 0..4u32).prop_map(|(lease, url, depth)| Move::Complete(lease, url, depth)),
-        2 => (1..200u64).prop_map(Move::Wait),
-        1 => Just(Move::Close),
-        2 => Just(Move::Die),
+        8 => (0..30usize, 0..4u32).prop_map(|(url, depth)| BackendFuture::Admit(url, depth)),
+        3 => (0..6usize).prop_map(BackendFuture::Work),
+        6 => (0..6usize, 0..30usize, 0..4u32).prop_map(|(lease, url, depth)| BackendFuture::Complete(lease, url, depth)),
+        2 => (1..200u64).prop_map(BackendFuture::Wait),
+        1 => Just(BackendFuture::Close),
+        2 => Just(BackendFuture::Die),
     ]
 }
 
 /// What is known of a URL that was met.
 #[derive(Debug, Clone, Copy)]
-struct Met {
+struct SeenStatus {
     outstanding: bool,
     depth: Depth,
     /// When it was last met or completed, for certain and at the latest: a death may forget that it was met again.
@@ -162,7 +162,7 @@ struct Met {
 
 #[derive(Debug, Default)]
 struct Model {
-    urls: BTreeMap<usize, Met>,
+    urls: BTreeMap<usize, SeenStatus>,
     held: Vec<Lease>,
     revisits: u64,
 }
@@ -180,7 +180,7 @@ impl Model {
     fn meet(&mut self, number: usize, depth: Depth, was_new: bool, now: Duration) {
         let Some(met) = self.urls.get_mut(&number) else {
             assert!(was_new, "{number} is new");
-            self.urls.insert(number, Met { outstanding: true, depth, since: (now, now) });
+            self.urls.insert(number, SeenStatus { outstanding: true, depth, since: (now, now) });
             return;
         };
         if met.outstanding {
@@ -191,7 +191,7 @@ impl Model {
         assert!(!was_new || now >= met.since.0 + LIFETIME, "{number} is forgotten too soon");
         assert!(was_new || now < met.since.1 + LIFETIME * 19 / 16, "{number} is forgotten too late");
         if was_new {
-            *met = Met { outstanding: true, depth, since: (now, now) };
+            *met = SeenStatus { outstanding: true, depth, since: (now, now) };
             return;
         }
         met.since.1 = now;
@@ -212,31 +212,31 @@ impl Model {
     }
 }
 
-async fn make(life: &mut Life, model: &mut Model, step: Move) {
+async fn make(life: &mut Life, model: &mut Model, step: BackendFuture) {
     match step {
-        Move::Admit(number, depth) => {
-            let found = Found { url: url(number), depth, redirects: 0 };
+        BackendFuture::Admit(number, depth) => {
+            let found = DiscoveredUrl { url: url(number), depth, redirects: 0 };
             let admitted = life.resources().admit(vec![found]).await.unwrap();
             model.meet(number, depth, admitted.new == 1, life.now());
         }
-        Move::Work(count) => {
+        BackendFuture::Work(count) => {
             model.lease(life.leases().await);
             for _ in 0..count.min(model.held.len()) {
                 complete(life, model, 0, None).await;
             }
         }
-        Move::Complete(lease, number, depth) => {
+        BackendFuture::Complete(lease, number, depth) => {
             model.lease(life.leases().await);
             if !model.held.is_empty() {
                 complete(life, model, lease % model.held.len(), Some((number, depth))).await;
             }
         }
-        Move::Wait(seconds) => life.wait(Duration::from_secs(seconds)),
-        Move::Close => {
+        BackendFuture::Wait(seconds) => life.wait(Duration::from_secs(seconds)),
+        BackendFuture::Close => {
             life.close();
             model.held.clear();
         }
-        Move::Die => {
+        BackendFuture::Die => {
             life.die();
             model.held.clear();
         }
@@ -248,10 +248,10 @@ async fn complete(life: &Life, model: &mut Model, index: usize, child: Option<(u
     let number = number_of(&lease.url);
     let mut completion = Completion::of(&lease);
     completion.outcome = Outcome::Kept;
-    let found = child.map(|(number, depth)| Found { url: url(number), depth, redirects: 0 });
+    let found = child.map(|(number, depth)| DiscoveredUrl { url: url(number), depth, redirects: 0 });
     completion.children.extend(found);
     let completed = life.resources().complete(vec![completion]).await.unwrap();
-    let [Completed::Done { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
+    let [CompleteResult::Done { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
     assert_eq!(id.is_some(), !lease.again);
     if let Some((child, depth)) = child {
         // It is admitted before its parent is completed.
@@ -282,7 +282,7 @@ proptest! {
                 assert_eq!(snapshot.outstanding() as usize, outstanding);
                 assert_eq!(snapshot.revisits, model.revisits);
             }
-            make(&mut life, &mut model, Move::Die).await;
+            make(&mut life, &mut model, BackendFuture::Die).await;
             while life.resources().outstanding().await.unwrap() > 0 {
                 let before = model.held.len();
                 model.lease(life.leases().await);
@@ -296,8 +296,8 @@ proptest! {
     }
 }
 
-fn found(numbers: std::ops::Range<usize>) -> Vec<Found> {
-    numbers.map(|number| Found { url: url(number), depth: 1, redirects: 0 }).collect()
+fn found(numbers: std::ops::Range<usize>) -> Vec<DiscoveredUrl> {
+    numbers.map(|number| DiscoveredUrl { url: url(number), depth: 1, redirects: 0 }).collect()
 }
 
 #[tokio::test]
@@ -335,13 +335,13 @@ async fn thousands_wait_in_storage_and_come_back_in_order_across_ends() {
 async fn a_page_visited_again_for_its_links_is_still_the_one_that_was_kept() {
     let (mut life, mut model) = (Life::new(7, ROOM), Model::default());
     for depth in [3, 1] {
-        make(&mut life, &mut model, Move::Admit(0, depth)).await;
-        make(&mut life, &mut model, Move::Work(1)).await;
+        make(&mut life, &mut model, BackendFuture::Admit(0, depth)).await;
+        make(&mut life, &mut model, BackendFuture::Work(1)).await;
     }
     assert_eq!(model.revisits, 1);
     life.close();
     life.open = None;
-    let why = Stored::open(&life.path()).unwrap().why(&url(0).parse().unwrap()).unwrap().unwrap();
+    let why = StateReader::open(&life.path()).unwrap().why(&url(0).parse().unwrap()).unwrap().unwrap();
     assert_eq!(why.depth, 1);
-    assert!(matches!(why.fate, Fate::Ended { document: Some(1), .. }), "{:?}", why.fate);
+    assert!(matches!(why.fate, UrlStatus::Ended { document: Some(1), .. }), "{:?}", why.fate);
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::{Budget, Grant};
-use super::Settings;
+use super::super::{Budget, BudgetDecision};
+use super::BackendConfig;
 use crate::origin::paced_host;
 
 /// What has been used, and what is reserved by requests in flight.
@@ -17,31 +17,31 @@ pub(crate) struct Budgets {
     bytes: u64,
     bytes_reserved: u64,
     /// By host, where there is a limit to its pages.
-    hosts: HashMap<String, OfHost>,
+    hosts: HashMap<String, HostBudget>,
 }
 
 /// What a request has reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reserved {
+pub(crate) struct BudgetReservation {
     bytes: u64,
     /// It may become a page. One that is visited again for its links is a page already.
     page: bool,
 }
 
-impl Reserved {
+impl BudgetReservation {
     pub(crate) fn bytes(self) -> u64 {
         self.bytes
     }
 }
 
 #[derive(Default)]
-struct OfHost {
+struct HostBudget {
     kept: u64,
     reserved: u64,
 }
 
 impl Budgets {
-    pub(crate) fn new(settings: &Settings) -> Budgets {
+    pub(crate) fn new(settings: &BackendConfig) -> Budgets {
         Budgets {
             max_pages: settings.max_pages,
             max_bytes: settings.max_bytes,
@@ -77,35 +77,35 @@ impl Budgets {
     ///
     /// Less than a page may have is given only where no more is left and nobody has reserved any of it: what others
     /// have reserved mostly comes back, and a page must not be cut for it.
-    pub(crate) fn reserve(&mut self, url: &str, page: bool) -> Result<Reserved, Grant> {
+    pub(crate) fn reserve(&mut self, url: &str, page: bool) -> Result<BudgetReservation, BudgetDecision> {
         if let Some(budget) = self.spent() {
-            return Err(Grant::Spent(budget));
+            return Err(BudgetDecision::Spent(budget));
         }
         let left = self.max_bytes - self.bytes;
         let bytes = self.max_page_bytes.min(left);
         if self.bytes_reserved + bytes > left || page && self.pages + self.pages_reserved >= self.max_pages {
-            return Err(Grant::NotNow);
+            return Err(BudgetDecision::NotNow);
         }
         if let Some(host) = self.limited_host(url).filter(|_| page) {
             let pages = self.hosts.entry(host).or_default();
             if pages.kept >= self.max_pages_per_host {
-                return Err(Grant::HostSpent);
+                return Err(BudgetDecision::HostSpent);
             }
             if pages.kept + pages.reserved >= self.max_pages_per_host {
-                return Err(Grant::NotNow);
+                return Err(BudgetDecision::NotNow);
             }
             pages.reserved += 1;
         }
         self.pages_reserved += u64::from(page);
         self.bytes_reserved += bytes;
-        Ok(Reserved { bytes, page })
+        Ok(BudgetReservation { bytes, page })
     }
 
     /// Counts what a request used and returns the rest; a kept page gets its number.
     pub(crate) fn settle(
         &mut self,
         url: &str,
-        reserved: Option<Reserved>,
+        reserved: Option<BudgetReservation>,
         kept: bool,
         bytes: u64,
     ) -> Option<u64> {
@@ -122,8 +122,8 @@ impl Budgets {
     }
 
     /// Returns a reservation.
-    pub(crate) fn give_back(&mut self, url: &str, reserved: Option<Reserved>) {
-        let Some(Reserved { bytes, page }) = reserved else { return };
+    pub(crate) fn give_back(&mut self, url: &str, reserved: Option<BudgetReservation>) {
+        let Some(BudgetReservation { bytes, page }) = reserved else { return };
         self.bytes_reserved -= bytes;
         if !page {
             return;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::super::Ticket;
-use super::storage::Item;
+use super::super::TaskId;
+use super::storage::QueuedTask;
 
 /// The room for URLs is made in pieces of this size: none is copied as the line grows, and each is given back when it
 /// has been read.
@@ -12,31 +12,38 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// URLs in the order they came. Of each URL only what differs from the one before is kept, and its numbers are kept as
 /// differences: what waits together was mostly found together.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct CompressedUrlQueue {
     chunks: VecDeque<Vec<u8>>,
     /// How much of the first chunk has been read.
     read: usize,
     length: usize,
     /// The last one in, which the next one in is compared with.
-    newest: Neighbour,
+    newest: PreviousTask,
     /// The last one out, which the next one out is made of.
-    oldest: Neighbour,
+    oldest: PreviousTask,
 }
 
 #[derive(Debug, Default)]
-struct Neighbour {
+struct PreviousTask {
     ticket: u64,
     url: String,
 }
 
-impl Line {
+impl CompressedUrlQueue {
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    pub(crate) fn push(&mut self, item: Item) {
-        let Item { ticket: Ticket(ticket), from: Ticket(from), url, depth, redirects, again, domain: _ } =
-            item;
+    pub(crate) fn push(&mut self, item: QueuedTask) {
+        let QueuedTask {
+            ticket: TaskId(ticket),
+            from: TaskId(from),
+            url,
+            depth,
+            redirects,
+            again,
+            domain: _,
+        } = item;
         let shared = shared_start(&self.newest.url, &url);
         let rest = &url.as_bytes()[shared..];
         // All of a URL is in one chunk: the numbers take no more than this.
@@ -61,7 +68,7 @@ impl Line {
         self.length += 1;
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Item> {
+    pub(crate) fn pop(&mut self) -> Option<QueuedTask> {
         let chunk = self.chunks.front()?;
         let mut rest = &chunk[self.read..];
         let ticket = self.oldest.ticket.wrapping_add(unsigned(take(&mut rest)));
@@ -77,14 +84,14 @@ impl Line {
         self.length -= 1;
         let url = self.oldest.url.as_str().into();
         if self.length == 0 {
-            *self = Line::default();
+            *self = CompressedUrlQueue::default();
         } else if self.read == chunk.len() {
             self.chunks.pop_front();
             self.read = 0;
         }
-        Some(Item {
-            ticket: Ticket(ticket),
-            from: Ticket(from),
+        Some(QueuedTask {
+            ticket: TaskId(ticket),
+            from: TaskId(from),
             url,
             depth,
             redirects: (flags >> 1) as u8,
@@ -137,10 +144,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn item(ticket: u64, from: u64, url: &str, depth: u32, redirects: u8, again: bool) -> Item {
-        Item {
-            ticket: Ticket(ticket),
-            from: Ticket(from),
+    fn item(ticket: u64, from: u64, url: &str, depth: u32, redirects: u8, again: bool) -> QueuedTask {
+        QueuedTask {
+            ticket: TaskId(ticket),
+            from: TaskId(from),
             url: url.into(),
             depth,
             redirects,
@@ -153,7 +160,7 @@ mod tests {
         #[test]
         fn urls_come_out_as_they_went_in(rounds in proptest::collection::vec((proptest::collection::vec(
             (any::<u64>(), any::<u64>(), "(http://a/)?[abä]{0,6}", any::<u32>(), any::<u8>(), any::<bool>()), 0..6), 0..7usize), 0..20)) {
-            let (mut line, mut model) = (Line::default(), VecDeque::new());
+            let (mut line, mut model) = (CompressedUrlQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
                 for (ticket, from, url, depth, redirects, again) in pushed {
                     line.push(item(ticket, from, &url, depth, redirects, again));
@@ -169,7 +176,7 @@ mod tests {
 
     #[test]
     fn long_lines_and_long_urls_keep_their_order() {
-        let mut line = Line::default();
+        let mut line = CompressedUrlQueue::default();
         let url =
             |number: u64| format!("http://host/{number}/{}", "x".repeat((number as usize * 7919) % 70_000));
         for number in 0..200 {

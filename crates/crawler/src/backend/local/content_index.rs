@@ -3,21 +3,21 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::super::{Remembered, Trouble};
-use super::segment_store::Bodies;
+use super::super::{BackendError, ContentMatch};
+use super::segment_store::SegmentStore;
 use super::storage::Body;
 use crate::similarity::{Fingerprint, Index, Match, Threshold};
 
 /// LZ4 makes no more than this of a byte: a stored page that claims to be larger is damaged.
 const MAX_EXPANSION: usize = 255;
 
-pub(crate) struct Contents {
+pub(crate) struct ContentIndex {
     /// `None` where likeness does not matter.
     index: Option<Index>,
     ttl: Duration,
-    pages: HashMap<u64, Stored>,
+    pages: HashMap<u64, StoredPage>,
     /// The URLs of the pages.
-    names: Bodies,
+    names: SegmentStore,
     /// In the order of storing, which is the order of expiry.
     order: VecDeque<(Duration, u64)>,
     bytes: u64,
@@ -25,18 +25,18 @@ pub(crate) struct Contents {
     restoring: Vec<(Duration, u64, Fingerprint)>,
 }
 
-struct Stored {
+struct StoredPage {
     stored: Duration,
     bytes: u64,
 }
 
-impl Contents {
-    pub(crate) fn new(similarity: Option<Threshold>, ttl: Duration) -> Contents {
-        Contents {
+impl ContentIndex {
+    pub(crate) fn new(similarity: Option<Threshold>, ttl: Duration) -> ContentIndex {
+        ContentIndex {
             index: similarity.map(|threshold| Index::new(threshold, ttl)),
             ttl,
             pages: HashMap::new(),
-            names: Bodies::default(),
+            names: SegmentStore::default(),
             order: VecDeque::new(),
             bytes: 0,
             restoring: Vec::new(),
@@ -53,7 +53,7 @@ impl Contents {
         stored: Duration,
     ) {
         self.bytes += bytes;
-        self.pages.insert(id, Stored { stored, bytes });
+        self.pages.insert(id, StoredPage { stored, bytes });
         self.names.insert_text(id, url);
         self.restoring.push((stored, id, fingerprint));
     }
@@ -76,11 +76,11 @@ impl Contents {
     }
 
     /// The page from another URL that this one is like, if there is one.
-    pub(crate) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<Remembered> {
+    pub(crate) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<ContentMatch> {
         let named = |id: u64| self.names.text(id).unwrap_or_default().to_owned();
         match self.index.as_ref()?.find(fingerprint, id, now)? {
-            Match::Same(other) => Some(Remembered::Same(named(other))),
-            Match::Similar(other) => Some(Remembered::Similar(named(other))),
+            Match::Same(other) => Some(ContentMatch::Same(named(other))),
+            Match::Similar(other) => Some(ContentMatch::Similar(named(other))),
         }
     }
 
@@ -95,7 +95,7 @@ impl Contents {
         self.bytes += bytes;
         self.order.push_back((now, id));
         self.names.insert_text(id, url);
-        if let Some(before) = self.pages.insert(id, Stored { stored: now, bytes }) {
+        if let Some(before) = self.pages.insert(id, StoredPage { stored: now, bytes }) {
             self.bytes -= before.bytes;
         }
     }
@@ -138,11 +138,12 @@ pub(super) fn compress(body: &[u8]) -> Body {
 }
 
 /// A page as it was.
-pub(crate) fn decompress(stored: Body) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn decompress(stored: Body) -> Result<Vec<u8>, BackendError> {
     match stored {
         Body::Plain(bytes) => Ok(bytes.into()),
         Body::Compressed(bytes) => {
-            let damaged = |what: &dyn std::fmt::Display| Trouble(format!("a stored page is damaged: {what}"));
+            let damaged =
+                |what: &dyn std::fmt::Display| BackendError(format!("a stored page is damaged: {what}"));
             let (length, _) = lz4_flex::block::uncompressed_size(&bytes).map_err(|error| damaged(&error))?;
             if length / MAX_EXPANSION > bytes.len() {
                 return Err(damaged(&"its length is impossible"));

@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 
 /// What only grows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counts {
+pub(crate) struct CrawlCounters {
     /// As many as there were admissions.
     pub(crate) last_ticket: u64,
     pub(crate) admitted: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Counts {
     pub(crate) links_refused: BTreeMap<String, u64>,
 }
 
-impl Counts {
+impl CrawlCounters {
     /// Counts the end of a URL.
     pub(crate) fn ended(&mut self, outcome: &Outcome) {
         add(&mut self.outcomes, outcome.label(), 1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::{Trouble, WorkerId};
-use super::storage::{Item, Storage};
+use super::super::{BackendError, WorkerId};
+use super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
 
 /// How many URLs of one domain a worker's queue and hands hold: a handful, so that one slow host never fills them.
@@ -17,7 +17,7 @@ const SWEEP_AT: usize = 10_000;
 
 /// Where a URL goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RouteDecision {
     /// Into this worker's queue.
     Queue(WorkerId),
     /// Behind its domain's others, outside of the queues.
@@ -26,37 +26,37 @@ pub(super) enum Place {
     NoRoom,
 }
 
-/// `Line` is how a storage lets URLs wait.
-pub(super) struct Domains<Line> {
+/// `Parked` is how a storage lets URLs wait.
+pub(super) struct DomainTable<Parked> {
     ttl: Duration,
-    domains: HashMap<Domain, State<Line>>,
+    domains: HashMap<Domain, DomainEntry<Parked>>,
     /// Domains with something waiting and some of their share free, by owner.
     hungry: HashMap<WorkerId, VecDeque<Domain>>,
     waiting: usize,
     sweep_at: usize,
 }
 
-struct State<Line> {
+struct DomainEntry<Parked> {
     owner: WorkerId,
     last_used: Instant,
     /// In the owner's queue or on loan to it.
     held: usize,
-    line: Line,
+    line: Parked,
     waiting: usize,
     /// Stands in its owner's list of hungry domains.
     is_hungry: bool,
 }
 
-impl<Line: Default> State<Line> {
-    fn of(owner: WorkerId) -> State<Line> {
-        let (last_used, line) = (Instant::now(), Line::default());
-        State { owner, last_used, held: 0, line, waiting: 0, is_hungry: false }
+impl<Parked: Default> DomainEntry<Parked> {
+    fn of(owner: WorkerId) -> DomainEntry<Parked> {
+        let (last_used, line) = (Instant::now(), Parked::default());
+        DomainEntry { owner, last_used, held: 0, line, waiting: 0, is_hungry: false }
     }
 }
 
-impl<Line: Default> Domains<Line> {
-    pub(super) fn new(ttl: Duration) -> Domains<Line> {
-        Domains { ttl, domains: HashMap::new(), hungry: HashMap::new(), waiting: 0, sweep_at: SWEEP_AT }
+impl<Parked: Default> DomainTable<Parked> {
+    pub(super) fn new(ttl: Duration) -> DomainTable<Parked> {
+        DomainTable { ttl, domains: HashMap::new(), hungry: HashMap::new(), waiting: 0, sweep_at: SWEEP_AT }
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -68,24 +68,29 @@ impl<Line: Default> Domains<Line> {
     }
 
     /// Ownership lapses a while after the last use, and not while the owner holds anything of the domain.
-    fn is_owned(&self, state: &State<Line>) -> bool {
+    fn is_owned(&self, state: &DomainEntry<Parked>) -> bool {
         state.held > 0 || state.waiting > 0 || state.last_used.elapsed() < self.ttl
     }
 
     /// Decides where the next URL of a domain goes, given the lengths of the queues of the workers that are there.
-    pub(super) fn place(&self, domain: &Domain, lengths: &[Option<usize>], queue_size: usize) -> Place {
+    pub(super) fn place(
+        &self,
+        domain: &Domain,
+        lengths: &[Option<usize>],
+        queue_size: usize,
+    ) -> RouteDecision {
         let owned = self.domains.get(domain).filter(|state| self.is_owned(state));
         let worker = match owned {
             // While anything waits, what comes joins its end.
-            Some(state) if state.held >= DOMAIN_SHARE || state.waiting > 0 => return Place::Wait,
+            Some(state) if state.held >= DOMAIN_SHARE || state.waiting > 0 => return RouteDecision::Wait,
             Some(state) => Some(state.owner),
             None => shortest(lengths),
         };
         match worker {
             Some(worker) if lengths[usize::from(worker.0)].is_some_and(|length| length < queue_size) => {
-                Place::Queue(worker)
+                RouteDecision::Queue(worker)
             }
-            _ => Place::NoRoom,
+            _ => RouteDecision::NoRoom,
         }
     }
 
@@ -100,15 +105,20 @@ impl<Line: Default> Domains<Line> {
         if self.domains.len() >= self.sweep_at {
             self.sweep();
         }
-        self.domains.insert(domain.clone(), State { held: 1, ..State::of(worker) });
+        self.domains.insert(domain.clone(), DomainEntry { held: 1, ..DomainEntry::of(worker) });
     }
 
-    /// Lets a URL wait for its domain's share, where [`Domains::place`] said so.
-    pub(super) fn wait(&mut self, domain: &Domain, mut item: Item, storage: &mut impl Storage<Line = Line>) {
+    /// Lets a URL wait for its domain's share, where [`DomainTable::place`] said so.
+    pub(super) fn wait(
+        &mut self,
+        domain: &Domain,
+        mut item: QueuedTask,
+        storage: &mut impl Storage<Parked = Parked>,
+    ) {
         let state = match self.domains.get_mut(domain) {
             Some(state) => state,
             // Nobody's: whoever told it to wait, it is not lost. Every crawl has a first worker.
-            None => self.domains.entry(domain.clone()).or_insert_with(|| State::of(WorkerId(0))),
+            None => self.domains.entry(domain.clone()).or_insert_with(|| DomainEntry::of(WorkerId(0))),
         };
         // The line knows it, for all that wait in it.
         item.domain = None;
@@ -143,8 +153,8 @@ impl<Line: Default> Domains<Line> {
         &mut self,
         worker: WorkerId,
         room: usize,
-        storage: &mut impl Storage<Line = Line>,
-    ) -> Result<Vec<Item>, Trouble> {
+        storage: &mut impl Storage<Parked = Parked>,
+    ) -> Result<Vec<QueuedTask>, BackendError> {
         let mut fed = Vec::new();
         while fed.len() < room {
             let Some(domain) = self.hungry.get_mut(&worker).and_then(VecDeque::pop_front) else { break };
@@ -166,8 +176,8 @@ impl<Line: Default> Domains<Line> {
     pub(super) fn free(
         &mut self,
         worker: WorkerId,
-        storage: &mut impl Storage<Line = Line>,
-    ) -> Result<Vec<Item>, Trouble> {
+        storage: &mut impl Storage<Parked = Parked>,
+    ) -> Result<Vec<QueuedTask>, BackendError> {
         self.hungry.remove(&worker);
         let freed = self.domains.extract_if(|_, state| state.owner == worker);
         let mut waiting = Vec::new();
@@ -196,21 +206,22 @@ fn shortest(lengths: &[Option<usize>]) -> Option<WorkerId> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Ticket;
-    use super::super::compressed_queue::Line;
-    use super::super::memory_storage::Memory;
+    use super::super::super::TaskId;
+    use super::super::compressed_queue::CompressedUrlQueue;
+    use super::super::memory_storage::MemoryStorage;
     use super::*;
 
     #[test]
     fn a_url_that_is_to_wait_is_fed_to_somebody_whether_its_domain_is_known_or_not() {
-        let mut storage = Memory::for_tests();
-        let mut domains: Domains<Line> = Domains::new(Duration::ZERO);
+        let mut storage = MemoryStorage::for_tests();
+        let mut domains: DomainTable<CompressedUrlQueue> = DomainTable::new(Duration::ZERO);
         let domain = Domain::named("a.test");
-        let (ticket, url) = (Ticket(1), "http://a.test/".into());
-        let item = Item { ticket, from: ticket, url, depth: 0, redirects: 0, again: false, domain: None };
+        let (ticket, url) = (TaskId(1), "http://a.test/".into());
+        let item =
+            QueuedTask { ticket, from: ticket, url, depth: 0, redirects: 0, again: false, domain: None };
         domains.wait(&domain, item, &mut storage);
         assert_eq!((domains.waiting(), domains.owned()), (1, 1));
-        assert_eq!(domains.place(&domain, &[Some(0)], 10), Place::Wait, "what comes joins its end");
+        assert_eq!(domains.place(&domain, &[Some(0)], 10), RouteDecision::Wait, "what comes joins its end");
         let fed = domains.feed(WorkerId(0), 10, &mut storage).unwrap();
         assert_eq!(fed.iter().map(|item| item.ticket).collect::<Vec<_>>(), [ticket]);
         assert_eq!(domains.waiting(), 0);

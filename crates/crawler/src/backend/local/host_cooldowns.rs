@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::Pacing;
+use super::super::HostDelay;
 use crate::origin::paced_host;
 
 /// So many hosts that may be asked by now are forgotten at a time.
@@ -13,15 +13,15 @@ const SWEEP_AT: usize = 10_000;
 
 /// The hosts that have to be left alone for a while.
 #[derive(Default)]
-pub(crate) struct Rests {
+pub(crate) struct HostCooldowns {
     until: HashMap<String, Instant>,
     /// Whoever is asked, it is not before this: somebody may have been asked until a moment ago.
     everybody: Option<Instant>,
     sweep_at: usize,
 }
 
-impl Rests {
-    pub(crate) fn note(&mut self, host: String, pacing: Pacing) {
+impl HostCooldowns {
+    pub(crate) fn note(&mut self, host: String, pacing: HostDelay) {
         if pacing.rest.is_zero() {
             return;
         }
@@ -57,8 +57,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_shorter_rest_that_is_told_later_does_not_cut_a_longer_one_short() {
         let second = Duration::from_secs(1);
-        let mut rests = Rests::default();
-        let mut note = |seconds| rests.note("host".into(), Pacing { delay: second, rest: seconds * second });
+        let mut rests = HostCooldowns::default();
+        let mut note =
+            |seconds| rests.note("host".into(), HostDelay { delay: second, rest: seconds * second });
         note(300);
         note(1);
         assert_eq!(rests.of("http://host/"), 300 * second);

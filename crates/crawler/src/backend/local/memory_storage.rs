@@ -2,66 +2,66 @@
 
 use std::time::Duration;
 
-use super::super::{Pacing, Trouble};
-use super::Settings;
-use super::compressed_queue::Line;
-use super::seen_urls::{Found, LinkStorage};
-use super::segment_store::Bodies;
-use super::storage::{Body, Commit, End, Item, Met, Storage};
+use super::super::{BackendError, HostDelay};
+use super::BackendConfig;
+use super::compressed_queue::CompressedUrlQueue;
+use super::seen_urls::{SeenLookup, SeenUrls};
+use super::segment_store::SegmentStore;
+use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage};
 use crate::domain::Domain;
-use crate::modules::Addition;
-use crate::similarity::{Fingerprint, Key};
+use crate::modules::OutputWrite;
+use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
 
 /// Everything in memory.
-pub struct Memory {
-    key: Key,
-    links: LinkStorage,
-    overflow: Line,
-    bodies: Bodies,
+pub struct MemoryStorage {
+    key: HashKey,
+    links: SeenUrls,
+    overflow: CompressedUrlQueue,
+    bodies: SegmentStore,
 }
 
-impl Memory {
-    pub(super) fn new(settings: &Settings, key: Key) -> Memory {
-        Memory {
+impl MemoryStorage {
+    pub(super) fn new(settings: &BackendConfig, key: HashKey) -> MemoryStorage {
+        MemoryStorage {
             key,
-            links: LinkStorage::new(settings.ttl, settings.keep_depths),
-            overflow: Line::default(),
-            bodies: Bodies::default(),
+            links: SeenUrls::new(settings.ttl, settings.keep_depths),
+            overflow: CompressedUrlQueue::default(),
+            bodies: SegmentStore::default(),
         }
     }
 }
 
 #[cfg(test)]
-impl Memory {
-    pub(super) fn for_tests() -> Memory {
-        let (links, overflow) = (LinkStorage::new(Duration::MAX, false), Line::default());
-        Memory { key: Key::new(1), links, overflow, bodies: Bodies::default() }
+impl MemoryStorage {
+    pub(super) fn for_tests() -> MemoryStorage {
+        let (links, overflow) = (SeenUrls::new(Duration::MAX, false), CompressedUrlQueue::default());
+        MemoryStorage { key: HashKey::new(1), links, overflow, bodies: SegmentStore::default() }
     }
 }
 
-impl Storage for Memory {
-    type Line = Line;
+impl Storage for MemoryStorage {
+    type Parked = CompressedUrlQueue;
 
     fn id(&self, url: &str) -> u64 {
         self.key.url_id(url)
     }
 
-    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble> {
+    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
         Ok(match self.links.meet(id, depth, now) {
-            Found::New => Met::New,
-            Found::Nearer { outstanding: false } => Met::Nearer,
+            SeenLookup::New => SeenStatus::New,
+            SeenLookup::Nearer { outstanding: false } => SeenStatus::Nearer,
             // Its smaller depth is looked up when it is lent.
-            Found::Nearer { outstanding: true } | Found::Known => Met::Known,
+            SeenLookup::Nearer { outstanding: true } | SeenLookup::Known => SeenStatus::Known,
         })
     }
 
-    fn admit(&mut self, id: u64, item: Item, _: Duration) {
+    fn admit(&mut self, id: u64, item: QueuedTask, _: Duration) {
         self.links.admitted(id);
         self.overflow.push(item);
     }
 
-    fn take(&mut self, max: usize) -> Result<Vec<Item>, Trouble> {
+    fn take(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
         Ok(std::iter::from_fn(|| self.overflow.pop()).take(max).collect())
     }
 
@@ -69,20 +69,20 @@ impl Storage for Memory {
         self.overflow.len()
     }
 
-    fn depth(&self, item: &Item) -> Depth {
+    fn depth(&self, item: &QueuedTask) -> Depth {
         let smallest = self.links.depth(self.id(&item.url));
         smallest.map_or(item.depth, |smallest| smallest.min(item.depth))
     }
 
-    fn park(&mut self, line: &mut Line, item: Item) {
+    fn park(&mut self, line: &mut CompressedUrlQueue, item: QueuedTask) {
         line.push(item);
     }
 
-    fn unpark(&mut self, line: &mut Line) -> Result<Option<Item>, Trouble> {
+    fn unpark(&mut self, line: &mut CompressedUrlQueue) -> Result<Option<QueuedTask>, BackendError> {
         Ok(line.pop())
     }
 
-    fn end(&mut self, id: u64, item: &Item, end: End, now: Duration) {
+    fn end(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
         self.links.completed(id, now);
         // Only what has links is visited again for them, should it be met nearer.
         if !item.again && !end.outcome.has_links() {
@@ -100,30 +100,30 @@ impl Storage for Memory {
         }
     }
 
-    fn body(&self, id: u64) -> Result<Option<Body>, Trouble> {
+    fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
         Ok(self.bodies.get(id))
     }
 
-    fn discard(&mut self, id: u64) -> Result<(), Trouble> {
+    fn discard(&mut self, id: u64) -> Result<(), BackendError> {
         self.bodies.remove(id);
         Ok(())
     }
 
-    fn pace(&mut self, _: &str, _: Pacing) -> Result<(), Trouble> {
+    fn pace(&mut self, _: &str, _: HostDelay) -> Result<(), BackendError> {
         Ok(())
     }
 
-    fn host_pages(&mut self, _: &str, _: u64) -> Result<(), Trouble> {
+    fn host_pages(&mut self, _: &str, _: u64) -> Result<(), BackendError> {
         Ok(())
     }
 
     fn linking_pages(&mut self, _: &Domain, _: u32) {}
 
-    fn record(&mut self, _: u64, _: Vec<(usize, Addition)>) {}
+    fn record(&mut self, _: u64, _: Vec<(usize, OutputWrite)>) {}
 
     fn wrote(&mut self, _: u64, _: Vec<u64>) {}
 
-    fn fail(&mut self, _: &Trouble) {}
+    fn fail(&mut self, _: &BackendError) {}
 
     fn commit(&mut self) -> Commit {
         Commit::Done

@@ -19,7 +19,7 @@ const OUTSTANDING: u64 = 0xFF;
 
 /// How a URL was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SeenLookup {
     /// For the first time, or after it was forgotten.
     New,
     /// Again, nearer to a seed than ever before.
@@ -32,16 +32,16 @@ pub(super) enum Found {
 }
 
 /// The URLs met lately, each by its id.
-pub(super) struct LinkStorage {
+pub(super) struct SeenUrls {
     shards: Vec<HashTable<u64>>,
     /// Smallest depths, kept only where a depth limit makes them matter.
     depths: Option<HashMap<u64, Depth>>,
     generation: Generation,
 }
 
-impl LinkStorage {
-    pub(super) fn new(lifetime: Duration, keep_depths: bool) -> LinkStorage {
-        LinkStorage {
+impl SeenUrls {
+    pub(super) fn new(lifetime: Duration, keep_depths: bool) -> SeenUrls {
+        SeenUrls {
             shards: (0..SHARDS).map(|_| HashTable::new()).collect(),
             depths: keep_depths.then(HashMap::new),
             generation: Generation::first(lifetime),
@@ -53,7 +53,7 @@ impl LinkStorage {
     }
 
     /// Meets a URL, which is outstanding from now on if it is new: one question, one step.
-    pub(super) fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Found {
+    pub(super) fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> SeenLookup {
         self.advance(now);
         let age = age(self.generation);
         let found = match self.shard(id).find_mut(hash(id), |entry| entry >> AGE_BITS == id) {
@@ -72,7 +72,7 @@ impl LinkStorage {
             if let Some(depths) = &mut self.depths {
                 depths.insert(id, depth);
             }
-            return if found.is_some() { Found::Known } else { Found::New };
+            return if found.is_some() { SeenLookup::Known } else { SeenLookup::New };
         };
         match depths.get_mut(&id) {
             Some(smallest) if depth < *smallest => {
@@ -80,9 +80,9 @@ impl LinkStorage {
                 if !outstanding {
                     self.set(id, OUTSTANDING);
                 }
-                Found::Nearer { outstanding }
+                SeenLookup::Nearer { outstanding }
             }
-            _ => Found::Known,
+            _ => SeenLookup::Known,
         }
     }
 
@@ -168,55 +168,55 @@ mod tests {
 
     #[test]
     fn a_url_is_forgotten_an_hour_after_it_was_last_met() {
-        let mut links = LinkStorage::new(HOUR, false);
+        let mut links = SeenUrls::new(HOUR, false);
         let mut now = Duration::ZERO;
-        assert_eq!(links.meet(1, 0, now), Found::New);
+        assert_eq!(links.meet(1, 0, now), SeenLookup::New);
         links.completed(1, now);
         for _ in 0..5 {
             now += HOUR * 9 / 10;
-            assert_eq!(links.meet(1, 0, now), Found::Known, "each meeting begins the hour anew");
+            assert_eq!(links.meet(1, 0, now), SeenLookup::Known, "each meeting begins the hour anew");
         }
         now += HOUR * 12 / 10;
-        assert_eq!(links.meet(2, 0, now), Found::New);
+        assert_eq!(links.meet(2, 0, now), SeenLookup::New);
         assert_eq!(links.len(), 1);
-        assert_eq!(links.meet(1, 0, now), Found::New);
+        assert_eq!(links.meet(1, 0, now), SeenLookup::New);
     }
 
     #[test]
     fn a_url_is_forgotten_after_a_silence_of_any_length() {
         for sixteenths in 18..800 {
-            let mut links = LinkStorage::new(HOUR, false);
+            let mut links = SeenUrls::new(HOUR, false);
             links.meet(1, 0, Duration::ZERO);
             links.completed(1, Duration::ZERO);
             links.meet(2, 0, Duration::ZERO);
             let now = HOUR / 16 * sixteenths;
-            assert_eq!(links.meet(1, 0, now), Found::New, "{sixteenths}");
-            assert_eq!(links.meet(2, 0, now), Found::Known, "{sixteenths}: it is outstanding");
+            assert_eq!(links.meet(1, 0, now), SeenLookup::New, "{sixteenths}");
+            assert_eq!(links.meet(2, 0, now), SeenLookup::Known, "{sixteenths}: it is outstanding");
         }
     }
 
     #[test]
     fn an_outstanding_url_is_never_forgotten() {
-        let mut links = LinkStorage::new(HOUR, true);
+        let mut links = SeenUrls::new(HOUR, true);
         links.meet(1, 3, Duration::ZERO);
         for half_hours in 0..600 {
             links.meet(2, 0, HOUR / 2 * half_hours);
         }
-        assert_eq!(links.meet(1, 3, HOUR * 300), Found::Known);
+        assert_eq!(links.meet(1, 3, HOUR * 300), SeenLookup::Known);
         assert_eq!(links.depth(1), Some(3));
     }
 
     #[test]
     fn the_smallest_depth_is_kept_where_depths_matter() {
-        let mut links = LinkStorage::new(HOUR, true);
+        let mut links = SeenUrls::new(HOUR, true);
         let now = Duration::ZERO;
-        assert_eq!(links.meet(1, 3, now), Found::New);
-        assert_eq!(links.meet(1, 3, now), Found::Known);
-        assert_eq!(links.meet(1, 1, now), Found::Nearer { outstanding: true });
-        assert_eq!(links.meet(1, 2, now), Found::Known);
+        assert_eq!(links.meet(1, 3, now), SeenLookup::New);
+        assert_eq!(links.meet(1, 3, now), SeenLookup::Known);
+        assert_eq!(links.meet(1, 1, now), SeenLookup::Nearer { outstanding: true });
+        assert_eq!(links.meet(1, 2, now), SeenLookup::Known);
         links.completed(1, now);
-        assert_eq!(links.meet(1, 0, now), Found::Nearer { outstanding: false });
-        assert_eq!(links.meet(1, 0, now), Found::Known);
+        assert_eq!(links.meet(1, 0, now), SeenLookup::Nearer { outstanding: false });
+        assert_eq!(links.meet(1, 0, now), SeenLookup::Known);
         assert_eq!(links.depth(1), Some(0));
         links.completed(1, now);
         links.meet(2, 0, 2 * HOUR);
@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn a_million_urls_take_less_than_24_bytes_each() {
-        let mut links = LinkStorage::new(HOUR, false);
-        let key = crate::similarity::Key::new(7);
+        let mut links = SeenUrls::new(HOUR, false);
+        let key = crate::similarity::HashKey::new(7);
         for number in 0..1_000_000u64 {
             let id = (key.hash(format!("http://host/{number}").as_bytes()) >> 72) as u64;
-            assert_eq!(links.meet(id, 0, Duration::ZERO), Found::New);
+            assert_eq!(links.meet(id, 0, Duration::ZERO), SeenLookup::New);
         }
         let bytes: usize = links.shards.iter().map(HashTable::allocation_size).sum();
         assert!(bytes < 24 * 1_000_000, "{bytes}");

@@ -10,15 +10,15 @@ const SEGMENT_BYTES: usize = 1 << 20;
 
 /// The bodies of pages, by the URL's id.
 #[derive(Default)]
-pub(crate) struct Bodies {
-    places: HashMap<u64, Place>,
+pub(crate) struct SegmentStore {
+    places: HashMap<u64, Slot>,
     segments: HashMap<u32, Segment>,
     /// The one that is being filled.
     current: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Slot {
     segment: u32,
     offset: u32,
     length: u32,
@@ -32,7 +32,7 @@ struct Segment {
     stored: u32,
 }
 
-impl Bodies {
+impl SegmentStore {
     pub(crate) fn insert(&mut self, id: u64, body: &Body) {
         self.insert_bytes(id, body.bytes(), matches!(body, Body::Compressed(_)));
     }
@@ -52,7 +52,7 @@ impl Bodies {
             .segments
             .entry(self.current)
             .or_insert_with(|| Segment { bytes: Vec::with_capacity(room), stored: 0 });
-        let place = Place {
+        let place = Slot {
             segment: self.current,
             offset: segment.bytes.len() as u32,
             length: bytes.len() as u32,
@@ -67,7 +67,7 @@ impl Bodies {
         self.bytes(self.places.get(&id)?).and_then(|bytes| str::from_utf8(bytes).ok())
     }
 
-    fn bytes(&self, place: &Place) -> Option<&[u8]> {
+    fn bytes(&self, place: &Slot) -> Option<&[u8]> {
         let start = place.offset as usize;
         self.segments.get(&place.segment)?.bytes.get(start..start + place.length as usize)
     }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_freed_with_the_last_of_its_bodies() {
-        let mut bodies = Bodies::default();
+        let mut bodies = SegmentStore::default();
         let body = |size: usize| Body::Plain(vec![7; size].into());
         for id in 0..30 {
             bodies.insert(id, &body(100_000));
@@ -113,7 +113,7 @@ mod tests {
     proptest! {
         #[test]
         fn they_are_kept_as_in_a_map(moves in proptest::collection::vec((0..20u64, proptest::option::of((any::<bool>(), 0..400_000usize))), 0..60)) {
-            let (mut bodies, mut model) = (Bodies::default(), HashMap::new());
+            let (mut bodies, mut model) = (SegmentStore::default(), HashMap::new());
             for (id, change) in moves {
                 match change {
                     None => {

@@ -4,50 +4,50 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::super::{
-    Admitted, Completed, Completion, Found, Grant, Incoming, Lease, Pacing, Remembered, Snapshot, Ticket,
-    Trouble, WorkerId,
+    AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl,
+    HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
-use super::Settings;
-use super::budgets::{Budgets, Reserved};
-use super::content_index::Contents;
-use super::counters::Counts;
-use super::domain_table::{Domains, Place};
-use super::host_cooldowns::Rests;
-use super::storage::{Body, Clock, End, Item, Met, Storage};
+use super::BackendConfig;
+use super::budgets::{BudgetReservation, Budgets};
+use super::content_index::ContentIndex;
+use super::counters::CrawlCounters;
+use super::domain_table::{DomainTable, RouteDecision};
+use super::host_cooldowns::HostCooldowns;
+use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage};
 use crate::domain::Domain;
 use crate::origin::paced_host;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
 use crate::similarity::Fingerprint;
 
-pub(crate) struct State<S: Storage> {
-    pub(crate) settings: Settings,
+pub(crate) struct LocalState<S: Storage> {
+    pub(crate) settings: BackendConfig,
     pub(crate) clock: Clock,
     pub(crate) storage: S,
-    pub(crate) counts: Counts,
+    pub(crate) counts: CrawlCounters,
     pub(crate) popularity: Popularity,
-    pub(crate) contents: Contents,
+    pub(crate) contents: ContentIndex,
     pub(crate) budgets: Budgets,
-    pub(crate) rests: Rests,
+    pub(crate) rests: HostCooldowns,
     next_loan: u64,
-    url_queue: VecDeque<Item>,
-    prioritizing: HashMap<Ticket, Item>,
-    priority_queues: Vec<VecDeque<Item>>,
-    domains: Domains<S::Line>,
+    url_queue: VecDeque<QueuedTask>,
+    prioritizing: HashMap<TaskId, QueuedTask>,
+    priority_queues: Vec<VecDeque<QueuedTask>>,
+    domains: DomainTable<S::Parked>,
     /// A worker's queue; `None` while the worker is not there.
-    worker_queues: Vec<Option<VecDeque<Item>>>,
+    worker_queues: Vec<Option<VecDeque<QueuedTask>>>,
     /// What dead workers had, to be routed anew.
-    returned: VecDeque<Item>,
-    loans: HashMap<Ticket, Loan>,
+    returned: VecDeque<QueuedTask>,
+    loans: HashMap<TaskId, ActiveLease>,
     /// Workers whose queues got something since they were last called.
     pub(super) called: HashSet<WorkerId>,
 }
 
-struct Loan {
-    item: Item,
+struct ActiveLease {
+    item: QueuedTask,
     worker: WorkerId,
     number: u64,
-    reserved: Option<Reserved>,
+    reserved: Option<BudgetReservation>,
 }
 
 /// Who of the frontier may have something to do.
@@ -57,27 +57,27 @@ pub(super) struct FrontierWaits {
 }
 
 /// What a routing led to.
-pub(super) struct Routed {
+pub(super) struct RouteResult {
     pub(super) moved: usize,
     pub(super) to: HashSet<WorkerId>,
 }
 
-impl<S: Storage> State<S> {
+impl<S: Storage> LocalState<S> {
     /// Nothing in the queues, over a storage that may have something.
-    pub(crate) fn new(settings: Settings, clock: Clock, storage: S) -> State<S> {
-        State {
+    pub(crate) fn new(settings: BackendConfig, clock: Clock, storage: S) -> LocalState<S> {
+        LocalState {
             clock,
             storage,
-            counts: Counts::default(),
+            counts: CrawlCounters::default(),
             popularity: Popularity::new(),
-            contents: Contents::new(settings.similarity, settings.ttl),
+            contents: ContentIndex::new(settings.similarity, settings.ttl),
             budgets: Budgets::new(&settings),
-            rests: Rests::default(),
+            rests: HostCooldowns::default(),
             next_loan: 1,
             url_queue: VecDeque::new(),
             prioritizing: HashMap::new(),
             priority_queues: (0..settings.priority_queues.count()).map(|_| VecDeque::new()).collect(),
-            domains: Domains::new(settings.domain_ttl),
+            domains: DomainTable::new(settings.domain_ttl),
             worker_queues: (0..settings.workers).map(|_| Some(VecDeque::new())).collect(),
             returned: VecDeque::new(),
             loans: HashMap::new(),
@@ -87,18 +87,22 @@ impl<S: Storage> State<S> {
     }
 
     /// Admits what was found on the URL of a ticket, or seeds.
-    pub(super) fn admit(&mut self, found: Vec<Found>, from: Option<Ticket>) -> Result<Admitted, Trouble> {
+    pub(super) fn admit(
+        &mut self,
+        found: Vec<DiscoveredUrl>,
+        from: Option<TaskId>,
+    ) -> Result<AdmitCounts, BackendError> {
         let now = self.clock.now();
-        let mut admitted = Admitted::default();
+        let mut admitted = AdmitCounts::default();
         for found in found {
             let id = self.storage.id(&found.url);
             match self.storage.meet(id, found.depth, now)? {
-                Met::Known => admitted.known += 1,
-                Met::New => {
+                SeenStatus::Known => admitted.known += 1,
+                SeenStatus::New => {
                     admitted.new += 1;
                     self.enqueue(id, found, from, false, now);
                 }
-                Met::Nearer => {
+                SeenStatus::Nearer => {
                     admitted.known += 1;
                     self.counts.revisits += 1;
                     self.enqueue(id, found, from, true, now);
@@ -109,18 +113,19 @@ impl<S: Storage> State<S> {
         Ok(admitted)
     }
 
-    fn enqueue(&mut self, id: u64, found: Found, from: Option<Ticket>, again: bool, now: Duration) {
+    fn enqueue(&mut self, id: u64, found: DiscoveredUrl, from: Option<TaskId>, again: bool, now: Duration) {
         self.counts.last_ticket += 1;
         self.counts.admitted += 1;
-        let ticket = Ticket(self.counts.last_ticket);
-        let Found { url, depth, redirects } = found;
+        let ticket = TaskId(self.counts.last_ticket);
+        let DiscoveredUrl { url, depth, redirects } = found;
         let url = url.into_boxed_str();
-        let item = Item { ticket, from: from.unwrap_or(ticket), url, depth, redirects, again, domain: None };
+        let item =
+            QueuedTask { ticket, from: from.unwrap_or(ticket), url, depth, redirects, again, domain: None };
         // Always at the end of what waits already, so that the order is kept.
         self.storage.admit(id, item, now);
     }
 
-    fn fill_url_queue(&mut self) -> Result<(), Trouble> {
+    fn fill_url_queue(&mut self) -> Result<(), BackendError> {
         let room = self.settings.queue_size.saturating_sub(self.url_queue.len());
         if room > 0 && self.storage.overflow() > 0 {
             self.url_queue.extend(self.storage.take(room)?);
@@ -128,14 +133,14 @@ impl<S: Storage> State<S> {
         Ok(())
     }
 
-    pub(super) fn incoming(&mut self, max: usize) -> Result<Vec<Incoming>, Trouble> {
+    pub(super) fn incoming(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         // What an earlier process left waits in storage alone.
         self.fill_url_queue()?;
         // No more than fit into one priority queue, should they all have the same priority.
         let fullest = self.priority_queues.iter().map(VecDeque::len).max().unwrap_or(0);
         let room = self.settings.queue_size.saturating_sub(fullest + self.prioritizing.len());
         let count = max.min(room).min(self.url_queue.len());
-        let taken: Vec<Item> = self.url_queue.drain(..count).collect();
+        let taken: Vec<QueuedTask> = self.url_queue.drain(..count).collect();
         self.fill_url_queue()?;
         let mut incoming = Vec::with_capacity(count);
         for mut item in taken {
@@ -143,13 +148,13 @@ impl<S: Storage> State<S> {
             item.domain = Some(domain.clone());
             let linking_pages = self.popularity.linking_pages(&domain);
             let depth = self.storage.depth(&item);
-            incoming.push(Incoming { ticket: item.ticket, domain, depth, linking_pages });
+            incoming.push(UnprioritizedUrl { ticket: item.ticket, domain, depth, linking_pages });
             self.prioritizing.insert(item.ticket, item);
         }
         Ok(incoming)
     }
 
-    pub(super) fn file(&mut self, filed: Vec<(Ticket, Priority)>) {
+    pub(super) fn file(&mut self, filed: Vec<(TaskId, Priority)>) {
         for (ticket, priority) in filed {
             // One that is not on loan was filed before.
             if let Some(item) = self.prioritizing.remove(&ticket) {
@@ -159,8 +164,8 @@ impl<S: Storage> State<S> {
         }
     }
 
-    pub(super) fn route(&mut self, draws: &[Priority]) -> Routed {
-        let mut routed = Routed { moved: 0, to: HashSet::new() };
+    pub(super) fn route(&mut self, draws: &[Priority]) -> RouteResult {
+        let mut routed = RouteResult { moved: 0, to: HashSet::new() };
         // What a dead worker left goes first, to be where it would be by now.
         while let Some(item) = self.returned.pop_front() {
             if let Err(item) = self.place(item, &mut routed) {
@@ -189,31 +194,31 @@ impl<S: Storage> State<S> {
     }
 
     /// Puts a URL where the domain table says; gives it back if there is no room.
-    fn place(&mut self, item: Item, routed: &mut Routed) -> Result<(), Item> {
+    fn place(&mut self, item: QueuedTask, routed: &mut RouteResult) -> Result<(), QueuedTask> {
         let domain = item.domain();
         let lengths: Vec<Option<usize>> =
             self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len)).collect();
         match self.domains.place(&domain, &lengths, self.settings.queue_size) {
-            Place::Queue(worker) => {
+            RouteDecision::Queue(worker) => {
                 self.domains.hold(&domain, worker);
                 self.worker_queue(worker).push_back(item);
                 routed.to.insert(worker);
             }
-            Place::Wait => self.domains.wait(&domain, item, &mut self.storage),
-            Place::NoRoom => return Err(item),
+            RouteDecision::Wait => self.domains.wait(&domain, item, &mut self.storage),
+            RouteDecision::NoRoom => return Err(item),
         }
         routed.moved += 1;
         Ok(())
     }
 
-    fn worker_queue(&mut self, worker: WorkerId) -> &mut VecDeque<Item> {
+    fn worker_queue(&mut self, worker: WorkerId) -> &mut VecDeque<QueuedTask> {
         self.worker_queues[usize::from(worker.0)].get_or_insert_default()
     }
 
-    pub(super) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, Trouble> {
+    pub(super) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
         let queue = self.worker_queue(worker);
         let count = max.min(queue.len());
-        let items: Vec<Item> = queue.drain(..count).collect();
+        let items: Vec<QueuedTask> = queue.drain(..count).collect();
         let mut leases = Vec::with_capacity(count);
         for item in items {
             let loan = self.next_loan;
@@ -227,29 +232,29 @@ impl<S: Storage> State<S> {
                 again: item.again,
                 rest: self.rests.of(&item.url),
             });
-            self.loans.insert(item.ticket, Loan { item, worker, number: loan, reserved: None });
+            self.loans.insert(item.ticket, ActiveLease { item, worker, number: loan, reserved: None });
         }
         self.feed(worker)?;
         Ok(leases)
     }
 
     /// Brings what waits for its domain's share into a worker's queue, as far as there is room.
-    fn feed(&mut self, worker: WorkerId) -> Result<(), Trouble> {
+    fn feed(&mut self, worker: WorkerId) -> Result<(), BackendError> {
         let room = self.settings.queue_size.saturating_sub(self.worker_queue(worker).len());
         let fed = self.domains.feed(worker, room, &mut self.storage)?;
         self.worker_queue(worker).extend(fed);
         Ok(())
     }
 
-    pub(super) fn reserve(&mut self, lease: &Lease, read: u64) -> Grant {
+    pub(super) fn reserve(&mut self, lease: &Lease, read: u64) -> BudgetDecision {
         let Some(loan) = self.loans.get_mut(&lease.ticket).filter(|loan| loan.number == lease.loan) else {
-            return Grant::Lost;
+            return BudgetDecision::Lost;
         };
         self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
         match self.budgets.reserve(&lease.url, !loan.item.again) {
             Ok(reserved) => {
                 loan.reserved = Some(reserved);
-                Grant::Bytes(reserved.bytes())
+                BudgetDecision::Bytes(reserved.bytes())
             }
             Err(refusal) => refusal,
         }
@@ -263,15 +268,15 @@ impl<S: Storage> State<S> {
         }
     }
 
-    pub(super) fn complete(&mut self, completion: Completion) -> Result<Completed, Trouble> {
+    pub(super) fn complete(&mut self, completion: Completion) -> Result<CompleteResult, BackendError> {
         let Completion { lease, outcome, bytes, children, linked, refused, output, pacing } = completion;
         if self.loans.get(&lease.ticket).is_none_or(|loan| loan.number != lease.loan) {
-            return Ok(Completed::Refused);
+            return Ok(CompleteResult::Refused);
         }
         // Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-        let Admitted { new, known } = self.admit(children, Some(lease.ticket))?;
-        let Some(Loan { item, worker, reserved, .. }) = self.loans.remove(&lease.ticket) else {
-            return Ok(Completed::Refused);
+        let AdmitCounts { new, known } = self.admit(children, Some(lease.ticket))?;
+        let Some(ActiveLease { item, worker, reserved, .. }) = self.loans.remove(&lease.ticket) else {
+            return Ok(CompleteResult::Refused);
         };
         self.counts.completed += 1;
         // A revisit finds the same links again; but those that are new now were not counted before.
@@ -297,10 +302,10 @@ impl<S: Storage> State<S> {
             self.pace(paced_host(&item.url), pacing)?;
         }
         let (id, now, depth) = (self.storage.id(&item.url), self.clock.now(), self.storage.depth(&item));
-        self.storage.end(id, &item, End { outcome: &outcome, depth, document }, now);
+        self.storage.end(id, &item, CompletedUrl { outcome: &outcome, depth, document }, now);
         // Met nearer while it was on loan: its links were taken for deeper than they are.
         if depth < lease.depth && outcome.has_links() {
-            let found = Found { url: item.url.to_string(), depth, redirects: item.redirects };
+            let found = DiscoveredUrl { url: item.url.to_string(), depth, redirects: item.redirects };
             self.counts.revisits += 1;
             self.enqueue(id, found, Some(item.from), true, now);
             self.fill_url_queue()?;
@@ -308,10 +313,10 @@ impl<S: Storage> State<S> {
         self.domains.release(&item.domain());
         self.feed(worker)?;
         self.called.insert(worker);
-        Ok(Completed::Done { id: document, new, spent: self.budgets.spent() })
+        Ok(CompleteResult::Done { id: document, new, spent: self.budgets.spent() })
     }
 
-    pub(super) fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+    pub(super) fn pace(&mut self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
         self.rests.note(host.to_owned(), pacing);
         self.storage.pace(host, pacing)
     }
@@ -322,7 +327,7 @@ impl<S: Storage> State<S> {
         url: &str,
         fingerprint: &Fingerprint,
         body: Option<Body>,
-    ) -> Result<Remembered, Trouble> {
+    ) -> Result<ContentMatch, BackendError> {
         let now = self.clock.now();
         for expired in self.contents.expire(now) {
             self.storage.discard(expired)?;
@@ -341,18 +346,18 @@ impl<S: Storage> State<S> {
             self.contents.add(id, url, fingerprint, bytes, now);
             self.storage.keep(id, url, fingerprint, body, now);
         }
-        Ok(Remembered::New)
+        Ok(ContentMatch::New)
     }
 
-    pub(super) fn content(&self, url: &str) -> Result<Option<Body>, Trouble> {
+    pub(super) fn content(&self, url: &str) -> Result<Option<Body>, BackendError> {
         let id = self.storage.id(url);
         if self.contents.holds(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
     }
 
-    pub(super) fn leave(&mut self, worker: WorkerId) -> Result<(), Trouble> {
-        let lost: Vec<Ticket> =
+    pub(super) fn leave(&mut self, worker: WorkerId) -> Result<(), BackendError> {
+        let lost: Vec<TaskId> =
             self.loans.iter().filter(|(_, loan)| loan.worker == worker).map(|(ticket, _)| *ticket).collect();
-        let mut returned: Vec<Item> = Vec::new();
+        let mut returned: Vec<QueuedTask> = Vec::new();
         for ticket in lost {
             if let Some(loan) = self.loans.remove(&ticket) {
                 self.budgets.give_back(&loan.item.url, loan.reserved);

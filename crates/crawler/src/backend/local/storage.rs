@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::super::{Pacing, Ticket, Trouble};
+use super::super::{BackendError, HostDelay, TaskId};
 use crate::domain::Domain;
-use crate::modules::Addition;
+use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
@@ -21,10 +21,10 @@ const SHORTEST_GENERATION: Duration = Duration::from_millis(1);
 
 /// An outstanding URL, wherever it waits.
 #[derive(Debug)]
-pub(crate) struct Item {
-    pub(crate) ticket: Ticket,
+pub(crate) struct QueuedTask {
+    pub(crate) ticket: TaskId,
     /// The URL it was found on; a seed's own ticket.
-    pub(crate) from: Ticket,
+    pub(crate) from: TaskId,
     pub(crate) url: Box<str>,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
@@ -33,7 +33,7 @@ pub(crate) struct Item {
     pub(crate) domain: Option<Domain>,
 }
 
-impl Item {
+impl QueuedTask {
     pub(crate) fn domain(&self) -> Domain {
         self.domain.clone().unwrap_or_else(|| Domain::of_text(&self.url))
     }
@@ -41,7 +41,7 @@ impl Item {
 
 /// How a URL was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Met {
+pub(crate) enum SeenStatus {
     /// For the first time, or after it was forgotten: it is to be admitted.
     New,
     /// After its completion, nearer to a seed than ever before: its links are to be followed anew, from nearer.
@@ -51,7 +51,7 @@ pub(crate) enum Met {
 }
 
 /// How a URL ended.
-pub(crate) struct End<'a> {
+pub(crate) struct CompletedUrl<'a> {
     pub(crate) outcome: &'a Outcome,
     /// The smallest depth it was met at.
     pub(crate) depth: Depth,
@@ -80,34 +80,34 @@ impl Body {
 /// left out.
 pub(crate) trait Storage: Send + 'static {
     /// URLs that wait for their domain's share, in order.
-    type Line: Default + Send;
+    type Parked: Default + Send;
 
     /// What stands for a URL: 56 bits that nobody can foresee.
     fn id(&self, url: &str) -> u64;
 
     /// Meets a URL; one that is outstanding has its depth lowered if it was met nearer.
-    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble>;
+    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError>;
 
     /// Puts a URL that was met as new, or as nearer, behind all that wait for the URL queue.
-    fn admit(&mut self, id: u64, item: Item, now: Duration);
+    fn admit(&mut self, id: u64, item: QueuedTask, now: Duration);
 
     /// Takes up to so many URLs for the URL queue, in the order of admission.
-    fn take(&mut self, max: usize) -> Result<Vec<Item>, Trouble>;
+    fn take(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;
 
     /// How many URLs wait for the URL queue.
     fn overflow(&self) -> usize;
 
     /// The smallest depth an outstanding URL was met at.
-    fn depth(&self, item: &Item) -> Depth;
+    fn depth(&self, item: &QueuedTask) -> Depth;
 
     /// Lets a URL wait in a line.
-    fn park(&mut self, line: &mut Self::Line, item: Item);
+    fn park(&mut self, line: &mut Self::Parked, item: QueuedTask);
 
     /// Takes the first URL of a line.
-    fn unpark(&mut self, line: &mut Self::Line) -> Result<Option<Item>, Trouble>;
+    fn unpark(&mut self, line: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
 
     /// A URL is completed, and known for a lifetime from now.
-    fn end(&mut self, id: u64, item: &Item, end: End, now: Duration);
+    fn end(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration);
 
     /// How many URLs are known.
     fn known(&self) -> usize;
@@ -116,28 +116,28 @@ pub(crate) trait Storage: Send + 'static {
     fn keep(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, body: Option<Body>, now: Duration);
 
     /// A stored page.
-    fn body(&self, id: u64) -> Result<Option<Body>, Trouble>;
+    fn body(&self, id: u64) -> Result<Option<Body>, BackendError>;
 
     /// Forgets a page whose time has come.
-    fn discard(&mut self, id: u64) -> Result<(), Trouble>;
+    fn discard(&mut self, id: u64) -> Result<(), BackendError>;
 
     /// Notes when a host may be asked again.
-    fn pace(&mut self, host: &str, pacing: Pacing) -> Result<(), Trouble>;
+    fn pace(&mut self, host: &str, pacing: HostDelay) -> Result<(), BackendError>;
 
     /// Notes how many pages of a host were kept, where there is a limit to them.
-    fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), Trouble>;
+    fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
 
     /// Notes how many pages link to a domain.
     fn linking_pages(&mut self, domain: &Domain, pages: u32);
 
     /// Records what a page adds to the outputs, until it is written.
-    fn record(&mut self, document: u64, output: Vec<(usize, Addition)>);
+    fn record(&mut self, document: u64, output: Vec<(usize, OutputWrite)>);
 
     /// The outputs are written up to this page, to these lengths.
     fn wrote(&mut self, last_document: u64, lengths: Vec<u64>);
 
     /// A move could not be made whole: nothing made since the last commit is to outlive the process.
-    fn fail(&mut self, trouble: &Trouble);
+    fn fail(&mut self, trouble: &BackendError);
 
     /// What to wait for before anybody is told of the moves made so far.
     fn commit(&mut self) -> Commit;
@@ -149,17 +149,17 @@ pub(crate) enum Commit {
     /// There is nothing to be kept safe from.
     Done,
     /// When so many commits have been made.
-    After(u64, watch::Receiver<Result<u64, Trouble>>),
+    After(u64, watch::Receiver<Result<u64, BackendError>>),
 }
 
 impl Commit {
     /// Returns when the moves are safe.
-    pub(crate) async fn wait(self) -> Result<(), Trouble> {
+    pub(crate) async fn wait(self) -> Result<(), BackendError> {
         let Commit::After(number, mut committed) = self else { return Ok(()) };
         let reached = committed.wait_for(|made| made.as_ref().map_or(true, |made| *made >= number)).await;
         match reached {
             Ok(made) => made.clone().map(|_| ()),
-            Err(_) => Err(Trouble("the crawl's state was closed".into())),
+            Err(_) => Err(BackendError("the crawl's state was closed".into())),
         }
     }
 }

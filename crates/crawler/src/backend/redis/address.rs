@@ -7,7 +7,7 @@ use std::str::FromStr;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Host;
 
-use super::super::Trouble;
+use super::super::BackendError;
 
 /// The port of a server, and of a Sentinel, unless another is given.
 const SERVER_PORT: u16 = 6379;
@@ -45,9 +45,9 @@ impl fmt::Display for Node {
 
 impl Address {
     /// Reads an address. A password that comes from elsewhere is used where the address has none.
-    pub fn parse(text: &str, password: Option<&str>) -> Result<Address, Trouble> {
+    pub fn parse(text: &str, password: Option<&str>) -> Result<Address, BackendError> {
         read(text, password).map_err(|why| {
-            Trouble(format!("cannot use the address of Redis: {why}; give one like redis://host:6379/0"))
+            BackendError(format!("cannot use the address of Redis: {why}; give one like redis://host:6379/0"))
         })
     }
 
@@ -96,9 +96,9 @@ impl fmt::Debug for Address {
 }
 
 impl FromStr for Address {
-    type Err = Trouble;
+    type Err = BackendError;
 
-    fn from_str(text: &str) -> Result<Address, Trouble> {
+    fn from_str(text: &str) -> Result<Address, BackendError> {
         Address::parse(text, None)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Admitted, Found, Trouble};
+use super::super::{AdmitCounts, BackendError, DiscoveredUrl};
 use super::completion::CONFIRMATION;
 use super::connection::Call;
 use super::moves::Moves;
@@ -83,23 +83,23 @@ impl<'a> Sorted<'a> {
 }
 
 impl Moves {
-    pub(super) async fn admit(&self, found: Vec<Found>) -> Result<Admitted, Trouble> {
+    pub(super) async fn admit(&self, found: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
         let sorted = self.sorted(&found, &[]);
         let admissions = self.admissions(&sorted, None);
         // Nobody finds again what only these seeds lead to.
         let counts = self.connection.all_confirmed(admissions, self.replicas, CONFIRMATION).await?;
         let counts = counts.into_iter().map(|counts| self.connection.read(counts));
         let counts = counts.collect::<Result<Vec<(u64, u64)>, _>>()?;
-        let Admitted { new, known } = sum(&counts);
+        let AdmitCounts { new, known } = sum(&counts);
         let known = known + sorted.known;
         self.acknowledged(sorted);
-        Ok(Admitted { new, known })
+        Ok(AdmitCounts { new, known })
     }
 
     /// Sorts what was found on a page, and the domains that it links to, by where they belong.
-    pub(super) fn sorted<'a>(&self, found: &'a [Found], linked: &'a [Domain]) -> Sorted<'a> {
+    pub(super) fn sorted<'a>(&self, found: &'a [DiscoveredUrl], linked: &'a [Domain]) -> Sorted<'a> {
         let at = self.clock();
-        let mut with_ids: Vec<(u64, &Found)> =
+        let mut with_ids: Vec<(u64, &DiscoveredUrl)> =
             found.iter().map(|found| (self.key.url_id(&found.url), found)).collect();
         let known = self.recent.untold(at, &mut with_ids, |(id, found)| (*id, found.depth));
         let told = with_ids.iter().map(|(id, found)| (*id, found.depth)).collect();
@@ -152,9 +152,9 @@ fn last<'b, 'a>(batches: &'b mut BTreeMap<usize, Vec<Batch<'a>>>, partition: usi
     &mut parts[index]
 }
 
-fn by_host<'a>(found: &[(u64, &'a Found)]) -> Vec<OfHost<'a>> {
+fn by_host<'a>(found: &[(u64, &'a DiscoveredUrl)]) -> Vec<OfHost<'a>> {
     let mut hosts: Vec<OfHost> = Vec::new();
-    for (id, Found { url, depth, redirects }) in found {
+    for (id, DiscoveredUrl { url, depth, redirects }) in found {
         let host = paced_host(url);
         let latest = hosts.len().saturating_sub(LATEST_HOSTS);
         let same_host = hosts[latest..].iter().rposition(|other| other.host == host).map(|at| latest + at);
@@ -172,8 +172,8 @@ fn by_host<'a>(found: &[(u64, &'a Found)]) -> Vec<OfHost<'a>> {
     hosts
 }
 
-pub(super) fn sum(counts: &[(u64, u64)]) -> Admitted {
-    Admitted {
+pub(super) fn sum(counts: &[(u64, u64)]) -> AdmitCounts {
+    AdmitCounts {
         new: counts.iter().map(|(new, _)| new).sum(),
         known: counts.iter().map(|(_, known)| known).sum(),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::Trouble;
+use super::super::BackendError;
 use super::connection::Call;
 use super::moves::{Moves, milliseconds};
 use super::purge::{Sweep, pattern, sweep};
@@ -21,7 +21,7 @@ const OF_PAGES: [&str; 1] = ["stored"];
 
 impl Moves {
     /// Ends the crawl as it was opened the so-manieth time, and tells how much is left of it.
-    pub(super) async fn close(&self, opening: u64) -> Result<u64, Trouble> {
+    pub(super) async fn close(&self, opening: u64) -> Result<u64, BackendError> {
         let lifetime = milliseconds(self.settings.ttl).max(1);
         let keeping = milliseconds(self.settings.ttl.max(SHORTEST_KEEPING));
         let is_over = self.outstanding().await? == 0;
@@ -52,7 +52,7 @@ impl Moves {
     }
 
     /// Notes how often the crawl was opened: whoever is about to close an earlier opening comes too late.
-    pub(super) async fn note_opening(&self, opening: u64) -> Result<(), Trouble> {
+    pub(super) async fn note_opening(&self, opening: u64) -> Result<(), BackendError> {
         let notes = self.keys.partitions.iter().map(|base| {
             let mut call = self.script(&scripts::OPENED, base);
             call.arg(opening);
@@ -63,7 +63,7 @@ impl Moves {
     }
 
     /// Lets a crawl go on that was closed: everything that is still there stays.
-    pub(super) async fn reopen(&self) -> Result<(), Trouble> {
+    pub(super) async fn reopen(&self) -> Result<(), BackendError> {
         // First what waits, then what tells that there is something to wait for: should this be the last that is heard of
         // this process, the next finds all of it or nothing.
         self.sweep(&pattern(&self.keys.crawl), Sweep::Persist).await?;
@@ -83,7 +83,7 @@ impl Moves {
     }
 
     /// Begins the partitions that are not begun.
-    pub(super) async fn begin_partitions(&self) -> Result<(), Trouble> {
+    pub(super) async fn begin_partitions(&self) -> Result<(), BackendError> {
         let opens = self.on_all(&scripts::OPEN, |call| {
             call.arg(self.settings.workers);
         });
@@ -91,7 +91,7 @@ impl Moves {
         Ok(())
     }
 
-    async fn sweep(&self, pattern: &str, what: Sweep) -> Result<u64, Trouble> {
+    async fn sweep(&self, pattern: &str, what: Sweep) -> Result<u64, BackendError> {
         sweep(&self.connection, &self.keys, pattern, what).await
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::super::{Completed, Completion, Ticket, Trouble, WorkerId};
+use super::super::{BackendError, CompleteResult, Completion, TaskId, WorkerId};
 use super::admission::{Batch, Sorted, sum};
 use super::connection::Call;
 use super::ended::Ended;
@@ -40,7 +40,10 @@ struct Links {
 }
 
 impl Moves {
-    pub(super) async fn complete(&self, mut completions: Vec<Completion>) -> Result<Vec<Completed>, Trouble> {
+    pub(super) async fn complete(
+        &self,
+        mut completions: Vec<Completion>,
+    ) -> Result<Vec<CompleteResult>, BackendError> {
         if self.partitions() == 1
             && completions.len() == 1
             && let Some(completion) = completions.pop()
@@ -57,7 +60,7 @@ impl Moves {
         Ok(completed)
     }
 
-    async fn complete_all(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+    async fn complete_all(&self, completions: &[Completion]) -> Result<Vec<CompleteResult>, BackendError> {
         let completed = match self.partitions() {
             1 => self.complete_here(completions).await,
             _ => self.complete_across(completions).await,
@@ -67,7 +70,7 @@ impl Moves {
     }
 
     /// One round trip, where everything is in one place; another before it for a page of very many links.
-    async fn complete_here(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+    async fn complete_here(&self, completions: &[Completion]) -> Result<Vec<CompleteResult>, BackendError> {
         let mut call = self.on(0, &scripts::COMPLETE);
         self.tell_budgets(&mut call);
         call.arg(completions.len());
@@ -90,11 +93,11 @@ impl Moves {
         let (ended, spent): (Vec<(u8, u64, u64)>, String) = self.connection.one(call).await?;
         let completed = ended.into_iter().zip(all).map(|((held, document, new), (sorted, before))| {
             if held == 0 {
-                return Completed::Refused;
+                return CompleteResult::Refused;
             }
             self.acknowledged(sorted);
             let id = (document > 0).then_some(document);
-            Completed::Done { id, new: new + before, spent: budget(&spent) }
+            CompleteResult::Done { id, new: new + before, spent: budget(&spent) }
         });
         Ok(completed.collect())
     }
@@ -102,7 +105,7 @@ impl Moves {
     /// Three round trips, however many: does the loan still hold, how does it end, and the children that belong elsewhere;
     /// then the budgets; then the other children and the end of the loan. A death in between leaves the loan: what was
     /// admitted is known then, and what was settled is brought to its end when the worker is found dead.
-    async fn complete_across(&self, completions: &[Completion]) -> Result<Vec<Completed>, Trouble> {
+    async fn complete_across(&self, completions: &[Completion]) -> Result<Vec<CompleteResult>, BackendError> {
         let (mut calls, mut endings) = (Vec::new(), Vec::new());
         for completion in completions {
             let mut sorted = self.sorted(&completion.children, linked(completion));
@@ -117,7 +120,7 @@ impl Moves {
         // What a failover loses of the parent is visited again; what it loses of the children must not be forgotten.
         let confirmed = self.connection.all_confirmed(calls, self.replicas, CONFIRMATION).await?;
         let mut answers = confirmed.into_iter();
-        let mut completed = vec![Completed::Refused; completions.len()];
+        let mut completed = vec![CompleteResult::Refused; completions.len()];
         let mut held = Vec::new();
         for (index, ending) in endings.into_iter().enumerate() {
             let holds: u8 = self.connection.read(answers.next().unwrap_or_default())?;
@@ -139,8 +142,8 @@ impl Moves {
     async fn end(
         &self,
         held: Vec<(usize, Ending<'_>, Links)>,
-        completed: &mut [Completed],
-    ) -> Result<(), Trouble> {
+        completed: &mut [CompleteResult],
+    ) -> Result<(), BackendError> {
         // What one node has counted and another has ended: a failover that loses one of the two would count it twice, or not.
         let settle = vec![self.settle(held.iter().map(|(_, ending, _)| ending.completion))];
         let settled = self.connection.all_confirmed(settle, self.replicas, CONFIRMATION).await?;
@@ -169,7 +172,7 @@ impl Moves {
                 recount.arg(completion.outcome.label());
                 recounts.push(recount);
             }
-            completed[index] = Completed::Done { id, new: links.new + new, spent: budget(&spent) };
+            completed[index] = CompleteResult::Done { id, new: links.new + new, spent: budget(&spent) };
             self.settled().push(completion.lease.ticket.0);
             self.acknowledged(sorted);
         }
@@ -179,7 +182,7 @@ impl Moves {
 
     /// Brings the loans of a dead worker to their end that were settled: their pages have their numbers. How many of
     /// their links were new is not known any more.
-    pub(super) async fn finish_settled(&self, worker: WorkerId) -> Result<(), Trouble> {
+    pub(super) async fn finish_settled(&self, worker: WorkerId) -> Result<(), BackendError> {
         if self.partitions() == 1 {
             return Ok(());
         }
@@ -201,7 +204,7 @@ impl Moves {
                 && by == loan.to_string()
             {
                 let is_page = document != "0";
-                let mut finish = self.finish(Ticket(ticket), loan, is_page, &Links::default());
+                let mut finish = self.finish(TaskId(ticket), loan, is_page, &Links::default());
                 Batch::default().tell(&mut finish, None);
                 finishes.push(finish);
                 self.settled().push(ticket);
@@ -251,7 +254,7 @@ impl Moves {
     }
 
     /// The script that ends a loan; it has yet to be told the children.
-    fn finish(&self, ticket: Ticket, loan: u64, is_page: bool, links: &Links) -> Call {
+    fn finish(&self, ticket: TaskId, loan: u64, is_page: bool, links: &Links) -> Call {
         let mut call = self.on(self.keys.of_ticket(ticket), &scripts::FINISH);
         call.arg(ticket.0).arg(loan).arg(u8::from(is_page)).arg(links.new).arg(links.known);
         call

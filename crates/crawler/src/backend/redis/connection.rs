@@ -30,35 +30,35 @@ use self::patience::{Patience, Stuck, longer};
 use self::reply::Reply;
 pub use self::server::{Persistence, Server};
 use self::wire::Access;
-use super::super::Trouble;
+use super::super::BackendError;
 use super::address::{Address, Node};
 use super::scripts::Lua;
-use crate::stop::Stop;
+use crate::stop::StopHandle;
 
 /// How many arrived answers a script is told of.
 const MOST_ARRIVED: usize = 200;
 
 /// How a Redis is approached.
 #[derive(Clone)]
-pub struct Manner {
+pub struct RedisConnectOptions {
     /// How long it is tried to reach it at first.
     pub patience: Duration,
     /// Whether it is waited for later on for as long as it takes; otherwise not longer than at first.
     pub endures: bool,
     /// Whoever has been asked for the end waits for a Redis that is away only for a moment more.
-    pub stop: Stop,
+    pub stop: StopHandle,
     /// Is told when Redis is in trouble, and when that is over.
     pub notice: Notice,
     /// Certificates trusted besides the well-known roots, for `rediss://`.
     pub extra_roots: Vec<CertificateDer<'static>>,
 }
 
-impl Default for Manner {
-    fn default() -> Manner {
-        Manner {
+impl Default for RedisConnectOptions {
+    fn default() -> RedisConnectOptions {
+        RedisConnectOptions {
             patience: Duration::from_secs(5),
             endures: true,
-            stop: Stop::new(),
+            stop: StopHandle::new(),
             notice: Arc::new(|_| {}),
             extra_roots: Vec::new(),
         }
@@ -111,7 +111,7 @@ struct Inner {
     deadline: Instant,
     /// How long one may last afterwards, if not for ever.
     limit: Option<Duration>,
-    stop: Stop,
+    stop: StopHandle,
     is_open: AtomicBool,
     /// The names of the answers that have arrived, by where they are remembered.
     arrived: Mutex<HashMap<String, Vec<String>>>,
@@ -128,7 +128,10 @@ type Answered = Vec<(Pending, Reply)>;
 
 impl Connection {
     /// Connects, and makes sure that a crawl is safe there.
-    pub(super) async fn open(address: &Address, manner: Manner) -> Result<Connection, Trouble> {
+    pub(super) async fn open(
+        address: &Address,
+        manner: RedisConnectOptions,
+    ) -> Result<Connection, BackendError> {
         let shown = address.to_string();
         let common = Arc::new(Common {
             access: Access::new(address, &manner.extra_roots),
@@ -191,7 +194,7 @@ impl Connection {
 
     /// Carries out commands in one round trip. Where the answer is lost they are carried out again: so they must be
     /// harmless when repeated. None may rely on another of them having been carried out before it.
-    pub(super) async fn all(&self, calls: Vec<Call>) -> Result<Vec<Value>, Trouble> {
+    pub(super) async fn all(&self, calls: Vec<Call>) -> Result<Vec<Value>, BackendError> {
         self.carry_out(calls, None).await
     }
 
@@ -203,28 +206,28 @@ impl Connection {
         calls: Vec<Call>,
         replicas: u32,
         within: Duration,
-    ) -> Result<Vec<Value>, Trouble> {
+    ) -> Result<Vec<Value>, BackendError> {
         // Redis takes no time to mean for ever.
         let within = self.inner.common.patience.wait_for_replicas(within).max(Duration::from_millis(1));
         self.carry_out(calls, (replicas > 0).then_some(Confirmation { replicas, within })).await
     }
 
     /// Carries out commands in one round trip, whose answers are all of one kind.
-    pub(super) async fn each<T: FromRedisValue>(&self, calls: Vec<Call>) -> Result<Vec<T>, Trouble> {
+    pub(super) async fn each<T: FromRedisValue>(&self, calls: Vec<Call>) -> Result<Vec<T>, BackendError> {
         self.all(calls).await?.into_iter().map(|value| self.read(value)).collect()
     }
 
     /// Carries out one command.
-    pub(super) async fn one<T: FromRedisValue>(&self, call: Call) -> Result<T, Trouble> {
+    pub(super) async fn one<T: FromRedisValue>(&self, call: Call) -> Result<T, BackendError> {
         let value = self.all(vec![call]).await?.pop().unwrap_or_default();
         self.read(value)
     }
 
     /// The meaning of an answer.
-    pub(super) fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, Trouble> {
+    pub(super) fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, BackendError> {
         redis::from_redis_value(value).map_err(|error| {
             let address = self.address();
-            Trouble(format!(
+            BackendError(format!(
                 "Redis at {address} answered what nobody expected: {error}; do all processes of the crawl have \
                  the same version?"
             ))
@@ -235,7 +238,7 @@ impl Connection {
         &self,
         calls: Vec<Call>,
         confirmation: Option<Confirmation>,
-    ) -> Result<Vec<Value>, Trouble> {
+    ) -> Result<Vec<Value>, BackendError> {
         let mut values = vec![Value::Nil; calls.len()];
         let pending = |(place, call)| Pending { place, call };
         let mut pending: Vec<Pending> = calls.into_iter().enumerate().map(pending).collect();
@@ -296,7 +299,7 @@ impl Connection {
     }
 
     /// Waits before another try, or gives up.
-    async fn pause(&self, failure: &Failure, pause: &mut Duration) -> Result<(), Trouble> {
+    async fn pause(&self, failure: &Failure, pause: &mut Duration) -> Result<(), BackendError> {
         let inner = &self.inner;
         if !failure.passes() {
             return Err(failure.trouble(&inner.address));

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::{Remembered, Trouble};
+use super::super::{BackendError, ContentMatch};
 use super::connection::Call;
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 use crate::backend::local::storage::Body;
-use crate::backend::local::{Settings, decompress};
+use crate::backend::local::{BackendConfig, decompress};
 use crate::similarity::{Fingerprint, MOST_CANDIDATES, Threshold};
 
 /// The first byte of a stored body.
@@ -100,7 +100,7 @@ impl Stored {
 pub(super) enum Turn {
     Stored,
     /// It is like another, which is kept.
-    Like(Remembered),
+    Like(ContentMatch),
     /// Others are kept that it has yet to be compared with; they are known now.
     Compare,
 }
@@ -124,9 +124,9 @@ impl Moves {
 
     /// A page is compared with those that are known to be kept, and stored if none is kept besides that it has to be
     /// compared with; both is one step for Redis. So it is dropped for a page that is kept, and for no other.
-    pub(super) async fn remember(&self, mut page: Page) -> Result<Remembered, Trouble> {
+    pub(super) async fn remember(&self, mut page: Page) -> Result<ContentMatch, BackendError> {
         if self.settings.similarity.is_none() && page.body.is_empty() {
-            return Ok(Remembered::New);
+            return Ok(ContentMatch::New);
         }
         loop {
             // What comes meanwhile goes together.
@@ -139,16 +139,16 @@ impl Moves {
                     return Ok(other);
                 }
                 Turn::Compare => page.tries += 1,
-                Turn::Stored => return Ok(Remembered::New),
+                Turn::Stored => return Ok(ContentMatch::New),
             }
         }
     }
 
     /// Stores pages, as far as they are like none and have been compared with all.
-    async fn store(&self, pages: Vec<Page>) -> Result<Vec<(Page, Turn)>, Trouble> {
+    async fn store(&self, pages: Vec<Page>) -> Result<Vec<(Page, Turn)>, BackendError> {
         let now = self.moment();
         let is_like = |page: &Page| self.kept.like(page.id, &page.fingerprint, now);
-        let likes: Vec<Option<Remembered>> = pages.iter().map(is_like).collect();
+        let likes: Vec<Option<ContentMatch>> = pages.iter().map(is_like).collect();
         let unlike = pages.iter().zip(&likes).filter(|(_, like)| like.is_none());
         let unlike: Vec<&Page> = unlike.map(|(page, _)| page).collect();
         let (expires, others) = match unlike.is_empty() {
@@ -175,7 +175,7 @@ impl Moves {
     }
 
     /// Removes the body of a page that is like another after all. Of who dies before, it stays for its lifetime.
-    async fn remove_body(&self, page: &Page) -> Result<(), Trouble> {
+    async fn remove_body(&self, page: &Page) -> Result<(), BackendError> {
         let mut call = Call::plain("UNLINK");
         call.arg(self.body_key(page.id));
         if page.tries > 0 && !page.body.is_empty() {
@@ -212,14 +212,14 @@ impl Moves {
     }
 
     /// How a page is like another, if it is.
-    fn likeness(&self, page: &Page, other: &Stored) -> Option<Remembered> {
+    fn likeness(&self, page: &Page, other: &Stored) -> Option<ContentMatch> {
         let (one, two) = (&page.fingerprint, &other.fingerprint);
         if one.exact == two.exact {
-            return Some(Remembered::Same(other.url.clone()));
+            return Some(ContentMatch::Same(other.url.clone()));
         }
         let threshold = self.settings.similarity?;
         let are_similar = threshold.similar(one.sketch.as_ref()?, two.sketch.as_ref()?);
-        are_similar.then(|| Remembered::Similar(other.url.clone()))
+        are_similar.then(|| ContentMatch::Similar(other.url.clone()))
     }
 
     /// Asks for pages to be stored. Answers when those that are expire, and of each the others that it has to be compared
@@ -228,7 +228,7 @@ impl Moves {
         &self,
         pages: &[&Page],
         now: Duration,
-    ) -> Result<(u64, Vec<Vec<Vec<u8>>>), Trouble> {
+    ) -> Result<(u64, Vec<Vec<Vec<u8>>>), BackendError> {
         let mut call = self.script(&scripts::REMEMBER, &self.keys.contents[0]);
         call.arg(self.content_lifetime()).arg(MOST_CANDIDATES).arg(pages.len());
         for (place, page) in pages.iter().enumerate() {
@@ -276,7 +276,7 @@ impl Moves {
         Duration::from_millis(self.clock()) + lifetime(&self.settings)
     }
 
-    pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
         let id = self.key.url_id(url);
         let looks = vec![Call::plain("TIME"), get(self.page_key(id)), get(self.body_key(id))];
         let mut answers = self.connection.all(looks).await?.into_iter();
@@ -292,7 +292,7 @@ impl Moves {
     }
 
     /// The URL of a page that is stored.
-    pub(super) async fn page_url(&self, id: u64) -> Result<Option<String>, Trouble> {
+    pub(super) async fn page_url(&self, id: u64) -> Result<Option<String>, BackendError> {
         let page: Option<Vec<u8>> = self.connection.one(get(self.page_key(id))).await?;
         Ok(page.and_then(|page| Stored::from_bytes(&page)).map(|page| page.url))
     }
@@ -302,7 +302,7 @@ impl Moves {
     }
 
     /// The crawl's time of an answer to TIME.
-    fn time(&self, answer: Value) -> Result<u64, Trouble> {
+    fn time(&self, answer: Value) -> Result<u64, BackendError> {
         let (seconds, microseconds): (u64, u64) = self.connection.read(answer)?;
         let time = Duration::from_secs(seconds) + Duration::from_micros(microseconds);
         Ok(milliseconds(time) + self.ahead())
@@ -310,7 +310,7 @@ impl Moves {
 }
 
 /// How long pages are stored.
-pub(super) fn lifetime(settings: &Settings) -> Duration {
+pub(super) fn lifetime(settings: &BackendConfig) -> Duration {
     Duration::from_millis(milliseconds(settings.ttl).max(1))
 }
 

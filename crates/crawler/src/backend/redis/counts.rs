@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Budget, Snapshot, Trouble};
+use super::super::{BackendError, Budget, Snapshot};
 use super::loans::budget;
 use super::moves::Moves;
 use super::scripts;
@@ -26,28 +26,28 @@ type Partition = (
 
 impl Moves {
     /// What was completed is read first: what was admitted until then has been by the time that is read.
-    pub(super) async fn outstanding(&self) -> Result<u64, Trouble> {
+    pub(super) async fn outstanding(&self) -> Result<u64, BackendError> {
         let completed = self.count_of("completed").await?;
         let admitted = self.count_of("admitted").await?;
         Ok(admitted.saturating_sub(completed))
     }
 
-    async fn count_of(&self, name: &str) -> Result<u64, Trouble> {
+    async fn count_of(&self, name: &str) -> Result<u64, BackendError> {
         let counts = (0..self.partitions()).map(|partition| self.count(name, partition));
         let counts: Vec<Option<u64>> = self.connection.each(counts.collect()).await?;
         Ok(counts.into_iter().flatten().sum())
     }
 
-    pub(super) async fn spent(&self) -> Result<Option<Budget>, Trouble> {
+    pub(super) async fn spent(&self) -> Result<Option<Budget>, BackendError> {
         let (_, _, spent) = self.used().await?;
         Ok(budget(&spent))
     }
 
-    async fn used(&self) -> Result<(u64, u64, String), Trouble> {
+    async fn used(&self) -> Result<(u64, u64, String), BackendError> {
         self.connection.one(self.on_budget(&scripts::SPENT)).await
     }
 
-    pub(super) async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+    pub(super) async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         let queues = self.settings.priority_queues.count();
         let looks = self.on_all(&scripts::SNAPSHOT, |command| {
             command.arg(queues);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::{Ticket, Trouble, WorkerId};
+use super::super::{BackendError, TaskId, WorkerId};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 
@@ -15,7 +15,7 @@ const BEGINNING: &str = "0";
 impl Moves {
     /// Everything that a worker had goes to others. Whoever dies in the middle of this leaves the rest to the next who
     /// finds that worker dead.
-    pub(super) async fn leave(&self, worker: WorkerId) -> Result<(), Trouble> {
+    pub(super) async fn leave(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.finish_settled(worker).await?;
         let mut left: Vec<(usize, String)> =
             (0..self.partitions()).map(|partition| (partition, BEGINNING.to_owned())).collect();
@@ -37,7 +37,7 @@ impl Moves {
     }
 
     /// This process has a worker's place since then: from here on, it alone is lent what is sent to that worker.
-    pub(super) async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), Trouble> {
+    pub(super) async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), BackendError> {
         let enters = self.on_all(&scripts::ENTER, |call| {
             call.arg(worker.0).arg(self.holder()).arg(since);
         });
@@ -47,7 +47,7 @@ impl Moves {
 
     /// After a new connection, whatever Redis may have lost is put right before a worker goes on: what it has on loan and
     /// this process does not have is lent again, and nothing is taken for known that it may have forgotten.
-    pub(super) async fn resync(&self, worker: WorkerId, synced: &AtomicU64) -> Result<(), Trouble> {
+    pub(super) async fn resync(&self, worker: WorkerId, synced: &AtomicU64) -> Result<(), BackendError> {
         let now = self.changes();
         // A worker that has not had anything yet has nothing to lose.
         let before = synced.swap(now, Ordering::Relaxed);
@@ -58,7 +58,7 @@ impl Moves {
         self.kept.clear();
         let mut in_hand = vec![Vec::new(); self.partitions()];
         for (ticket, loan) in self.loans.all() {
-            in_hand[self.keys.of_ticket(Ticket(ticket))].push((ticket, loan));
+            in_hand[self.keys.of_ticket(TaskId(ticket))].push((ticket, loan));
         }
         let resyncs = in_hand.iter().enumerate().map(|(partition, in_hand)| {
             let mut call = self.on(partition, &scripts::RESYNC);
@@ -78,7 +78,7 @@ impl Moves {
     }
 
     /// A process takes up the queue and the domains of a dead worker, under its number.
-    pub(super) async fn rejoin(&self, worker: WorkerId) -> Result<(), Trouble> {
+    pub(super) async fn rejoin(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.finish_settled(worker).await?;
         let rejoins = self.on_all(&scripts::REJOIN, |call| {
             call.arg(milliseconds(self.delay)).arg(worker.0);

@@ -69,7 +69,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::scope::Refusal;
+    use crate::scope::RejectReason;
 
     #[test]
     fn every_outcome_has_its_place_and_is_told_as_it_is_counted() {
@@ -78,7 +78,7 @@ mod tests {
         let outcomes = [
             Outcome::Kept,
             Outcome::Redirected { to: to() },
-            Outcome::RedirectRefused { to: to(), why: Refusal::External },
+            Outcome::RedirectRefused { to: to(), why: RejectReason::External },
             Outcome::TooManyRedirects,
             Outcome::Disallowed,
             Outcome::RobotsUnavailable { cause: cause() },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{Incoming, Ticket, Trouble};
+use super::super::{BackendError, TaskId, UnprioritizedUrl};
 use super::connection::Call;
 use super::moves::{Moves, Waiting};
 use super::scripts;
@@ -23,7 +23,7 @@ impl Moves {
         max: usize,
         wait: Duration,
         anew: bool,
-    ) -> Result<Vec<Incoming>, Trouble> {
+    ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         let mut waiting = Waiting::up_to(wait, &self.prioritizer_pause);
         loop {
             let wanted = match self.partitions() {
@@ -42,11 +42,11 @@ impl Moves {
                 command
             });
             let lent: Vec<Vec<(u64, String, u32, u32)>> = self.connection.each(commands.collect()).await?;
-            let incoming: Vec<Incoming> = lent
+            let incoming: Vec<UnprioritizedUrl> = lent
                 .into_iter()
                 .flatten()
-                .map(|(ticket, domain, depth, linking_pages)| Incoming {
-                    ticket: Ticket(ticket),
+                .map(|(ticket, domain, depth, linking_pages)| UnprioritizedUrl {
+                    ticket: TaskId(ticket),
                     domain: Domain::named(&domain),
                     depth,
                     linking_pages,
@@ -58,15 +58,15 @@ impl Moves {
         }
     }
 
-    pub(super) async fn file(&self, filed: Vec<(Ticket, Priority)>) -> Result<(), Trouble> {
-        let mut parts: BTreeMap<usize, Vec<(Ticket, Priority)>> = BTreeMap::new();
+    pub(super) async fn file(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+        let mut parts: BTreeMap<usize, Vec<(TaskId, Priority)>> = BTreeMap::new();
         for filed in filed {
             parts.entry(self.keys.of_ticket(filed.0)).or_default().push(filed);
         }
         let commands = parts.into_iter().map(|(partition, filed)| {
             let mut command = self.on(partition, &scripts::FILE);
             command.arg(filed.len());
-            for (Ticket(ticket), priority) in filed {
+            for (TaskId(ticket), priority) in filed {
                 command.arg(ticket).arg(self.settings.priority_queues.of(priority));
             }
             command
@@ -76,7 +76,7 @@ impl Moves {
         Ok(())
     }
 
-    pub(super) async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, Trouble> {
+    pub(super) async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
         let mut waiting = Waiting::up_to(wait, &self.router_pause);
         loop {
             let (moved, is_over) = match self.partitions() {
@@ -99,7 +99,7 @@ impl Moves {
         }
     }
 
-    async fn route_now(&self, draws: &[Priority], looks: &[Look]) -> Result<usize, Trouble> {
+    async fn route_now(&self, draws: &[Priority], looks: &[Look]) -> Result<usize, BackendError> {
         let mut lengths: BTreeMap<u16, usize> = BTreeMap::new();
         for (worker, length) in looks.iter().flat_map(|(.., workers)| workers) {
             *lengths.entry(*worker).or_default() += length;
@@ -142,7 +142,7 @@ impl Moves {
         command
     }
 
-    async fn look(&self) -> Result<Vec<Look>, Trouble> {
+    async fn look(&self) -> Result<Vec<Look>, BackendError> {
         self.connection.each(self.on_all(&scripts::LOOK, |_| {})).await
     }
 }

@@ -6,7 +6,7 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::super::Trouble;
+use super::super::BackendError;
 
 /// The thread; it ends when this is dropped.
 pub(super) struct Home {
@@ -15,8 +15,9 @@ pub(super) struct Home {
 }
 
 impl Home {
-    pub(super) fn new() -> Result<Home, Trouble> {
-        let cannot = |error: std::io::Error| Trouble(format!("cannot start a thread for Redis: {error}"));
+    pub(super) fn new() -> Result<Home, BackendError> {
+        let cannot =
+            |error: std::io::Error| BackendError(format!("cannot start a thread for Redis: {error}"));
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         let (handle, (ends, ended)) = (runtime.handle().clone(), oneshot::channel());
         let live = move || drop(runtime.block_on(ended));
@@ -40,12 +41,12 @@ impl Home {
     /// Lets something happen here, and waits for it.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        future: impl Future<Output = Result<T, Trouble>> + Send + 'static,
-    ) -> Result<T, Trouble> {
+        future: impl Future<Output = Result<T, BackendError>> + Send + 'static,
+    ) -> Result<T, BackendError> {
         match self.handle.spawn(future).await {
             Ok(made) => made,
             Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-            Err(_) => Err(Trouble("the connection to Redis was closed".into())),
+            Err(_) => Err(BackendError("the connection to Redis was closed".into())),
         }
     }
 }

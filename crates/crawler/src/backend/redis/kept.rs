@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::super::Remembered;
+use super::super::ContentMatch;
 use crate::similarity::{Fingerprint, Index, Match, Threshold};
 
 /// How many are known, the newest of them; each takes some 500 bytes. Others are asked for.
@@ -41,12 +41,12 @@ impl Kept {
     }
 
     /// The page from another URL that this one is like, if it is known.
-    pub(super) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<Remembered> {
+    pub(super) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<ContentMatch> {
         let pages = self.pages()?;
         let url = |id| pages.urls.get(&id).map(|named| named.url.to_string()).unwrap_or_default();
         match pages.index.find(fingerprint, id, now)? {
-            Match::Same(other) => Some(Remembered::Same(url(other))),
-            Match::Similar(other) => Some(Remembered::Similar(url(other))),
+            Match::Same(other) => Some(ContentMatch::Same(url(other))),
+            Match::Similar(other) => Some(ContentMatch::Similar(url(other))),
         }
     }
 
@@ -108,12 +108,12 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::similarity::Key;
+    use crate::similarity::HashKey;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn page(number: usize) -> Fingerprint {
-        Fingerprint::exact(Key::new(1), &number.to_le_bytes())
+        Fingerprint::exact(HashKey::new(1), &number.to_le_bytes())
     }
 
     fn kept() -> Kept {
@@ -126,7 +126,7 @@ mod tests {
         let (first, second) = (HOUR, HOUR + HOUR / 2);
         kept.add(1, "http://a/", &page(1), Duration::ZERO, first);
         kept.add(1, "http://a/", &page(1), HOUR / 2, second);
-        let same = Some(Remembered::Same("http://a/".into()));
+        let same = Some(ContentMatch::Same("http://a/".into()));
         assert_eq!(kept.like(2, &page(1), first), same);
         kept.add(3, "http://c/", &page(3), first, first + HOUR);
         assert_eq!(kept.like(2, &page(1), first), same, "its name too");

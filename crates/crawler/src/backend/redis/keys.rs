@@ -1,6 +1,6 @@
 //! The names of a crawl's keys: everything of a partition shares a hash tag, so that a script finds it on one node.
 
-use super::super::Ticket;
+use super::super::TaskId;
 use crate::domain::Domain;
 
 /// How many parts the URLs of a crawl are kept in, unless it is told otherwise: a server that stands alone does one thing
@@ -60,7 +60,7 @@ impl Keys {
     }
 
     /// The partition of an outstanding URL.
-    pub(super) fn of_ticket(&self, ticket: Ticket) -> usize {
+    pub(super) fn of_ticket(&self, ticket: TaskId) -> usize {
         (ticket.0 % self.partitions.len() as u64) as usize
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::super::{Budget, Grant, Lease, Pacing, Ticket, Trouble, WorkerId};
+use super::super::{BackendError, Budget, BudgetDecision, HostDelay, Lease, TaskId, WorkerId};
 use super::connection::Call;
 use super::moves::{GATHERING, Moves, Waiting, milliseconds};
 use super::scripts;
@@ -30,7 +30,7 @@ impl Moves {
         worker: WorkerId,
         max: usize,
         wait: Duration,
-    ) -> Result<Vec<Lease>, Trouble> {
+    ) -> Result<Vec<Lease>, BackendError> {
         let desk = self.desk(worker);
         let mut waiting = Waiting::up_to(wait, &desk.pause);
         if !wait.is_zero() && self.loans.count() >= ENOUGH_IN_HAND {
@@ -47,7 +47,7 @@ impl Moves {
         }
     }
 
-    async fn lease_now(&self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, Trouble> {
+    async fn lease_now(&self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
         let wanted = match self.partitions() {
             // Where there is one place there is no need to look first where something is.
             1 => vec![(0, max)],
@@ -61,7 +61,7 @@ impl Moves {
         let lent: Vec<Vec<Lent>> = self.connection.each(commands.collect()).await?;
         let leases =
             lent.into_iter().flatten().map(|(ticket, loan, url, depth, redirects, again, rest)| Lease {
-                ticket: Ticket(ticket),
+                ticket: TaskId(ticket),
                 loan,
                 url,
                 depth,
@@ -73,7 +73,7 @@ impl Moves {
     }
 
     /// From which partitions to take how many.
-    async fn queued(&self, worker: WorkerId, max: usize) -> Result<Vec<(usize, usize)>, Trouble> {
+    async fn queued(&self, worker: WorkerId, max: usize) -> Result<Vec<(usize, usize)>, BackendError> {
         let lengths = self.keys.partitions.iter().map(|base| {
             let mut length = Call::plain("HGET");
             length.arg(format!("{base}lengths")).arg(worker.0);
@@ -95,16 +95,16 @@ impl Moves {
     }
 
     /// One round trip: does the loan still hold, and what may it use. What is asked meanwhile goes together.
-    pub(super) async fn reserve(&self, lease: Lease, read: u64) -> Result<Grant, Trouble> {
+    pub(super) async fn reserve(&self, lease: Lease, read: u64) -> Result<BudgetDecision, BackendError> {
         let (ticket, loan) = (lease.ticket.0, lease.loan);
         let grant = self.reserve_for(lease, read).await?;
-        if grant == Grant::Lost {
+        if grant == BudgetDecision::Lost {
             self.loans.lose(ticket, loan);
         }
         Ok(grant)
     }
 
-    async fn reserve_for(&self, lease: Lease, read: u64) -> Result<Grant, Trouble> {
+    async fn reserve_for(&self, lease: Lease, read: u64) -> Result<BudgetDecision, BackendError> {
         if self.partitions() == 1 {
             let reserve = async |all: Vec<(Lease, u64)>| {
                 let grants: Vec<(String, u64)> = self.connection.one(self.reservation(&all, true)).await?;
@@ -120,9 +120,9 @@ impl Moves {
         let holds: Vec<u8> = self.connection.read(answers.next().unwrap_or_default())?;
         if holds != [1] {
             self.give_back(&[loan]).await?;
-            return Ok(Grant::Lost);
+            return Ok(BudgetDecision::Lost);
         }
-        Ok(grants.first().map_or(Grant::NotNow, granted))
+        Ok(grants.first().map_or(BudgetDecision::NotNow, granted))
     }
 
     /// The script that reserves for loans, which looks itself whether they hold if they are in the same place.
@@ -141,7 +141,7 @@ impl Moves {
         call
     }
 
-    pub(super) async fn release(&self, lease: &Lease, read: u64) -> Result<(), Trouble> {
+    pub(super) async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
         let mut release = self.on_budget(&scripts::RELEASE);
         release.arg(lease.ticket.0).arg(lease.loan).arg(read);
         self.connection.all(vec![release]).await?;
@@ -150,12 +150,12 @@ impl Moves {
 
     /// How long a host is to be left alone, and the pause it gets if that is longer than everybody's, or else 0: in
     /// milliseconds.
-    pub(super) fn pacing(&self, Pacing { delay, rest }: Pacing) -> (u64, u64) {
+    pub(super) fn pacing(&self, HostDelay { delay, rest }: HostDelay) -> (u64, u64) {
         let delay = if delay > self.delay { milliseconds(delay) } else { 0 };
         (milliseconds(rest), delay)
     }
 
-    pub(super) async fn pace(&self, host: &str, pacing: Pacing) -> Result<(), Trouble> {
+    pub(super) async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
         let (rest, delay) = self.pacing(pacing);
         if rest == 0 && delay == 0 {
             return Ok(());
@@ -168,7 +168,7 @@ impl Moves {
     }
 
     /// Returns what was reserved for loans that ended. Should this not happen, the next loan of the URL sees to it.
-    pub(super) async fn give_back(&self, loans: &[(u64, u64)]) -> Result<(), Trouble> {
+    pub(super) async fn give_back(&self, loans: &[(u64, u64)]) -> Result<(), BackendError> {
         if loans.is_empty() {
             return Ok(());
         }
@@ -183,13 +183,13 @@ impl Moves {
 }
 
 /// What a script has granted.
-fn granted((grant, bytes): &(String, u64)) -> Grant {
+fn granted((grant, bytes): &(String, u64)) -> BudgetDecision {
     match grant.as_str() {
-        "granted" => Grant::Bytes(*bytes),
-        "host" => Grant::HostSpent,
-        "later" => Grant::NotNow,
-        "lost" => Grant::Lost,
-        spent => budget(spent).map_or(Grant::NotNow, Grant::Spent),
+        "granted" => BudgetDecision::Bytes(*bytes),
+        "host" => BudgetDecision::HostSpent,
+        "later" => BudgetDecision::NotNow,
+        "lost" => BudgetDecision::Lost,
+        spent => budget(spent).map_or(BudgetDecision::NotNow, BudgetDecision::Spent),
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct OnDesk {
     leases: VecDeque<Lease>,
-    trouble: Option<Trouble>,
+    trouble: Option<BackendError>,
     /// Somebody is on the way.
     fetching: bool,
     /// When somebody was last there.
@@ -245,7 +245,7 @@ impl Desk {
     }
 
     /// Puts down what was fetched.
-    pub(super) fn fetched(&self, fetched: Result<Vec<Lease>, Trouble>) {
+    pub(super) fn fetched(&self, fetched: Result<Vec<Lease>, BackendError>) {
         let mut state = self.state();
         state.fetching = false;
         match fetched {
@@ -257,7 +257,7 @@ impl Desk {
     }
 
     /// Takes up to so many leases; waits for them while they are on their way, and a while longer.
-    pub(super) async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Lease>, Trouble> {
+    pub(super) async fn take(&self, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
         let until = Instant::now().checked_add(wait).filter(|_| !wait.is_zero());
         loop {
             {

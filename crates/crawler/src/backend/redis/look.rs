@@ -6,15 +6,15 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use url::Url;
 
-use super::super::durable::{Fate, Why, as_admitted};
-use super::super::{Snapshot, Trouble};
-use super::Place;
+use super::super::durable::{UrlHistory, UrlStatus, as_admitted};
+use super::super::{BackendError, Snapshot};
+use super::RedisCrawl;
 use super::connection::Call;
 use super::ended::Ended;
 use super::home::Home;
 use super::moves::Moves;
 use super::{opening, scripts};
-use crate::backend::local::Settings;
+use crate::backend::local::BackendConfig;
 use crate::domain::Domain;
 use crate::task::Depth;
 
@@ -28,7 +28,7 @@ const NOT_STORED: &str = "a URL that is not stored any more";
 const FORGOTTEN: &str = "what is forgotten by now";
 
 /// A crawl on Redis, to be looked at.
-pub struct RedisStored {
+pub struct RedisStateReader {
     moves: Arc<Moves>,
     home: Home,
 }
@@ -39,62 +39,62 @@ struct Known {
     depth: Depth,
     by_redirect: bool,
     found_on: Option<u64>,
-    fate: Fate,
+    fate: UrlStatus,
 }
 
 /// What a script tells of a URL: its entry among the outstanding ones, how many redirects led to it, and its link.
 type Told = (Vec<u8>, u8, Vec<u8>);
 
-impl RedisStored {
+impl RedisStateReader {
     /// Looks at a crawl that was begun; of its place, only where it is and its name matter.
-    pub async fn open(place: Place) -> Result<RedisStored, Trouble> {
+    pub async fn open(place: RedisCrawl) -> Result<RedisStateReader, BackendError> {
         let home = Home::new()?;
         let moves = home.run(opening::look(place)).await?;
-        Ok(RedisStored { moves: Arc::new(moves), home })
+        Ok(RedisStateReader { moves: Arc::new(moves), home })
     }
 
     /// What the crawl was begun with; the number of workers is not known.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &BackendConfig {
         &self.moves.settings
     }
 
     /// How things stand.
-    pub async fn snapshot(&self) -> Result<Snapshot, Trouble> {
+    pub async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         self.make(async |moves| moves.snapshot().await).await
     }
 
     /// A stored page.
-    pub async fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, Trouble> {
+    pub async fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, BackendError> {
         let url = as_admitted(url);
         self.make(async move |moves| moves.content(&url).await).await
     }
 
     /// What became of a URL; `None` if it was never admitted, or is forgotten.
-    pub async fn why(&self, url: &Url) -> Result<Option<Why>, Trouble> {
+    pub async fn why(&self, url: &Url) -> Result<Option<UrlHistory>, BackendError> {
         let url = as_admitted(url);
         self.make(async move |moves| moves.why(url).await).await
     }
 
-    async fn make<T: Send + 'static, F: Future<Output = Result<T, Trouble>> + Send + 'static>(
+    async fn make<T: Send + 'static, F: Future<Output = Result<T, BackendError>> + Send + 'static>(
         &self,
         make: impl FnOnce(Arc<Moves>) -> F,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, BackendError> {
         self.home.run(make(Arc::clone(&self.moves))).await
     }
 }
 
 impl Moves {
-    async fn why(&self, url: String) -> Result<Option<Why>, Trouble> {
+    async fn why(&self, url: String) -> Result<Option<UrlHistory>, BackendError> {
         let id = self.key.url_id(&url);
         let Some(known) = self.known_by_url(&url).await? else { return Ok(None) };
         let Known { depth, by_redirect, found_on, fate } = known;
         let found_on = self.way(id, found_on).await?;
-        Ok(Some(Why { url, depth, found_on, by_redirect, fate }))
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, fate }))
     }
 
     /// The URLs that led to one, the nearest first. Their texts are known as long as their pages are stored; beyond one
     /// whose text is not known, the way can still be followed.
-    async fn way(&self, of: u64, mut from: Option<u64>) -> Result<Vec<String>, Trouble> {
+    async fn way(&self, of: u64, mut from: Option<u64>) -> Result<Vec<String>, BackendError> {
         let (mut way, mut seen) = (Vec::new(), HashSet::from([of]));
         while let Some(id) = from
             && seen.insert(id)
@@ -115,13 +115,13 @@ impl Moves {
         Ok(way)
     }
 
-    async fn known_by_url(&self, url: &str) -> Result<Option<Known>, Trouble> {
+    async fn known_by_url(&self, url: &str) -> Result<Option<Known>, BackendError> {
         let partition = self.keys.of_domain(&Domain::of_text(url));
         let told = self.connection.one(self.look_up(partition, self.key.url_id(url))).await?;
         Ok(known(told))
     }
 
-    async fn known_anywhere(&self, id: u64) -> Result<Option<Known>, Trouble> {
+    async fn known_anywhere(&self, id: u64) -> Result<Option<Known>, BackendError> {
         let looks = (0..self.partitions()).map(|partition| self.look_up(partition, id)).collect();
         Ok(self.connection.each(looks).await?.into_iter().find_map(known))
     }
@@ -140,7 +140,7 @@ fn known((entry, redirects, link): Told) -> Option<Known> {
     let Some((depth, found_on)) = of_entry(&entry) else { return ended };
     Some(match ended {
         Some(ended) => Known { depth, found_on, ..ended },
-        None => Known { depth, by_redirect: redirects > 0, found_on, fate: Fate::Waiting },
+        None => Known { depth, by_redirect: redirects > 0, found_on, fate: UrlStatus::Waiting },
     })
 }
 
@@ -161,7 +161,7 @@ fn of_link(link: &[u8]) -> Option<Known> {
     let (document, found_on) = rest.split_first_chunk()?;
     let ended = Ended { byte: *byte, status: u16::from_le_bytes(*status) };
     let document = u32::from_le_bytes(*document);
-    let fate = Fate::Ended {
+    let fate = UrlStatus::Ended {
         outcome: ended.outcome(),
         at: UNIX_EPOCH + Duration::from_secs(u32::from_le_bytes(*at).into()),
         document: (document > 0).then_some(document.into()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::super::{Completed, Completion, Grant, Lease, WorkerId};
+use super::super::{BudgetDecision, CompleteResult, Completion, Lease, WorkerId};
 use super::connection::{Call, Connection};
 use super::contents::{self, Page, Turn};
 use super::in_hand::InHand;
@@ -17,9 +17,9 @@ use super::keys::Keys;
 use super::loans::Desk;
 use super::recent::Recent;
 use super::scripts::Lua;
-use super::together::Together;
-use crate::backend::local::{Settings, secret};
-use crate::similarity::Key;
+use super::together::Batcher;
+use crate::backend::local::{BackendConfig, secret};
+use crate::similarity::HashKey;
 
 /// Pauses between two looks at queues that were empty; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -38,8 +38,8 @@ const SHORT_GATHERING: Duration = Duration::from_millis(2);
 pub(super) struct Moves {
     pub(super) connection: Connection,
     pub(super) keys: Keys,
-    pub(super) settings: Settings,
-    pub(super) key: Key,
+    pub(super) settings: BackendConfig,
+    pub(super) key: HashKey,
     /// The pause that every host gets after a request, unless it has a longer one of its own.
     pub(super) delay: Duration,
     /// How many replicas must have a page's links before it is completed.
@@ -64,9 +64,9 @@ pub(super) struct Moves {
     pub(super) completed: Mutex<Vec<u64>>,
     pub(super) recent: Recent,
     pub(super) kept: Kept,
-    pub(super) reserving: Together<(Lease, u64), Grant>,
-    pub(super) completing: Together<Completion, Completed>,
-    pub(super) remembering: Together<Page, (Page, Turn)>,
+    pub(super) reserving: Batcher<(Lease, u64), BudgetDecision>,
+    pub(super) completing: Batcher<Completion, CompleteResult>,
+    pub(super) remembering: Batcher<Page, (Page, Turn)>,
     /// Something was filed, for whoever routes it.
     pub(super) filed: Notify,
     /// How long each of these waits before it looks again, in milliseconds.
@@ -79,8 +79,8 @@ impl Moves {
     pub(super) fn new(
         connection: Connection,
         keys: Keys,
-        settings: Settings,
-        key: Key,
+        settings: BackendConfig,
+        key: HashKey,
         delay: Duration,
     ) -> Moves {
         let recent = Recent::new(milliseconds(settings.ttl), settings.keep_depths);
@@ -104,9 +104,9 @@ impl Moves {
             completed: Mutex::default(),
             recent,
             kept,
-            reserving: Together::new(MOST_RESERVATIONS, SHORT_GATHERING),
-            completing: Together::new(MOST_LINKS, GATHERING),
-            remembering: Together::new(contents::MOST_BYTES, SHORT_GATHERING),
+            reserving: Batcher::new(MOST_RESERVATIONS, SHORT_GATHERING),
+            completing: Batcher::new(MOST_LINKS, GATHERING),
+            remembering: Batcher::new(contents::MOST_BYTES, SHORT_GATHERING),
             filed: Notify::new(),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
@@ -164,7 +164,7 @@ impl Moves {
 
     /// A script on a partition.
     pub(super) fn on(&self, partition: usize, script: &Lua) -> Call {
-        let Settings { queue_size, ttl, domain_ttl, keep_depths, .. } = &self.settings;
+        let BackendConfig { queue_size, ttl, domain_ttl, keep_depths, .. } = &self.settings;
         let mut command = self.script(script, &self.keys.partitions[partition]);
         command
             .arg(share(*queue_size, self.partitions(), partition))
@@ -195,7 +195,7 @@ impl Moves {
 
     /// Tells a script how large the budgets are.
     pub(super) fn tell_budgets(&self, command: &mut Call) {
-        let Settings { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
+        let BackendConfig { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
         // Lua's numbers are exact up to there.
         let exact = |number: &u64| (*number).min(1 << 53);
         command.arg(exact(max_pages)).arg(exact(max_bytes)).arg(exact(max_page_bytes));

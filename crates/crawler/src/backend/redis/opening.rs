@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::Trouble;
-use super::Place;
+use super::super::BackendError;
+use super::RedisCrawl;
 use super::connection::{Call, Connection, Kind, Persistence};
 use super::keys::{self, Keys};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
-use crate::backend::local::{Settings, secret};
-use crate::prioritizer::Queues;
-use crate::similarity::{Key, Threshold};
+use crate::backend::local::{BackendConfig, secret};
+use crate::prioritizer::PriorityQueues;
+use crate::similarity::{HashKey, Threshold};
 
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
 const LAYOUT: u32 = 1;
@@ -22,9 +22,9 @@ const BUDGETS: [&str; 3] = ["--max-pages", "--max-bytes", "--max-pages-per-host"
 const SECRET: &str = "secret";
 const PARTITIONS: &str = "partitions";
 
-pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trouble> {
+pub(super) async fn open(place: RedisCrawl, settings: BackendConfig) -> Result<Moves, BackendError> {
     let connection = place.connect().await?;
-    let Place { crawl, partitions, replicas, delay, .. } = place;
+    let RedisCrawl { crawl, partitions, replicas, delay, .. } = place;
     let suits = match connection.server().await?.kind {
         Kind::Cluster => keys::CLUSTER_PARTITIONS,
         Kind::Plain | Kind::Sentinel => keys::PARTITIONS,
@@ -37,7 +37,7 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
     ours.insert(PARTITIONS, partitions.to_string());
     ours.insert(SECRET, format!("{:032x}", secret()));
     let nowhere = Keys::new(&crawl, 1);
-    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), Key::new(0), delay);
+    let opening = Moves::new(connection.clone(), nowhere, settings.clone(), HashKey::new(0), delay);
     let mut begin = opening.script(&scripts::BEGIN, &Keys::settings(&crawl));
     begin.arg(ours.len());
     for (name, value) in &ours {
@@ -61,7 +61,7 @@ pub(super) async fn open(place: Place, settings: Settings) -> Result<Moves, Trou
 
 impl Moves {
     /// What of the crawl the server may lose, in words, if anything.
-    pub(super) async fn risk(&self) -> Result<Option<String>, Trouble> {
+    pub(super) async fn risk(&self) -> Result<Option<String>, BackendError> {
         let address = self.connection.address();
         Ok(match self.connection.persistence().await? {
             Persistence::AppendOnlyFile | Persistence::Unknown => None,
@@ -77,15 +77,15 @@ impl Moves {
 }
 
 /// Looks at a crawl that was begun, without joining it.
-pub(super) async fn look(place: Place) -> Result<Moves, Trouble> {
+pub(super) async fn look(place: RedisCrawl) -> Result<Moves, BackendError> {
     let connection = place.connect().await?;
-    let Place { crawl, delay, .. } = place;
+    let RedisCrawl { crawl, delay, .. } = place;
     let mut read = Call::plain("HGETALL");
     read.arg(format!("{}settings", Keys::settings(&crawl)));
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
         let address = connection.address();
-        return Err(Trouble(format!(
+        return Err(BackendError(format!(
             "there is no crawl {crawl:?} on Redis at {address}; give the name under which it was begun"
         )));
     }
@@ -97,28 +97,35 @@ pub(super) async fn look(place: Place) -> Result<Moves, Trouble> {
 fn joined(
     connection: Connection,
     crawl: &str,
-    settings: Settings,
+    settings: BackendConfig,
     theirs: &BTreeMap<String, String>,
     delay: Duration,
-) -> Result<Moves, Trouble> {
+) -> Result<Moves, BackendError> {
     let secret = theirs.get(SECRET).and_then(|secret| u128::from_str_radix(secret, 16).ok());
     let partitions = theirs.get(PARTITIONS).and_then(|number| number.parse::<u16>().ok());
     let (Some(secret), Some(partitions)) = (secret, partitions) else {
         return Err(damaged(&connection, crawl));
     };
     let keys = Keys::new(crawl, partitions.max(1));
-    Ok(Moves::new(connection, keys, settings, Key::new(secret), delay))
+    Ok(Moves::new(connection, keys, settings, HashKey::new(secret), delay))
 }
 
-fn damaged(connection: &Connection, crawl: &str) -> Trouble {
+fn damaged(connection: &Connection, crawl: &str) -> BackendError {
     let address = connection.address();
-    Trouble(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
+    BackendError(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
 }
 
 /// What all who work on a crawl have to agree on.
-fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
-    let Settings {
-        queue_size, priority_queues, ttl, domain_ttl, keep_depths, similarity, keep_content, ..
+fn described(settings: &BackendConfig) -> BTreeMap<&'static str, String> {
+    let BackendConfig {
+        queue_size,
+        priority_queues,
+        ttl,
+        domain_ttl,
+        keep_depths,
+        similarity,
+        keep_content,
+        ..
     } = settings;
     BTreeMap::from([
         ("layout", LAYOUT.to_string()),
@@ -137,14 +144,14 @@ fn described(settings: &Settings) -> BTreeMap<&'static str, String> {
 }
 
 /// What was described so; how many workers there are is nobody's concern.
-fn settings_of(described: &BTreeMap<String, String>) -> Option<Settings> {
+fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
     let text = |name: &str| described.get(name).map(String::as_str);
     let number = |name: &str| text(name)?.parse::<u64>().ok();
     let time = |name: &str| number(name).map(Duration::from_millis);
     let flag = |name: &str| text(name)?.parse::<bool>().ok();
-    Some(Settings {
+    Some(BackendConfig {
         queue_size: usize::try_from(number("--queue-size")?).ok()?,
-        priority_queues: Queues::new(text("--priority-queues")?.parse().ok()?)?,
+        priority_queues: PriorityQueues::new(text("--priority-queues")?.parse().ok()?)?,
         workers: 0,
         ttl: time("--ttl in milliseconds")?,
         domain_ttl: time("--domain-ttl in milliseconds")?,
@@ -166,7 +173,7 @@ fn agree(
     address: &str,
     ours: &BTreeMap<&'static str, String>,
     theirs: &BTreeMap<String, String>,
-) -> Result<(), Trouble> {
+) -> Result<(), BackendError> {
     for (name, our) in ours.iter().filter(|(name, _)| ![SECRET, PARTITIONS].contains(*name)) {
         let their = theirs.get(*name).map_or("unknown", String::as_str);
         let number = |text: &str| text.parse().unwrap_or(u64::MAX);
@@ -176,13 +183,13 @@ fn agree(
         }
         if BUDGETS.contains(name) {
             let their = if their == u64::MAX.to_string() { "without a limit" } else { their };
-            return Err(Trouble(format!(
+            return Err(BackendError(format!(
                 "{name} is {their} in the crawl {crawl:?} on Redis at {address} and {our} here; it may be raised, not \
                  lowered"
             )));
         }
         if their != our {
-            return Err(Trouble(format!(
+            return Err(BackendError(format!(
                 "the crawl {crawl:?} on Redis at {address} was begun with another setting: {name} is {their} there and \
                  {our} here; use the same settings, or another name for this crawl"
             )));

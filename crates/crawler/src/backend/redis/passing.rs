@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::super::{Handover, PassedOn, Trouble, WorkerId};
+use super::super::{BackendError, DomainTransfer, TransferResult, WorkerId};
 use super::connection::Call;
 use super::moves::Moves;
 use super::scripts;
@@ -17,13 +17,14 @@ impl Moves {
     pub(super) async fn pass_on(
         &self,
         from: WorkerId,
-        handovers: Vec<Handover>,
-    ) -> Result<Vec<PassedOn>, Trouble> {
+        handovers: Vec<DomainTransfer>,
+    ) -> Result<Vec<TransferResult>, BackendError> {
         let all: Vec<usize> = (0..handovers.len()).collect();
-        let mut passed = vec![PassedOn::No; handovers.len()];
+        let mut passed = vec![TransferResult::No; handovers.len()];
         self.pass(from, &handovers, &all, &HashMap::new(), &mut passed).await?;
         // More of these is in the queue, unless it is on its way into hands.
-        let late: Vec<usize> = all.into_iter().filter(|index| passed[*index] == PassedOn::NotNow).collect();
+        let late: Vec<usize> =
+            all.into_iter().filter(|index| passed[*index] == TransferResult::NotNow).collect();
         if !late.is_empty() {
             let queued = self.queued_of(from, &handovers, &late).await?;
             let late: Vec<usize> = late
@@ -33,7 +34,7 @@ impl Moves {
             self.pass(from, &handovers, &late, &queued, &mut passed).await?;
         }
         for (handover, passed) in handovers.iter().zip(&passed) {
-            if *passed == PassedOn::Yes {
+            if *passed == TransferResult::Yes {
                 self.loans.put_down(&handover.leases);
             }
         }
@@ -44,11 +45,11 @@ impl Moves {
     async fn pass(
         &self,
         from: WorkerId,
-        handovers: &[Handover],
+        handovers: &[DomainTransfer],
         which: &[usize],
         queued: &HashMap<String, Queued>,
-        passed: &mut [PassedOn],
-    ) -> Result<(), Trouble> {
+        passed: &mut [TransferResult],
+    ) -> Result<(), BackendError> {
         let parts = self.by_partition(handovers, which);
         let calls = parts.iter().map(|(partition, which)| {
             let mut call = self.on(*partition, &scripts::PASS_ON);
@@ -63,17 +64,17 @@ impl Moves {
         for ((_, which), answers) in parts.iter().zip(answers) {
             for (index, answer) in which.iter().zip(answers) {
                 passed[*index] = match answer {
-                    1 => PassedOn::Yes,
-                    2 => PassedOn::NotNow,
-                    _ => PassedOn::No,
+                    1 => TransferResult::Yes,
+                    2 => TransferResult::NotNow,
+                    _ => TransferResult::No,
                 };
             }
         }
         Ok(())
     }
 
-    fn tell_handover(&self, call: &mut Call, handover: &Handover, queued: Option<&Queued>) {
-        let Handover { domain, to, leases, resting } = handover;
+    fn tell_handover(&self, call: &mut Call, handover: &DomainTransfer, queued: Option<&Queued>) {
+        let DomainTransfer { domain, to, leases, resting } = handover;
         call.arg(domain.as_str()).arg(to.0).arg(leases.len());
         for lease in leases {
             call.arg(lease.ticket.0).arg(lease.loan);
@@ -94,9 +95,9 @@ impl Moves {
     async fn queued_of(
         &self,
         worker: WorkerId,
-        handovers: &[Handover],
+        handovers: &[DomainTransfer],
         which: &[usize],
-    ) -> Result<HashMap<String, Queued>, Trouble> {
+    ) -> Result<HashMap<String, Queued>, BackendError> {
         let mut found: HashMap<String, Queued> = HashMap::new();
         for (partition, which) in self.by_partition(handovers, which) {
             let mut go_on = String::new();
@@ -119,7 +120,7 @@ impl Moves {
         Ok(found)
     }
 
-    fn by_partition(&self, handovers: &[Handover], which: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+    fn by_partition(&self, handovers: &[DomainTransfer], which: &[usize]) -> BTreeMap<usize, Vec<usize>> {
         let mut parts: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for index in which {
             parts.entry(self.keys.of_domain(&handovers[*index].domain)).or_default().push(*index);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::Trouble;
+use super::super::BackendError;
 use super::connection::{Call, Connection};
 use super::keys::{CLUSTER_PARTITIONS, Keys};
 use super::scripts;
@@ -29,7 +29,7 @@ pub(super) enum Sweep {
 type Step = (String, u64);
 
 /// Removes everything of a crawl, whatever state it is in, and tells how many keys that were.
-pub(super) async fn purge(connection: &Connection, crawl: &str) -> Result<u64, Trouble> {
+pub(super) async fn purge(connection: &Connection, crawl: &str) -> Result<u64, BackendError> {
     // Should nothing tell how many parts it has, it has as many as most.
     let mut look = Call::plain("HGET");
     look.arg(format!("{}settings", Keys::settings(crawl))).arg("partitions");
@@ -56,7 +56,7 @@ pub(super) async fn sweep(
     keys: &Keys,
     pattern: &str,
     sweep: Sweep,
-) -> Result<u64, Trouble> {
+) -> Result<u64, BackendError> {
     let (what, time) = match sweep {
         Sweep::Purge => ("purge", 0),
         Sweep::Expire(time) => ("expire", time),
@@ -81,7 +81,7 @@ pub(super) async fn sweep(
 }
 
 /// For each server that has keys of a crawl, a name under which it is asked.
-async fn servers(connection: &Connection, keys: &Keys) -> Result<Vec<String>, Trouble> {
+async fn servers(connection: &Connection, keys: &Keys) -> Result<Vec<String>, BackendError> {
     let bases: Vec<String> = keys.all().collect();
     let asks = bases.iter().map(|base| connection.script(&scripts::NODE, base, String::new(), 0));
     let servers: Vec<String> = connection.each(asks.collect()).await?;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{Taker, Trouble, WorkerId};
+use super::super::{BackendError, TransferTarget, WorkerId};
 use super::completion::CONFIRMATION;
 use super::connection::Call;
 use super::home::Home;
 use super::keys::Keys;
 use super::moves::{Moves, milliseconds};
 use super::scripts::{self, Lua};
-use super::{Place, RedisResources};
+use super::{RedisBackend, RedisCrawl};
 
 /// A place in the crew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ pub enum Phase {
 
 /// How a crawl is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Course {
+pub struct CrawlState {
     /// How far it is.
     pub phase: Phase,
     /// How often it was opened: an end is the end of one opening.
@@ -104,18 +104,18 @@ impl Member {
 
 /// What a member learns when it tells that it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beat {
+pub struct HeartbeatReply {
     /// It still has its place.
     pub has_place: bool,
     /// How the crawl is.
-    pub course: Course,
+    pub course: CrawlState,
     /// To whom it is to pass on a part of what it has.
-    pub takers: Vec<Taker>,
+    pub takers: Vec<TransferTarget>,
 }
 
 /// What came of asking for a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Joined {
+pub enum JoinResult {
     /// It is there, where nobody was, since then by Redis's clock.
     New(Role, u64),
     /// It is there, in the place of somebody who is dead, since then.
@@ -127,7 +127,7 @@ pub enum Joined {
 /// As the scripts tell it.
 type CourseAnswer = (String, String, u64, u64, u64, u8);
 
-impl RedisResources {
+impl RedisBackend {
     /// Takes a place in the crew: this one, or a worker's that is free. Of `dead` it is known that it lives no more, unless it
     /// was heard of since.
     pub async fn join(
@@ -136,18 +136,18 @@ impl RedisResources {
         token: &str,
         place: &str,
         dead: Option<&Member>,
-    ) -> Result<Joined, Trouble> {
+    ) -> Result<JoinResult, BackendError> {
         let mut call = self.of_crew(&scripts::JOIN);
         call.arg(role.map_or_else(String::new, Role::name)).arg(token).arg(place);
         call.arg(dead.map_or("-", |dead| &dead.token)).arg(dead.map_or(0, |dead| dead.heard));
         let (what, name, where_, token, heard): (String, String, String, String, u64) =
             self.ask(call).await?;
-        let role =
-            Role::named(&name).ok_or_else(|| Trouble(format!("the crew has a strange place: {name:?}")))?;
+        let role = Role::named(&name)
+            .ok_or_else(|| BackendError(format!("the crew has a strange place: {name:?}")))?;
         Ok(match what.as_str() {
-            "new" => Joined::New(role, heard),
-            "again" => Joined::Again(role, heard),
-            what => Joined::Taken(Member {
+            "new" => JoinResult::New(role, heard),
+            "again" => JoinResult::Again(role, heard),
+            what => JoinResult::Taken(Member {
                 role,
                 token,
                 place: where_,
@@ -167,20 +167,20 @@ impl RedisResources {
         token: &str,
         elapsed: Duration,
         domains: Option<usize>,
-    ) -> Result<Beat, Trouble> {
+    ) -> Result<HeartbeatReply, BackendError> {
         let mut call = self.of_crew(&scripts::BEAT);
         call.arg(role.name()).arg(token).arg(milliseconds(elapsed));
         call.arg(domains.map_or_else(String::new, |domains| domains.to_string()));
         type Answer = (u8, Vec<(u16, usize)>, String, String, u64, u64, u64, u8);
         let (has_place, takers, phase, end, opening, version, elapsed, closed): Answer =
             self.ask(call).await?;
-        let takers = takers.into_iter().map(|(id, has)| Taker { id: WorkerId(id), has });
+        let takers = takers.into_iter().map(|(id, has)| TransferTarget { id: WorkerId(id), has });
         let course = course((phase, end, opening, version, elapsed, closed));
-        Ok(Beat { has_place: has_place == 1, course, takers: takers.collect() })
+        Ok(HeartbeatReply { has_place: has_place == 1, course, takers: takers.collect() })
     }
 
     /// Asks a member to pass on a part of what it has: it learns that with its next sign of life.
-    pub async fn relieve(&self, member: &Member, takers: &[Taker]) -> Result<(), Trouble> {
+    pub async fn relieve(&self, member: &Member, takers: &[TransferTarget]) -> Result<(), BackendError> {
         let mut call = self.of_crew(&scripts::RELIEVE);
         call.arg(member.role.name()).arg(&member.token).arg(takers.len());
         for taker in takers {
@@ -190,7 +190,7 @@ impl RedisResources {
     }
 
     /// Who is in the crew, and how the crawl is.
-    pub async fn crew(&self) -> Result<(Vec<Member>, Course), Trouble> {
+    pub async fn crew(&self) -> Result<(Vec<Member>, CrawlState), BackendError> {
         type Row = (String, String, String, u8, u64, u64, i64);
         let (members, phase, end, opening, version, elapsed, closed): (Vec<Row>, _, _, _, _, _, _) =
             self.ask(self.of_crew(&scripts::CREW_LOOK)).await?;
@@ -207,14 +207,14 @@ impl RedisResources {
     }
 
     /// Declares a member dead that was not heard of since; tells whether it is.
-    pub async fn declare_dead(&self, member: &Member) -> Result<bool, Trouble> {
+    pub async fn declare_dead(&self, member: &Member) -> Result<bool, BackendError> {
         let mut call = self.of_crew(&scripts::DEAD);
         call.arg(member.role.name()).arg(&member.token).arg(member.heard);
         Ok(self.ask::<u8>(call).await? == 1)
     }
 
     /// Gives up a place, when all that its holder had is back.
-    pub async fn part(&self, role: Role, token: &str) -> Result<(), Trouble> {
+    pub async fn part(&self, role: Role, token: &str) -> Result<(), BackendError> {
         let mut call = self.of_crew(&scripts::PART);
         call.arg(role.name()).arg(token);
         self.ask(call).await
@@ -222,22 +222,22 @@ impl RedisResources {
 
     /// Opens the crawl, or opens it again, with a note for those who work on it; nobody ends it before it
     /// [runs](RedisResources::set_running).
-    pub async fn set_opening(&self, note: &[u8]) -> Result<Course, Trouble> {
+    pub async fn set_opening(&self, note: &[u8]) -> Result<CrawlState, BackendError> {
         self.steer("opening", "", 0, note).await
     }
 
     /// All seeds of an opening are admitted.
-    pub async fn set_running(&self, opening: u64) -> Result<Course, Trouble> {
+    pub async fn set_running(&self, opening: u64) -> Result<CrawlState, BackendError> {
         self.steer("running", "", opening, b"").await
     }
 
     /// Ends the crawl, unless it was opened again meanwhile.
-    pub async fn set_over(&self, opening: u64, how: &str) -> Result<Course, Trouble> {
+    pub async fn set_over(&self, opening: u64, how: &str) -> Result<CrawlState, BackendError> {
         self.steer("over", how, opening, b"").await
     }
 
     /// What the crawl had is put away by now, if it is still over: whatever was to expire expires.
-    pub async fn put_away(&self, opening: u64) -> Result<Course, Trouble> {
+    pub async fn put_away(&self, opening: u64) -> Result<CrawlState, BackendError> {
         let course = self.steer("closed", "", opening, b"").await?;
         if course.is_closed {
             self.close_opening(opening).await?;
@@ -251,7 +251,7 @@ impl RedisResources {
     }
 
     /// Gets back what was put away, if it was. Whoever is about to put away what earlier openings had comes too late then.
-    pub async fn take_out(&self, course: &Course) -> Result<(), Trouble> {
+    pub async fn take_out(&self, course: &CrawlState) -> Result<(), BackendError> {
         let opening = course.opening;
         self.make(async move |moves| moves.note_opening(opening).await).await?;
         if course.is_closed {
@@ -261,7 +261,13 @@ impl RedisResources {
         Ok(())
     }
 
-    async fn steer(&self, to: &'static str, how: &str, opening: u64, note: &[u8]) -> Result<Course, Trouble> {
+    async fn steer(
+        &self,
+        to: &'static str,
+        how: &str,
+        opening: u64,
+        note: &[u8],
+    ) -> Result<CrawlState, BackendError> {
         let mut call = self.of_crew(&scripts::STEER);
         call.arg(to).arg(how).arg(opening).arg(note);
         // Rare as they are, these are what nobody could do again.
@@ -274,26 +280,26 @@ impl RedisResources {
     }
 
     /// Leaves word of a member at its end, for whoever sums up.
-    pub async fn report(&self, token: &str, word: &str) -> Result<(), Trouble> {
+    pub async fn report(&self, token: &str, word: &str) -> Result<(), BackendError> {
         let mut call = self.plain_of_crew("HSET", "reports");
         call.arg(token).arg(word);
         self.ask(call).await
     }
 
     /// The words that members left at their end.
-    pub async fn reports(&self) -> Result<BTreeMap<String, String>, Trouble> {
+    pub async fn reports(&self) -> Result<BTreeMap<String, String>, BackendError> {
         self.ask(self.plain_of_crew("HGETALL", "reports")).await
     }
 
     /// Keeps the result of a crawl that is over, unless it was opened again meanwhile.
-    pub async fn keep_result(&self, opening: u64, result: &str) -> Result<(), Trouble> {
+    pub async fn keep_result(&self, opening: u64, result: &str) -> Result<(), BackendError> {
         let mut call = self.of_crew(&scripts::RESULT);
         call.arg(opening).arg(result);
         self.ask(call).await
     }
 
     /// The result of a crawl that is over.
-    pub async fn result(&self) -> Result<Option<String>, Trouble> {
+    pub async fn result(&self) -> Result<Option<String>, BackendError> {
         self.ask(self.plain_of_crew("GET", "result")).await
     }
 
@@ -307,25 +313,25 @@ impl RedisResources {
         self.moves.script(script, &self.moves.keys.crew)
     }
 
-    async fn ask<T: redis::FromRedisValue + Send + 'static>(&self, call: Call) -> Result<T, Trouble> {
+    async fn ask<T: redis::FromRedisValue + Send + 'static>(&self, call: Call) -> Result<T, BackendError> {
         self.make(async move |moves: std::sync::Arc<Moves>| moves.connection.one(call).await).await
     }
 }
 
 /// What is known of a crawl without its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begun {
+pub struct CrawlInfo {
     /// What those who began it noted for those who work on it.
     pub note: Vec<u8>,
     /// How far it is.
-    pub course: Course,
+    pub course: CrawlState,
     /// Whether it is known what it came to.
     pub has_result: bool,
     /// How many processes are at work on it.
     pub members: usize,
 }
 
-impl Begun {
+impl CrawlInfo {
     /// Whether nothing was left to do.
     pub fn is_finished(&self) -> bool {
         self.course.phase == Phase::Over("done".into())
@@ -333,7 +339,7 @@ impl Begun {
 }
 
 /// What is known of a crawl without its settings; nothing if nobody has begun it.
-pub async fn begun(place: &Place) -> Result<Option<Begun>, Trouble> {
+pub async fn begun(place: &RedisCrawl) -> Result<Option<CrawlInfo>, BackendError> {
     let home = Home::new()?;
     let place = place.clone();
     let look = async move {
@@ -357,12 +363,12 @@ pub async fn begun(place: &Place) -> Result<Option<Begun>, Trouble> {
         let of = |number: Option<u64>| number.unwrap_or(0);
         let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
         let course = course((phase, end, of(opening), of(version), of(elapsed), closed.unwrap_or(0)));
-        Ok(Some(Begun { note, course, has_result, members }))
+        Ok(Some(CrawlInfo { note, course, has_result, members }))
     };
     home.run(look).await
 }
 
-fn course((phase, end, opening, version, elapsed, closed): CourseAnswer) -> Course {
+fn course((phase, end, opening, version, elapsed, closed): CourseAnswer) -> CrawlState {
     let phase = match phase.as_str() {
         "opening" => Phase::Opening,
         "running" => Phase::Running,
@@ -370,5 +376,5 @@ fn course((phase, end, opening, version, elapsed, closed): CourseAnswer) -> Cour
         "purged" => Phase::Purged,
         _ => Phase::Unknown,
     };
-    Course { phase, opening, version, elapsed: Duration::from_millis(elapsed), is_closed: closed == 1 }
+    CrawlState { phase, opening, version, elapsed: Duration::from_millis(elapsed), is_closed: closed == 1 }
 }

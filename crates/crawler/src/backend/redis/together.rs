@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-use super::super::Trouble;
+use super::super::BackendError;
 
 /// Moves of one kind: what is asked, and what is answered.
-pub(super) struct Together<T, R> {
+pub(super) struct Batcher<T, R> {
     state: Mutex<State<T, R>>,
     /// The most that go together, by their weights: a script must not be long.
     most: usize,
@@ -31,15 +31,15 @@ struct State<T, R> {
 /// What somebody who waits is told.
 enum Turn<T, R> {
     /// The move was made with others.
-    Made(Result<R, Trouble>),
+    Made(Result<R, BackendError>),
     /// It is time to make it, together with what else waits.
     Make(T),
 }
 
-impl<T, R> Together<T, R> {
-    pub(super) fn new(most: usize, gathering: Duration) -> Together<T, R> {
+impl<T, R> Batcher<T, R> {
+    pub(super) fn new(most: usize, gathering: Duration) -> Batcher<T, R> {
         let state = Mutex::new(State { waiting: Vec::new(), is_under_way: false, wanted: 0 });
-        Together { state, most, gathering, are_enough: Notify::new() }
+        Batcher { state, most, gathering, are_enough: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State<T, R>> {
@@ -53,9 +53,9 @@ impl<T, R> Together<T, R> {
         one: T,
         at_a_time: usize,
         weight: impl Fn(&T) -> usize,
-        make: impl AsyncFnOnce(Vec<T>) -> Result<Vec<R>, Trouble>,
-    ) -> Result<R, Trouble> {
-        let closed = || Trouble("the connection to Redis was closed".into());
+        make: impl AsyncFnOnce(Vec<T>) -> Result<Vec<R>, BackendError>,
+    ) -> Result<R, BackendError> {
+        let closed = || BackendError("the connection to Redis was closed".into());
         let one = match self.wait_or_go(one) {
             Ok(one) => one,
             Err(turn) => match turn.await {
@@ -146,13 +146,17 @@ mod tests {
     const GATHERING: Duration = Duration::from_millis(50);
 
     /// Makes ten moves at once; answers what each was answered, and how many times something was made.
-    async fn make_ten(most: usize, fails: bool) -> (Vec<Result<u32, Trouble>>, usize) {
+    async fn make_ten(most: usize, fails: bool) -> (Vec<Result<u32, BackendError>>, usize) {
         make_ten_of(1, most, fails).await
     }
 
     /// The same, where so many may come at a time.
-    async fn make_ten_of(at_a_time: usize, most: usize, fails: bool) -> (Vec<Result<u32, Trouble>>, usize) {
-        let (together, times) = (Arc::new(Together::new(most, GATHERING)), Arc::new(AtomicUsize::new(0)));
+    async fn make_ten_of(
+        at_a_time: usize,
+        most: usize,
+        fails: bool,
+    ) -> (Vec<Result<u32, BackendError>>, usize) {
+        let (together, times) = (Arc::new(Batcher::new(most, GATHERING)), Arc::new(AtomicUsize::new(0)));
         let all = (0..10u32).map(|number| {
             let (together, times) = (Arc::clone(&together), Arc::clone(&times));
             tokio::spawn(async move {
@@ -160,7 +164,7 @@ mod tests {
                     times.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     if fails {
-                        Err(Trouble("no".into()))
+                        Err(BackendError("no".into()))
                     } else {
                         Ok(all.iter().map(|one| one * 2).collect())
                     }
@@ -210,6 +214,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn trouble_is_told_to_all_who_went_together() {
         let (answers, _) = make_ten(100, true).await;
-        assert!(answers.iter().all(|answer| *answer == Err(Trouble("no".into()))));
+        assert!(answers.iter().all(|answer| *answer == Err(BackendError("no".into()))));
     }
 }

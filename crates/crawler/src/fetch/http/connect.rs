@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::address::special;
-use crate::config::Config;
+use crate::config::FetchConfig;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 
@@ -38,7 +38,7 @@ pub enum Stream {
 
 /// Opens connections by the rules of one crawl.
 pub struct Connector {
-    config: Arc<Config>,
+    config: Arc<FetchConfig>,
     /// The seeds' own origins, which may be anywhere.
     homes: Vec<Origin>,
     names: Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>,
@@ -48,7 +48,7 @@ pub struct Connector {
 
 impl Connector {
     /// A connector that lets only the `homes` be at special addresses.
-    pub fn new(config: Arc<Config>, homes: Vec<Origin>) -> Connector {
+    pub fn new(config: Arc<FetchConfig>, homes: Vec<Origin>) -> Connector {
         Connector { config, homes, names: Mutex::default(), tls: OnceLock::new() }
     }
 
@@ -170,7 +170,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-fn tls_connector(config: &Config) -> TlsConnector {
+fn tls_connector(config: &FetchConfig) -> TlsConnector {
     let mut tls = trusting(&config.extra_roots);
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     TlsConnector::from(Arc::new(tls))

@@ -60,7 +60,7 @@ impl Drop for Driver {
 }
 
 /// The connections of every origin.
-pub struct Connections {
+pub struct ConnectionPool {
     connector: Connector,
     /// The most idle ones, of both protocols together.
     max_idle: usize,
@@ -80,10 +80,10 @@ struct Idle {
     connecting: HashMap<Origin, Arc<tokio::sync::Mutex<()>>>,
 }
 
-impl Connections {
+impl ConnectionPool {
     /// No connections yet.
-    pub fn new(connector: Connector, max_idle: usize) -> Connections {
-        Connections { connector, max_idle, idle: Mutex::default() }
+    pub fn new(connector: Connector, max_idle: usize) -> ConnectionPool {
+        ConnectionPool { connector, max_idle, idle: Mutex::default() }
     }
 
     /// A connection to the origin: a kept one if there is one.

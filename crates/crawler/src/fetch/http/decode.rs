@@ -27,7 +27,7 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// Why no more can be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Broken {
+pub enum DecodeError {
     /// More bytes than the limit; those up to it are there.
     TooLarge,
     /// Not what the encoding says.
@@ -37,7 +37,7 @@ pub enum Broken {
 /// One body on its way in.
 pub struct Decoder {
     method: Method,
-    out: Capped,
+    out: LimitedBuffer,
     stage: Stage,
 }
 
@@ -66,13 +66,13 @@ enum Method {
         head: Vec<u8>,
     },
     /// The decoder hands its output on in pieces of the scratch size.
-    Brotli(Box<DecompressorWriter<Capped>>),
+    Brotli(Box<DecompressorWriter<LimitedBuffer>>),
     Zstd(RawZstd<'static>),
 }
 
 /// The decoded bytes, up to a limit.
 #[derive(Debug, Default)]
-struct Capped {
+struct LimitedBuffer {
     bytes: Vec<u8>,
     limit: usize,
     /// Set aside when the first bytes arrive.
@@ -80,7 +80,7 @@ struct Capped {
     overflowed: bool,
 }
 
-impl Write for Capped {
+impl Write for LimitedBuffer {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         if self.bytes.is_empty() {
             self.bytes.reserve(self.expected);
@@ -103,7 +103,8 @@ impl Decoder {
     /// A decoder for a Content-Encoding header, for at most `limit` decoded bytes, of which `expected` may be
     /// set aside at once. `Err` names the encoding that is not understood.
     pub fn new(encoding: Option<&str>, limit: usize, expected: usize) -> Result<Decoder, String> {
-        let out = Capped { bytes: Vec::new(), limit, expected: expected.min(limit), overflowed: false };
+        let out =
+            LimitedBuffer { bytes: Vec::new(), limit, expected: expected.min(limit), overflowed: false };
         let names = encoding.unwrap_or("").to_ascii_lowercase();
         let mut codings =
             names.split(',').map(str::trim).filter(|name| !["", "identity", "none"].contains(name));
@@ -116,7 +117,7 @@ impl Decoder {
             "gzip" | "x-gzip" => Method::Gzip(Decompress::new_gzip(MAX_WINDOW_BITS)),
             "deflate" => Method::SomeDeflate { head: Vec::new() },
             "br" => {
-                let out = Capped { bytes: Vec::new(), ..out };
+                let out = LimitedBuffer { bytes: Vec::new(), ..out };
                 Method::Brotli(Box::new(DecompressorWriter::new(out, SCRATCH_BYTES)))
             }
             "zstd" => Method::Zstd(zstd_decoder().map_err(|error| error.to_string())?),
@@ -126,7 +127,7 @@ impl Decoder {
     }
 
     /// Takes in the next bytes as they came.
-    pub fn feed(&mut self, mut bytes: Bytes) -> Result<(), Broken> {
+    pub fn feed(&mut self, mut bytes: Bytes) -> Result<(), DecodeError> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -201,7 +202,7 @@ impl Decoder {
     }
 
     /// The decoded body, if it is complete.
-    pub fn finish(mut self) -> Result<Bytes, Broken> {
+    pub fn finish(mut self) -> Result<Bytes, DecodeError> {
         let complete = match (&self.stage, &mut self.method) {
             (Stage::Empty, _) | (_, Method::Identity { .. }) => true,
             (_, Method::Brotli(decoder)) => {
@@ -209,7 +210,7 @@ impl Decoder {
             }
             (stage, _) => !matches!(stage, Stage::Inside),
         };
-        if complete { Ok(self.cut()) } else { Err(Broken::Corrupt("it ends too early".into())) }
+        if complete { Ok(self.cut()) } else { Err(DecodeError::Corrupt("it ends too early".into())) }
     }
 
     /// Whatever is decoded, complete or not.
@@ -221,15 +222,15 @@ impl Decoder {
         }
     }
 
-    fn out(&self) -> &Capped {
+    fn out(&self) -> &LimitedBuffer {
         match &self.method {
             Method::Brotli(decoder) => decoder.get_ref(),
             _ => &self.out,
         }
     }
 
-    fn broken(&self, error: io::Error) -> Broken {
-        if self.out().overflowed { Broken::TooLarge } else { Broken::Corrupt(error.to_string()) }
+    fn broken(&self, error: io::Error) -> DecodeError {
+        if self.out().overflowed { DecodeError::TooLarge } else { DecodeError::Corrupt(error.to_string()) }
     }
 }
 
@@ -264,7 +265,11 @@ fn begins<const LENGTH: usize>(bytes: &[u8], magic: [u8; LENGTH]) -> Option<bool
     }
 }
 
-fn feed_inflate(inflate: &mut Decompress, bytes: &[u8], out: &mut Capped) -> io::Result<Option<usize>> {
+fn feed_inflate(
+    inflate: &mut Decompress,
+    bytes: &[u8],
+    out: &mut LimitedBuffer,
+) -> io::Result<Option<usize>> {
     let mut scratch = [0; SCRATCH_BYTES];
     let mut rest = bytes;
     loop {
@@ -283,7 +288,7 @@ fn feed_inflate(inflate: &mut Decompress, bytes: &[u8], out: &mut Capped) -> io:
     }
 }
 
-fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut Capped) -> io::Result<Option<usize>> {
+fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut LimitedBuffer) -> io::Result<Option<usize>> {
     let mut scratch = [0; SCRATCH_BYTES];
     let mut input = InBuffer::around(bytes);
     loop {
@@ -300,7 +305,7 @@ fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut Capped) -> io::
     }
 }
 
-fn feed_brotli(decoder: &mut DecompressorWriter<Capped>, bytes: &[u8]) -> io::Result<Option<usize>> {
+fn feed_brotli(decoder: &mut DecompressorWriter<LimitedBuffer>, bytes: &[u8]) -> io::Result<Option<usize>> {
     let mut rest = bytes;
     while !rest.is_empty() {
         match decoder.write(rest)? {

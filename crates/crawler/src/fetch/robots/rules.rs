@@ -90,7 +90,7 @@ impl Rules {
 }
 
 #[derive(Clone, Copy)]
-enum Key {
+enum Directive {
     UserAgent,
     Allow,
     Disallow,
@@ -99,26 +99,26 @@ enum Key {
 }
 
 /// How keys begin, in any case. The misspellings are those that Google's parser has met often.
-const KEYS: [(&str, Key); 15] = [
-    ("user-agent", Key::UserAgent),
-    ("useragent", Key::UserAgent),
-    ("user agent", Key::UserAgent),
-    ("allow", Key::Allow),
-    ("disallow", Key::Disallow),
-    ("dissallow", Key::Disallow),
-    ("dissalow", Key::Disallow),
-    ("disalow", Key::Disallow),
-    ("diasllow", Key::Disallow),
-    ("disallaw", Key::Disallow),
-    ("crawl-delay", Key::CrawlDelay),
-    ("crawldelay", Key::CrawlDelay),
-    ("crawl delay", Key::CrawlDelay),
-    ("sitemap", Key::Sitemap),
-    ("site-map", Key::Sitemap),
+const KEYS: [(&str, Directive); 15] = [
+    ("user-agent", Directive::UserAgent),
+    ("useragent", Directive::UserAgent),
+    ("user agent", Directive::UserAgent),
+    ("allow", Directive::Allow),
+    ("disallow", Directive::Disallow),
+    ("dissallow", Directive::Disallow),
+    ("dissalow", Directive::Disallow),
+    ("disalow", Directive::Disallow),
+    ("diasllow", Directive::Disallow),
+    ("disallaw", Directive::Disallow),
+    ("crawl-delay", Directive::CrawlDelay),
+    ("crawldelay", Directive::CrawlDelay),
+    ("crawl delay", Directive::CrawlDelay),
+    ("sitemap", Directive::Sitemap),
+    ("site-map", Directive::Sitemap),
 ];
 
-impl Key {
-    fn of(name: &[u8]) -> Option<Key> {
+impl Directive {
+    fn of(name: &[u8]) -> Option<Directive> {
         let begins = |with: &str| {
             name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
         };
@@ -127,14 +127,14 @@ impl Key {
 }
 
 /// The key and value of a line, if it has a key we know.
-fn record(line: &[u8]) -> Option<(Key, &[u8])> {
+fn record(line: &[u8]) -> Option<(Directive, &[u8])> {
     let end = memchr::memchr(b'#', line).unwrap_or(line.len());
     let line = trim(&line[..end]);
     let (name, value) = match memchr::memchr(b':', line) {
         Some(colon) => (&line[..colon], &line[colon + 1..]),
         None => two_words(line)?,
     };
-    Some((Key::of(trim(name))?, trim(value)))
+    Some((Directive::of(trim(name))?, trim(value)))
 }
 
 /// Splits `Disallow /path`, where the colon was forgotten. A line of more words is prose.
@@ -193,13 +193,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read(&mut self, key: Key, value: &[u8]) {
+    fn read(&mut self, key: Directive, value: &[u8]) {
         match key {
-            Key::UserAgent => self.address(value),
-            Key::Allow => self.rule(value, true),
-            Key::Disallow => self.rule(value, false),
-            Key::CrawlDelay => self.crawl_delay(value),
-            Key::Sitemap => self.sitemap(value),
+            Directive::UserAgent => self.address(value),
+            Directive::Allow => self.rule(value, true),
+            Directive::Disallow => self.rule(value, false),
+            Directive::CrawlDelay => self.crawl_delay(value),
+            Directive::Sitemap => self.sitemap(value),
         }
     }
 

@@ -5,14 +5,14 @@ use super::*;
 fn joined(base: &str, target: &str) -> Result<String, BadLink> {
     let base = Url::parse(base).expect("a base URL");
     let mut out = String::from("what was there before");
-    Joiner::new(&base).join(target, || encoding_rs::UTF_8, &mut out).map(|()| out)
+    UrlResolver::new(&base).join(target, || encoding_rs::UTF_8, &mut out).map(|()| out)
 }
 
 /// What the quick way says of it, if it says anything.
 fn quickly(base: &str, target: &str) -> Option<String> {
     let base = Url::parse(base).expect("a base URL");
     let mut out = String::new();
-    Joiner::new(&base).quickly(target, &mut out).then_some(out)
+    UrlResolver::new(&base).quickly(target, &mut out).then_some(out)
 }
 
 /// What the `url` crate says of it.

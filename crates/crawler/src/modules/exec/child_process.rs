@@ -21,7 +21,7 @@ const DYING_TIME: Duration = Duration::from_secs(1);
 
 /// Why a program did not take what it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum FeedError {
     /// Nobody reads its input any more.
     Died,
     /// Whoever gave it did not want to wait longer.
@@ -33,7 +33,7 @@ pub(super) type Watch<'w> = &'w mut dyn FnMut(bool) -> bool;
 
 /// A running program. Dropped, it is killed.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct ChildProcess {
     child: Child,
     /// Until it is closed. Writing to it does not block.
     input: Option<ChildStdin>,
@@ -41,14 +41,14 @@ pub(super) struct Program {
     whole: bool,
 }
 
-impl Program {
+impl ChildProcess {
     /// Starts a command by `sh`, in a process group of its own: an interrupt from the keyboard is the crawl's
     /// business, which ends the program by closing its input.
-    pub(super) fn start(command: &str) -> io::Result<Program> {
+    pub(super) fn start(command: &str) -> io::Result<ChildProcess> {
         let mut sh = Command::new("sh");
         let mut child = sh.args(["-c", command]).stdin(Stdio::piped()).process_group(0).spawn()?;
         let input = child.stdin.take();
-        let program = Program { child, input, whole: true };
+        let program = ChildProcess { child, input, whole: true };
         if let Some(input) = &program.input {
             ioctl_fionbio(input, true)?;
         }
@@ -56,12 +56,12 @@ impl Program {
     }
 
     /// Writes one line, as fast as it is read.
-    pub(super) fn write(&mut self, line: &[u8], watch: Watch) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, line: &[u8], watch: Watch) -> Result<(), FeedError> {
         self.whole = false;
         let mut rest = line;
         while let (Some(input), false) = (&mut self.input, rest.is_empty()) {
             match input.write(rest) {
-                Ok(0) => return Err(Failure::Died),
+                Ok(0) => return Err(FeedError::Died),
                 Ok(written) => {
                     rest = &rest[written..];
                     watch(true);
@@ -69,11 +69,11 @@ impl Program {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     wait(input, PollFlags::OUT, LONGEST_PAUSE);
                     if !watch(false) {
-                        return Err(Failure::OutOfTime);
+                        return Err(FeedError::OutOfTime);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(Failure::Died),
+                Err(_) => return Err(FeedError::Died),
             }
         }
         self.whole = true;
@@ -81,30 +81,30 @@ impl Program {
     }
 
     /// Waits until everything written has been read.
-    pub(super) fn wait_until_read(&self, watch: Watch) -> Result<(), Failure> {
+    pub(super) fn wait_until_read(&self, watch: Watch) -> Result<(), FeedError> {
         let Some(input) = &self.input else { return Ok(()) };
         let (mut pause, mut before) = (FIRST_PAUSE, u64::MAX);
         loop {
-            let unread = ioctl_fionread(input).map_err(|_| Failure::Died)?;
+            let unread = ioctl_fionread(input).map_err(|_| FeedError::Died)?;
             if unread == 0 {
                 watch(true);
                 return Ok(());
             }
             if !watch(unread < before) {
-                return Err(Failure::OutOfTime);
+                return Err(FeedError::OutOfTime);
             }
             if wait(input, PollFlags::empty(), pause).contains(PollFlags::ERR) {
-                return Err(Failure::Died);
+                return Err(FeedError::Died);
             }
             (pause, before) = ((pause * 2).min(LONGEST_PAUSE), unread);
         }
     }
 
     /// Waits for a while whether it dies.
-    pub(super) fn outlives(&self, time: Duration) -> Result<(), Failure> {
+    pub(super) fn outlives(&self, time: Duration) -> Result<(), FeedError> {
         match &self.input {
             Some(input) if wait(input, PollFlags::empty(), time).contains(PollFlags::ERR) => {
-                Err(Failure::Died)
+                Err(FeedError::Died)
             }
             _ => Ok(()),
         }
@@ -156,7 +156,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.kill();

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::child_process::{Failure, Program};
-use super::line_queue::Desk;
+use super::child_process::{ChildProcess, FeedError};
+use super::line_queue::LineQueue;
 use super::{MOST_RESTARTS, Times};
 
 /// Feeds one program after another.
-pub(super) struct Feeder {
+pub(super) struct ProcessFeeder {
     command: String,
     times: Times,
-    desk: Arc<Desk>,
-    program: Option<Program>,
+    desk: Arc<LineQueue>,
+    program: Option<ChildProcess>,
     /// To be written next, in order.
     to_write: VecDeque<Vec<u8>>,
     /// Written to the program, and perhaps not finished by it: the one in work and the one in the pipe.
@@ -24,9 +24,9 @@ pub(super) struct Feeder {
     last_end: String,
 }
 
-impl Feeder {
-    pub(super) fn new(command: &str, times: Times, desk: Arc<Desk>) -> Feeder {
-        Feeder {
+impl ProcessFeeder {
+    pub(super) fn new(command: &str, times: Times, desk: Arc<LineQueue>) -> ProcessFeeder {
+        ProcessFeeder {
             command: command.into(),
             times,
             desk,
@@ -67,13 +67,13 @@ impl Feeder {
         Ok(())
     }
 
-    fn write_next(&mut self) -> Result<(), Failure> {
+    fn write_next(&mut self) -> Result<(), FeedError> {
         let desk = self.desk.clone();
         let watch = &mut |moved| desk.watch(moved);
         if self.program.is_none() {
             self.program = Some(self.start()?);
         }
-        let Some(program) = &mut self.program else { return Err(Failure::Died) };
+        let Some(program) = &mut self.program else { return Err(FeedError::Died) };
         program.wait_until_read(watch)?;
         // It asked for the last line, so it is done with those before.
         self.keep_in_hands(1);
@@ -85,11 +85,11 @@ impl Feeder {
     }
 
     /// Makes a death survivable: what the program may not have finished is to be written again.
-    fn survive(&mut self, outcome: Result<(), Failure>) -> Result<(), String> {
+    fn survive(&mut self, outcome: Result<(), FeedError>) -> Result<(), String> {
         match outcome {
             Ok(()) => return Ok(()),
-            Err(Failure::OutOfTime) => return Err(self.killed("did not read all its pages")),
-            Err(Failure::Died) => {}
+            Err(FeedError::OutOfTime) => return Err(self.killed("did not read all its pages")),
+            Err(FeedError::Died) => {}
         }
         if let Some(program) = self.program.take() {
             let read_all = program.has_read_all();
@@ -150,13 +150,13 @@ impl Feeder {
     }
 
     /// Starts a program, the later the more have died before it.
-    fn start(&mut self) -> Result<Program, Failure> {
+    fn start(&mut self) -> Result<ChildProcess, FeedError> {
         if self.deaths > 0 {
             std::thread::sleep(self.times.first_restart * (1 << (self.deaths - 1).min(MOST_RESTARTS)));
         }
-        Program::start(&self.command).map_err(|error| {
+        ChildProcess::start(&self.command).map_err(|error| {
             self.last_end = format!("cannot be started: {error}");
-            Failure::Died
+            FeedError::Died
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Where pages are handed in. It holds at most one page of each thread, since each waits for its own.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct LineQueue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -32,18 +32,18 @@ struct State {
     last_work: Duration,
     /// Why no program takes lines any more.
     given_up: Option<String>,
-    account: Account,
+    account: FeedStats,
 }
 
 #[derive(Debug, Default)]
-struct Account {
+struct FeedStats {
     pages: u64,
     refused: u64,
     restarts: u64,
     status: Option<ExitStatus>,
 }
 
-impl Desk {
+impl LineQueue {
     /// Hands in a line and waits until the program has it in its pipe.
     pub(super) fn hand_in(&self, line: Vec<u8>, stall: Duration) -> Result<(), String> {
         let mut state = self.lock();
@@ -100,7 +100,7 @@ impl Desk {
 
     /// What became of it, in a line.
     pub(super) fn account(&self) -> String {
-        let Account { pages, refused, restarts, status } = &self.lock().account;
+        let FeedStats { pages, refused, restarts, status } = &self.lock().account;
         let mut account = format!("was sent {pages} page{}", if *pages == 1 { "" } else { "s" });
         if *refused > 0 {
             account += &format!(", {refused} could not be sent");

@@ -16,8 +16,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use self::append::AppendFile;
-use super::numbered_dir::{self, NumberedFiles};
-use super::{Addition, OutputSpec, Target};
+use super::numbered_dir::{self, NumberedDir};
+use super::{OutputSpec, OutputWrite, Target};
 use crate::error::Error;
 
 /// How a crawl finds its output files.
@@ -39,14 +39,14 @@ pub enum Start<'c> {
 /// The open files of all outputs of a crawl. Other crawls are kept out of them.
 #[derive(Debug)]
 pub struct OutputFiles {
-    places: Vec<Place>,
+    places: Vec<OpenOutput>,
     last_id: u64,
 }
 
 #[derive(Debug)]
-enum Place {
+enum OpenOutput {
     File(AppendFile),
-    Directory(NumberedFiles),
+    Directory(NumberedDir),
 }
 
 /// The files and directories of all outputs, to be synced apart from what is written to them.
@@ -84,7 +84,7 @@ impl OutputFiles {
         }
         let mut places = Vec::with_capacity(specs.len());
         for (index, spec) in specs.iter().enumerate() {
-            places.push(Place::open(&spec.target, start, index)?);
+            places.push(OpenOutput::open(&spec.target, start, index)?);
         }
         // All is looked at before anything is cut off or removed.
         for place in &places {
@@ -103,7 +103,7 @@ impl OutputFiles {
     /// Adds what page `id` adds, and returns the length of each file with it. Pages come in the order of their ids,
     /// without holes; one that is in the files already is left as it is. After an error, which names the file,
     /// nothing of the page counts, and it can be applied again.
-    pub fn apply(&mut self, id: u64, additions: &[(usize, Addition)]) -> io::Result<Vec<u64>> {
+    pub fn apply(&mut self, id: u64, additions: &[(usize, OutputWrite)]) -> io::Result<Vec<u64>> {
         if id <= self.last_id {
             return Ok(self.lengths());
         }
@@ -113,12 +113,14 @@ impl OutputFiles {
             place.make_room()?;
         }
         for (index, addition) in additions {
-            if let (Place::Directory(files), Addition::File(bytes)) = (&self.places[*index], addition) {
+            if let (OpenOutput::Directory(files), OutputWrite::File(bytes)) = (&self.places[*index], addition)
+            {
                 files.replace(id, bytes).map_err(|error| named(&files.name(id), &error))?;
             }
         }
         for (index, addition) in additions {
-            if let (Place::File(file), Addition::Append(bytes)) = (&mut self.places[*index], addition) {
+            if let (OpenOutput::File(file), OutputWrite::Append(bytes)) = (&mut self.places[*index], addition)
+            {
                 file.append(bytes);
             }
         }
@@ -129,8 +131,8 @@ impl OutputFiles {
     /// Hands everything applied to the system: it outlives the process. After an error it can be tried again.
     pub fn flush(&mut self) -> io::Result<()> {
         self.places.iter_mut().try_for_each(|place| match place {
-            Place::File(file) => file.flush(),
-            Place::Directory(_) => Ok(()),
+            OpenOutput::File(file) => file.flush(),
+            OpenOutput::Directory(_) => Ok(()),
         })
     }
 
@@ -143,9 +145,9 @@ impl OutputFiles {
     /// Handles to sync what has been flushed by, while more is applied. An error of the disk is told to one sync and
     /// to no later one: after it, nothing is known of what was written before.
     pub fn handles(&self) -> io::Result<Handles> {
-        let handle = |place: &Place| match place {
-            Place::File(file) => file.handle(),
-            Place::Directory(files) => {
+        let handle = |place: &OpenOutput| match place {
+            OpenOutput::File(file) => file.handle(),
+            OpenOutput::Directory(files) => {
                 files.handle().map_err(|error| named(files.path(), &error)).map(Handle::Directory)
             }
         };
@@ -154,9 +156,9 @@ impl OutputFiles {
 
     /// The length of each output's file with everything applied; 0 for a directory.
     pub fn lengths(&self) -> Vec<u64> {
-        let length = |place: &Place| match place {
-            Place::File(file) => file.length(),
-            Place::Directory(_) => 0,
+        let length = |place: &OpenOutput| match place {
+            OpenOutput::File(file) => file.length(),
+            OpenOutput::Directory(_) => 0,
         };
         self.places.iter().map(length).collect()
     }
@@ -166,22 +168,22 @@ impl OutputFiles {
         self.last_id
     }
 
-    fn check(&self, id: u64, additions: &[(usize, Addition)]) -> io::Result<()> {
+    fn check(&self, id: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
         let refuse = |what: String| Err(io::Error::new(ErrorKind::InvalidInput, what));
         if id != self.last_id + 1 {
             return refuse(format!("page {id} was to be written after page {}", self.last_id));
         }
         for (index, addition) in additions {
             let place = self.places.get(*index);
-            addition.check(*index, place.map(|place| matches!(place, Place::Directory(_))))?;
+            addition.check(*index, place.map(|place| matches!(place, OpenOutput::Directory(_))))?;
         }
         Ok(())
     }
 }
 
-impl Place {
+impl OpenOutput {
     /// Opens and checks, and changes nothing that exists.
-    fn open(target: &Target, start: Start, index: usize) -> Result<Place, Error> {
+    fn open(target: &Target, start: Start, index: usize) -> Result<OpenOutput, Error> {
         match target {
             Target::File(path) => {
                 let file = AppendFile::open(path)?;
@@ -190,7 +192,7 @@ impl Place {
                     Start::Overwrite => {}
                     Start::Resumed { committed, .. } => file.refuse_if_shorter(committed[index])?,
                 }
-                Ok(Place::File(file))
+                Ok(OpenOutput::File(file))
             }
             Target::Directory(path) => {
                 match start {
@@ -199,11 +201,11 @@ impl Place {
                     }
                     _ => make_directory(path)?,
                 }
-                let files = NumberedFiles::open(path)?;
+                let files = NumberedDir::open(path)?;
                 if let Start::Fresh = start {
                     files.refuse_unless_empty()?;
                 }
-                Ok(Place::Directory(files))
+                Ok(OpenOutput::Directory(files))
             }
         }
     }
@@ -211,8 +213,8 @@ impl Place {
     /// Refuses a directory that [`begin`](Place::begin) could not go on with.
     fn check(&self, start: Start) -> Result<(), Error> {
         match self {
-            Place::File(_) => Ok(()),
-            Place::Directory(files) => {
+            OpenOutput::File(_) => Ok(()),
+            OpenOutput::Directory(files) => {
                 let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
                 files.refuse_unless_whole(last_id)?;
                 files.check_after(last_id).map(drop)
@@ -227,21 +229,21 @@ impl Place {
             Start::Fresh | Start::Overwrite => (0, 0),
         };
         match self {
-            Place::File(file) => file.begin(length),
-            Place::Directory(files) => files.remove_after(last_id),
+            OpenOutput::File(file) => file.begin(length),
+            OpenOutput::Directory(files) => files.remove_after(last_id),
         }
     }
 
     fn put_head(&mut self, head: &[u8]) {
-        if let Place::File(file) = self {
+        if let OpenOutput::File(file) = self {
             file.put_head(head);
         }
     }
 
     fn make_room(&mut self) -> io::Result<()> {
         match self {
-            Place::File(file) => file.make_room(),
-            Place::Directory(_) => Ok(()),
+            OpenOutput::File(file) => file.make_room(),
+            OpenOutput::Directory(_) => Ok(()),
         }
     }
 }

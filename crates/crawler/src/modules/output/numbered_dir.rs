@@ -12,25 +12,25 @@ pub(in crate::modules) const UNFINISHED: &str = ".page.unfinished";
 
 /// The directory, held open.
 #[derive(Debug)]
-pub(in crate::modules) struct NumberedFiles {
+pub(in crate::modules) struct NumberedDir {
     path: PathBuf,
     /// Open, and locked to keep other crawls out.
     directory: File,
-    way: Way,
+    way: WriteMethod,
 }
 
 /// How a file comes to appear whole or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum WriteMethod {
     /// It gets its name when it is complete: a quarter less work for the system than renaming.
     NamedAtTheEnd,
     /// It is renamed when it is complete: possible everywhere.
     Renamed,
 }
 
-impl NumberedFiles {
+impl NumberedDir {
     /// Opens an existing directory and keeps other crawls out of it, and changes nothing in it.
-    pub(in crate::modules) fn open(path: &Path) -> Result<NumberedFiles, Error> {
+    pub(in crate::modules) fn open(path: &Path) -> Result<NumberedDir, Error> {
         let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
         if !fs::metadata(path).map_err(unusable)?.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
@@ -40,8 +40,8 @@ impl NumberedFiles {
         if let Err(TryLockError::WouldBlock) = directory.try_lock() {
             return Err(Error::InUse { path: path.to_owned() });
         }
-        let way = if nameless::can(&directory) { Way::NamedAtTheEnd } else { Way::Renamed };
-        Ok(NumberedFiles { path: path.to_owned(), directory, way })
+        let way = if nameless::can(&directory) { WriteMethod::NamedAtTheEnd } else { WriteMethod::Renamed };
+        Ok(NumberedDir { path: path.to_owned(), directory, way })
     }
 
     /// Refuses a directory that has numbered files.
@@ -129,12 +129,12 @@ impl NumberedFiles {
 
     fn save_as(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
         match self.way {
-            Way::NamedAtTheEnd => {
+            WriteMethod::NamedAtTheEnd => {
                 let mut file = nameless::create(&self.directory)?;
                 write(&mut file, head, body)?;
                 nameless::name(&file, &self.directory, name)
             }
-            Way::Renamed => self.save_by_renaming(name, head, body),
+            WriteMethod::Renamed => self.save_by_renaming(name, head, body),
         }
     }
 
@@ -166,12 +166,12 @@ impl NumberedFiles {
 
     /// The same directory, written to in each way it can be.
     #[cfg(test)]
-    pub(in crate::modules) fn each_way(test: impl Fn(&Path, NumberedFiles)) {
-        for way in [Way::NamedAtTheEnd, Way::Renamed] {
+    pub(in crate::modules) fn each_way(test: impl Fn(&Path, NumberedDir)) {
+        for way in [WriteMethod::NamedAtTheEnd, WriteMethod::Renamed] {
             let directory = tempfile::tempdir().unwrap();
-            let files = NumberedFiles::open(directory.path()).unwrap();
-            if way == Way::Renamed || files.way == way {
-                test(directory.path(), NumberedFiles { way, ..files });
+            let files = NumberedDir::open(directory.path()).unwrap();
+            if way == WriteMethod::Renamed || files.way == way {
+                test(directory.path(), NumberedDir { way, ..files });
             }
         }
     }
@@ -300,7 +300,7 @@ mod tests {
         for name in ["1", "2", "3", "27", "notes.txt", "007", "0", UNFINISHED] {
             fs::write(directory.path().join(name), name).unwrap();
         }
-        let files = NumberedFiles::open(directory.path()).unwrap();
+        let files = NumberedDir::open(directory.path()).unwrap();
         assert!(matches!(files.refuse_unless_empty(), Err(Error::NotEmpty { .. })));
         assert_eq!(names(directory.path()).len(), 8, "nothing is changed before it is asked for");
         files.remove_after(2).unwrap();
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_file_is_replaced_whole() {
-        NumberedFiles::each_way(|path, files| {
+        NumberedDir::each_way(|path, files| {
             files.replace(1, b"a longer first").unwrap();
             files.replace(1, b"second").unwrap();
             assert_eq!(fs::read(path.join("1")).unwrap(), b"second");

@@ -17,13 +17,13 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-pub use self::merge::{Collected, Destination, Failure, collect, parts_of};
+pub use self::merge::{Destination, MergeError, MergeReport, collect, parts_of};
 
 use self::directory::DirectoryPart;
 use self::file::FilePart;
-use self::index::Header;
+use self::index::PartHeader;
 use super::files::{Handle, Handles};
-use super::{Addition, OutputSpec, Target};
+use super::{OutputSpec, OutputWrite, Target};
 use crate::error::Error;
 
 /// Which crawl a part is of.
@@ -38,20 +38,20 @@ pub struct CrawlIdentity {
 /// The open parts of one worker. Other processes are kept out of them.
 #[derive(Debug)]
 pub struct Parts {
-    places: Vec<Place>,
+    places: Vec<OpenPart>,
     /// Why nothing is known of the files any more.
     in_doubt: Option<String>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum OpenPart {
     File(FilePart),
     Directory(DirectoryPart),
 }
 
 /// What is where a part shall be.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+enum ExistingPart {
     /// Nothing, or nothing that is to be kept.
     Nothing,
     /// A part of this crawl, to go on with.
@@ -71,23 +71,24 @@ impl Parts {
         let mut places = Vec::with_capacity(specs.len());
         for spec in specs {
             places.push(match part_of(&spec.target, worker)? {
-                Target::File(path) => Place::File(FilePart::open(&path)?),
-                Target::Directory(path) => Place::Directory(DirectoryPart::open(&path)?),
+                Target::File(path) => OpenPart::File(FilePart::open(&path)?),
+                Target::Directory(path) => OpenPart::Directory(DirectoryPart::open(&path)?),
             });
         }
-        let headers: Vec<Header> = specs.iter().map(|spec| Header::new(crawl, &*spec.output)).collect();
+        let headers: Vec<PartHeader> =
+            specs.iter().map(|spec| PartHeader::new(crawl, &*spec.output)).collect();
         // All is looked at before anything is cut off or removed.
         let mut found = Vec::with_capacity(specs.len());
         for (place, header) in places.iter_mut().zip(&headers) {
             found.push(match place {
-                Place::File(part) => part.check(header, overwrite)?,
-                Place::Directory(part) => part.check(header, overwrite)?,
+                OpenPart::File(part) => part.check(header, overwrite)?,
+                OpenPart::Directory(part) => part.check(header, overwrite)?,
             });
         }
         for (((place, found), header), spec) in places.iter_mut().zip(found).zip(&headers).zip(specs) {
             match place {
-                Place::File(part) => part.begin(found, header, spec.output.head())?,
-                Place::Directory(part) => part.begin(found, header)?,
+                OpenPart::File(part) => part.begin(found, header, spec.output.head())?,
+                OpenPart::Directory(part) => part.begin(found, header)?,
             }
         }
         Ok(Parts { places, in_doubt: None })
@@ -96,7 +97,7 @@ impl Parts {
     /// Adds what the page of a ticket adds, delivered on this loan. It has been handed to the system on return and
     /// outlives the process. After an error, which names the file, nothing of the page counts, and it can be added
     /// again.
-    pub fn add(&mut self, ticket: u64, loan: u64, additions: &[(usize, Addition)]) -> io::Result<()> {
+    pub fn add(&mut self, ticket: u64, loan: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
         self.check(additions)?;
         let added = self.try_to_add(ticket, loan, additions);
         self.settle(added)
@@ -107,8 +108,8 @@ impl Parts {
     pub fn withdraw(&mut self, ticket: u64, loan: u64) -> io::Result<()> {
         self.check(&[])?;
         let withdrawn = self.places.iter_mut().try_for_each(|place| match place {
-            Place::File(part) => part.name(ticket, loan, true),
-            Place::Directory(part) => part.withdraw(ticket, loan),
+            OpenPart::File(part) => part.name(ticket, loan, true),
+            OpenPart::Directory(part) => part.withdraw(ticket, loan),
         });
         self.settle(withdrawn)
     }
@@ -119,8 +120,8 @@ impl Parts {
         let mut handles = Vec::new();
         for place in &self.places {
             match place {
-                Place::File(part) => handles.extend(part.handles()?),
-                Place::Directory(part) => handles.push(Handle::Directory(part.handle()?)),
+                OpenPart::File(part) => handles.extend(part.handles()?),
+                OpenPart::Directory(part) => handles.push(Handle::Directory(part.handle()?)),
             }
         }
         Ok(Handles(handles))
@@ -133,24 +134,24 @@ impl Parts {
 
     /// The length of each output's part; 0 for a directory.
     pub fn lengths(&self) -> Vec<u64> {
-        let length = |place: &Place| match place {
-            Place::File(part) => part.length(),
-            Place::Directory(_) => 0,
+        let length = |place: &OpenPart| match place {
+            OpenPart::File(part) => part.length(),
+            OpenPart::Directory(_) => 0,
         };
         self.places.iter().map(length).collect()
     }
 
-    fn try_to_add(&mut self, ticket: u64, loan: u64, additions: &[(usize, Addition)]) -> io::Result<()> {
+    fn try_to_add(&mut self, ticket: u64, loan: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
         // All is written before any is named, so that a failure can be taken back.
         for (index, addition) in additions {
             match (&mut self.places[*index], addition) {
-                (Place::File(part), Addition::Append(bytes)) => part.write(bytes)?,
-                (Place::Directory(part), Addition::File(bytes)) => part.write(ticket, loan, bytes)?,
+                (OpenPart::File(part), OutputWrite::Append(bytes)) => part.write(bytes)?,
+                (OpenPart::Directory(part), OutputWrite::File(bytes)) => part.write(ticket, loan, bytes)?,
                 _ => {}
             }
         }
         for (index, _) in additions {
-            if let Place::File(part) = &mut self.places[*index] {
+            if let OpenPart::File(part) = &mut self.places[*index] {
                 part.name(ticket, loan, false)?;
             }
         }
@@ -160,7 +161,7 @@ impl Parts {
     /// Keeps what was written, or takes it back if not all could be.
     fn settle(&mut self, written: io::Result<()>) -> io::Result<()> {
         for place in &mut self.places {
-            let Place::File(part) = place else { continue };
+            let OpenPart::File(part) = place else { continue };
             if written.is_ok() {
                 part.keep();
             } else if let Err(error) = part.take_back() {
@@ -171,7 +172,7 @@ impl Parts {
         written
     }
 
-    fn check(&self, additions: &[(usize, Addition)]) -> io::Result<()> {
+    fn check(&self, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
         if let Some(why) = &self.in_doubt {
             return Err(io::Error::other(why.clone()));
         }
@@ -181,7 +182,7 @@ impl Parts {
                 return refuse(format!("a page adds to output {index} twice"));
             }
             let place = self.places.get(*index);
-            addition.check(*index, place.map(|place| matches!(place, Place::Directory(_))))?;
+            addition.check(*index, place.map(|place| matches!(place, OpenPart::Directory(_))))?;
         }
         Ok(())
     }
@@ -214,9 +215,9 @@ fn split(path: &Path) -> (OsString, Option<OsString>) {
     (stem, path.extension().map(|extension| extension.to_owned()))
 }
 
-impl Header {
+impl PartHeader {
     /// In which way a part is not what another header says, if it is not.
-    fn is_not(&self, other: &Header) -> Option<String> {
+    fn is_not(&self, other: &PartHeader) -> Option<String> {
         if !self.is_of_crawl_of(other) {
             let (its, ours) = (self.crawl_in_words(), other.crawl_in_words());
             return Some(format!("it is of {its}, and this is {ours}"));

@@ -12,7 +12,7 @@ const MAX_REST: Duration = Duration::from_secs(60 * 60);
 
 /// Closed, requests go through; open, none does; half-open, when the rest is over, one does and decides.
 #[derive(Debug)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     failures_to_open: u32,
     rest: Duration,
     state: Mutex<State>,
@@ -25,10 +25,10 @@ struct State {
     open_until: Option<Instant>,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// A closed one, which opens for `rest` after so many failures in a row.
-    pub fn new(failures_to_open: u32, rest: Duration) -> Breaker {
-        Breaker { failures_to_open, rest: rest.min(MAX_REST), state: Mutex::default() }
+    pub fn new(failures_to_open: u32, rest: Duration) -> CircuitBreaker {
+        CircuitBreaker { failures_to_open, rest: rest.min(MAX_REST), state: Mutex::default() }
     }
 
     /// Whether a request may be made now.
@@ -95,8 +95,8 @@ mod tests {
     const REST: Duration = Duration::from_secs(30);
     const MOMENT: Duration = Duration::from_millis(1);
 
-    fn opened() -> Breaker {
-        let breaker = Breaker::new(3, REST);
+    fn opened() -> CircuitBreaker {
+        let breaker = CircuitBreaker::new(3, REST);
         for _ in 0..3 {
             breaker.failed();
         }
@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_opens_after_failures_in_a_row_only() {
-        let breaker = Breaker::new(3, REST);
+        let breaker = CircuitBreaker::new(3, REST);
         for _ in 0..5 {
             breaker.failed();
             breaker.failed();
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_service_that_names_a_time_is_left_alone_for_that_time_but_not_for_ever() {
-        let breaker = Breaker::new(3, REST);
+        let breaker = CircuitBreaker::new(3, REST);
         breaker.open_for(10 * REST);
         advance(10 * REST - MOMENT).await;
         assert!(!breaker.permits());
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_ordinary_failure_does_not_shorten_the_time_that_was_named() {
-        let breaker = Breaker::new(1, REST);
+        let breaker = CircuitBreaker::new(1, REST);
         breaker.open_for(10 * REST);
         breaker.failed();
         advance(9 * REST).await;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Rank, Settings, response};
-use crate::config::Config;
+use super::{PageRankConfig, Rank, response};
+use crate::config::FetchConfig;
 use crate::domain::Domain;
 use crate::error::Error;
-use crate::fetch::http::{Download, Downloader, Meter, Want};
+use crate::fetch::http::{BodyPolicy, ByteCounter, Download, Downloader};
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 
@@ -37,7 +37,7 @@ const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
 /// Why there are no ranks.
 #[derive(Debug)]
-pub struct Failure {
+pub struct QueryFailure {
     /// In words.
     pub cause: String,
     /// Whether asking again soon may well end otherwise.
@@ -47,14 +47,14 @@ pub struct Failure {
 }
 
 /// The way to the service.
-pub struct Service {
+pub struct PageRankClient {
     endpoint: Url,
     downloader: Downloader,
 }
 
-impl Service {
+impl PageRankClient {
     /// The service of these settings, reached as this crawl reaches its hosts.
-    pub fn new(config: &Config, settings: &Settings) -> Result<Service, Error> {
+    pub fn new(config: &FetchConfig, settings: &PageRankConfig) -> Result<PageRankClient, Error> {
         let useless = |what: &str| Error::Setting(format!("PageRank service: {what}"));
         let home = &settings.url;
         if !matches!(home.scheme(), "http" | "https") {
@@ -66,7 +66,7 @@ impl Service {
         if let Ok(mut path) = endpoint.path_segments_mut() {
             path.pop_if_empty().extend(PATH);
         }
-        let config = Config {
+        let config = FetchConfig {
             timeout: settings.timeout,
             connect_timeout: config.connect_timeout.min(settings.timeout),
             ..config.clone()
@@ -78,35 +78,35 @@ impl Service {
                 .with_secret(home, KEY_HEADER, &key.0)
                 .ok_or_else(|| useless("its key cannot be sent; use printable ASCII only"))?;
         }
-        Ok(Service { endpoint, downloader })
+        Ok(PageRankClient { endpoint, downloader })
     }
 
     /// Asks for the ranks of one batch, once.
-    pub async fn ranks(&self, batch: &[&Domain]) -> Result<HashMap<String, Rank>, Failure> {
+    pub async fn ranks(&self, batch: &[&Domain]) -> Result<HashMap<String, Rank>, QueryFailure> {
         let mut url = self.endpoint.clone();
         url.query_pairs_mut().extend_pairs(batch.iter().map(|domain| (PARAMETER, domain.as_str())));
-        let want = Want::Start(MAX_ANSWER_BYTES);
-        let download = match self.downloader.get(&url, want, &Meter::default()).await {
+        let want = BodyPolicy::Start(MAX_ANSWER_BYTES);
+        let download = match self.downloader.get(&url, want, &ByteCounter::default()).await {
             // The connection had been closed meanwhile; that says nothing about the service.
-            Err(Outcome::StaleConnection) => self.downloader.get(&url, want, &Meter::default()).await,
+            Err(Outcome::StaleConnection) => self.downloader.get(&url, want, &ByteCounter::default()).await,
             answer => answer,
         };
-        let Download { status, retry_after, body, .. } = download.map_err(Failure::of)?;
+        let Download { status, retry_after, body, .. } = download.map_err(QueryFailure::of)?;
         if status != 200 {
-            return Err(Failure::of(Outcome::Status { code: status, retry_after }));
+            return Err(QueryFailure::of(Outcome::Status { code: status, retry_after }));
         }
         let ranks = response::ranks(&body);
-        ranks.map_err(|cause| Failure { cause: cause.into(), may_pass: false, leave_alone: None })
+        ranks.map_err(|cause| QueryFailure { cause: cause.into(), may_pass: false, leave_alone: None })
     }
 }
 
-impl Failure {
-    fn of(outcome: Outcome) -> Failure {
+impl QueryFailure {
+    fn of(outcome: Outcome) -> QueryFailure {
         let leave_alone = match outcome {
             Outcome::Status { retry_after, .. } => retry_after,
             _ => None,
         };
-        Failure { cause: outcome.to_string(), may_pass: outcome.is_transient(), leave_alone }
+        QueryFailure { cause: outcome.to_string(), may_pass: outcome.is_transient(), leave_alone }
     }
 }
 
@@ -157,8 +157,9 @@ mod tests {
     #[test]
     fn the_path_goes_below_the_services_url() {
         let endpoint = |url: &str| {
-            let settings = Settings::new(Url::parse(url).unwrap());
-            Service::new(&Config::default(), &settings).map(|service| service.endpoint.to_string())
+            let settings = PageRankConfig::new(Url::parse(url).unwrap());
+            PageRankClient::new(&FetchConfig::default(), &settings)
+                .map(|service| service.endpoint.to_string())
         };
         let root = "https://ranks.test/api/v1.0/getPageRank";
         for url in ["https://ranks.test", "https://ranks.test/", "https://user:secret@ranks.test/?x#y"] {
@@ -172,9 +173,9 @@ mod tests {
 
     #[test]
     fn a_key_that_cannot_be_sent_is_refused_without_being_shown() {
-        let mut settings = Settings::new(Url::parse("http://127.0.0.1/").unwrap());
-        settings.key = Some(super::super::Key::new("hush\nhush"));
-        let refusal = Service::new(&Config::default(), &settings).err().unwrap().to_string();
+        let mut settings = PageRankConfig::new(Url::parse("http://127.0.0.1/").unwrap());
+        settings.key = Some(super::super::ApiKey::new("hush\nhush"));
+        let refusal = PageRankClient::new(&FetchConfig::default(), &settings).err().unwrap().to_string();
         assert!(refusal.contains("key") && !refusal.contains("hush"), "{refusal}");
     }
 }

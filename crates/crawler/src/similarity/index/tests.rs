@@ -1,5 +1,5 @@
 use super::*;
-use crate::similarity::{Key, Sketch};
+use crate::similarity::{HashKey, Sketch};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const START: Duration = Duration::ZERO;
@@ -10,14 +10,14 @@ fn index() -> Index {
 
 /// The fingerprint of a page that says nothing but its number.
 fn small(number: u64) -> Fingerprint {
-    Fingerprint::exact(Key::new(1), &number.to_le_bytes())
+    Fingerprint::exact(HashKey::new(1), &number.to_le_bytes())
 }
 
 /// The fingerprint of a page of many words, all of them different from those of any other number, but for the
 /// last `changed`.
 fn large(number: u64, changed: usize) -> Fingerprint {
     let word = |at| if at < 400 - changed { format!("w{number}x{at} ") } else { format!("c{changed}x{at} ") };
-    Fingerprint::of_text(Key::new(1), None, (0..400).map(word).collect::<String>().as_bytes())
+    Fingerprint::of_text(HashKey::new(1), None, (0..400).map(word).collect::<String>().as_bytes())
 }
 
 #[test]

@@ -4,20 +4,20 @@ use proptest::prelude::*;
 
 use super::*;
 
-impl Sequences for HashSet<u64> {
+impl ShingleSink for HashSet<u64> {
     fn add(&mut self, sequence: u64) {
         self.insert(sequence);
     }
 }
 
 fn html(runs: &[&str]) -> HashSet<u64> {
-    let mut words = Words::new(Key::new(7), HashSet::new());
+    let mut words = ShingleHasher::new(HashKey::new(7), HashSet::new());
     runs.iter().for_each(|run| words.html_text(run.as_bytes()));
     words.sequences
 }
 
 fn plain(text: &[u8]) -> HashSet<u64> {
-    let mut words = Words::new(Key::new(7), HashSet::new());
+    let mut words = ShingleHasher::new(HashKey::new(7), HashSet::new());
     words.plain_text(text);
     words.sequences
 }
@@ -59,7 +59,7 @@ fn bytes_that_are_no_utf8_separate_words() {
 
 #[test]
 fn a_target_is_a_sequence_of_its_own() {
-    let mut words = Words::new(Key::new(7), HashSet::new());
+    let mut words = ShingleHasher::new(HashKey::new(7), HashSet::new());
     for url in ["http://a.test/", "http://a.test/b", "http://a.test/", "http://a.test/b\0"] {
         words.target(url);
     }
@@ -68,7 +68,7 @@ fn a_target_is_a_sequence_of_its_own() {
 
 #[test]
 fn another_key_gives_other_hashes() {
-    let mut words = Words::new(Key::new(8), HashSet::new());
+    let mut words = ShingleHasher::new(HashKey::new(8), HashSet::new());
     words.html_text(b"one two three");
     assert!(words.sequences.is_disjoint(&html(&["one two three"])));
 }

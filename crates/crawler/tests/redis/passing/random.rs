@@ -1,8 +1,8 @@
 //! Domains passed on in the midst of random other moves.
 
-use crawler::backend::local::Settings;
-use crawler::backend::redis::{Place, RedisResources};
-use crawler::backend::{Completed, Handover, Lease, PassedOn, Resources, WorkerId};
+use crawler::backend::local::BackendConfig;
+use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::backend::{Backend, CompleteResult, DomainTransfer, Lease, TransferResult, WorkerId};
 use testredis::Server;
 
 use super::super::{block_on, route, settings};
@@ -26,12 +26,12 @@ fn whatever_is_passed_on_between_other_moves_everything_is_visited_once() {
     {
         server.ask::<()>("FLUSHALL");
         block_on(async {
-            let place = Place {
+            let place = RedisCrawl {
                 partitions: Some(partitions),
-                ..Place::new(server.url().parse().unwrap(), "passing")
+                ..RedisCrawl::new(server.url().parse().unwrap(), "passing")
             };
-            let settings = Settings { queue_size, ..settings(3) };
-            let resources = RedisResources::open(place, settings).await.unwrap();
+            let settings = BackendConfig { queue_size, ..settings(3) };
+            let resources = RedisBackend::open(place, settings).await.unwrap();
             let (mut random, mut admitted) = (Random(seed), 0);
             let mut in_hand: Vec<Vec<Lease>> = vec![Vec::new(); 3];
             let mut moved = 0;
@@ -54,17 +54,17 @@ fn whatever_is_passed_on_between_other_moves_everything_is_visited_once() {
                     6 | 7 => {
                         let some = others.drain(..others.len() / 2).collect::<Vec<_>>();
                         let ended = resources.complete(some.iter().map(kept).collect()).await.unwrap();
-                        assert!(ended.iter().all(|ended| matches!(ended, Completed::Done { .. })));
+                        assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
                         route(&resources).await;
                     }
                     _ => {
                         let to = WorkerId(random.below(3) as u16);
-                        let handovers: Vec<Handover> = (0..1 + random.below(9))
+                        let handovers: Vec<DomainTransfer> = (0..1 + random.below(9))
                             .map(|host| handover(&format!("h{host}.test"), to, others))
                             .collect();
                         let passed = resources.pass_on(id, handovers.clone()).await.unwrap();
                         for (handover, _) in
-                            handovers.iter().zip(passed).filter(|(_, passed)| *passed == PassedOn::Yes)
+                            handovers.iter().zip(passed).filter(|(_, passed)| *passed == TransferResult::Yes)
                         {
                             moved += 1;
                             others.retain(|lease| !handover.leases.contains(lease));
@@ -76,7 +76,7 @@ fn whatever_is_passed_on_between_other_moves_everything_is_visited_once() {
             assert!(moved > 5, "{moved} domains were passed on");
             for leases in in_hand {
                 let ended = resources.complete(leases.iter().map(kept).collect()).await.unwrap();
-                assert!(ended.iter().all(|ended| matches!(ended, Completed::Done { .. })));
+                assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
             }
             finish(&resources, &[FIRST, SECOND, WorkerId(2)]).await;
             assert_eq!(resources.snapshot().await.unwrap().pages, admitted as u64);

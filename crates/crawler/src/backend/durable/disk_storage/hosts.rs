@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use super::super::super::{Pacing, Trouble};
+use super::super::super::{BackendError, HostDelay};
 use super::super::Batch;
 use super::super::records::HostRow;
-use super::{Disk, milliseconds_since_1970};
+use super::{DiskStorage, milliseconds_since_1970};
 
-impl Disk {
+impl DiskStorage {
     /// Notes when a host may be asked again, if that is not what everybody gets after a death.
-    pub(super) fn pace_host(&mut self, host: &str, Pacing { delay, rest }: Pacing) -> Result<(), Trouble> {
+    pub(super) fn pace_host(
+        &mut self,
+        host: &str,
+        HostDelay { delay, rest }: HostDelay,
+    ) -> Result<(), BackendError> {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (now, everybody) = (milliseconds_since_1970(), self.delay);
         // Rounded up: a little too late is polite.
@@ -30,7 +34,7 @@ impl Disk {
         &mut self,
         host: &str,
         change: impl FnOnce(&mut HostRow),
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), BackendError> {
         let gathered = |batch: &Batch| batch.hosts.get(host).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
             Some(row) => row,

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::super::super::{Ticket, Trouble};
-use super::super::records::{EndRow, Link, TaskRow};
-use super::Disk;
-use crate::backend::local::storage::{GENERATIONS, Met};
+use super::super::super::{BackendError, TaskId};
+use super::super::records::{CompletedRow, SeenRow, TaskRow};
+use super::DiskStorage;
+use crate::backend::local::storage::{GENERATIONS, SeenStatus};
 use crate::task::Depth;
 
 /// How many links are looked at at a time for those to be forgotten: everybody waits for that.
@@ -18,14 +18,14 @@ const IDS: u64 = 1 << 56;
 
 /// Goes round link storage once in a lifetime, a little at a time.
 #[derive(Debug, Default)]
-pub(super) struct Sweep {
+pub(super) struct ExpirySweep {
     /// The next id to look at.
     next: u64,
     /// So many ids are to be looked at by now.
     due: u64,
 }
 
-impl Sweep {
+impl ExpirySweep {
     /// So many generations have passed.
     fn advance(&mut self, generations: u32) {
         let more = IDS / u64::from(GENERATIONS) * u64::from(generations.min(GENERATIONS));
@@ -45,9 +45,9 @@ impl Sweep {
     }
 }
 
-impl Disk {
+impl DiskStorage {
     /// Finds the links that the last process met and had not written yet, in the rows of the URLs it admitted.
-    pub(super) fn recover_links(&mut self, links_up_to: u64) -> Result<(), Trouble> {
+    pub(super) fn recover_links(&mut self, links_up_to: u64) -> Result<(), BackendError> {
         let first = links_up_to.checked_add(1).ok_or_else(|| self.view.damaged())?;
         let mut lost: BTreeMap<u64, (String, Depth, u32)> = BTreeMap::new();
         for (ticket, row) in self.view.tasks_from(first, usize::MAX)? {
@@ -55,7 +55,7 @@ impl Disk {
             lost.insert(ticket, (row.url, row.depth, row.generation));
         }
         for (ticket, row) in self.view.ends_from(first, usize::MAX)? {
-            let row = EndRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
+            let row = CompletedRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
             lost.insert(ticket, (row.url, row.depth, row.generation));
         }
         for (ticket, (url, depth, generation)) in lost {
@@ -63,33 +63,38 @@ impl Disk {
             if self.find(id)?.is_none() {
                 self.known += 1;
             }
-            self.seen.change(id, Link { ticket: Ticket(ticket), depth, generation });
+            self.seen.change(id, SeenRow { ticket: TaskId(ticket), depth, generation });
         }
         Ok(())
     }
 
     /// Meets a URL.
-    pub(super) fn meet_link(&mut self, id: u64, depth: Depth, now: Duration) -> Result<Met, Trouble> {
+    pub(super) fn meet_link(
+        &mut self,
+        id: u64,
+        depth: Depth,
+        now: Duration,
+    ) -> Result<SeenStatus, BackendError> {
         let passed = self.generation.advance(now);
         self.sweep.advance(passed);
         let generation = self.generation.number();
         let Some(mut link) = self.find(id)? else {
             self.known += 1;
-            return Ok(Met::New);
+            return Ok(SeenStatus::New);
         };
         if self.is_over(link)? {
-            return Ok(Met::New);
+            return Ok(SeenStatus::New);
         }
         let nearer = self.keep_depths && depth < link.depth;
         if link.generation == generation && !nearer {
-            return Ok(Met::Known);
+            return Ok(SeenStatus::Known);
         }
         link.generation = generation;
-        let mut met = Met::Known;
+        let mut met = SeenStatus::Known;
         if nearer {
             link.depth = depth;
             match self.ended(link.ticket)? {
-                Some(end) if depth < end.depth && end.has_links() => met = Met::Nearer,
+                Some(end) if depth < end.depth && end.has_links() => met = SeenStatus::Nearer,
                 Some(_) => {}
                 None => self.lower(link.ticket, depth)?,
             }
@@ -99,7 +104,7 @@ impl Disk {
     }
 
     /// What link storage knows of a URL.
-    pub(crate) fn find(&mut self, id: u64) -> Result<Option<Link>, Trouble> {
+    pub(crate) fn find(&mut self, id: u64) -> Result<Option<SeenRow>, BackendError> {
         if let Some(link) = self.seen.get(id) {
             return Ok(Some(link));
         }
@@ -110,7 +115,7 @@ impl Disk {
             Some(batch) if batch.links.get(id).is_some() => batch.links.get(id),
             Some(batch) if batch.forgotten.contains(&id) => None,
             _ => match self.view.link(id)? {
-                Some(row) => Some(Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?),
+                Some(row) => Some(SeenRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?),
                 None => None,
             },
         };
@@ -121,7 +126,7 @@ impl Disk {
     }
 
     /// Lowers the depth of an outstanding URL, safe with the move that met it.
-    fn lower(&mut self, ticket: Ticket, depth: Depth) -> Result<(), Trouble> {
+    fn lower(&mut self, ticket: TaskId, depth: Depth) -> Result<(), BackendError> {
         let Some(mut row) = self.task(ticket)? else { return Ok(()) };
         if depth < row.depth {
             row.depth = depth;
@@ -133,7 +138,7 @@ impl Disk {
 
     /// Whether what was last met in a generation is to be forgotten: not while it is outstanding, and not for a
     /// lifetime after its completion.
-    fn is_over(&self, link: Link) -> Result<bool, Trouble> {
+    fn is_over(&self, link: SeenRow) -> Result<bool, BackendError> {
         let old = |generation: u32| self.generation.number().saturating_sub(generation) > GENERATIONS;
         if !old(link.generation) {
             return Ok(false);
@@ -148,7 +153,7 @@ impl Disk {
 
     /// Looks through a little of link storage, and takes what is to be forgotten out of it. This is for when nothing is
     /// being written: all that is there is on disk, or remembered as changed since.
-    pub(crate) fn sweep(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn sweep(&mut self) -> Result<(), BackendError> {
         let Some(ids) = self.sweep.ids() else { return Ok(()) };
         let last = *ids.end();
         let rows = self.view.links_in(ids, SWEPT_AT_A_TIME)?;
@@ -160,7 +165,7 @@ impl Disk {
             // What is remembered is newer than what is on disk; what is not must not displace what is.
             let link = match self.seen.peek(id) {
                 Some(link) => link,
-                None => Link::from_bytes(&row).ok_or_else(|| self.view.damaged())?,
+                None => SeenRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?,
             };
             if self.is_over(link)? && self.batch.forgotten.insert(id) {
                 self.seen.forget(id);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::super::{Remembered, Resources};
+use super::super::super::{Backend, ContentMatch};
 use super::super::{Batch, Tables};
 use super::{LIFETIME, Life, ROOM, begin, url};
 use crate::backend::local::storage::{Body, Storage};
@@ -25,7 +25,7 @@ fn fingerprint(number: usize) -> Fingerprint {
 /// Stores a page; safe with the next move that is waited for.
 async fn store(life: &Life, number: usize, body: &[u8]) {
     let remembered = life.resources().remember(&url(number), &fingerprint(number), body).await.unwrap();
-    assert_eq!(remembered, Remembered::New);
+    assert_eq!(remembered, ContentMatch::New);
 }
 
 async fn content(life: &Life, number: usize) -> Option<Vec<u8>> {

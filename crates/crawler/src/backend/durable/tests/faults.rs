@@ -4,13 +4,13 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::super::{Resources, Trouble};
+use super::super::super::{Backend, BackendError};
 use super::super::open::{FORMAT, open_with};
-use super::super::seen_cache::Room;
-use super::super::{Batch, FILE, Opened, Stored, Tables};
+use super::super::seen_cache::CacheLimits;
+use super::super::{Batch, FILE, OpenState, StateReader, Tables};
 use super::{Life, ROOM, begin, found};
 use crate::backend::local::storage::Storage;
-use crate::modules::Addition;
+use crate::modules::OutputWrite;
 
 #[tokio::test]
 async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
@@ -24,7 +24,7 @@ async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
     batch.meta.insert("format", (FORMAT + 1).to_le_bytes().to_vec());
     tables.write(&batch).unwrap();
     drop(tables);
-    let refused = [open_with(&path, begin(7), ROOM).err(), Stored::open(&path).err()];
+    let refused = [open_with(&path, begin(7), ROOM).err(), StateReader::open(&path).err()];
     for error in refused {
         let error = error.expect("it is refused").to_string();
         assert!(error.contains("has format 2") && error.contains("resume it with the version"), "{error}");
@@ -33,7 +33,7 @@ async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
 
 #[tokio::test]
 async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_panic() {
-    let life = Life::new(7, Room::default());
+    let life = Life::new(7, CacheLimits::default());
     for first in (0..2_000).step_by(100) {
         life.resources().admit(found(first..first + 100)).await.unwrap();
     }
@@ -45,7 +45,7 @@ async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_
         (0..16).for_each(|n| bytes[at + n * 37] ^= 1 << (n % 8));
         fs::write(place.path().join(FILE), &bytes).unwrap();
         match open_with(place.path(), begin(7), ROOM) {
-            Ok(Opened { resources, keeper, .. }) => {
+            Ok(OpenState { resources, keeper, .. }) => {
                 let _ = resources.incoming(100, Duration::ZERO).await;
                 let _ = resources.admit(found(1_990..2_010)).await;
                 drop(resources);
@@ -64,7 +64,7 @@ async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_
 async fn a_move_that_fails_half_way_leaves_the_last_commit_as_it_was() {
     let mut life = Life::new(7, ROOM);
     life.resources().admit(found(0..10)).await.unwrap();
-    let trouble = Trouble("the disk is gone".into());
+    let trouble = BackendError("the disk is gone".into());
     {
         let mut state = life.resources().shared.state();
         state.counts.completed += 1;
@@ -88,7 +88,7 @@ async fn a_move_that_panics_half_way_leaves_the_last_commit_as_it_was() {
     let broken = std::thread::spawn(move || {
         let mut state = shared.state();
         state.counts.completed += 1;
-        state.storage.record(1, vec![(0, Addition::Append(b"half".to_vec()))]);
+        state.storage.record(1, vec![(0, OutputWrite::Append(b"half".to_vec()))]);
         panic!("half-way");
     });
     broken.join().unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::super::{Completion, Pacing, Resources};
+use super::super::super::{Backend, Completion, HostDelay};
 use super::{Life, ROOM, begin, found};
 use crate::backend::local::storage::Storage;
 use crate::outcome::Outcome;
@@ -23,7 +23,7 @@ fn rows(life: &Life) -> Vec<String> {
 }
 
 async fn pace(life: &Life, host: &str, delay: Duration, rest: Duration) {
-    life.resources().pace(host, Pacing { delay, rest }).await.unwrap();
+    life.resources().pace(host, HostDelay { delay, rest }).await.unwrap();
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn thousands_of_hosts_are_taken_back_after_a_death() {
     let mut life = life(u64::MAX);
     // Waited for once, all are there.
     for number in 0..3_000 {
-        let pacing = Pacing { delay: DELAY * 30, rest: DELAY * 30 };
+        let pacing = HostDelay { delay: DELAY * 30, rest: DELAY * 30 };
         life.resources().shared.state().storage.pace(&format!("host{number}.test"), pacing).unwrap();
     }
     pace(&life, "last.test", DELAY * 30, DELAY * 30).await;
@@ -72,7 +72,7 @@ async fn pages_that_are_limited_are_counted_across_ends_however_the_host_is_pace
         life.resources().reserve(&lease, 0).await.unwrap();
         let mut completion = Completion::of(&lease);
         completion.outcome = Outcome::Kept;
-        completion.pacing = Some(Pacing { delay: DELAY, rest: DELAY * 60 });
+        completion.pacing = Some(HostDelay { delay: DELAY, rest: DELAY * 60 });
         life.resources().complete(vec![completion]).await.unwrap();
     }
     pace(&life, "h0.test", DELAY, DELAY).await;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::super::{Completion, Remembered, Resources, WorkerId};
-use super::super::seen_cache::Room;
+use super::super::super::{Backend, Completion, ContentMatch, WorkerId};
+use super::super::seen_cache::CacheLimits;
 use super::{LIFETIME, Life, ROOM, begin, found, url};
-use crate::backend::local::Embedded;
+use crate::backend::local::LocalBackend;
 use crate::backend::local::storage::Storage;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, Threshold};
@@ -21,7 +21,7 @@ async fn time_that_passes_without_anything_to_write_outlives_a_death() {
 }
 
 /// Completes everything there is.
-async fn complete_all(resources: &impl Resources) {
+async fn complete_all(resources: &impl Backend) {
     while resources.outstanding().await.unwrap() > 0 {
         let incoming = resources.incoming(100, Duration::ZERO).await.unwrap();
         let filed = incoming.into_iter().map(|incoming| (incoming.ticket, Priority::WORST));
@@ -35,7 +35,7 @@ async fn complete_all(resources: &impl Resources) {
 #[tokio::test]
 async fn thousands_that_nobody_met_for_a_lifetime_are_forgotten_little_by_little() {
     // All that is written when the state is closed, and met by nobody since.
-    let mut life = Life::new(100, Room { half: 100, write_at: 100 });
+    let mut life = Life::new(100, CacheLimits { half: 100, write_at: 100 });
     life.resources().admit(found(0..5_000)).await.unwrap();
     complete_all(life.resources()).await;
     life.close();
@@ -60,11 +60,11 @@ async fn thousands_that_nobody_met_for_a_lifetime_are_forgotten_little_by_little
 }
 
 /// A page is stored and a URL completed, then all is met again.
-async fn meet_again<S: Storage>(resources: &Embedded<S>, ttl: Duration) {
+async fn meet_again<S: Storage>(resources: &LocalBackend<S>, ttl: Duration) {
     let fingerprint = Fingerprint { exact: 5, sketch: None };
     resources.admit(found(0..10)).await.unwrap();
     complete_all(resources).await;
-    assert_eq!(resources.remember(&url(0), &fingerprint, b"body").await.unwrap(), Remembered::New);
+    assert_eq!(resources.remember(&url(0), &fingerprint, b"body").await.unwrap(), ContentMatch::New);
     tokio::time::sleep(Duration::from_millis(60)).await;
     let is_long = ttl > Duration::from_secs(60);
     let admitted = resources.admit(found(0..10)).await.unwrap();
@@ -72,7 +72,7 @@ async fn meet_again<S: Storage>(resources: &Embedded<S>, ttl: Duration) {
     let content = resources.content(&url(0)).await.unwrap();
     assert_eq!(content.as_deref(), is_long.then_some(b"body".as_slice()), "{ttl:?}");
     let remembered = resources.remember(&url(1), &fingerprint, b"body").await.unwrap();
-    assert_eq!(remembered == Remembered::New, !is_long, "{ttl:?}");
+    assert_eq!(remembered == ContentMatch::New, !is_long, "{ttl:?}");
     complete_all(resources).await;
     assert_eq!(resources.snapshot().await.unwrap().stored.0, 1, "{ttl:?}");
 }
@@ -84,7 +84,7 @@ async fn the_shortest_and_the_longest_lifetimes_are_kept_in_memory_and_on_disk()
         (begin.settings.ttl, begin.settings.domain_ttl) = (ttl, ttl);
         begin.settings.keep_content = true;
         begin.settings.similarity = Threshold::new(0.9);
-        meet_again(&Embedded::new(begin.settings.clone()), ttl).await;
+        meet_again(&LocalBackend::new(begin.settings.clone()), ttl).await;
         let mut life = Life::of(begin, ROOM);
         meet_again(life.resources(), ttl).await;
         life.die();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::super::Trouble;
+use super::super::super::BackendError;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +83,12 @@ impl Failure {
     }
 
     /// What went wrong, where, and what helps.
-    pub(super) fn trouble(&self, address: &impl fmt::Display) -> Trouble {
+    pub(super) fn trouble(&self, address: &impl fmt::Display) -> BackendError {
         let code = match self {
             Failure::Refused { code, .. } => code.as_str(),
             _ => "",
         };
-        Trouble(match (self, code) {
+        BackendError(match (self, code) {
             // Who expects TLS, or does not, mostly says nothing or hangs up.
             (Failure::Cut(why), _) if MUTE.iter().any(|mute| why.contains(mute)) => format!(
                 "cannot reach Redis at {address}: {why}; is it running, can it be reached from here, and does it want \
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_was_asked_is_not_repeated_because_it_may_be_the_password() {
         let line = "ERR unknown command 'AUTH', with args beginning with: 'me' 'secret' ";
-        let Trouble(message) = Failure::answered(line).trouble(&"redis://h");
+        let BackendError(message) = Failure::answered(line).trouble(&"redis://h");
         assert!(message.contains("unknown command 'AUTH'") && !message.contains("secret"), "{message}");
     }
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::Connection;
 use super::failure::Failure;
 use super::patience::Stuck;
-use crate::backend::Trouble;
+use crate::backend::BackendError;
 
 /// How long a Redis that is away is waited for by who has been asked for the end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ impl Connection {
     }
 
     /// What went wrong, for who waits no longer.
-    pub(super) fn give_up(&self, failure: &Failure, stuck: Option<Stuck>) -> Trouble {
+    pub(super) fn give_up(&self, failure: &Failure, stuck: Option<Stuck>) -> BackendError {
         if let Some(stuck) = stuck {
             stuck.for_ever();
         }

@@ -10,7 +10,7 @@ use super::link::loads;
 use super::nodes::{Kind, Primary};
 use super::patience::{Stuck, longer};
 use super::{Call, Connection};
-use crate::backend::Trouble;
+use crate::backend::BackendError;
 
 /// The oldest Redis whose scripts and streams are as ours need them.
 const OLDEST: u32 = 7;
@@ -44,7 +44,7 @@ pub enum Persistence {
 
 impl Connection {
     /// Finds the servers.
-    pub(super) async fn find(&self) -> Result<(), Trouble> {
+    pub(super) async fn find(&self) -> Result<(), BackendError> {
         let (mut pause, asked, mut stuck) = (longer(Duration::ZERO), Instant::now(), None::<Stuck>);
         loop {
             let Err(failure) = self.inner.nodes.look_up(Instant::now()).await else { return Ok(()) };
@@ -78,25 +78,25 @@ impl Connection {
     }
 
     /// Refuses a Redis that is too old, or that throws away what it is asked to keep.
-    pub(super) async fn check(&self) -> Result<(), Trouble> {
+    pub(super) async fn check(&self) -> Result<(), BackendError> {
         let address = self.address();
         for information in self.information().await? {
             let version = field(&information, "redis_version");
             let major: u32 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
             if major < OLDEST {
-                return Err(Trouble(format!(
+                return Err(BackendError(format!(
                     "Redis at {address} is version {version}; the crawl needs {OLDEST}.0 or later, or Valkey"
                 )));
             }
             let policy = field(&information, "maxmemory_policy");
             if field(&information, "maxmemory") != "0" && policy != "noeviction" && !policy.is_empty() {
-                return Err(Trouble(format!(
+                return Err(BackendError(format!(
                     "Redis at {address} throws keys away when its memory is full (maxmemory-policy {policy}), and \
                      with them URLs that are still to be visited; set maxmemory-policy to noeviction"
                 )));
             }
             if field(&information, "role") == "slave" && self.inner.nodes.kind() == Kind::Plain {
-                return Err(Trouble(format!(
+                return Err(BackendError(format!(
                     "Redis at {address} is a replica, and what is written to a replica is lost; give the address of its \
                      primary, or of the Sentinels that know it: redis+sentinel://host:26379/NAME"
                 )));
@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Teaches every server the scripts that every crawl needs and it does not know. Most know them, from whoever came before.
-    pub(super) async fn load(&self) -> Result<(), Trouble> {
+    pub(super) async fn load(&self) -> Result<(), BackendError> {
         let nodes = self.inner.nodes.primaries();
         let asked = nodes.iter().map(|primary| {
             let mut exist = Call { node: Some(primary.node.clone()), ..Call::plain("SCRIPT") };
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// What Redis is there.
-    pub(in super::super) async fn server(&self) -> Result<Server, Trouble> {
+    pub(in super::super) async fn server(&self) -> Result<Server, BackendError> {
         let information = self.information().await?;
         let first = information.first().map_or("", String::as_str);
         let version = match field(first, "valkey_version") {
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     /// What is on the disks of the servers, for a warning.
-    pub(in super::super) async fn persistence(&self) -> Result<Persistence, Trouble> {
+    pub(in super::super) async fn persistence(&self) -> Result<Persistence, BackendError> {
         let mut weakest = Persistence::AppendOnlyFile;
         for primary in self.inner.nodes.primaries() {
             let to_it = |name: &str| Call { node: Some(primary.node.clone()), ..Call::plain(name) };
@@ -159,7 +159,7 @@ impl Connection {
     }
 
     /// How many replicas every server has, at the least.
-    pub(in super::super) async fn replicas(&self) -> Result<u32, Trouble> {
+    pub(in super::super) async fn replicas(&self) -> Result<u32, BackendError> {
         let information = self.information().await?;
         let replicas =
             information.iter().map(|server| field(server, "connected_slaves").parse().unwrap_or(0));
@@ -167,7 +167,7 @@ impl Connection {
     }
 
     /// What each server says of itself.
-    async fn information(&self) -> Result<Vec<String>, Trouble> {
+    async fn information(&self) -> Result<Vec<String>, BackendError> {
         let primaries = self.inner.nodes.primaries();
         let ask = |primary: &Arc<Primary>| Call { node: Some(primary.node.clone()), ..Call::plain("INFO") };
         self.each(primaries.iter().map(ask).collect()).await

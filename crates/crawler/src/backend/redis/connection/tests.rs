@@ -7,8 +7,8 @@ mod troubles;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Call, Connection, Manner};
-use crate::backend::Trouble;
+use super::{Call, Connection, RedisConnectOptions};
+use crate::backend::BackendError;
 
 /// What was told to who watches the crawl.
 #[derive(Clone, Default)]
@@ -16,10 +16,10 @@ struct Told(Arc<Mutex<Vec<String>>>);
 
 impl Told {
     /// A manner that is quick to give up at the beginning, and tells this.
-    fn manner(&self) -> Manner {
+    fn manner(&self) -> RedisConnectOptions {
         let told = self.clone();
         let notice = Arc::new(move |message: &str| told.0.lock().unwrap().push(message.to_owned()));
-        Manner { patience: Duration::from_millis(300), notice, ..Manner::default() }
+        RedisConnectOptions { patience: Duration::from_millis(300), notice, ..RedisConnectOptions::default() }
     }
 
     fn all(&self) -> Vec<String> {
@@ -43,9 +43,9 @@ async fn open(url: &str) -> Connection {
 }
 
 /// Why there is no connection.
-async fn refused(url: &str, manner: Manner) -> String {
+async fn refused(url: &str, manner: RedisConnectOptions) -> String {
     let opened = Connection::open(&url.parse().unwrap(), manner).await;
-    let Trouble(message) = opened.err().expect("it is refused");
+    let BackendError(message) = opened.err().expect("it is refused");
     message
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 const LIMIT: usize = 100_000;
 
-fn decode(encoding: &str, bytes: &[u8], chunk: usize) -> Result<Bytes, Broken> {
+fn decode(encoding: &str, bytes: &[u8], chunk: usize) -> Result<Bytes, DecodeError> {
     let mut decoder = Decoder::new(Some(encoding), LIMIT, 0).unwrap();
     for piece in bytes.chunks(chunk) {
         decoder.feed(Bytes::copy_from_slice(piece))?;
@@ -63,7 +63,7 @@ fn one_byte_over_the_limit_is_too_large_and_the_rest_is_never_made() {
         let mut encodings = encodings_of(&vec![b'x'; size]);
         encodings.push(("identity", vec![b'x'; size]));
         for (name, encoded) in encodings {
-            assert_eq!(decode(name, &encoded, usize::MAX), Err(Broken::TooLarge), "{name}");
+            assert_eq!(decode(name, &encoded, usize::MAX), Err(DecodeError::TooLarge), "{name}");
             let mut decoder = Decoder::new(Some(name), LIMIT, usize::MAX).unwrap();
             let _ = decoder.feed(encoded.into());
             assert!(decoder.cut().len() <= LIMIT, "{name}");
@@ -75,10 +75,10 @@ fn one_byte_over_the_limit_is_too_large_and_the_rest_is_never_made() {
 fn a_stream_that_stops_early_or_holds_garbage_is_corrupt() {
     for (name, encoded) in encodings_of(b"a page that is long enough to be cut somewhere in its middle") {
         let cut = decode(name, &encoded[..encoded.len() - 3], usize::MAX);
-        assert!(matches!(cut, Err(Broken::Corrupt(_))), "{name}: {cut:?}");
+        assert!(matches!(cut, Err(DecodeError::Corrupt(_))), "{name}: {cut:?}");
     }
     for name in ["gzip", "br", "zstd"] {
-        assert!(matches!(decode(name, &[0xF7; 64], 64), Err(Broken::Corrupt(_))), "{name}");
+        assert!(matches!(decode(name, &[0xF7; 64], 64), Err(DecodeError::Corrupt(_))), "{name}");
     }
 }
 
@@ -115,7 +115,10 @@ fn the_parts_of_a_stream_are_joined_however_the_bytes_are_split() {
             }
         }
         whole.pop();
-        assert!(matches!(decode(name, &whole, 5), Err(Broken::Corrupt(_))), "{name}: the last part is cut");
+        assert!(
+            matches!(decode(name, &whole, 5), Err(DecodeError::Corrupt(_))),
+            "{name}: the last part is cut"
+        );
     }
 }
 
@@ -123,7 +126,7 @@ fn the_parts_of_a_stream_are_joined_however_the_bytes_are_split() {
 fn the_parts_of_a_stream_share_one_limit() {
     for (name, encoded) in encodings_of(&vec![b'x'; LIMIT - 1]) {
         if ["gzip", "zstd"].contains(&name) {
-            assert_eq!(decode(name, &encoded.repeat(2), usize::MAX), Err(Broken::TooLarge), "{name}");
+            assert_eq!(decode(name, &encoded.repeat(2), usize::MAX), Err(DecodeError::TooLarge), "{name}");
         }
     }
 }
@@ -136,7 +139,7 @@ fn an_empty_body_is_an_empty_page_in_every_encoding() {
         decoder.feed(Bytes::new()).unwrap();
         assert_eq!(decoder.finish().as_deref(), Ok(&b""[..]), "{name} in an empty piece");
         let short = decode(name, b"\x1F", 1);
-        assert!(name == "identity" || matches!(short, Err(Broken::Corrupt(_))), "{name}: {short:?}");
+        assert!(name == "identity" || matches!(short, Err(DecodeError::Corrupt(_))), "{name}: {short:?}");
     }
 }
 

@@ -19,7 +19,7 @@ fn specs(directory: &Path) -> Vec<OutputSpec> {
 }
 
 /// What page `id` of the example crawl adds, as a durable store records it.
-fn additions(specs: &[OutputSpec], id: u64) -> Vec<(usize, Addition)> {
+fn additions(specs: &[OutputSpec], id: u64) -> Vec<(usize, OutputWrite)> {
     let url = format!("http://a.test/{id}");
     let body = format!("<p>page {id}");
     let page =
@@ -184,7 +184,9 @@ fn what_does_not_fit_its_place_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
-    for wrong in [(2, Addition::Append(vec![])), (0, Addition::File(vec![])), (3, Addition::Append(vec![]))] {
+    for wrong in
+        [(2, OutputWrite::Append(vec![])), (0, OutputWrite::File(vec![])), (3, OutputWrite::Append(vec![]))]
+    {
         assert_eq!(files.apply(1, &[wrong]).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
     let resumed = Start::Resumed { committed: &[0, 0], last_id: 0 };

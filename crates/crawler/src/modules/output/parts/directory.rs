@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::index::Header;
-use super::{Found, kept, refused};
+use super::index::PartHeader;
+use super::{ExistingPart, kept, refused};
 use crate::error::Error;
 use crate::modules::output::files;
 use crate::modules::output::files::append::AppendFile;
-use crate::modules::output::numbered_dir::{Handle, NumberedFiles, UNFINISHED};
+use crate::modules::output::numbered_dir::{Handle, NumberedDir, UNFINISHED};
 
 /// The file that says whose the pages are: the line that an index begins with.
 const IDENTITY: &str = "crawl.json";
@@ -27,7 +27,7 @@ const LONGEST_IDENTITY: u64 = 64 * 1024;
 /// The directory, held open.
 #[derive(Debug)]
 pub(super) struct DirectoryPart {
-    files: NumberedFiles,
+    files: NumberedDir,
     /// A line counts when its line feed is there.
     withdrawn: AppendFile,
     /// The length of its whole lines.
@@ -59,26 +59,27 @@ impl DirectoryPart {
     /// Opens a part, new or not, keeps others out of it, and changes nothing in it.
     pub(super) fn open(path: &Path) -> Result<DirectoryPart, Error> {
         files::make_directory(path)?;
-        let files = NumberedFiles::open(path)?;
+        let files = NumberedDir::open(path)?;
         let withdrawn = AppendFile::open(&path.join(WITHDRAWN))?;
         Ok(DirectoryPart { files, withdrawn, whole: 0 })
     }
 
     /// Looks how far the part is, and refuses one that this crawl cannot go on with.
-    pub(super) fn check(&mut self, header: &Header, overwrite: bool) -> Result<Found, Error> {
+    pub(super) fn check(&mut self, header: &PartHeader, overwrite: bool) -> Result<ExistingPart, Error> {
         let path = self.files.path();
         // Also whether it can be written to, and clears what a crash has left unfinished.
         self.files.check_after(u64::MAX)?;
         let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
-        let replaced = |why: &str| if overwrite { Ok(Found::Nothing) } else { Err(refused(path, why)) };
+        let replaced =
+            |why: &str| if overwrite { Ok(ExistingPart::Nothing) } else { Err(refused(path, why)) };
         self.whole = whole_lines(&path.join(WITHDRAWN)).map_err(unusable)?;
         match identity(path) {
             Ok(None) => match names(path).map_err(unusable)?.first() {
-                None => Ok(Found::Nothing),
+                None => Ok(ExistingPart::Nothing),
                 Some(name) => replaced(&format!("it has pages (file {}) and no {IDENTITY}", name.text())),
             },
             Ok(Some(found)) => match found.is_not(header) {
-                None => Ok(Found::Part),
+                None => Ok(ExistingPart::Part),
                 Some(why) if found.is_of_crawl_of(header) => Err(kept(path, &why)),
                 Some(why) => replaced(&why),
             },
@@ -87,8 +88,8 @@ impl DirectoryPart {
     }
 
     /// Cuts off what is torn; or removes everything, and says whose the part is.
-    pub(super) fn begin(&mut self, found: Found, header: &Header) -> Result<(), Error> {
-        if let Found::Part = found {
+    pub(super) fn begin(&mut self, found: ExistingPart, header: &PartHeader) -> Result<(), Error> {
+        if let ExistingPart::Part = found {
             return self.withdrawn.begin(self.whole);
         }
         self.withdrawn.begin(0)?;
@@ -130,12 +131,12 @@ pub(super) fn is_part(path: &Path) -> bool {
 }
 
 /// Whose a directory's pages are, if it says so.
-pub(super) fn identity(path: &Path) -> Result<Option<Header>, String> {
+pub(super) fn identity(path: &Path) -> Result<Option<PartHeader>, String> {
     let path: PathBuf = path.join(IDENTITY);
     let mut text = Vec::new();
     let read = File::open(&path).and_then(|file| file.take(LONGEST_IDENTITY).read_to_end(&mut text));
     match read {
-        Ok(_) => Header::parse(&text).map(Some).map_err(|wrong| format!("'{}' {wrong}", path.display())),
+        Ok(_) => PartHeader::parse(&text).map(Some).map_err(|wrong| format!("'{}' {wrong}", path.display())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot read '{}': {error}", path.display())),
     }

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::index::{self, Header, Line, Reader};
-use super::{Found, kept, refused};
+use super::index::{self, IndexEntry, IndexReader, PartHeader};
+use super::{ExistingPart, kept, refused};
 use crate::error::Error;
 use crate::modules::output::files::Handle;
 use crate::modules::output::files::append::AppendFile;
@@ -29,15 +29,16 @@ impl FilePart {
     }
 
     /// Looks how far the part is, and refuses one that this crawl cannot go on with.
-    pub(super) fn check(&mut self, header: &Header, overwrite: bool) -> Result<Found, Error> {
-        let replaced = |why: &str| if overwrite { Ok(Found::Nothing) } else { Err(refused(&self.path, why)) };
+    pub(super) fn check(&mut self, header: &PartHeader, overwrite: bool) -> Result<ExistingPart, Error> {
+        let replaced =
+            |why: &str| if overwrite { Ok(ExistingPart::Nothing) } else { Err(refused(&self.path, why)) };
         let holds = self.part.found()?;
         let unreadable =
             |error: io::Error| refused(&self.path, &format!("its index cannot be read: {error}"));
-        let mut reader = Reader::open(&self.path).map_err(unreadable)?;
+        let mut reader = IndexReader::open(&self.path).map_err(unreadable)?;
         let found = match reader.header() {
             Err(wrong) => return replaced(&wrong),
-            Ok(None) if holds == 0 => return Ok(Found::Nothing),
+            Ok(None) if holds == 0 => return Ok(ExistingPart::Nothing),
             Ok(None) => {
                 return replaced(&format!("it holds {holds} bytes, and its index says nothing of them"));
             }
@@ -59,17 +60,22 @@ impl FilePart {
         }
         // A head that is torn is written again.
         self.whole = (if holds < header.head { 0 } else { reader.end() }, reader.length());
-        Ok(Found::Part)
+        Ok(ExistingPart::Part)
     }
 
     /// Cuts off what is torn, or everything, and goes on from there.
-    pub(super) fn begin(&mut self, found: Found, header: &Header, head: &[u8]) -> Result<(), Error> {
-        if let Found::Nothing = found {
+    pub(super) fn begin(
+        &mut self,
+        found: ExistingPart,
+        header: &PartHeader,
+        head: &[u8],
+    ) -> Result<(), Error> {
+        if let ExistingPart::Nothing = found {
             self.whole = (0, 0);
         }
         self.part.begin(self.whole.0)?;
         self.index.begin(self.whole.1)?;
-        if let Found::Nothing = found {
+        if let ExistingPart::Nothing = found {
             self.index.append(&header.line());
         }
         self.part.put_head(head);
@@ -92,7 +98,7 @@ impl FilePart {
     pub(super) fn name(&mut self, ticket: u64, loan: u64, withdrawn: bool) -> io::Result<()> {
         let (offset, end) = (self.whole.0, self.part.length());
         let length = (!withdrawn).then_some(end - offset);
-        self.index.append(Line { ticket, loan, offset, length }.text().as_bytes());
+        self.index.append(IndexEntry { ticket, loan, offset, length }.text().as_bytes());
         self.index.flush()
     }
 

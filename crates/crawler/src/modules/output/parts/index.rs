@@ -21,7 +21,7 @@ const LONGEST_LINE: u64 = 64 * 1024;
 
 /// Whose a part is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Header {
+pub(super) struct PartHeader {
     format: String,
     /// The name of the crawl.
     pub(super) crawl: String,
@@ -33,9 +33,9 @@ pub(super) struct Header {
     pub(super) head: u64,
 }
 
-impl Header {
-    pub(super) fn new(crawl: &CrawlIdentity, output: &dyn Output) -> Header {
-        Header {
+impl PartHeader {
+    pub(super) fn new(crawl: &CrawlIdentity, output: &dyn Output) -> PartHeader {
+        PartHeader {
             format: FORMAT.into(),
             crawl: crawl.name.clone(),
             id: crawl.id.clone(),
@@ -52,8 +52,8 @@ impl Header {
     }
 
     /// Reads the line again.
-    pub(super) fn parse(line: &[u8]) -> Result<Header, &'static str> {
-        match serde_json::from_slice::<Header>(line) {
+    pub(super) fn parse(line: &[u8]) -> Result<PartHeader, &'static str> {
+        match serde_json::from_slice::<PartHeader>(line) {
             Ok(header) if header.format == FORMAT => Ok(header),
             Ok(_) => Err("is of another version of this program; use that one"),
             Err(_) => Err("does not begin as one does"),
@@ -61,7 +61,7 @@ impl Header {
     }
 
     /// Whether both are of one crawl.
-    pub(super) fn is_of_crawl_of(&self, other: &Header) -> bool {
+    pub(super) fn is_of_crawl_of(&self, other: &PartHeader) -> bool {
         (&self.crawl, &self.id) == (&other.crawl, &other.id)
     }
 
@@ -73,7 +73,7 @@ impl Header {
 
 /// Where a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct IndexEntry {
     pub(super) ticket: u64,
     pub(super) loan: u64,
     pub(super) offset: u64,
@@ -81,16 +81,16 @@ pub(super) struct Line {
     pub(super) length: Option<u64>,
 }
 
-impl Line {
+impl IndexEntry {
     pub(super) fn text(&self) -> String {
-        let Line { ticket, loan, offset, length } = self;
+        let IndexEntry { ticket, loan, offset, length } = self;
         match length {
             Some(length) => format!("{ticket} {loan} {offset} {length}\n"),
             None => format!("{ticket} {loan} {offset} -\n"),
         }
     }
 
-    fn parse(text: &[u8]) -> Option<Line> {
+    fn parse(text: &[u8]) -> Option<IndexEntry> {
         let mut fields = std::str::from_utf8(text).ok()?.strip_suffix('\n')?.split(' ');
         let mut number = || fields.next()?.parse().ok();
         let (ticket, loan, offset) = (number()?, number()?, number()?);
@@ -98,7 +98,7 @@ impl Line {
             "-" => None,
             length => Some(length.parse().ok()?),
         };
-        let line = Line { ticket, loan, offset, length };
+        let line = IndexEntry { ticket, loan, offset, length };
         // What is not written as it would be written here was not written here.
         (line.text().as_bytes() == text).then_some(line)
     }
@@ -113,7 +113,7 @@ pub(super) fn path_of(part: &Path) -> PathBuf {
 
 /// Reads an index, as far as its lines are whole.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct IndexReader {
     path: PathBuf,
     lines: BufReader<File>,
     read: u64,
@@ -121,26 +121,27 @@ pub(super) struct Reader {
     end: u64,
 }
 
-impl Reader {
-    pub(super) fn open(part: &Path) -> io::Result<Reader> {
+impl IndexReader {
+    pub(super) fn open(part: &Path) -> io::Result<IndexReader> {
         let path = path_of(part);
         let lines = BufReader::new(File::open(&path)?);
-        Ok(Reader { path, lines, read: 0, length: 0, end: 0 })
+        Ok(IndexReader { path, lines, read: 0, length: 0, end: 0 })
     }
 
     /// The first line, if it is whole.
-    pub(super) fn header(&mut self) -> Result<Option<Header>, String> {
+    pub(super) fn header(&mut self) -> Result<Option<PartHeader>, String> {
         let Some(line) = self.line()? else { return Ok(None) };
-        let header = Header::parse(&line).map_err(|wrong| format!("'{}' {wrong}", self.path.display()))?;
+        let header =
+            PartHeader::parse(&line).map_err(|wrong| format!("'{}' {wrong}", self.path.display()))?;
         self.end = header.head;
         Ok(Some(header))
     }
 
     /// The next page, if its line is whole.
-    pub(super) fn page(&mut self) -> Result<Option<Line>, String> {
+    pub(super) fn page(&mut self) -> Result<Option<IndexEntry>, String> {
         let Some(text) = self.line()? else { return Ok(None) };
         let damaged = || format!("line {} of '{}' is damaged", self.read, self.path.display());
-        let line = Line::parse(&text).filter(|line| line.offset == self.end).ok_or_else(damaged)?;
+        let line = IndexEntry::parse(&text).filter(|line| line.offset == self.end).ok_or_else(damaged)?;
         self.end = self.end.checked_add(line.length.unwrap_or(0)).ok_or_else(damaged)?;
         Ok(Some(line))
     }

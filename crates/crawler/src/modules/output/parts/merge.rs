@@ -28,7 +28,7 @@ pub enum Destination<'w> {
 
 /// What was collected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct MergeReport {
     /// How many pages.
     pub pages: u64,
     /// From how many parts.
@@ -43,7 +43,7 @@ pub struct Collected {
 
 /// Why nothing could be collected.
 #[derive(Debug)]
-pub enum Failure {
+pub enum MergeError {
     /// What was asked for cannot be done; nothing was written.
     Refused(String),
     /// A part is damaged, or cannot be read.
@@ -52,16 +52,16 @@ pub enum Failure {
     NotWritten(io::Error),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Refused(why) | Failure::Unreadable(why) => f.write_str(why),
-            Failure::NotWritten(error) => error.fmt(f),
+            MergeError::Refused(why) | MergeError::Unreadable(why) => f.write_str(why),
+            MergeError::NotWritten(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for MergeError {}
 
 /// A page, or the withdrawal of one, as it was written on one loan.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ struct Delivery {
 }
 
 /// Collects the parts of one output of one crawl. What is there is replaced only if `overwrite` says so.
-pub fn collect(parts: &[PathBuf], to: Destination, overwrite: bool) -> Result<Collected, Failure> {
+pub fn collect(parts: &[PathBuf], to: Destination, overwrite: bool) -> Result<MergeReport, MergeError> {
     let parts = without_indexes(parts)?;
     refuse_repeated(&parts)?;
     if let Destination::Path(output) = to {
@@ -87,21 +87,21 @@ pub fn collect(parts: &[PathBuf], to: Destination, overwrite: bool) -> Result<Co
         sources.push(Source::open(path, number, &mut deliveries)?);
     }
     source::refuse_mixed(&sources)?;
-    let mut collected = Collected {
+    let mut collected = MergeReport {
         parts: sources.len(),
         torn: sources.iter().map(Source::torn).sum(),
-        ..Collected::default()
+        ..MergeReport::default()
     };
     keep_what_counts(&mut deliveries, &mut collected);
     let head = source::head(&sources)?;
     let mut sink = Sink::open(to, source::are_directories(&sources), overwrite)?;
-    sink.head(&head).map_err(Failure::NotWritten)?;
+    sink.head(&head).map_err(MergeError::NotWritten)?;
     write(&sources, &deliveries, sink)?;
     Ok(collected)
 }
 
 /// Leaves one delivery of each page, in the order of tickets, and counts the others.
-fn keep_what_counts(deliveries: &mut Vec<Delivery>, collected: &mut Collected) {
+fn keep_what_counts(deliveries: &mut Vec<Delivery>, collected: &mut MergeReport) {
     // The largest loan of each ticket comes first.
     deliveries.sort_unstable_by_key(|it| (it.ticket, std::cmp::Reverse(it.loan), it.part, it.offset));
     for of_ticket in deliveries.chunk_by(|one, other| one.ticket == other.ticket) {
@@ -115,31 +115,31 @@ fn keep_what_counts(deliveries: &mut Vec<Delivery>, collected: &mut Collected) {
     deliveries.retain(|it| !it.withdrawn);
 }
 
-fn write(sources: &[Source], deliveries: &[Delivery], mut sink: Sink) -> Result<(), Failure> {
+fn write(sources: &[Source], deliveries: &[Delivery], mut sink: Sink) -> Result<(), MergeError> {
     let mut page = Vec::new();
     for delivery in deliveries {
         sources[delivery.part as usize].read(delivery, &mut page)?;
-        sink.page(&page).map_err(Failure::NotWritten)?;
+        sink.page(&page).map_err(MergeError::NotWritten)?;
     }
-    sink.finish().map_err(Failure::NotWritten)
+    sink.finish().map_err(MergeError::NotWritten)
 }
 
 /// The parts without the indexes that stand beside them, as `pages.*` names them too.
-fn without_indexes(parts: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+fn without_indexes(parts: &[PathBuf]) -> Result<Vec<PathBuf>, MergeError> {
     let indexes: BTreeSet<PathBuf> = parts.iter().map(|part| index::path_of(part)).collect();
     let parts: Vec<PathBuf> = parts.iter().filter(|part| !indexes.contains(*part)).cloned().collect();
     if parts.is_empty() {
-        return Err(Failure::Refused("there is nothing to collect; name the parts".into()));
+        return Err(MergeError::Refused("there is nothing to collect; name the parts".into()));
     }
     Ok(parts)
 }
 
-fn refuse_repeated(parts: &[PathBuf]) -> Result<(), Failure> {
+fn refuse_repeated(parts: &[PathBuf]) -> Result<(), MergeError> {
     let mut met = BTreeSet::new();
     // Of one that is not there it is told later what is wrong.
     for (part, real) in parts.iter().filter_map(|part| Some((part, fs::canonicalize(part).ok()?))) {
         if !met.insert(real) {
-            return Err(Failure::Refused(format!(
+            return Err(MergeError::Refused(format!(
                 "part '{}' is named twice; name each part once",
                 part.display()
             )));
@@ -148,11 +148,11 @@ fn refuse_repeated(parts: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refuse_a_part(parts: &[PathBuf], output: &Path) -> Result<(), Failure> {
+fn refuse_a_part(parts: &[PathBuf], output: &Path) -> Result<(), MergeError> {
     let Ok(output_itself) = fs::canonicalize(output) else { return Ok(()) };
     let is_output = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path == output_itself);
     if parts.iter().any(|part| is_output(part) || is_output(&index::path_of(part))) {
-        return Err(Failure::Refused(format!(
+        return Err(MergeError::Refused(format!(
             "output '{}' is one of the parts or its index; name another output",
             output.display()
         )));

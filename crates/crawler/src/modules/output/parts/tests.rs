@@ -47,7 +47,7 @@ fn patiently(open: impl Fn() -> Result<Parts, Error>) -> Result<Parts, Error> {
 }
 
 /// What the page of a ticket adds, fetched on this loan.
-fn additions(specs: &[OutputSpec], ticket: u64, loan: u64) -> Vec<(usize, Addition)> {
+fn additions(specs: &[OutputSpec], ticket: u64, loan: u64) -> Vec<(usize, OutputWrite)> {
     let url = format!("http://a.test/{ticket}");
     let body = format!("<p>page {ticket} on loan {loan}");
     let links = [format!("http://b.test/{loan},"), "http://c.test/".into()];
@@ -249,10 +249,10 @@ fn a_page_that_could_not_be_written_counts_nowhere_and_can_be_added_again() {
     add(&mut parts, 2, 1);
     assert_eq!(text(directory.path().join("pages.1.jsonl.index")).lines().count(), 3);
     for wrong in [
-        vec![(2, Addition::Append(vec![]))],
-        vec![(0, Addition::File(vec![]))],
-        vec![(3, Addition::Append(vec![]))],
-        vec![(0, Addition::Append(vec![])), (0, Addition::Append(vec![]))],
+        vec![(2, OutputWrite::Append(vec![]))],
+        vec![(0, OutputWrite::File(vec![]))],
+        vec![(3, OutputWrite::Append(vec![]))],
+        vec![(0, OutputWrite::Append(vec![])), (0, OutputWrite::Append(vec![]))],
     ] {
         assert_eq!(parts.add(3, 1, &wrong).unwrap_err().kind(), ErrorKind::InvalidInput);
     }

@@ -6,7 +6,7 @@ use redis::Value;
 use testredis::{Builder, Cluster, Fsync, Sentinels, Server};
 use tokio::time::{Instant, sleep};
 
-use super::super::{Connection, Kind, Manner};
+use super::super::{Connection, Kind, RedisConnectOptions};
 use super::{Told, call, open};
 use crate::backend::redis::scripts;
 
@@ -45,7 +45,7 @@ async fn a_cluster_is_recognised_and_all_of_its_nodes_are_asked_at_the_same_time
     // The first seed need not be there.
     cluster.nodes[0].pause();
     let seeds = format!("redis://{}/", seeds.join(",")).parse().unwrap();
-    let manner = Manner { patience: Duration::from_secs(20), ..Told::default().manner() };
+    let manner = RedisConnectOptions { patience: Duration::from_secs(20), ..Told::default().manner() };
     let several = Connection::open(&seeds, manner);
     let comes_back = async {
         sleep(Duration::from_millis(2_500)).await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use testredis::{Cluster, Fsync, Sentinels, Server, Tls};
 
-use super::super::{Connection, Kind, Manner, Persistence};
+use super::super::{Connection, Kind, Persistence, RedisConnectOptions};
 use super::{Told, call, open, refused};
 use crate::config;
 
@@ -32,7 +32,7 @@ async fn a_server_that_is_not_there_is_waited_for_for_a_while() {
         server
     });
     let url = url.replace("me:secret@", "");
-    let connection = Connection::open(&url.parse().unwrap(), Manner::default()).await.unwrap();
+    let connection = Connection::open(&url.parse().unwrap(), RedisConnectOptions::default()).await.unwrap();
     assert_eq!(connection.one::<String>(call("PING")).await.unwrap(), "PONG");
     drop(comes.join());
 }
@@ -45,7 +45,7 @@ async fn who_has_no_access_is_told_at_once_and_without_the_password() {
     let with = |who: &str| server.url().replace(":sesame@", who);
     for who in ["", ":secret@", "nobody:secret@", "mute:secret@"] {
         let begun = Instant::now();
-        let message = refused(&with(who), Manner::default()).await;
+        let message = refused(&with(who), RedisConnectOptions::default()).await;
         assert!(
             message.ends_with(
                 "give a user name and password that may use scripts and the keys of the crawl: \
@@ -58,7 +58,8 @@ async fn who_has_no_access_is_told_at_once_and_without_the_password() {
     }
     assert_eq!(open(&server.url()).await.address(), format!("redis://{}", server.address()));
     let open_to_all = Server::start();
-    let message = refused(&open_to_all.url().replace("//", "//:secret@"), Manner::default()).await;
+    let message =
+        refused(&open_to_all.url().replace("//", "//:secret@"), RedisConnectOptions::default()).await;
     assert!(message.contains("without any password configured"), "{message}");
 }
 
@@ -69,7 +70,7 @@ async fn tls_is_spoken_where_the_certificate_is_trusted() {
     let tls = Tls::make(directory.path());
     let server = Server::builder().tls(&tls).start();
     let roots = config::certificates(&std::fs::read(&tls.root).unwrap()).unwrap();
-    let trusting = || Manner { extra_roots: roots.clone(), ..Told::default().manner() };
+    let trusting = || RedisConnectOptions { extra_roots: roots.clone(), ..Told::default().manner() };
     assert!(server.url().starts_with("rediss://"));
     let connection = Connection::open(&server.url().parse().unwrap(), trusting()).await.unwrap();
     // More than TLS takes in one record.
@@ -79,7 +80,7 @@ async fn tls_is_spoken_where_the_certificate_is_trusted() {
     connection.all(vec![set]).await.unwrap();
     assert_eq!(connection.one::<String>(call("GET key")).await.unwrap(), long);
 
-    let message = refused(&server.url(), Manner::default()).await;
+    let message = refused(&server.url(), RedisConnectOptions::default()).await;
     assert!(message.contains("invalid peer certificate"), "{message}");
     let secure_port_plainly = server.url().replace("rediss://", "redis://");
     let message = refused(&secure_port_plainly, Told::default().manner()).await;
@@ -122,9 +123,9 @@ fn pretend(mut client: TcpStream, version: &str) {
 
 #[tokio::test]
 async fn a_server_that_is_too_old_or_no_redis_is_refused() {
-    let message = refused(&pretends("6.2.14"), Manner::default()).await;
+    let message = refused(&pretends("6.2.14"), RedisConnectOptions::default()).await;
     assert!(message.ends_with("is version 6.2.14; the crawl needs 7.0 or later, or Valkey"), "{message}");
-    let message = refused(&pretends(""), Manner::default()).await;
+    let message = refused(&pretends(""), RedisConnectOptions::default()).await;
     assert!(message.contains("\"HTTP/1.1 400 Bad Request\", which is not how Redis answers"), "{message}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
@@ -137,10 +138,10 @@ async fn a_server_that_is_too_old_or_no_redis_is_refused() {
 async fn a_server_that_would_lose_what_it_is_given_is_refused() {
     let primary = Server::start();
     let replica = Server::builder().replica_of(&primary).start();
-    let message = refused(&replica.url(), Manner::default()).await;
+    let message = refused(&replica.url(), RedisConnectOptions::default()).await;
     assert!(message.contains("is a replica, and what is written to a replica is lost"), "{message}");
     let evicting = Server::builder().setting("maxmemory", "100mb").setting("maxmemory-policy", "allkeys-lru");
-    let message = refused(&evicting.start().url(), Manner::default()).await;
+    let message = refused(&evicting.start().url(), RedisConnectOptions::default()).await;
     assert!(message.ends_with("set maxmemory-policy to noeviction"), "{message}");
 }
 
@@ -148,18 +149,19 @@ async fn a_server_that_would_lose_what_it_is_given_is_refused() {
 #[ignore = "needs redis-server; make test installs it"]
 async fn an_address_that_does_not_fit_what_is_there_is_refused() {
     let (cluster, sentinels) = (Cluster::start(), Sentinels::start(1));
-    let message = refused(&format!("{}3", cluster.url()), Manner::default()).await;
+    let message = refused(&format!("{}3", cluster.url()), RedisConnectOptions::default()).await;
     assert!(
         message.ends_with("is a cluster, which has no databases; give the address without one"),
         "{message}"
     );
     let alone = [&sentinels.servers[0], &sentinels.servers[1]].map(|server| server.address().to_string());
-    let message = refused(&format!("redis://{}/", alone.join(",")), Manner::default()).await;
+    let message = refused(&format!("redis://{}/", alone.join(",")), RedisConnectOptions::default()).await;
     assert!(message.contains("it is no cluster, and only a cluster has several addresses"), "{message}");
     let sentinel = sentinels.addresses()[0];
-    let message = refused(&format!("redis+sentinel://{sentinel}/other"), Manner::default()).await;
+    let message =
+        refused(&format!("redis+sentinel://{sentinel}/other"), RedisConnectOptions::default()).await;
     assert!(message.contains("it knows no primary named \"other\""), "{message}");
-    let message = refused(&format!("redis://{}/99", alone[0]), Manner::default()).await;
+    let message = refused(&format!("redis://{}/99", alone[0]), RedisConnectOptions::default()).await;
     assert!(message.ends_with("has no such database; give one that it has, like 0"), "{message}");
 }
 

@@ -4,14 +4,14 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Destination, Failure};
+use super::{Destination, MergeError};
 use crate::modules::output::files::{make_directory, named};
-use crate::modules::output::numbered_dir::NumberedFiles;
+use crate::modules::output::numbered_dir::NumberedDir;
 
 /// What pages are written to.
 pub(super) enum Sink<'w> {
     File(NewFile),
-    Directory { files: NumberedFiles, last: u64 },
+    Directory { files: NumberedDir, last: u64 },
     Stream(BufWriter<&'w mut dyn Write>),
 }
 
@@ -26,11 +26,15 @@ pub(super) struct NewFile {
 
 impl<'w> Sink<'w> {
     /// Opens the destination; refuses one that has something in it, unless it may be replaced.
-    pub(super) fn open(to: Destination<'w>, directory: bool, overwrite: bool) -> Result<Sink<'w>, Failure> {
+    pub(super) fn open(
+        to: Destination<'w>,
+        directory: bool,
+        overwrite: bool,
+    ) -> Result<Sink<'w>, MergeError> {
         match to {
             Destination::Path(path) if directory => open_directory(path, overwrite),
             Destination::Path(path) => NewFile::open(path, overwrite).map(Sink::File),
-            Destination::Stream(_) if directory => Err(Failure::Refused(
+            Destination::Stream(_) if directory => Err(MergeError::Refused(
                 "the parts are directories, which cannot be printed; name a directory as output".into(),
             )),
             Destination::Stream(stream) => Ok(Sink::Stream(BufWriter::new(stream))),
@@ -71,10 +75,10 @@ impl<'w> Sink<'w> {
     }
 }
 
-fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<Sink<'w>, Failure> {
-    let refused = |error: crate::Error| Failure::Refused(error.to_string());
+fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<Sink<'w>, MergeError> {
+    let refused = |error: crate::Error| MergeError::Refused(error.to_string());
     make_directory(path).map_err(refused)?;
-    let files = NumberedFiles::open(path).map_err(refused)?;
+    let files = NumberedDir::open(path).map_err(refused)?;
     if !overwrite {
         files.refuse_unless_empty().map_err(refused)?;
     }
@@ -83,9 +87,9 @@ fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<Sink<'w>, Failure>
 }
 
 impl NewFile {
-    fn open(path: &Path, overwrite: bool) -> Result<NewFile, Failure> {
+    fn open(path: &Path, overwrite: bool) -> Result<NewFile, MergeError> {
         let refused = |why: &str, remedy: &str| {
-            Failure::Refused(format!("cannot write to output file '{}': {why}; {remedy}", path.display()))
+            MergeError::Refused(format!("cannot write to output file '{}': {why}; {remedy}", path.display()))
         };
         match fs::metadata(path) {
             Ok(found) if !found.is_file() => {

@@ -5,9 +5,9 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::super::directory::{self, Name};
-use super::super::index::{self, Header, Reader};
+use super::super::index::{self, IndexReader, PartHeader};
 use super::super::split;
-use super::{Delivery, Failure};
+use super::{Delivery, MergeError};
 
 /// So many of the parts there are is a user reminded of.
 const PARTS_NAMED: usize = 8;
@@ -16,7 +16,7 @@ const PARTS_NAMED: usize = 8;
 pub(super) struct Source {
     path: PathBuf,
     /// Nothing where the part has nothing in it yet: its worker died before it could say whose it is.
-    header: Option<Header>,
+    header: Option<PartHeader>,
     /// The file, unless it is a directory.
     file: Option<File>,
     torn: u64,
@@ -24,11 +24,11 @@ pub(super) struct Source {
 
 impl Source {
     /// Opens a part and adds what its index names.
-    pub(super) fn open(path: &Path, number: u32, to: &mut Vec<Delivery>) -> Result<Source, Failure> {
+    pub(super) fn open(path: &Path, number: u32, to: &mut Vec<Delivery>) -> Result<Source, MergeError> {
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => Source::open_directory(path, number, to),
             Ok(found) if found.is_file() => Source::open_file(path, number, to),
-            Ok(_) => Err(Failure::Refused(format!(
+            Ok(_) => Err(MergeError::Refused(format!(
                 "'{}' is neither a file nor a directory; name the parts",
                 path.display()
             ))),
@@ -37,9 +37,9 @@ impl Source {
         }
     }
 
-    fn open_file(path: &Path, number: u32, to: &mut Vec<Delivery>) -> Result<Source, Failure> {
+    fn open_file(path: &Path, number: u32, to: &mut Vec<Delivery>) -> Result<Source, MergeError> {
         // The index is read first: what it names has been written before.
-        let mut reader = match Reader::open(path) {
+        let mut reader = match IndexReader::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let index = index::path_of(path);
                 return Err(no_part(path, &format!("it has no index '{}' beside it", index.display())));
@@ -50,7 +50,7 @@ impl Source {
         while header.is_some()
             && let Some(line) = reader.page().map_err(damaged)?
         {
-            let index::Line { ticket, loan, offset, length } = line;
+            let index::IndexEntry { ticket, loan, offset, length } = line;
             let withdrawn = length.is_none();
             to.push(Delivery { ticket, loan, offset, length: length.unwrap_or(0), part: number, withdrawn });
         }
@@ -78,7 +78,7 @@ impl Source {
         Ok(Source { path: path.to_owned(), header, file: Some(file), torn })
     }
 
-    fn open_directory(path: &Path, number: u32, to: &mut Vec<Delivery>) -> Result<Source, Failure> {
+    fn open_directory(path: &Path, number: u32, to: &mut Vec<Delivery>) -> Result<Source, MergeError> {
         let Some(header) = directory::identity(path).map_err(damaged)? else {
             return Err(no_part(path, "it has no 'crawl.json' that says of which crawl it is"));
         };
@@ -101,7 +101,7 @@ impl Source {
     }
 
     /// Reads a page, in place of what is in the buffer.
-    pub(super) fn read(&self, delivery: &Delivery, page: &mut Vec<u8>) -> Result<(), Failure> {
+    pub(super) fn read(&self, delivery: &Delivery, page: &mut Vec<u8>) -> Result<(), MergeError> {
         let Delivery { ticket, loan, offset, length, .. } = *delivery;
         match &self.file {
             Some(file) => self.read_at(file, offset, length, page),
@@ -114,7 +114,13 @@ impl Source {
         }
     }
 
-    fn read_at(&self, mut file: &File, from: u64, length: u64, bytes: &mut Vec<u8>) -> Result<(), Failure> {
+    fn read_at(
+        &self,
+        mut file: &File,
+        from: u64,
+        length: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), MergeError> {
         bytes.clear();
         let read =
             file.seek(SeekFrom::Start(from)).and_then(|_| file.by_ref().take(length).read_to_end(bytes));
@@ -141,7 +147,7 @@ pub(super) fn are_directories(sources: &[Source]) -> bool {
 }
 
 /// What the output begins with.
-pub(super) fn head(sources: &[Source]) -> Result<Vec<u8>, Failure> {
+pub(super) fn head(sources: &[Source]) -> Result<Vec<u8>, MergeError> {
     let mut heads: Vec<(&Source, Vec<u8>)> = Vec::new();
     for source in sources {
         let (Some(file), Some(header)) = (&source.file, &source.header) else { continue };
@@ -154,7 +160,7 @@ pub(super) fn head(sources: &[Source]) -> Result<Vec<u8>, Failure> {
     }
     if let Some(pair) = heads.windows(2).find(|pair| pair[0].1 != pair[1].1) {
         let (one, other) = (pair[0].0.path.display(), pair[1].0.path.display());
-        return Err(Failure::Refused(format!(
+        return Err(MergeError::Refused(format!(
             "parts '{one}' and '{other}' do not begin alike; name parts of one output"
         )));
     }
@@ -162,9 +168,9 @@ pub(super) fn head(sources: &[Source]) -> Result<Vec<u8>, Failure> {
 }
 
 /// Refuses parts that do not belong together.
-pub(super) fn refuse_mixed(sources: &[Source]) -> Result<(), Failure> {
+pub(super) fn refuse_mixed(sources: &[Source]) -> Result<(), MergeError> {
     let known = |source: &Source| Some((source.path.clone(), source.header.clone()?));
-    let known: Vec<(PathBuf, Header)> = sources.iter().filter_map(known).collect();
+    let known: Vec<(PathBuf, PartHeader)> = sources.iter().filter_map(known).collect();
     for pair in known.windows(2) {
         let [(one, its), (other, others)] = pair else { continue };
         let (its, others) = if !its.is_of_crawl_of(others) {
@@ -175,7 +181,7 @@ pub(super) fn refuse_mixed(sources: &[Source]) -> Result<(), Failure> {
             continue;
         };
         let (one, other) = (one.display(), other.display());
-        return Err(Failure::Refused(format!(
+        return Err(MergeError::Refused(format!(
             "part '{one}' is of {its} and part '{other}' of {others}; collect them one by one"
         )));
     }
@@ -183,7 +189,7 @@ pub(super) fn refuse_mixed(sources: &[Source]) -> Result<(), Failure> {
     let (directory, file) = (sources.iter().find(is_directory), sources.iter().find(|it| !is_directory(it)));
     if let (Some(directory), Some(file)) = (directory, file) {
         let (directory, file) = (directory.path.display(), file.path.display());
-        return Err(Failure::Refused(format!(
+        return Err(MergeError::Refused(format!(
             "part '{directory}' is a directory and part '{file}' is a file; collect them one by one"
         )));
     }
@@ -191,7 +197,7 @@ pub(super) fn refuse_mixed(sources: &[Source]) -> Result<(), Failure> {
 }
 
 /// Says that something is no part, and which parts there are in its place.
-fn no_part(path: &Path, why: &str) -> Failure {
+fn no_part(path: &Path, why: &str) -> MergeError {
     let parts = parts_of(path);
     let named: Vec<String> = parts.iter().take(PARTS_NAMED).map(|part| part.display().to_string()).collect();
     let remedy = match parts.len() {
@@ -201,7 +207,7 @@ fn no_part(path: &Path, why: &str) -> Failure {
         }
         _ => format!("its parts are {}", named.join(", ")),
     };
-    Failure::Refused(format!("'{}' is no part: {why}; {remedy}", path.display()))
+    MergeError::Refused(format!("'{}' is no part: {why}; {remedy}", path.display()))
 }
 
 /// The parts that workers have written of an output, in the order of the workers: what stands beside it, with an index,
@@ -229,10 +235,10 @@ fn worker_in(name: &str, stem: &str, suffix: &str) -> Option<u16> {
     name.strip_prefix(stem)?.strip_suffix(suffix)?.strip_prefix('.')?.parse().ok()
 }
 
-fn damaged(what: String) -> Failure {
-    Failure::Unreadable(format!("{what}; bring the part and its index again, or leave the part out"))
+fn damaged(what: String) -> MergeError {
+    MergeError::Unreadable(format!("{what}; bring the part and its index again, or leave the part out"))
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Unreadable(format!("cannot read '{}': {error}; see to the file", path.display()))
+fn unreadable(path: &Path, error: &std::io::Error) -> MergeError {
+    MergeError::Unreadable(format!("cannot read '{}': {error}; see to the file", path.display()))
 }

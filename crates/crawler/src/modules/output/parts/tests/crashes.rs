@@ -11,7 +11,7 @@ use super::*;
 #[derive(Debug, Clone, Copy)]
 enum End {
     /// It is added, and the page completed.
-    Completed,
+    CompleteResult,
     /// It is withdrawn, and the URL completed without a page.
     Withdrawn,
     /// The worker dies when so many parts of 256 of what it writes are written, and its loans return.
@@ -22,7 +22,7 @@ enum End {
 
 fn end() -> impl Strategy<Value = End> {
     prop_oneof![
-        4 => Just(End::Completed),
+        4 => Just(End::CompleteResult),
         1 => Just(End::Withdrawn),
         3 => any::<u8>().prop_map(End::Died),
         1 => Just(End::Died(u8::MAX)),
@@ -67,10 +67,10 @@ fn deliver(directory: &Path, workers: u16, ends: &[Vec<(u16, End)>]) -> Vec<(u64
         let mut again = Vec::new();
         for (ticket, loan) in waiting {
             let planned = ends[ticket as usize / 7].get(loan as usize - 1);
-            let (worker, end) = *planned.unwrap_or(&(loan as u16, End::Completed));
+            let (worker, end) = *planned.unwrap_or(&(loan as u16, End::CompleteResult));
             let worker = 1 + worker % workers;
             match end {
-                End::Completed => {
+                End::CompleteResult => {
                     add(&mut open(directory, worker).unwrap(), ticket, loan);
                     pages.push((ticket, loan));
                     continue;
@@ -113,7 +113,7 @@ proptest! {
         };
         let specs = specs(directory.path());
         let added = |(ticket, loan): &(u64, u64), output: usize| {
-            let (Addition::Append(bytes) | Addition::File(bytes)) =
+            let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) =
                 additions(&specs, *ticket, *loan).swap_remove(output).1;
             bytes
         };
@@ -168,7 +168,9 @@ fn a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added(
     let specs = specs(directory.path());
     let mut expected = b"from,to\n".to_vec();
     for ticket in 0..collected.pages {
-        let Addition::Append(lines) = additions(&specs, ticket, 1).swap_remove(1).1 else { unreachable!() };
+        let OutputWrite::Append(lines) = additions(&specs, ticket, 1).swap_remove(1).1 else {
+            unreachable!()
+        };
         expected.extend(lines);
     }
     assert!(fs::read(edges).unwrap() == expected);

@@ -14,14 +14,14 @@ fn named(directory: &Path, (stem, extension): (&str, &str), workers: &[u16]) -> 
 }
 
 /// Collects into a path.
-fn into(parts: &[PathBuf], output: &Path, overwrite: bool) -> Result<Collected, Failure> {
+fn into(parts: &[PathBuf], output: &Path, overwrite: bool) -> Result<MergeReport, MergeError> {
     collect(parts, Destination::Path(output), overwrite)
 }
 
 #[track_caller]
 fn is_refused(parts: &[PathBuf], output: &Path, words: &[&str]) {
     let refused = match into(parts, output, false) {
-        Err(Failure::Refused(why)) => why,
+        Err(MergeError::Refused(why)) => why,
         other => panic!("{other:?}"),
     };
     for word in words {
@@ -54,7 +54,7 @@ fn the_output_is_byte_for_byte_what_one_process_writes() {
         let parts = named(directory.path(), (stem, extension), &[3, 1, 2]);
         let output = directory.path().join(format!("{stem}{extension}"));
         let collected = into(&parts, &output, false).unwrap();
-        assert_eq!(collected, Collected { pages: 5, parts: 3, repeated: 2, withdrawn: 0, torn: 0 });
+        assert_eq!(collected, MergeReport { pages: 5, parts: 3, repeated: 2, withdrawn: 0, torn: 0 });
         let expected = expected.path().join(format!("{stem}{extension}"));
         if output.is_dir() {
             let files = |path: &Path| contents(path).into_values().collect::<Vec<_>>();
@@ -81,7 +81,7 @@ fn a_withdrawn_page_is_left_out_unless_it_was_delivered_later() {
     for output in OUTPUTS {
         let parts = named(directory.path(), output, &[1, 2, 3]);
         let collected = into(&parts, &directory.path().join(format!("all{}", output.1)), false).unwrap();
-        assert_eq!(collected, Collected { pages: 3, parts: 3, repeated: 2, withdrawn: 2, torn: 0 });
+        assert_eq!(collected, MergeReport { pages: 3, parts: 3, repeated: 2, withdrawn: 2, torn: 0 });
     }
     assert_eq!(contents(&directory.path().join("all")).len(), 3);
     drop(parts);
@@ -134,7 +134,7 @@ fn an_index_named_beside_its_part_is_no_part_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let spec = OutputSpec { output: Box::new(Edges), target: Target::File(directory.path().join("edges")) };
     let mut parts = Parts::open(&[spec], 1, &crawl("example"), false).unwrap();
-    parts.add(1, 1, &[(0, Addition::Append(b"a,b\n".to_vec()))]).unwrap();
+    parts.add(1, 1, &[(0, OutputWrite::Append(b"a,b\n".to_vec()))]).unwrap();
     let part = directory.path().join("edges.1");
     let collected =
         into(&[part.clone(), index::path_of(&part)], &directory.path().join("all"), false).unwrap();
@@ -221,7 +221,7 @@ fn a_damaged_part_is_named_and_leaves_the_output_as_it_was() {
         let output = directory.path().join("all.csv");
         fs::write(&output, "precious").unwrap();
         let failed = into(&named(directory.path(), OUTPUTS[1], &[1, 2, 3]), &output, true).unwrap_err();
-        assert!(matches!(&failed, Failure::Unreadable(why) if why.contains(words)), "{failed}");
+        assert!(matches!(&failed, MergeError::Unreadable(why) if why.contains(words)), "{failed}");
         assert_eq!(text(output), "precious");
     }
 }
