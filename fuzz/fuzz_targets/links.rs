@@ -22,6 +22,6 @@ fuzz_target!(|input: &[u8]| {
     let page = Url::parse("https://example.org:8443/a/b.html?c").expect("a page URL");
     html::each_link(&page, content_type, body, |_, target| {
         let Ok(target) = target else { return };
-        assert_eq!(html::normalise(target).map(String::from).as_deref(), Ok(target));
+        assert_eq!(html::normalize(target).map(String::from).as_deref(), Ok(target));
     });
 });

@@ -115,7 +115,7 @@ impl Progress {
 }
 
 impl Observer for Progress {
-    fn event(&self, event: Event<'_>, depth: Depth, url: &str) {
+    fn on_event(&self, event: Event<'_>, depth: Depth, url: &str) {
         if self.verbosity == Verbosity::Verbose {
             let (word, detail) = describe(&event);
             self.event_line(word, depth, &[url, &detail].concat());
@@ -126,11 +126,11 @@ impl Observer for Progress {
         }
     }
 
-    fn visiting(&self, url: &str, _depth: Depth) {
+    fn on_fetch_start(&self, url: &str, _depth: Depth) {
         url.clone_into(&mut self.now.borrow_mut().url);
     }
 
-    fn progress(&self, stats: &Stats, _url: &str) {
+    fn on_progress(&self, stats: &Stats, _url: &str) {
         let mut now = self.now.borrow_mut();
         (now.saved, now.queued, now.failed) = (stats.kept(), stats.outstanding(), stats.failed());
     }
@@ -166,7 +166,7 @@ fn describe(event: &Event<'_>) -> (&'static str, String) {
         Event::Ignored { why: crawler::scope::RejectReason::External } => ("IgnExtrn", String::new()),
         Event::Ignored { why } => ("Ignored", format!(" ({why})")),
         Event::BadLink { why } => ("Ignored", format!(" (a link there: {why})")),
-        Event::Ended { outcome: Outcome::Redirected { to } } => ("Redirected", format!(" to {to}")),
+        Event::Ended { outcome: Outcome::Redirect { to } } => ("Redirected", format!(" to {to}")),
         Event::Ended { outcome } => ("Failed", format!(" ({outcome})")),
     }
 }
@@ -175,8 +175,8 @@ fn describe(event: &Event<'_>) -> (&'static str, String) {
 /// summary counts them. What the rules of the crawl keep out is no error.
 fn is_worth_telling(outcome: &Outcome, verbosity: Verbosity) -> bool {
     match outcome {
-        Outcome::Kept | Outcome::Redirected { .. } | Outcome::NotReached => false,
-        Outcome::Disallowed | Outcome::RedirectRefused { .. } => verbosity == Verbosity::Normal,
+        Outcome::Page | Outcome::Redirect { .. } | Outcome::NotReached => false,
+        Outcome::RobotsDisallowed | Outcome::RedirectRejected { .. } => verbosity == Verbosity::Normal,
         _ => true,
     }
 }

@@ -14,7 +14,7 @@ pub fn summary(stats: &Stats) -> String {
     let mut row = |indent, name: &str, count| text.push_str(&self::row(indent, name, count));
     row(0, "URLs admitted", stats.admitted);
     row(2, "saved", stats.kept());
-    for (label, count) in stats.outcomes.iter().filter(|(label, _)| **label != Outcome::Kept.label()) {
+    for (label, count) in stats.outcomes.iter().filter(|(label, _)| **label != Outcome::Page.label()) {
         row(2, label, *count);
     }
     row(0, "links found", stats.links);

@@ -149,7 +149,7 @@ pub fn similarity(text: &str) -> Result<f64, String> {
 
 /// A regular expression. Its error is put into one line.
 pub fn pattern(text: &str) -> Result<String, String> {
-    match Scope::anywhere().filtered(&[text.to_owned()], &[]) {
+    match Scope::anywhere().with_filters(&[text.to_owned()], &[]) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => {
             let lines = error.to_string();
@@ -204,7 +204,7 @@ pub fn seed(text: &str) -> Result<Url, String> {
 
 /// A prefix that designates what is internal.
 pub fn prefix(text: &str) -> Result<Url, String> {
-    html::normalise(text).map_err(|bad| match bad {
+    html::normalize(text).map_err(|bad| match bad {
         BadLink::Credentials => "must not have a user name or password in it; put them into the seed".into(),
         bad => format!("{bad}; give an absolute http or https URL, like http://example.org/docs/"),
     })

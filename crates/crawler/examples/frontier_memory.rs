@@ -45,8 +45,8 @@ fn main() -> Result<(), Failure> {
     match arguments[..] {
         ["fill", what, urls] => runtime.block_on(fill(LocalBackend::new(settings()), what, urls.parse()?)),
         ["fill", what, urls, state] => {
-            let OpenState { resources, keeper, .. } = open(state)?;
-            runtime.block_on(fill(resources, what, urls.parse()?))?;
+            let OpenState { backend, keeper, .. } = open(state)?;
+            runtime.block_on(fill(backend, what, urls.parse()?))?;
             Ok(keeper.close()?)
         }
         ["reopen", state] => runtime.block_on(reopen(state)),
@@ -80,15 +80,15 @@ fn open(state: &str) -> Result<OpenState, crawler::Error> {
     )
 }
 
-async fn fill<R: Backend>(resources: R, what: &str, urls: u64) -> Result<(), Failure> {
-    let resources = Arc::new(resources);
+async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), Failure> {
+    let backend = Arc::new(backend);
     let mut random = Random::seeded(1);
     // What comes and goes with every round is there already when the measuring begins: it is no URL's own.
-    add(&resources, urls..urls + ROUND, &mut random, true).await?;
+    add(&backend, urls..urls + ROUND, &mut random, true).await?;
     let (empty, begun) = (Memory::now()?, Instant::now());
-    add(&resources, 0..urls, &mut random, what == "seen").await?;
+    add(&backend, 0..urls, &mut random, what == "seen").await?;
     let (full, took) = (Memory::now()?, begun.elapsed());
-    let snapshot = resources.snapshot().await?;
+    let snapshot = backend.snapshot().await?;
     let left = if what == "seen" { 0 } else { urls };
     if snapshot.known as u64 != urls + ROUND || snapshot.outstanding() != left {
         return Err(format!("{} URLs are known and {} wait", snapshot.known, snapshot.outstanding()).into());
@@ -111,7 +111,7 @@ async fn fill<R: Backend>(resources: R, what: &str, urls: u64) -> Result<(), Fai
 
 /// Admits URLs, round by round; each round is filed and routed as far as possible, or completed.
 async fn add<R: Backend>(
-    resources: &Arc<R>,
+    backend: &Arc<R>,
     mut numbers: Range<u64>,
     random: &mut Random,
     complete: bool,
@@ -120,75 +120,75 @@ async fn add<R: Backend>(
         let mut admissions = JoinSet::new();
         for _ in 0..SIDE_BY_SIDE {
             let found: Vec<DiscoveredUrl> = numbers.by_ref().take(BATCH).map(found).collect();
-            let resources = Arc::clone(resources);
-            admissions.spawn(async move { resources.admit(found).await });
+            let backend = Arc::clone(backend);
+            admissions.spawn(async move { backend.admit(found).await });
         }
         while let Some(admitted) = admissions.join_next().await {
             admitted??;
         }
-        frontier(&**resources, random).await?;
+        frontier(&**backend, random).await?;
         if complete {
-            complete_all(resources, random).await?;
+            complete_all(backend, random).await?;
         }
     }
     Ok(())
 }
 
 /// Runs the prioritizer and the router until neither can do more: URLs wait where they would in a crawl.
-async fn frontier(resources: &impl Backend, random: &mut Random) -> Result<(), BackendError> {
+async fn frontier(backend: &impl Backend, random: &mut Random) -> Result<(), BackendError> {
     loop {
-        let incoming = resources.incoming(MOVE, Duration::ZERO).await?;
+        let incoming = backend.take_unprioritized(MOVE, Duration::ZERO).await?;
         let came = incoming.len();
         let priorities = incoming.into_iter().map(|incoming| {
             let (domain, depth, linking_pages) = (incoming.domain, incoming.depth, incoming.linking_pages);
-            (incoming.ticket, DepthPopularity::priority(&Candidate { domain, depth, linking_pages }))
+            (incoming.task_id, DepthPopularity::priority(&Candidate { domain, depth, linking_pages }))
         });
-        resources.file(priorities.collect()).await?;
+        backend.enqueue_prioritized(priorities.collect()).await?;
         let draws = (0..MOVE).map(|_| draw(random)).collect();
-        if resources.route(draws, Duration::ZERO).await? + came == 0 {
+        if backend.route(draws, Duration::ZERO).await? + came == 0 {
             return Ok(());
         }
     }
 }
 
 /// Completes all that waits, as a host that has none of these pages would have it.
-async fn complete_all<R: Backend>(resources: &Arc<R>, random: &mut Random) -> Result<(), Failure> {
-    while resources.outstanding().await? > 0 {
+async fn complete_all<R: Backend>(backend: &Arc<R>, random: &mut Random) -> Result<(), Failure> {
+    while backend.outstanding().await? > 0 {
         let mut completions = JoinSet::new();
         for worker in 0..WORKERS {
             loop {
-                let leases = resources.lease(WorkerId(worker), MOVE, Duration::ZERO).await?;
+                let leases = backend.lease(WorkerId(worker), MOVE, Duration::ZERO).await?;
                 if leases.is_empty() {
                     break;
                 }
-                let resources = Arc::clone(resources);
-                let outcome = Outcome::CrawlStatus { code: 404, retry_after: None };
+                let backend = Arc::clone(backend);
+                let outcome = Outcome::HttpStatus { code: 404, retry_after: None };
                 let done = leases
                     .iter()
-                    .map(|lease| Completion { outcome: outcome.clone(), ..Completion::of(lease) });
+                    .map(|lease| Completion { outcome: outcome.clone(), ..Completion::new(lease) });
                 let done: Vec<Completion> = done.collect();
-                completions.spawn(async move { resources.complete(done).await });
+                completions.spawn(async move { backend.complete(done).await });
             }
         }
         while let Some(completed) = completions.join_next().await {
             completed??;
         }
-        frontier(&**resources, random).await?;
+        frontier(&**backend, random).await?;
     }
     Ok(())
 }
 
 async fn reopen(state: &str) -> Result<(), Failure> {
     let begun = Instant::now();
-    let OpenState { resources, keeper, .. } = open(state)?;
+    let OpenState { backend, keeper, .. } = open(state)?;
     let opened = begun.elapsed();
-    let first = resources.incoming(1, Duration::ZERO).await?;
+    let first = backend.take_unprioritized(1, Duration::ZERO).await?;
     let ready = begun.elapsed();
-    let (snapshot, memory) = (resources.snapshot().await?, Memory::now()?);
+    let (snapshot, memory) = (backend.snapshot().await?, Memory::now()?);
     if first.is_empty() {
         return Err(format!("no URL waits in {state}").into());
     }
-    drop(resources);
+    drop(backend);
     keeper.close()?;
     print(&[
         ("urls", snapshot.outstanding() as f64),

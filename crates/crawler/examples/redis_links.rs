@@ -43,7 +43,7 @@ async fn main() {
     };
     let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();
     let place = RedisCrawl::new(address.parse().unwrap(), "links");
-    let resources = RedisBackend::open(place, settings).await.unwrap();
+    let backend = RedisBackend::open(place, settings).await.unwrap();
     let before = memory(&mut server);
     for first in (0..links).step_by(BATCH) {
         let found = (first..links.min(first + BATCH)).map(|number| DiscoveredUrl {
@@ -51,19 +51,22 @@ async fn main() {
             depth: 1,
             redirects: 0,
         });
-        resources.admit(found.collect()).await.unwrap();
+        backend.admit(found.collect()).await.unwrap();
     }
     println!("{:8.1} bytes per URL that waits", (memory(&mut server) - before) / links as f64);
     let mut done = 0;
     while done < links {
-        let incoming = resources.incoming(BATCH, Duration::ZERO).await.unwrap();
-        resources.file(incoming.iter().map(|one| (one.ticket, Priority::MIDDLE)).collect()).await.unwrap();
-        resources.route(vec![Priority::MIDDLE; BATCH], Duration::ZERO).await.unwrap();
-        let leases = resources.lease(WorkerId(0), BATCH, Duration::ZERO).await.unwrap();
+        let incoming = backend.take_unprioritized(BATCH, Duration::ZERO).await.unwrap();
+        backend
+            .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::MIDDLE)).collect())
+            .await
+            .unwrap();
+        backend.route(vec![Priority::MIDDLE; BATCH], Duration::ZERO).await.unwrap();
+        let leases = backend.lease(WorkerId(0), BATCH, Duration::ZERO).await.unwrap();
         done += leases.len();
-        let gone = Outcome::CrawlStatus { code: 404, retry_after: None };
-        let ends = leases.iter().map(|lease| Completion { outcome: gone.clone(), ..Completion::of(lease) });
-        resources.complete(ends.collect()).await.unwrap();
+        let gone = Outcome::HttpStatus { code: 404, retry_after: None };
+        let ends = leases.iter().map(|lease| Completion { outcome: gone.clone(), ..Completion::new(lease) });
+        backend.complete(ends.collect()).await.unwrap();
     }
     println!(
         "{:8.1} bytes per link that was seen and is done",

@@ -58,33 +58,36 @@ fn body(page: usize) -> Vec<u8> {
     words.collect::<String>().into_bytes()
 }
 
-async fn visit(resources: Arc<RedisBackend>, lease: Lease, web: Web) {
+async fn visit(backend: Arc<RedisBackend>, lease: Lease, web: Web) {
     let page: usize =
         lease.url.rsplit('-').next().and_then(|end| end.strip_suffix(".html")).unwrap().parse().unwrap();
-    resources.reserve(&lease, 0).await.unwrap();
+    backend.reserve(&lease, 0).await.unwrap();
     let body = body(page);
-    let fingerprint = Fingerprint::of_text(resources.key(), None, &body);
-    resources.remember(&lease.url, &fingerprint, &body).await.unwrap();
+    let fingerprint = Fingerprint::of_text(backend.hash_key(), None, &body);
+    backend.store_content(&lease.url, &fingerprint, &body).await.unwrap();
     let done = Completion {
-        outcome: Outcome::Kept,
+        outcome: Outcome::Page,
         bytes: body.len() as u64,
-        children: web.links(page),
-        linked: vec![Domain::of_text(&lease.url)],
-        ..Completion::of(&lease)
+        outlinks: web.links(page),
+        linked_domains: vec![Domain::of_text(&lease.url)],
+        ..Completion::new(&lease)
     };
-    assert!(matches!(resources.complete(vec![done]).await.unwrap()[..], [CompleteResult::Done { .. }]));
+    assert!(matches!(backend.complete(vec![done]).await.unwrap()[..], [CompleteResult::Applied { .. }]));
 }
 
-async fn frontier(resources: Arc<RedisBackend>) {
+async fn frontier(backend: Arc<RedisBackend>) {
     loop {
-        let incoming = resources.incoming(256, Duration::from_millis(500)).await.unwrap();
-        resources.file(incoming.iter().map(|one| (one.ticket, Priority::MIDDLE)).collect()).await.unwrap();
+        let incoming = backend.take_unprioritized(256, Duration::from_millis(500)).await.unwrap();
+        backend
+            .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::MIDDLE)).collect())
+            .await
+            .unwrap();
     }
 }
 
-async fn route(resources: Arc<RedisBackend>) {
+async fn route(backend: Arc<RedisBackend>) {
     loop {
-        resources.route(vec![Priority::MIDDLE; 256], Duration::from_millis(500)).await.unwrap();
+        backend.route(vec![Priority::MIDDLE; 256], Duration::from_millis(500)).await.unwrap();
     }
 }
 
@@ -148,12 +151,12 @@ async fn main() {
     let mut server = Server(redis::Client::open(redis_url.as_str()).unwrap().get_connection().unwrap());
     let place =
         RedisCrawl { partitions: Some(partitions), ..RedisCrawl::new(redis_url.parse().unwrap(), "moves") };
-    let resources = Arc::new(RedisBackend::open(place, settings).await.unwrap());
+    let backend = Arc::new(RedisBackend::open(place, settings).await.unwrap());
 
     let prepared = Instant::now();
     let own = cpu();
     for page in 0..pages.min(2_000) {
-        std::hint::black_box((Fingerprint::of_text(resources.key(), None, &body(page)), web.links(page)));
+        std::hint::black_box((Fingerprint::of_text(backend.hash_key(), None, &body(page)), web.links(page)));
     }
     let own = (cpu() - own) / pages.min(2_000) as f64;
     println!("what the test itself does: {:.1} µs a page ({:.1?})", own * 1e6, prepared.elapsed());
@@ -161,18 +164,17 @@ async fn main() {
     let seeds = (0..hosts).map(|page| DiscoveredUrl { url: web.url(page), depth: 0, redirects: 0 }).collect();
     redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut server.0).unwrap();
     let (server_before, before, begun) = (server.cpu(), cpu(), Instant::now());
-    resources.admit(seeds).await.unwrap();
-    let frontiers =
-        [tokio::spawn(frontier(Arc::clone(&resources))), tokio::spawn(route(Arc::clone(&resources)))];
+    backend.admit(seeds).await.unwrap();
+    let frontiers = [tokio::spawn(frontier(Arc::clone(&backend))), tokio::spawn(route(Arc::clone(&backend)))];
     let (mut visits, mut done) = (tokio::task::JoinSet::new(), 0);
     while done < pages {
-        let leases = resources.lease(WorkerId(0), 64, Duration::from_millis(20)).await.unwrap();
+        let leases = backend.lease(WorkerId(0), 64, Duration::from_millis(20)).await.unwrap();
         for lease in leases {
             if visits.len() >= IN_FLIGHT {
                 visits.join_next().await.unwrap().unwrap();
                 done += 1;
             }
-            visits.spawn(visit(Arc::clone(&resources), lease, web));
+            visits.spawn(visit(Arc::clone(&backend), lease, web));
         }
         while visits.try_join_next().is_some() {
             done += 1;
@@ -201,5 +203,5 @@ async fn main() {
             microseconds / calls
         );
     }
-    println!("{:?}", resources.snapshot().await.unwrap());
+    println!("{:?}", backend.snapshot().await.unwrap());
 }

@@ -6,7 +6,7 @@
 //! ```text
 //! admit ─▶ URL queue ─ incoming ─▶ prioritizer ─ file ─▶ priority queues ─ route ─▶ worker's queue ─ lease ─▶ worker
 //!   ▲      (overflow)                                                    (waiting per domain)              │
-//!   └───────────────────────────────────── children ◀──────────────────────────────────── complete ◀───────┘
+//!   └───────────────────────────────────── outlinks ◀──────────────────────────────────── complete ◀───────┘
 //! ```
 
 pub mod durable;
@@ -52,14 +52,14 @@ pub struct AdmitCounts {
     /// New: queued now.
     pub new: u64,
     /// Known: not queued, but not forgotten for another lifetime.
-    pub known: u64,
+    pub seen: u64,
 }
 
 /// A URL that waits for its priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnprioritizedUrl {
     /// Which.
-    pub ticket: TaskId,
+    pub task_id: TaskId,
     /// Its domain.
     pub domain: Domain,
     /// Its smallest depth so far.
@@ -72,9 +72,9 @@ pub struct UnprioritizedUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// Which.
-    pub ticket: TaskId,
+    pub task_id: TaskId,
     /// Numbers the loans of this URL: after a death there is a second one, and the first counts for nothing.
-    pub loan: u64,
+    pub lease_id: u64,
     /// The URL.
     pub url: String,
     /// Its smallest depth so far.
@@ -82,9 +82,9 @@ pub struct Lease {
     /// How many redirects in a row led here.
     pub redirects: u8,
     /// It was completed before, and is only visited for its links: it has been met nearer to a seed since.
-    pub again: bool,
+    pub is_revisit: bool,
     /// How long its host must still be left alone, whoever asked it last.
-    pub rest: Duration,
+    pub cooldown: Duration,
 }
 
 /// When a host may be asked again.
@@ -93,7 +93,7 @@ pub struct HostDelay {
     /// The pause the host gets after every request.
     pub delay: Duration,
     /// How long it is to be left alone from now.
-    pub rest: Duration,
+    pub cooldown: Duration,
 }
 
 /// A worker that has less to do than others.
@@ -102,7 +102,7 @@ pub struct TransferTarget {
     /// Which.
     pub id: WorkerId,
     /// How many URLs it has, in its queue and in hand.
-    pub has: usize,
+    pub load: usize,
 }
 
 /// A domain that its owner passes on to another worker. Nothing of it is being asked for or completed.
@@ -115,33 +115,33 @@ pub struct DomainTransfer {
     /// All that its owner has of it in hand, in the order in which it was lent.
     pub leases: Vec<Lease>,
     /// Its hosts that must be left alone for a while.
-    pub resting: Vec<(String, HostDelay)>,
+    pub cooldowns: Vec<(String, HostDelay)>,
 }
 
 /// What came of passing on a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferResult {
     /// It is the other's, with all that was in hand.
-    Yes,
+    Moved,
     /// It is still its owner's, because more of it is on the way to the owner: it may be passed on with that.
-    NotNow,
+    RetryLater,
     /// It stays its owner's.
-    No,
+    Declined,
 }
 
 /// Whether a request may be made within the budgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
     /// It may, and may read so many bytes.
-    Bytes(u64),
+    Granted(u64),
     /// Not now: what is left is reserved by requests in flight, and may come back.
-    NotNow,
+    RetryLater,
     /// Not to this worker: the loan has ended.
-    Lost,
+    LeaseLost,
     /// Not any more for this host.
-    HostSpent,
+    HostExhausted,
     /// Not any more at all.
-    Spent(Budget),
+    Exhausted(Budget),
 }
 
 /// What a crawl may use up.
@@ -172,29 +172,29 @@ pub struct Completion {
     /// Body bytes read, decoded, since the last reservation.
     pub bytes: u64,
     /// The links to be admitted.
-    pub children: Vec<DiscoveredUrl>,
+    pub outlinks: Vec<DiscoveredUrl>,
     /// The domains the page links to, each once.
-    pub linked: Vec<Domain>,
+    pub linked_domains: Vec<Domain>,
     /// How many of its links were refused before admission, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
+    pub rejected_links: BTreeMap<&'static str, u64>,
     /// What a kept page adds to each output, by the output's number: recorded until it is [written](Resources::wrote).
-    pub output: Vec<(usize, OutputWrite)>,
+    pub writes: Vec<(usize, OutputWrite)>,
     /// When its host may be asked again, if it was asked.
-    pub pacing: Option<HostDelay>,
+    pub host_delay: Option<HostDelay>,
 }
 
 impl Completion {
     /// The end of a loan of which nothing is known yet.
-    pub fn of(lease: &Lease) -> Completion {
+    pub fn new(lease: &Lease) -> Completion {
         Completion {
             lease: lease.clone(),
             outcome: Outcome::NotReached,
             bytes: 0,
-            children: Vec::new(),
-            linked: Vec::new(),
-            refused: BTreeMap::new(),
-            output: Vec::new(),
-            pacing: None,
+            outlinks: Vec::new(),
+            linked_domains: Vec::new(),
+            rejected_links: BTreeMap::new(),
+            writes: Vec::new(),
+            host_delay: None,
         }
     }
 }
@@ -203,16 +203,16 @@ impl Completion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompleteResult {
     /// It counts. A kept page is document `id`: 1, 2, 3 … without holes.
-    Done {
+    Applied {
         /// The number of a page that was kept.
         id: Option<u64>,
         /// How many of its children were new.
         new: u64,
         /// Which budget is spent by now, if one is.
-        spent: Option<Budget>,
+        exhausted: Option<Budget>,
     },
     /// The loan had ended already: nothing was changed.
-    Refused,
+    StaleLease,
 }
 
 /// What content storage said of a page.
@@ -221,9 +221,9 @@ pub enum ContentMatch {
     /// It is new, and stored now.
     New,
     /// It is exactly what this URL gave.
-    Same(String),
+    Duplicate(String),
     /// It is much like what this URL gave.
-    Similar(String),
+    NearDuplicate(String),
 }
 
 /// Counts and lengths of a crawl, at one moment.
@@ -296,10 +296,10 @@ pub trait Backend: Send + Sync + 'static {
     fn admit(&self, found: Vec<DiscoveredUrl>) -> impl BackendFuture<AdmitCounts>;
 
     /// Lends the prioritizer up to `max` URLs, in the order of admission; waits up to `wait` for the first.
-    fn incoming(&self, max: usize, wait: Duration) -> impl BackendFuture<Vec<UnprioritizedUrl>>;
+    fn take_unprioritized(&self, max: usize, wait: Duration) -> impl BackendFuture<Vec<UnprioritizedUrl>>;
 
     /// Files lent URLs under their priorities.
-    fn file(&self, filed: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
+    fn enqueue_prioritized(&self, filed: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
 
     /// For each priority drawn, moves one URL from the queue responsible, or the next one that is not empty and
     /// not held back, to the worker that owns its domain: the one that did, or the one with the shortest queue.
@@ -311,12 +311,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Passes domains on to other workers, each whole or not at all: the loans in hand end, and all that waits for its owner
     /// waits for the other one, in its order. Where all workers are there from the beginning, each keeps what it has.
-    fn pass_on(
+    fn transfer_domains(
         &self,
         _from: WorkerId,
         handovers: Vec<DomainTransfer>,
     ) -> impl BackendFuture<Vec<TransferResult>> {
-        std::future::ready(Ok(vec![TransferResult::No; handovers.len()]))
+        std::future::ready(Ok(vec![TransferResult::Declined; handovers.len()]))
     }
 
     /// Reserves one page and as many body bytes as a page may have, or as are left, for a request. What earlier
@@ -331,30 +331,34 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Notes when a host may be asked again, whoever asks it and whatever dies meanwhile: for what cannot wait for a
     /// completion.
-    fn pace(&self, host: &str, pacing: HostDelay) -> impl BackendFuture<()>;
+    fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> impl BackendFuture<()>;
 
     /// The outputs are written up to page `last_id`, to these lengths: what was recorded for them can be forgotten.
-    fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> impl BackendFuture<()>;
+    fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> impl BackendFuture<()>;
 
     /// What fingerprints are made with: the same for everybody who works on this crawl.
-    fn key(&self) -> HashKey;
+    fn hash_key(&self) -> HashKey;
 
     /// Stores a page's content, unless a page from another URL is the same or similar. A page delivered again is
     /// not its own duplicate.
-    fn remember(&self, url: &str, fingerprint: &Fingerprint, body: &[u8])
-    -> impl BackendFuture<ContentMatch>;
+    fn store_content(
+        &self,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: &[u8],
+    ) -> impl BackendFuture<ContentMatch>;
 
     /// A stored page, while it is stored.
-    fn content(&self, url: &str) -> impl BackendFuture<Option<Vec<u8>>>;
+    fn load_content(&self, url: &str) -> impl BackendFuture<Option<Vec<u8>>>;
 
     /// URLs admitted and not completed: the crawl is over when there is none.
     fn outstanding(&self) -> impl BackendFuture<u64>;
 
     /// Which budget is spent, if one is.
-    fn spent(&self) -> impl BackendFuture<Option<Budget>>;
+    fn exhausted_budget(&self) -> impl BackendFuture<Option<Budget>>;
 
     /// A worker that is no more: its loans return, its queue is routed anew, its domains are free.
-    fn leave(&self, worker: WorkerId) -> impl BackendFuture<()>;
+    fn remove_worker(&self, worker: WorkerId) -> impl BackendFuture<()>;
 
     /// How things stand.
     fn snapshot(&self) -> impl BackendFuture<Snapshot>;

@@ -57,8 +57,8 @@ impl ClassicCrawl {
     ) -> Result<ClassicCrawl, Error> {
         let (seed, credentials) = (without_credentials(&seed), seed);
         let scope = internal.map_or_else(|| Scope::origin(&seed), Scope::prefix);
-        if !scope.holds(seed.as_str()) {
-            return Err(Error::SeedOutside { seed: seed.into(), internal: scope.describe() });
+        if !scope.contains(seed.as_str()) {
+            return Err(Error::SeedOutOfScope { seed: seed.into(), internal: scope.describe() });
         }
         Ok(ClassicCrawl { seed, credentials, scope, max_depth, config })
     }
@@ -76,7 +76,7 @@ impl ClassicCrawl {
         let concurrency = self.config.concurrency.max(1);
         let page = BodyPolicy::Page(self.config.max_page_bytes);
         let pace = Arc::new(HostThrottle::of(&self.config));
-        let visitor = Arc::new(Fetcher::new(self.config, &[self.credentials], pace, stop.clone())?);
+        let fetcher = Arc::new(Fetcher::new(self.config, &[self.credentials], pace, stop.clone())?);
         let mut crawl = RunningCrawl {
             scope: self.scope,
             max_depth: self.max_depth,
@@ -93,26 +93,26 @@ impl ClassicCrawl {
         let mut visits = JoinSet::new();
         loop {
             while visits.len() < concurrency
-                && !stop.is_asked()
+                && !stop.is_stop_requested()
                 && let Some(task) = crawl.levels.next()
             {
-                crawl.observer.visiting(task.url.as_str(), task.depth);
-                let visitor = Arc::clone(&visitor);
+                crawl.observer.on_fetch_start(task.url.as_str(), task.depth);
+                let fetcher = Arc::clone(&fetcher);
                 visits.spawn(async move {
-                    let visit = visitor.visit(&task.url, &page).await;
+                    let visit = fetcher.visit(&task.url, &page).await;
                     (task, visit)
                 });
             }
             match visits.join_next().await {
                 Some(Ok((task, visit))) => crawl.settle(&task, visit),
                 Some(Err(failed)) => std::panic::resume_unwind(failed.into_panic()),
-                None if !stop.is_asked() && crawl.levels.descend() => {}
+                None if !stop.is_stop_requested() && crawl.levels.descend() => {}
                 None => break,
             }
         }
         crawl.abandon_the_rest();
         crawl.stats.elapsed = begun.elapsed();
-        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_asked() })
+        Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_stop_requested() })
     }
 }
 
@@ -150,10 +150,10 @@ impl RunningCrawl<'_> {
 
     fn end(&mut self, depth: Depth, url: &str, outcome: Outcome) {
         self.stats.ended(&outcome);
-        if outcome != Outcome::Kept {
-            self.observer.event(Event::Ended { outcome: &outcome }, depth, url);
+        if outcome != Outcome::Page {
+            self.observer.on_event(Event::Ended { outcome: &outcome }, depth, url);
         }
-        self.observer.progress(&self.stats, url);
+        self.observer.on_progress(&self.stats, url);
         if depth == 0 {
             self.seed = outcome;
         }
@@ -161,15 +161,15 @@ impl RunningCrawl<'_> {
 
     fn keep(&mut self, task: &Task, page: &Download) -> Outcome {
         let (url, depth) = (task.url.as_str(), task.depth);
-        self.observer.event(Event::Fetched { bytes: page.body.len() }, depth, url);
+        self.observer.on_event(Event::Fetched { bytes: page.body.len() }, depth, url);
         let outcome = match self.pages.save(url, depth, &page.body) {
             Ok(id) => {
                 self.stats.bytes += page.body.len() as u64;
-                self.observer.event(Event::Saved { id }, depth, url);
-                Outcome::Kept
+                self.observer.on_event(Event::Saved { id }, depth, url);
+                Outcome::Page
             }
             // Its links are followed all the same: one full disk must not hide the rest of a site.
-            Err(error) => Outcome::NotWritten { cause: error.to_string() },
+            Err(error) => Outcome::WriteFailed { cause: error.to_string() },
         };
         if page.media == Media::Html && depth < self.max_depth {
             self.follow_links(task, page);
@@ -178,7 +178,7 @@ impl RunningCrawl<'_> {
     }
 
     fn follow_links(&mut self, task: &Task, page: &Download) {
-        self.observer.event(Event::Scanning, task.depth, task.url.as_str());
+        self.observer.on_event(Event::Scanning, task.depth, task.url.as_str());
         let depth = task.depth + 1;
         each_link(&task.url, page.content_type.as_deref(), &page.body, |_, target| {
             if target == Err(BadLink::TooMany) {
@@ -187,11 +187,11 @@ impl RunningCrawl<'_> {
             self.stats.links += 1;
             let (url, admitted) = match target {
                 Ok(url) => (url, self.admit(url, depth, 0)),
-                Err(bad) => ("", Err(RejectReason::Bad(bad))),
+                Err(bad) => ("", Err(RejectReason::InvalidLink(bad))),
             };
             match admitted {
                 Ok(SeenStatus::New) => {}
-                Ok(SeenStatus::Nearer | SeenStatus::Known) => self.stats.duplicates += 1,
+                Ok(SeenStatus::Shallower | SeenStatus::Seen) => self.stats.duplicates += 1,
                 Err(why) => self.stats.refused(why),
             }
             if self.observer.wants_links() {
@@ -202,16 +202,16 @@ impl RunningCrawl<'_> {
 
     fn tell_link(&self, task: &Task, url: &str, admitted: Result<SeenStatus, RejectReason>) {
         let depth = task.depth + 1;
-        if let Err(RejectReason::Bad(why)) = admitted {
-            return self.observer.event(Event::BadLink { why }, depth, task.url.as_str());
+        if let Err(RejectReason::InvalidLink(why)) = admitted {
+            return self.observer.on_event(Event::BadLink { why }, depth, task.url.as_str());
         }
-        self.observer.event(Event::DiscoveredUrl, depth, url);
+        self.observer.on_event(Event::DiscoveredUrl, depth, url);
         let event = match admitted {
             Ok(SeenStatus::New) => Event::Added,
-            Ok(SeenStatus::Nearer | SeenStatus::Known) => Event::Duplicate,
+            Ok(SeenStatus::Shallower | SeenStatus::Seen) => Event::Duplicate,
             Err(why) => Event::Ignored { why },
         };
-        self.observer.event(event, depth, url);
+        self.observer.on_event(event, depth, url);
     }
 
     /// A redirect's target is checked like a link, and has the depth of the link that led to it.
@@ -222,15 +222,15 @@ impl RunningCrawl<'_> {
         let to = match html::resolve(&task.url, location) {
             Ok(to) => to,
             Err(bad) => {
-                return Outcome::RedirectRefused {
+                return Outcome::RedirectRejected {
                     to: nameable(&task.url, location),
-                    why: RejectReason::Bad(bad),
+                    why: RejectReason::InvalidLink(bad),
                 };
             }
         };
         match self.admit(to.as_str(), task.depth, task.redirects + 1) {
-            Ok(_) => Outcome::Redirected { to: to.into() },
-            Err(why) => Outcome::RedirectRefused { to: to.into(), why },
+            Ok(_) => Outcome::Redirect { to: to.into() },
+            Err(why) => Outcome::RedirectRejected { to: to.into(), why },
         }
     }
 

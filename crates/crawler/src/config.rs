@@ -35,13 +35,13 @@ pub struct FetchConfig {
     pub concurrency: usize,
     /// Requests in flight to one host. With one, the delay runs from the end of a response to the next
     /// request; with more, from start to start.
-    pub per_host: usize,
+    pub max_per_host: usize,
     /// Slow down with hosts whose answers slow down: leave them alone for at least as long as their answers took
     /// lately, up to 30 seconds. Only where there is a delay.
-    pub adapt: bool,
+    pub adaptive_delay: bool,
     /// Connections kept open between requests, by each worker: a host that is asked every second or so finds its own
     /// again if no more others have been asked meanwhile. Each takes a file and some 30 KB.
-    pub max_idle: usize,
+    pub max_idle_connections: usize,
     /// The longest time for finding, reaching and securing a host.
     pub connect_timeout: Duration,
     /// The longest time for a whole request.
@@ -49,7 +49,7 @@ pub struct FetchConfig {
     /// The largest page kept, in decoded bytes.
     pub max_page_bytes: usize,
     /// Addresses that take the place of DNS.
-    pub resolve: Vec<DnsOverride>,
+    pub dns_overrides: Vec<DnsOverride>,
     /// Certificates trusted besides the well-known roots.
     pub extra_roots: Certificates,
     /// Let pages lead to private and other special addresses.
@@ -63,13 +63,13 @@ impl Default for FetchConfig {
             obey_robots: true,
             delay: Duration::from_secs(1),
             concurrency: 1,
-            per_host: 1,
-            max_idle: 256,
-            adapt: false,
+            max_per_host: 1,
+            max_idle_connections: 256,
+            adaptive_delay: false,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
             max_page_bytes: 500_000,
-            resolve: Vec::new(),
+            dns_overrides: Vec::new(),
             extra_roots: Vec::new(),
             allow_private: false,
         }
@@ -114,7 +114,7 @@ pub struct DnsOverride {
 
 impl DnsOverride {
     /// Whether this answer is for the host.
-    pub fn is_for(&self, host: &str) -> bool {
+    pub fn matches(&self, host: &str) -> bool {
         // A dot at the end makes a name absolute, and no other name.
         let host = host.trim_end_matches('.');
         match self.host.strip_prefix('*') {
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn a_starred_answer_is_for_names_below_and_not_for_the_name_itself() {
         let starred = DnsOverride { host: "*.name".into(), address: [127, 0, 0, 1].into() };
-        assert!(starred.is_for("a.name") && starred.is_for("B.A.NAME"));
-        assert!(!starred.is_for("name") && !starred.is_for("aname") && !starred.is_for(".name.org"));
-        assert!(DnsOverride { host: "*".into(), ..starred.clone() }.is_for("anything"));
-        assert!(DnsOverride { host: "Name".into(), ..starred }.is_for("name."));
+        assert!(starred.matches("a.name") && starred.matches("B.A.NAME"));
+        assert!(!starred.matches("name") && !starred.matches("aname") && !starred.matches(".name.org"));
+        assert!(DnsOverride { host: "*".into(), ..starred.clone() }.matches("anything"));
+        assert!(DnsOverride { host: "Name".into(), ..starred }.matches("name."));
     }
 
     #[test]

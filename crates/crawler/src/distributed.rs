@@ -84,15 +84,15 @@ struct MemberReport {
 
 impl MemberReport {
     /// Of one who asked so much of Redis.
-    fn of(resources: &RedisBackend) -> MemberReport {
-        let (round_trips, commands) = resources.traffic();
+    fn of(backend: &RedisBackend) -> MemberReport {
+        let (round_trips, commands) = backend.traffic();
         MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
     }
 }
 
 /// A place in the crew, and what keeps it.
 struct Membership {
-    resources: Arc<RedisBackend>,
+    backend: Arc<RedisBackend>,
     role: Role,
     identity: ProcessIdentity,
     /// When it joined, by Redis's clock.
@@ -105,7 +105,7 @@ impl Membership {
     /// Takes a place, when it is free. Tells whether its last holder is dead, and left something there. Whoever waits for it
     /// waits no longer than the crawl goes on.
     async fn take(
-        resources: Arc<RedisBackend>,
+        backend: Arc<RedisBackend>,
         wanted: Option<Role>,
         crawler: &Crawler,
         sharing: &SharedCrawl,
@@ -115,7 +115,7 @@ impl Membership {
         let mut absence = CrawlLossDetector::new(sharing);
         loop {
             let ProcessIdentity { token, place } = &identity;
-            let joined = resources.join(wanted, token, place, dead.as_ref()).await?;
+            let joined = backend.join(wanted, token, place, dead.as_ref()).await?;
             let (role, since, is_again) = match joined {
                 JoinResult::New(role, since) => (role, since, false),
                 JoinResult::Again(role, since) => (role, since, true),
@@ -129,16 +129,16 @@ impl Membership {
                         (sharing.notice)(&format!("{role} is {place}; waiting for its end"));
                     }
                     tokio::select! {
-                        () = crawler.stop.asked() => return Ok(Err(RoleExit::Stopped)),
+                        () = crawler.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
                         () = sleep(LOOK) => {}
                     }
-                    let phase = resources.crew().await?.1.phase;
+                    let phase = backend.crew().await?.1.phase;
                     if absence.is_final(&phase) {
                         (sharing.notice)(&absence.told(&phase));
                         return Ok(Err(RoleExit::Gone));
                     }
                     match phase {
-                        Phase::Over(how) if resources.result().await?.is_some() => {
+                        Phase::Over(how) if backend.result().await?.is_some() => {
                             return Ok(Err(RoleExit::Over(end_of(&how))));
                         }
                         _ => continue,
@@ -147,7 +147,7 @@ impl Membership {
             };
             let dead_after = sharing.dead_after;
             let last_beat = Instant::now();
-            let membership = Membership { resources, role, identity, since, dead_after, last_beat };
+            let membership = Membership { backend, role, identity, since, dead_after, last_beat };
             return Ok(Ok((membership, is_again)));
         }
     }
@@ -163,15 +163,15 @@ impl Membership {
         let since = now.duration_since(self.last_beat).min(4 * self.interval());
         self.last_beat = now;
         let elapsed = if self.role == Role::Frontier { since } else { Duration::ZERO };
-        self.resources.beat(self.role, &self.identity.token, elapsed, domains).await
+        self.backend.beat(self.role, &self.identity.token, elapsed, domains).await
     }
 
     /// Gives the place up; what a worker still has is given to others first.
     async fn part(self) -> Result<(), BackendError> {
         if let Role::Worker(id) = self.role {
-            self.resources.leave(id).await?;
+            self.backend.remove_worker(id).await?;
         }
-        self.resources.part(self.role, &self.identity.token).await
+        self.backend.part(self.role, &self.identity.token).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use url::Url;
 
-use crate::origin::{Origin, paced_host};
+use crate::origin::{Origin, throttle_key};
 
 /// A registrable domain: what somebody registered under a public suffix.
 ///
@@ -44,14 +44,14 @@ impl Domain {
 
     /// The domain of a URL given as text; what is no URL is a domain of its own.
     pub fn of_text(url: &str) -> Domain {
-        if let Some(domain) = Domain::of_plain_name(paced_host(url)) {
+        if let Some(domain) = Domain::of_plain_name(throttle_key(url)) {
             return domain;
         }
         Url::parse(url).map_or_else(|_| Domain(url.into()), |url| Domain::of(&url))
     }
 
     /// The domain of a host, with its port where that is neither 80 nor 443. Most are names that need no parsing.
-    pub(crate) fn of_paced_host(host: &str) -> Domain {
+    pub(crate) fn from_throttle_key(host: &str) -> Domain {
         Domain::of_plain_name(host).unwrap_or_else(|| {
             let url = format!("http://{host}/");
             Url::parse(&url).map_or_else(|_| Domain(url.into()), |url| Domain::of(&url))
@@ -69,7 +69,7 @@ impl Domain {
     }
 
     fn of_machine(origin: Origin) -> Domain {
-        Domain(origin.paced_host().into())
+        Domain(origin.throttle_key().into())
     }
 
     /// The domain that has this text.
@@ -191,7 +191,7 @@ mod tests {
             let scheme = if https { "https" } else { "http" };
             if let Ok(url) = Url::parse(&format!("{scheme}://{host}{port}/x/y")) {
                 prop_assert_eq!(Domain::of_text(url.as_str()), Domain::of(&url));
-                prop_assert_eq!(Domain::of_paced_host(paced_host(url.as_str())), Domain::of(&url));
+                prop_assert_eq!(Domain::from_throttle_key(throttle_key(url.as_str())), Domain::of(&url));
             }
         }
 
@@ -199,8 +199,8 @@ mod tests {
         fn any_host_has_a_domain_which_is_the_domain_of_itself(host in "[a-z0-9.\\-]{1,40}|([a-zäß]{0,3}\\.){0,5}(com|co\\.uk|jp|ck)\\.{0,2}") {
             if let Ok(url) = Url::parse(&format!("http://{host}/")) {
                 let domain = Domain::of(&url);
-                let again = Url::parse(&format!("http://{domain}/")).map(|url| Domain::of(&url));
-                prop_assert_eq!(again.as_ref(), Ok(&domain));
+                let is_revisit = Url::parse(&format!("http://{domain}/")).map(|url| Domain::of(&url));
+                prop_assert_eq!(is_revisit.as_ref(), Ok(&domain));
             }
         }
 
@@ -210,7 +210,7 @@ mod tests {
                 Url::parse(&format!("{scheme}://{host}:{port}/")).unwrap()
             })).collect();
             for (one, other) in urls.iter().zip(urls.iter().rev()) {
-                if Origin::of(one).paced_host() == Origin::of(other).paced_host() {
+                if Origin::of(one).throttle_key() == Origin::of(other).throttle_key() {
                     prop_assert_eq!(Domain::of(one), Domain::of(other));
                 }
             }

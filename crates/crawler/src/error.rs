@@ -22,7 +22,7 @@ pub enum Error {
         example: String,
     },
     /// Something in the page directory that a crawl did not write has the name of what it writes.
-    InTheWay {
+    PathBlocked {
         /// Which.
         path: PathBuf,
     },
@@ -32,14 +32,14 @@ pub enum Error {
         path: PathBuf,
     },
     /// The seed is outside of the prefix that was called internal.
-    SeedOutside {
+    SeedOutOfScope {
         /// The seed.
         seed: String,
         /// The prefix.
         internal: String,
     },
     /// A setting of the downloader is of no use.
-    Setting(String),
+    InvalidSetting(String),
     /// The crawl's storage cannot do what it is asked.
     Storage(String),
     /// Certificates to trust that cannot be read.
@@ -61,7 +61,7 @@ impl fmt::Display for Error {
                 "page directory '{}' holds pages of an earlier crawl (file {example}); name another, or give --overwrite to remove them",
                 path.display()
             ),
-            Error::InTheWay { path } => write!(
+            Error::PathBlocked { path } => write!(
                 f,
                 "'{}' is in the way and no file; move it, or name another page directory",
                 path.display()
@@ -71,11 +71,11 @@ impl fmt::Display for Error {
                 "another crawl is writing to page directory '{}'; wait for its end or name another",
                 path.display()
             ),
-            Error::SeedOutside { seed, internal } => write!(
+            Error::SeedOutOfScope { seed, internal } => write!(
                 f,
                 "seed '{seed}' is outside of '{internal}'; start inside, or designate another prefix with --internal"
             ),
-            Error::Setting(what) | Error::Storage(what) => f.write_str(what),
+            Error::InvalidSetting(what) | Error::Storage(what) => f.write_str(what),
             Error::Certificates(cause) => write!(f, "cannot read certificates: {cause}; give a PEM file"),
         }
     }

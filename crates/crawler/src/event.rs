@@ -47,13 +47,13 @@ pub enum Event<'a> {
 /// Somebody who watches a crawl.
 pub trait Observer {
     /// Something happened. Called from the crawl's own loop: what takes long here holds up the crawl.
-    fn event(&self, event: Event<'_>, depth: Depth, url: &str);
+    fn on_event(&self, event: Event<'_>, depth: Depth, url: &str);
 
     /// A URL is about to be visited.
-    fn visiting(&self, _url: &str, _depth: Depth) {}
+    fn on_fetch_start(&self, _url: &str, _depth: Depth) {}
 
     /// A URL has ended; these are the counts now.
-    fn progress(&self, _stats: &Stats, _url: &str) {}
+    fn on_progress(&self, _stats: &Stats, _url: &str) {}
 
     /// Whether the events of single links are wanted; a crawl has far more links than pages.
     fn wants_links(&self) -> bool {
@@ -66,5 +66,5 @@ pub trait Observer {
 pub struct NoopObserver;
 
 impl Observer for NoopObserver {
-    fn event(&self, _: Event<'_>, _: Depth, _: &str) {}
+    fn on_event(&self, _: Event<'_>, _: Depth, _: &str) {}
 }

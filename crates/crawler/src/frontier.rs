@@ -15,27 +15,27 @@ const WAIT: Duration = Duration::from_millis(500);
 
 /// Runs the frontier until nothing is outstanding, or until it is told to stop. Returns whether the crawl is over.
 pub async fn run(
-    resources: &impl Backend,
+    backend: &impl Backend,
     prioritize: &dyn Prioritizer,
     random: Random,
     stop: &StopHandle,
 ) -> Result<bool, BackendError> {
     tokio::select! {
         biased;
-        () = stop.asked() => Ok(false),
-        failed = prioritizer(resources, prioritize) => failed.map(|()| false),
-        over = router(resources, random) => over.map(|()| true),
+        () = stop.stop_requested() => Ok(false),
+        failed = prioritizer(backend, prioritize) => failed.map(|()| false),
+        over = router(backend, random) => over.map(|()| true),
     }
 }
 
 /// Files what comes in, for ever.
-async fn prioritizer(resources: &impl Backend, prioritize: &dyn Prioritizer) -> Result<(), BackendError> {
+async fn prioritizer(backend: &impl Backend, prioritize: &dyn Prioritizer) -> Result<(), BackendError> {
     loop {
-        let incoming = resources.incoming(BATCH, WAIT).await?;
+        let incoming = backend.take_unprioritized(BATCH, WAIT).await?;
         if incoming.is_empty() {
             continue;
         }
-        let tickets: Vec<_> = incoming.iter().map(|incoming| incoming.ticket).collect();
+        let task_ids: Vec<_> = incoming.iter().map(|incoming| incoming.task_id).collect();
         let candidates: Vec<Candidate> = incoming
             .into_iter()
             .map(|incoming| Candidate {
@@ -45,16 +45,16 @@ async fn prioritizer(resources: &impl Backend, prioritize: &dyn Prioritizer) -> 
             })
             .collect();
         let priorities = prioritize.prioritize(&candidates).await;
-        resources.file(tickets.into_iter().zip(priorities).collect()).await?;
+        backend.enqueue_prioritized(task_ids.into_iter().zip(priorities).collect()).await?;
     }
 }
 
 /// Sends what is filed to the workers, until nothing is outstanding.
-async fn router(resources: &impl Backend, mut random: Random) -> Result<(), BackendError> {
+async fn router(backend: &impl Backend, mut random: Random) -> Result<(), BackendError> {
     loop {
         let draws = (0..BATCH).map(|_| draw(&mut random)).collect();
-        let moved = resources.route(draws, WAIT).await?;
-        if moved == 0 && resources.outstanding().await? == 0 {
+        let moved = backend.route(draws, WAIT).await?;
+        if moved == 0 && backend.outstanding().await? == 0 {
             return Ok(());
         }
     }

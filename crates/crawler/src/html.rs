@@ -78,11 +78,11 @@ impl std::error::Error for BadLink {}
 
 /// An absolute URL in its normal form, by the WHATWG rules and without fragment. Normalising its text again
 /// gives the same.
-pub fn normalise(text: &str) -> Result<Url, BadLink> {
+pub fn normalize(text: &str) -> Result<Url, BadLink> {
     url_resolver::parse(None, None, text)
 }
 
-/// A target that stands outside of a page, such as a Location header, as [`normalise`] would have it.
+/// A target that stands outside of a page, such as a Location header, as [`normalize`] would have it.
 pub fn resolve(base: &Url, target: &str) -> Result<Url, BadLink> {
     url_resolver::parse(Some(base), None, target)
 }

@@ -29,16 +29,16 @@ pub trait Module: Send + Sync {
     /// Sees a page, possibly from several threads at once, and returns when the side effect no longer needs the
     /// crawl to live. It may block, but not for ever. An error or a panic is counted and told at the end, and does
     /// not stop the crawl.
-    fn page(&self, page: &Page) -> Result<(), String>;
+    fn process_page(&self, page: &Page) -> Result<(), String>;
 
     /// Whether seeing a page may take long or block. If so it is done on a thread where it holds up no other page;
     /// only what is always quick should say no, and saves the way there.
-    fn blocks(&self) -> bool {
+    fn is_blocking(&self) -> bool {
         true
     }
 
     /// The crawl was told to end: [`finish`](Module::finish) is about to be called, and should take seconds at most.
-    fn hurry(&self) {}
+    fn shutdown_requested(&self) {}
 
     /// Brings what it has under way to an end. Called once, after the last page.
     fn finish(&self) -> Result<(), String> {
@@ -57,7 +57,7 @@ impl<F: Fn(&Page) + Send + Sync> Module for F {
         "function"
     }
 
-    fn page(&self, page: &Page) -> Result<(), String> {
+    fn process_page(&self, page: &Page) -> Result<(), String> {
         self(page);
         Ok(())
     }

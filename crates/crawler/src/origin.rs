@@ -28,7 +28,7 @@ impl Origin {
     }
 
     /// The unit of pacing: the host name, with the port where it is neither 80 nor 443.
-    pub fn paced_host(&self) -> String {
+    pub fn throttle_key(&self) -> String {
         match self.port {
             80 | 443 => self.host.clone(),
             port => format!("{}:{port}", self.host),
@@ -50,8 +50,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The unit of pacing of a URL in its normal form, without parsing it: as [`Origin::paced_host`] has it.
-pub fn paced_host(url: &str) -> &str {
+/// The unit of pacing of a URL in its normal form, without parsing it: as [`Origin::throttle_key`] has it.
+pub fn throttle_key(url: &str) -> &str {
     let authority = url.split_once("://").map_or("", |(_, rest)| rest);
     let end = authority.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     let authority = &authority[..end.unwrap_or(authority.len())];
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn http_and_https_of_a_host_share_their_pace_and_other_ports_do_not() {
-        let paced = |url: &str| Origin::of(&Url::parse(url).unwrap()).paced_host();
+        let paced = |url: &str| Origin::of(&Url::parse(url).unwrap()).throttle_key();
         assert_eq!(paced("http://host/a"), "host");
         assert_eq!(paced("https://host/b"), "host");
         assert_eq!(paced("https://host:80/"), "host");
@@ -93,7 +93,7 @@ mod tests {
             let port = port.map(|port| format!(":{port}")).unwrap_or_default();
             let scheme = if https { "https" } else { "http" };
             if let Ok(url) = Url::parse(&format!("{scheme}://{user}{host}{port}{rest}")) {
-                prop_assert_eq!(paced_host(url.as_str()), Origin::of(&url).paced_host());
+                prop_assert_eq!(throttle_key(url.as_str()), Origin::of(&url).throttle_key());
             }
         }
     }

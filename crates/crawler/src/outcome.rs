@@ -11,14 +11,14 @@ use crate::scope::RejectReason;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Downloaded and kept.
-    Kept,
+    Page,
     /// Answered with a redirect, whose target was admitted or is known already.
-    Redirected {
+    Redirect {
         /// Where to, normalised.
         to: String,
     },
     /// Answered with a redirect to something a link could not lead to either.
-    RedirectRefused {
+    RedirectRejected {
         /// Where to, as normalised as it could be.
         to: String,
         /// Why not.
@@ -27,7 +27,7 @@ pub enum Outcome {
     /// The last of more redirects in a row than are followed.
     TooManyRedirects,
     /// robots.txt forbids it.
-    Disallowed,
+    RobotsDisallowed,
     /// robots.txt could not be had, so nothing is known to be allowed.
     RobotsUnavailable {
         /// What went wrong with it.
@@ -44,9 +44,9 @@ pub enum Outcome {
         of: String,
     },
     /// Its host has given as many pages as a host may.
-    HostSpent,
+    HostPageLimit,
     /// Neither HTML nor text.
-    NotAPage {
+    UnsupportedMedia {
         /// What it is instead.
         what: String,
     },
@@ -56,19 +56,19 @@ pub enum Outcome {
         limit: usize,
     },
     /// An HTTP status other than success or redirect.
-    Status {
+    HttpStatus {
         /// The status.
         code: u16,
         /// How long the server asked to be left alone.
         retry_after: Option<Duration>,
     },
     /// The host name has no address.
-    NameNotFound {
+    DnsFailed {
         /// What the resolver said.
         cause: String,
     },
     /// The host's address is one that pages must not make us reach.
-    AddressRefused {
+    BlockedAddress {
         /// The address.
         address: IpAddr,
         /// What kind of address it is.
@@ -82,26 +82,26 @@ pub enum Outcome {
     /// A kept-alive connection that the server had closed meanwhile: says nothing about the URL.
     StaleConnection,
     /// The server said that it did not look at the request: says nothing about the URL.
-    NotTaken,
+    RequestNotProcessed,
     /// No secure connection: the certificate or the handshake is at fault.
     TlsFailed {
         /// What is wrong.
         cause: String,
     },
     /// Took too long.
-    TimedOut {
+    Timeout {
         /// The phase that did.
         doing: &'static str,
         /// How long it was given.
         limit: Duration,
     },
     /// The answer is not HTTP, or contradicts itself.
-    Malformed {
+    InvalidResponse {
         /// What is wrong with it.
         cause: String,
     },
     /// Downloaded, but could not be written.
-    NotWritten {
+    WriteFailed {
         /// What the system said.
         cause: String,
     },
@@ -113,39 +113,39 @@ impl Outcome {
     /// The kind this outcome is counted under.
     pub fn label(&self) -> &'static str {
         match self {
-            Outcome::Kept => "kept",
-            Outcome::Redirected { .. } => "redirected",
-            Outcome::RedirectRefused { .. } => "redirected out of bounds",
+            Outcome::Page => "kept",
+            Outcome::Redirect { .. } => "redirected",
+            Outcome::RedirectRejected { .. } => "redirected out of bounds",
             Outcome::TooManyRedirects => "too many redirects",
-            Outcome::Disallowed => "disallowed by robots.txt",
+            Outcome::RobotsDisallowed => "disallowed by robots.txt",
             Outcome::RobotsUnavailable { .. } => "robots.txt unavailable",
             Outcome::Duplicate { .. } => "duplicate",
             Outcome::NearDuplicate { .. } => "near duplicate",
-            Outcome::HostSpent => "beyond its host's pages",
-            Outcome::NotAPage { .. } => "neither HTML nor text",
+            Outcome::HostPageLimit => "beyond its host's pages",
+            Outcome::UnsupportedMedia { .. } => "neither HTML nor text",
             Outcome::TooLarge { .. } => "too large",
-            Outcome::Status { .. } => "HTTP error status",
-            Outcome::NameNotFound { .. } => "name not found",
-            Outcome::AddressRefused { .. } => "address refused",
-            Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::NotTaken => {
+            Outcome::HttpStatus { .. } => "HTTP error status",
+            Outcome::DnsFailed { .. } => "name not found",
+            Outcome::BlockedAddress { .. } => "address refused",
+            Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::RequestNotProcessed => {
                 "connection failed"
             }
             Outcome::TlsFailed { .. } => "TLS failed",
-            Outcome::TimedOut { .. } => "timed out",
-            Outcome::Malformed { .. } => "malformed response",
-            Outcome::NotWritten { .. } => "could not be written",
+            Outcome::Timeout { .. } => "timed out",
+            Outcome::InvalidResponse { .. } => "malformed response",
+            Outcome::WriteFailed { .. } => "could not be written",
             Outcome::NotReached => "not reached before the end",
         }
     }
 
     /// Whether something was found there that leads on.
     pub fn has_links(&self) -> bool {
-        matches!(self, Outcome::Kept | Outcome::Redirected { .. })
+        matches!(self, Outcome::Page | Outcome::Redirect { .. })
     }
 
     /// Whether the server wants to be left alone for longer than we wait for one URL.
     pub fn asks_for_too_long(&self) -> bool {
-        matches!(self, Outcome::Status { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)
+        matches!(self, Outcome::HttpStatus { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)
     }
 
     /// Whether asking again may well end otherwise.
@@ -153,10 +153,10 @@ impl Outcome {
         match self {
             Outcome::ConnectionFailed { .. }
             | Outcome::StaleConnection
-            | Outcome::NotTaken
-            | Outcome::NameNotFound { .. }
-            | Outcome::TimedOut { .. } => true,
-            Outcome::Status { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
+            | Outcome::RequestNotProcessed
+            | Outcome::DnsFailed { .. }
+            | Outcome::Timeout { .. } => true,
+            Outcome::HttpStatus { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
             _ => false,
         }
     }
@@ -166,22 +166,22 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let label = self.label();
         match self {
-            Outcome::Redirected { to } => write!(f, "redirected to {to}"),
-            Outcome::RedirectRefused { to, why } => write!(f, "redirected out of bounds: {to} is {why}"),
+            Outcome::Redirect { to } => write!(f, "redirected to {to}"),
+            Outcome::RedirectRejected { to, why } => write!(f, "redirected out of bounds: {to} is {why}"),
             Outcome::RobotsUnavailable { cause }
-            | Outcome::NameNotFound { cause }
+            | Outcome::DnsFailed { cause }
             | Outcome::ConnectionFailed { cause }
             | Outcome::TlsFailed { cause }
-            | Outcome::Malformed { cause }
-            | Outcome::NotWritten { cause } => write!(f, "{label}: {cause}"),
+            | Outcome::InvalidResponse { cause }
+            | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
             Outcome::Duplicate { of } | Outcome::NearDuplicate { of } => write!(f, "{label} of {of}"),
-            Outcome::NotAPage { what } => write!(f, "{label}: {what}"),
+            Outcome::UnsupportedMedia { what } => write!(f, "{label}: {what}"),
             Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
-            Outcome::Status { code, .. } => write!(f, "HTTP status {code}"),
-            Outcome::AddressRefused { address, kind } => write!(f, "{label}: {address} is {kind}"),
+            Outcome::HttpStatus { code, .. } => write!(f, "HTTP status {code}"),
+            Outcome::BlockedAddress { address, kind } => write!(f, "{label}: {address} is {kind}"),
             Outcome::StaleConnection => write!(f, "{label}: the server closed it before answering"),
-            Outcome::NotTaken => write!(f, "{label}: the server took no more requests on it"),
-            Outcome::TimedOut { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
+            Outcome::RequestNotProcessed => write!(f, "{label}: the server took no more requests on it"),
+            Outcome::Timeout { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
             _ => f.write_str(label),
         }
     }

@@ -14,7 +14,7 @@ thread_local! {
 
 /// Runs something that may panic, and keeps the panic's words off the terminal: they are the error. Panics of other
 /// threads are told as ever.
-pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     static SILENCED: Once = Once::new();
     SILENCED.call_once(|| {
         let tell = panic::take_hook();
@@ -46,9 +46,9 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_an_error_with_its_words_also_within_another() {
-        assert_eq!(quietly(|| 1), Ok(1));
+        assert_eq!(catch_panic(|| 1), Ok(1));
         let inner = || -> () { panic!("inner {}", 1) };
-        let (said, still_expected) = quietly(|| (quietly(inner), EXPECTED.get())).unwrap();
+        let (said, still_expected) = catch_panic(|| (catch_panic(inner), EXPECTED.get())).unwrap();
         let said = said.unwrap_err();
         assert!(said.starts_with("panicked at ") && said.ends_with(": inner 1"), "{said}");
         assert!(said.contains("panics.rs:"), "{said}");

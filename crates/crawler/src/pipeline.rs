@@ -66,21 +66,24 @@ pub struct Crawler {
 impl Crawler {
     /// A crawl from one seed: an absolute http or https URL.
     pub fn new(seed: &str) -> Result<Crawler, Error> {
-        let seed = Url::parse(seed).map_err(|error| Error::Setting(format!("seed {seed:?}: {error}")))?;
+        let seed =
+            Url::parse(seed).map_err(|error| Error::InvalidSetting(format!("seed {seed:?}: {error}")))?;
         Crawler::from_seeds(vec![seed])
     }
 
     /// A crawl from several seeds. It slows down with hosts whose answers slow down ([`FetchConfig::adapt`]).
     pub fn from_seeds(seeds: Vec<Url>) -> Result<Crawler, Error> {
         if seeds.is_empty() {
-            return Err(Error::Setting("a crawl needs a seed".into()));
+            return Err(Error::InvalidSetting("a crawl needs a seed".into()));
         }
         if let Some(other) = seeds.iter().find(|seed| !matches!(seed.scheme(), "http" | "https")) {
             let scheme = other.scheme();
-            return Err(Error::Setting(format!("a seed's scheme is '{scheme}'; give http or https URLs")));
+            return Err(Error::InvalidSetting(format!(
+                "a seed's scheme is '{scheme}'; give http or https URLs"
+            )));
         }
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let config = FetchConfig { concurrency: 64, adapt: true, ..FetchConfig::default() };
+        let config = FetchConfig { concurrency: 64, adaptive_delay: true, ..FetchConfig::default() };
         let settings = BackendConfig {
             queue_size: 10_000,
             priority_queues: PriorityQueues::new(10).expect("ten is a number of queues"),
@@ -155,7 +158,7 @@ impl Crawler {
     /// });
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn settings(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
+    pub fn configure_backend(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
         change(&mut self.settings);
         self
     }
@@ -184,12 +187,12 @@ impl Crawler {
 
     /// The most pages it keeps; 10,000 by default.
     pub fn max_pages(self, pages: u64) -> Crawler {
-        self.settings(|settings| settings.max_pages = pages)
+        self.configure_backend(|settings| settings.max_pages = pages)
     }
 
     /// The most body bytes it reads; 50 MB by default.
     pub fn max_bytes(self, bytes: u64) -> Crawler {
-        self.settings(|settings| settings.max_bytes = bytes)
+        self.configure_backend(|settings| settings.max_bytes = bytes)
     }
 
     /// How long it may take; as long as it needs by default.
@@ -200,7 +203,7 @@ impl Crawler {
 
     /// How many workers share the hosts; as many as there are cores by default.
     pub fn workers(self, workers: u16) -> Crawler {
-        self.settings(|settings| settings.workers = workers.max(1))
+        self.configure_backend(|settings| settings.workers = workers.max(1))
     }
 
     /// How priorities are computed; from the crawl itself by default.
@@ -235,8 +238,8 @@ impl Crawler {
     }
 
     /// Installs a delivered module by its name and arguments, like `jsonl=pages.jsonl`.
-    pub fn named_module(mut self, spec: &str) -> Result<Crawler, Error> {
-        match registry::parse(spec).map_err(Error::Setting)? {
+    pub fn module_from_spec(mut self, spec: &str) -> Result<Crawler, Error> {
+        match registry::parse(spec).map_err(Error::InvalidSetting)? {
             registry::RegisteredModule::Module(module) => self.modules.push(module),
             registry::RegisteredModule::Output(output) => self.outputs.push(output),
         }
@@ -264,14 +267,14 @@ impl Crawler {
     /// println!("{:?}", stored.why(&"https://example.org/about".parse().expect("a URL"))?);
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn state(mut self, directory: impl Into<PathBuf>) -> Crawler {
+    pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Crawler {
         self.state = Some(directory.into());
         self
     }
 
     /// Notes something in the state for whoever resumes: see
     /// [`StateReader::note`](crate::backend::durable::Stored::note).
-    pub fn note(mut self, note: impl Into<Vec<u8>>) -> Crawler {
+    pub fn metadata(mut self, note: impl Into<Vec<u8>>) -> Crawler {
         self.note = note.into();
         self
     }
@@ -283,13 +286,13 @@ impl Crawler {
     /// use crawler::Outcome;
     ///
     /// let crawler = crawler.tell(|url, outcome| {
-    ///     if let Outcome::Status { code: 404, .. } = outcome {
+    ///     if let Outcome::HttpStatus { code: 404, .. } = outcome {
     ///         println!("{url} is gone");
     ///     }
     /// });
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn tell(mut self, teller: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> Crawler {
+    pub fn on_outcome(mut self, teller: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> Crawler {
         self.teller = Box::new(teller);
         self
     }
@@ -308,14 +311,14 @@ impl Crawler {
     /// println!("{}", crawler.run()?.end);
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn stop(mut self, stop: StopHandle) -> Crawler {
+    pub fn stop_handle(mut self, stop: StopHandle) -> Crawler {
         self.stop = stop;
         self
     }
 
     /// Crawls to the end.
     pub fn run(self) -> Result<CrawlReport, Error> {
-        self.run_watched(|_| {})
+        self.run_with_progress(|_| {})
     }
 
     /// Crawls to the end, and shows how things stand: at the beginning, where a resumed crawl has URLs admitted before,
@@ -331,7 +334,7 @@ impl Crawler {
     /// }
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn run_watched(mut self, watch: impl Fn(&Snapshot)) -> Result<CrawlReport, Error> {
+    pub fn run_with_progress(mut self, watch: impl Fn(&Snapshot)) -> Result<CrawlReport, Error> {
         self.settle();
         match self.state.take() {
             None => self.run_in_memory(&watch),
@@ -347,8 +350,8 @@ impl Crawler {
 
     fn run_in_memory(mut self, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
         let installed = self.install(self.fresh_start())?;
-        let resources = Arc::new(LocalBackend::new(self.settings.clone()));
-        let crew = LocalRun { resources, installed, elapsed: Duration::ZERO, syncs: false };
+        let backend = Arc::new(LocalBackend::new(self.settings.clone()));
+        let crew = LocalRun { backend, installed, elapsed: Duration::ZERO, syncs: false };
         crew.crawl(self, watch)
     }
 
@@ -360,7 +363,7 @@ impl Crawler {
             terms: self.terms(),
             note: std::mem::take(&mut self.note),
         };
-        let OpenState { resources, keeper, before } = durable::open(directory, begin)?;
+        let OpenState { backend, keeper, before } = durable::open(directory, begin)?;
         let elapsed = match before {
             PriorState::Nothing => Duration::ZERO,
             PriorState::Begun { elapsed } => elapsed,
@@ -384,9 +387,9 @@ impl Crawler {
         };
         keeper.replay(written.map_or(0, |(last_id, _)| last_id), |id, additions| {
             installed.write(id, additions);
-            installed.output_failure().map_or(Ok(()), |failure| Err(Error::Setting(failure)))
+            installed.output_failure().map_or(Ok(()), |failure| Err(Error::InvalidSetting(failure)))
         })?;
-        let crew = LocalRun { resources: Arc::new(resources), installed, elapsed, syncs: true };
+        let crew = LocalRun { backend: Arc::new(backend), installed, elapsed, syncs: true };
         let report = crew.crawl(self, watch);
         match (report, keeper.close()) {
             (Ok(_), Err(error)) => Err(error),

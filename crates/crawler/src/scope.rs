@@ -12,7 +12,7 @@ use crate::domain::Domain;
 use crate::error::Error;
 use crate::fetch::http::special;
 use crate::html::BadLink;
-use crate::origin::{Origin, paced_host, without_credentials};
+use crate::origin::{Origin, throttle_key, without_credentials};
 
 /// More path segments than any page worth having; endless relative links grow them without end.
 const MAX_PATH_SEGMENTS: usize = 64;
@@ -26,7 +26,7 @@ pub enum RejectReason {
     /// Outside the designated server or prefix.
     External,
     /// Not a URL that could be asked for.
-    Bad(BadLink),
+    InvalidLink(BadLink),
     /// Left out by the user's patterns.
     Excluded,
     /// A path of more segments than pages have.
@@ -42,11 +42,11 @@ impl RejectReason {
     pub fn label(self) -> &'static str {
         match self {
             RejectReason::External => "external",
-            RejectReason::Bad(BadLink::Malformed) => "malformed",
-            RejectReason::Bad(BadLink::Scheme) => "neither http nor https",
-            RejectReason::Bad(BadLink::Credentials) => "with credentials",
-            RejectReason::Bad(BadLink::TooLong) => "too long",
-            RejectReason::Bad(BadLink::TooMany) => "too many links on a page",
+            RejectReason::InvalidLink(BadLink::Malformed) => "malformed",
+            RejectReason::InvalidLink(BadLink::Scheme) => "neither http nor https",
+            RejectReason::InvalidLink(BadLink::Credentials) => "with credentials",
+            RejectReason::InvalidLink(BadLink::TooLong) => "too long",
+            RejectReason::InvalidLink(BadLink::TooMany) => "too many links on a page",
             RejectReason::Excluded => "excluded by a pattern",
             RejectReason::TooManySegments => "too many path segments",
             RejectReason::RepeatedSegments => "repeating path segments",
@@ -108,7 +108,7 @@ impl Scope {
 
     /// The hosts of these URLs, over http and https alike.
     pub fn hosts(urls: &[Url]) -> Scope {
-        Scope::within(Bounds::Hosts(urls.iter().map(|url| Origin::of(url).paced_host()).collect()))
+        Scope::within(Bounds::Hosts(urls.iter().map(|url| Origin::of(url).throttle_key()).collect()))
     }
 
     /// The whole server of a URL: its scheme, host and port.
@@ -131,10 +131,10 @@ impl Scope {
     }
 
     /// Narrows the scope to URLs that match one of the first patterns, if there are any, and none of the second.
-    pub fn filtered(self, include: &[String], exclude: &[String]) -> Result<Scope, Error> {
+    pub fn with_filters(self, include: &[String], exclude: &[String]) -> Result<Scope, Error> {
         let compile = |patterns: &[String]| {
             RegexSet::new(patterns)
-                .map_err(|error| Error::Setting(format!("not a regular expression: {error}")))
+                .map_err(|error| Error::InvalidSetting(format!("not a regular expression: {error}")))
         };
         let include = if include.is_empty() { None } else { Some(compile(include)?) };
         Ok(Scope { include, exclude: compile(exclude)?, ..self })
@@ -158,10 +158,10 @@ impl Scope {
 
     /// Refuses URLs whose host is a special address before anybody tries to connect to it: all but those of the
     /// seeds' own origins and those that the settings send elsewhere, and none where the settings allow them.
-    pub fn refusing_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
+    pub fn rejecting_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
         let special = (!config.allow_private).then(|| Special {
             homes: seeds.iter().map(|seed| format!("{}/", Origin::of(seed))).collect(),
-            resolve: config.resolve.clone(),
+            resolve: config.dns_overrides.clone(),
         });
         Scope { special, ..self }
     }
@@ -177,18 +177,18 @@ impl Scope {
     }
 
     /// Whether a normalised URL without credentials lies inside the bounds.
-    pub fn holds(&self, url: &str) -> bool {
+    pub fn contains(&self, url: &str) -> bool {
         match &self.bounds {
             Bounds::Anywhere => true,
             Bounds::Domains(domains) => domains.contains(&Domain::of_text(url)),
-            Bounds::Hosts(hosts) => hosts.contains(paced_host(url)),
+            Bounds::Hosts(hosts) => hosts.contains(throttle_key(url)),
             Bounds::Prefixes(prefixes) => prefixes.iter().any(|prefix| is_below(prefix, url)),
         }
     }
 
     /// Whether a normalised URL without credentials may be visited, and if not, why.
     pub fn check(&self, url: &str) -> Result<(), RejectReason> {
-        if !self.holds(url) {
+        if !self.contains(url) {
             return Err(RejectReason::External);
         }
         if self.include.as_ref().is_some_and(|include| !include.is_match(url)) || self.exclude.is_match(url) {
@@ -221,7 +221,7 @@ impl Special {
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             _ => return false,
         };
-        special(address).is_some() && !self.resolve.iter().any(|resolve| resolve.is_for(host))
+        special(address).is_some() && !self.resolve.iter().any(|resolve| resolve.matches(host))
     }
 }
 
@@ -267,12 +267,12 @@ mod tests {
     fn an_origin_holds_its_own_scheme_host_and_port_only() {
         let scope = Scope::origin(&Url::parse("http://me:secret@host/a/b?c#d").unwrap());
         assert_eq!(scope.describe(), "http://host/");
-        assert!(scope.holds("http://host/"));
-        assert!(scope.holds("http://host/x?y"));
+        assert!(scope.contains("http://host/"));
+        assert!(scope.contains("http://host/x?y"));
         for outside in
             ["http://host.evil.example/", "http://host@evil.example/", "http://host:8080/", "https://host/"]
         {
-            assert!(!scope.holds(outside), "{outside}");
+            assert!(!scope.contains(outside), "{outside}");
         }
     }
 
@@ -280,31 +280,31 @@ mod tests {
     fn a_prefix_ends_at_a_boundary() {
         let scope = prefix("http://host/tse");
         for inside in ["http://host/tse", "http://host/tse/", "http://host/tse/x", "http://host/tse?x"] {
-            assert!(scope.holds(inside), "{inside}");
+            assert!(scope.contains(inside), "{inside}");
         }
         for outside in ["http://host/tsetse", "http://host/ts", "http://host/", "http://host/tse.html"] {
-            assert!(!scope.holds(outside), "{outside}");
+            assert!(!scope.contains(outside), "{outside}");
         }
-        assert!(prefix("http://host/tse/").holds("http://host/tse/x"));
-        assert!(!prefix("http://host/tse/").holds("http://host/tse"));
-        assert!(prefix("http://host/p?id=1").holds("http://host/p?id=1&page=2"));
-        assert!(!prefix("http://host/p?id=1").holds("http://host/p?id=12"));
+        assert!(prefix("http://host/tse/").contains("http://host/tse/x"));
+        assert!(!prefix("http://host/tse/").contains("http://host/tse"));
+        assert!(prefix("http://host/p?id=1").contains("http://host/p?id=1&page=2"));
+        assert!(!prefix("http://host/p?id=1").contains("http://host/p?id=12"));
     }
 
     #[test]
     fn domains_and_hosts_hold_what_belongs_to_them() {
         let seeds = [Url::parse("http://www.a.co.uk/x").unwrap()];
         let (domain, host) = (Scope::domains(&seeds), Scope::hosts(&seeds));
-        assert!(domain.holds("https://mail.a.co.uk/") && !domain.holds("http://b.co.uk/"));
-        assert!(host.holds("https://www.a.co.uk/") && !host.holds("http://mail.a.co.uk/"));
-        assert!(!host.holds("http://www.a.co.uk:81/"));
+        assert!(domain.contains("https://mail.a.co.uk/") && !domain.contains("http://b.co.uk/"));
+        assert!(host.contains("https://www.a.co.uk/") && !host.contains("http://mail.a.co.uk/"));
+        assert!(!host.contains("http://www.a.co.uk:81/"));
     }
 
     #[test]
     fn patterns_narrow_the_scope() {
         let scope = |include: &[&str], exclude: &[&str]| {
             let owned = |patterns: &[&str]| patterns.iter().map(|p| p.to_string()).collect::<Vec<_>>();
-            Scope::anywhere().filtered(&owned(include), &owned(exclude))
+            Scope::anywhere().with_filters(&owned(include), &owned(exclude))
         };
         let docs = scope(&["/docs/"], &[r"\.pdf$"]).unwrap();
         assert_eq!(docs.check("http://a/docs/x"), Ok(()));
@@ -331,8 +331,8 @@ mod tests {
     fn special_addresses_are_refused_unless_they_are_a_seeds_own_or_sent_elsewhere() {
         let seeds = [Url::parse("http://127.0.0.1:8080/").unwrap()];
         let resolve = vec![DnsOverride { host: "10.1.1.1".into(), address: [192, 0, 2, 1].into() }];
-        let mut config = FetchConfig { resolve, ..FetchConfig::default() };
-        let scope = Scope::anywhere().refusing_private(&config, &seeds);
+        let mut config = FetchConfig { dns_overrides: resolve, ..FetchConfig::default() };
+        let scope = Scope::anywhere().rejecting_private(&config, &seeds);
         let special = "http://127.0.0.1/ http://127.0.0.1:8081/ https://127.0.0.1:8080/ http://10.0.0.1/x \
             http://169.254.169.254/latest http://[::1]/ http://[::1]:99/ http://[::ffff:a00:1]/ https://192.168.0.1?a";
         for url in special.split_whitespace() {
@@ -350,7 +350,7 @@ mod tests {
             assert_eq!(scope.check(url), Ok(()), "{url}");
         }
         config.allow_private = true;
-        let scope = Scope::anywhere().refusing_private(&config, &seeds);
+        let scope = Scope::anywhere().rejecting_private(&config, &seeds);
         assert_eq!(scope.check("http://10.0.0.1/"), Ok(()));
         assert_eq!(prefix("http://10.0.0.1/").check("http://10.0.0.1/x"), Ok(()), "unless it is asked for");
     }
@@ -369,7 +369,7 @@ mod tests {
             let below = url.path() == base.path()
                 || url.path().strip_prefix(base.path())
                     .is_some_and(|rest| base.path().ends_with('/') || rest.starts_with('/'));
-            prop_assert_eq!(Scope::prefix(&base).holds(url.as_str()), url.origin() == base.origin() && below);
+            prop_assert_eq!(Scope::prefix(&base).contains(url.as_str()), url.origin() == base.origin() && below);
         }
     }
 }

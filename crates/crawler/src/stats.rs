@@ -43,7 +43,7 @@ impl Stats {
 
     /// Pages kept.
     pub fn kept(&self) -> u64 {
-        self.count(&Outcome::Kept)
+        self.count(&Outcome::Page)
     }
 
     /// URLs admitted and not ended yet.
@@ -55,6 +55,6 @@ impl Stats {
     pub fn failed(&self) -> u64 {
         self.outcomes.values().sum::<u64>()
             - self.kept()
-            - self.count(&Outcome::Redirected { to: String::new() })
+            - self.count(&Outcome::Redirect { to: String::new() })
     }
 }

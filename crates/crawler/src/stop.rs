@@ -14,16 +14,16 @@ pub struct StopHandle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum StopLevel {
     /// When it is done.
-    NotYet,
+    Running,
     /// When what is in flight is done.
-    Soon,
+    Graceful,
     /// Now.
-    AtOnce,
+    Immediate,
 }
 
 impl Default for StopHandle {
     fn default() -> StopHandle {
-        StopHandle { asked: Arc::new(watch::Sender::new(StopLevel::NotYet)) }
+        StopHandle { asked: Arc::new(watch::Sender::new(StopLevel::Running)) }
     }
 }
 
@@ -35,12 +35,12 @@ impl StopHandle {
 
     /// Asks the crawl to end when what is in flight is finished.
     pub fn stop(&self) {
-        self.ask(StopLevel::Soon);
+        self.ask(StopLevel::Graceful);
     }
 
     /// Asks the crawl to end at once: what is in flight is given up, and stays to be done.
-    pub fn stop_at_once(&self) {
-        self.ask(StopLevel::AtOnce);
+    pub fn abort(&self) {
+        self.ask(StopLevel::Immediate);
     }
 
     fn ask(&self, wanted: StopLevel) {
@@ -48,18 +48,18 @@ impl StopHandle {
     }
 
     /// Whether somebody has asked.
-    pub fn is_asked(&self) -> bool {
-        *self.asked.borrow() >= StopLevel::Soon
+    pub fn is_stop_requested(&self) -> bool {
+        *self.asked.borrow() >= StopLevel::Graceful
     }
 
     /// Returns as soon as somebody asks.
-    pub async fn asked(&self) {
-        self.reaches(StopLevel::Soon).await;
+    pub async fn stop_requested(&self) {
+        self.reaches(StopLevel::Graceful).await;
     }
 
     /// Returns as soon as somebody asks for the end at once.
-    pub async fn asked_at_once(&self) {
-        self.reaches(StopLevel::AtOnce).await;
+    pub async fn aborted(&self) {
+        self.reaches(StopLevel::Immediate).await;
     }
 
     async fn reaches(&self, wanted: StopLevel) {

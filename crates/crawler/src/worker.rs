@@ -30,7 +30,7 @@ use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::Download;
 use crate::html;
 use crate::modules::page_pipeline::PagePipeline;
-use crate::origin::paced_host;
+use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::scope::{RejectReason, Scope};
@@ -53,7 +53,7 @@ const MODULE_PATIENCE: Duration = Duration::from_secs(2);
 /// What every worker of a crawl goes by.
 pub struct WorkerContext<R> {
     /// Where the URLs are.
-    pub resources: Arc<R>,
+    pub backend: Arc<R>,
     /// What is done with pages.
     pub installed: Arc<PagePipeline>,
     /// Where the crawl stays.
@@ -73,8 +73,8 @@ pub struct WorkerContext<R> {
 /// One worker.
 pub struct Worker<R> {
     id: WorkerId,
-    visitor: Fetcher,
-    orders: Arc<WorkerContext<R>>,
+    fetcher: Fetcher,
+    context: Arc<WorkerContext<R>>,
     /// Places for URLs between their request and their completion: as many as may be in flight, and as many
     /// again whose completion is under way. What a kill makes repeat is bounded by that.
     places: Arc<Semaphore>,
@@ -92,10 +92,10 @@ struct FetchedLease {
 
 impl<R: Backend> Worker<R> {
     /// A worker with a visitor of its own: nobody else asks the hosts it asks.
-    pub fn new(id: WorkerId, visitor: Fetcher, orders: Arc<WorkerContext<R>>) -> Worker<R> {
-        let places = visitor.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
+    pub fn new(id: WorkerId, fetcher: Fetcher, context: Arc<WorkerContext<R>>) -> Worker<R> {
+        let places = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (places, module_calls) = (Arc::new(Semaphore::new(places)), Semaphore::new(MODULE_CALLS));
-        Worker { id, visitor, orders, places, module_calls, burden: Arc::default() }
+        Worker { id, fetcher, context, places, module_calls, burden: Arc::default() }
     }
 
     /// How much it has in hand, and who shall take a part of it.
@@ -109,15 +109,15 @@ impl<R: Backend> Worker<R> {
     /// is asked next: no host's delay, timeout or outage holds up another. A host is free for its next lease while
     /// the completion of its last is under way.
     pub async fn run(self: Arc<Self>) -> Result<(), BackendError> {
-        let WorkerContext { resources, stop, in_hand, .. } = &*self.orders;
-        let mut hosts = HostQueues::new(self.visitor.config().per_host);
+        let WorkerContext { backend, stop, in_hand, .. } = &*self.context;
+        let mut hosts = HostQueues::new(self.fetcher.config().max_per_host);
         let (mut visits, mut endings) = (JoinSet::new(), JoinSet::new());
         let mut passing = PendingTransfers::new();
         loop {
             let room = in_hand.saturating_sub(hosts.waiting() + visits.len() + endings.len());
             tokio::select! {
                 biased;
-                () = stop.asked() => break,
+                () = stop.stop_requested() => break,
                 Some(ended) = endings.join_next() => {
                     let host: String = joined(ended)?;
                     hosts.ended(&host);
@@ -129,12 +129,12 @@ impl<R: Backend> Worker<R> {
                 }
                 passed = passing.next(), if passing.is_under_way() => {
                     passing.passed(passed?, &mut hosts);
-                    passing.go_on(self.id, resources, &hosts, self.visitor.pace());
+                    passing.go_on(self.id, backend, &hosts, self.fetcher.pace());
                 }
-                leases = resources.lease(self.id, room.min(BATCH), WAIT), if room > 0 => {
+                leases = backend.lease(self.id, room.min(BATCH), WAIT), if room > 0 => {
                     for lease in leases? {
-                        let host = paced_host(&lease.url).to_owned();
-                        self.visitor.pace().leave_alone(&host, lease.rest);
+                        let host = throttle_key(&lease.url).to_owned();
+                        self.fetcher.pace().leave_alone(&host, lease.cooldown);
                         hosts.add(host, lease);
                     }
                 }
@@ -157,13 +157,13 @@ impl<R: Backend> Worker<R> {
 
     /// A lease's life from its visit to the moment when all about its page is known.
     async fn serve(self: Arc<Self>, host: String, lease: Lease) -> Result<FetchedLease, BackendError> {
-        let orders = &*self.orders;
-        let allowance = LeaseBudget::new(&*orders.resources, &lease, &orders.stop, &self.places);
-        let mut done = Completion::of(&lease);
-        done.outcome = match self.visit(&lease, &allowance).await {
+        let context = &*self.context;
+        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.places);
+        let mut done = Completion::new(&lease);
+        done.outcome = match self.visit(&lease, &budget).await {
             Err(outcome) => outcome,
             Ok((url, FetchResult::Redirect(location))) => {
-                self.redirect(&url, &lease, &location, &mut done.children)
+                self.redirect(&url, &lease, &location, &mut done.outlinks)
             }
             Ok((url, FetchResult::Page(download))) => self.keep(url, &lease, download, &mut done).await?,
         };
@@ -171,26 +171,23 @@ impl<R: Backend> Worker<R> {
             return Ok(FetchedLease { host, done: None, place: None });
         }
         if let Outcome::TooLarge { limit } = done.outcome
-            && limit < orders.max_page_bytes
+            && limit < context.max_page_bytes
         {
             // It would have fit, had more been left: that is the end of the budget, and not of the URL.
-            if let BudgetDecision::Spent(_) = orders.resources.reserve(&lease, limit as u64).await? {
-                orders.stop.stop();
-                return Ok(FetchedLease { host, done: None, place: allowance.place() });
+            if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, limit as u64).await? {
+                context.stop.stop();
+                return Ok(FetchedLease { host, done: None, place: budget.place() });
             }
         }
-        done.bytes = allowance.read();
-        done.pacing = self.visitor.pace().pacing(&host);
-        Ok(FetchedLease { host, done: Some(done), place: allowance.place() })
+        done.bytes = budget.read();
+        done.host_delay = self.fetcher.pace().host_delay(&host);
+        Ok(FetchedLease { host, done: Some(done), place: budget.place() })
     }
 
-    async fn visit(
-        &self,
-        lease: &Lease,
-        allowance: &LeaseBudget<'_, R>,
-    ) -> Result<(Url, FetchResult), Outcome> {
-        let url = Url::parse(&lease.url).map_err(|error| Outcome::Malformed { cause: error.to_string() })?;
-        let visit = self.visitor.visit(&url, allowance).await?;
+    async fn visit(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
+        let url =
+            Url::parse(&lease.url).map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
+        let visit = self.fetcher.visit(&url, budget).await?;
         Ok((url, visit))
     }
 
@@ -202,33 +199,35 @@ impl<R: Backend> Worker<R> {
         download: Download,
         done: &mut Completion,
     ) -> Result<Outcome, BackendError> {
-        let orders = &*self.orders;
-        let content = ParsedPage::of(orders.resources.key(), url, lease.depth, download, orders.compare);
+        let context = &*self.context;
+        let content = ParsedPage::of(context.backend.hash_key(), url, lease.depth, download, context.compare);
         // What is visited again for its links was kept before.
-        let remembered = match lease.again {
+        let remembered = match lease.is_revisit {
             true => ContentMatch::New,
-            false => orders.resources.remember(&lease.url, &content.fingerprint, &content.page.body).await?,
+            false => {
+                context.backend.store_content(&lease.url, &content.fingerprint, &content.page.body).await?
+            }
         };
         match remembered {
             ContentMatch::New => {}
-            ContentMatch::Same(of) => return Ok(Outcome::Duplicate { of }),
-            ContentMatch::Similar(of) => return Ok(Outcome::NearDuplicate { of }),
+            ContentMatch::Duplicate(of) => return Ok(Outcome::Duplicate { of }),
+            ContentMatch::NearDuplicate(of) => return Ok(Outcome::NearDuplicate { of }),
         }
-        if lease.depth < orders.max_depth {
-            (done.children, done.refused) = self.children(&content, lease.depth + 1);
-            done.linked = linked_domains(&content.page.links);
+        if lease.depth < context.max_depth {
+            (done.outlinks, done.rejected_links) = self.outlinks(&content, lease.depth + 1);
+            done.linked_domains = linked_domains(&content.page.links);
         }
-        if !lease.again {
+        if !lease.is_revisit {
             let Some(page) = self.show(content.page).await else { return Ok(Outcome::NotReached) };
-            done.output = orders.installed.render(&page);
+            done.writes = context.installed.render(&page);
         }
-        Ok(Outcome::Kept)
+        Ok(Outcome::Page)
     }
 
     /// Shows a page to the modules; where one of them may block, on a thread where that holds up nothing else. Nothing
     /// comes back if the crawl ends and a module will not: the page stays to be done.
     async fn show(&self, page: Page) -> Option<Page> {
-        let WorkerContext { installed, stop, .. } = &*self.orders;
+        let WorkerContext { installed, stop, .. } = &*self.context;
         let installed = Arc::clone(installed);
         if !installed.blocks() {
             installed.see(&page);
@@ -243,7 +242,7 @@ impl<R: Backend> Worker<R> {
             seen.await
         };
         let out_of_patience = async {
-            stop.asked().await;
+            stop.stop_requested().await;
             tokio::time::sleep(MODULE_PATIENCE).await;
         };
         tokio::select! {
@@ -264,9 +263,9 @@ impl<R: Backend> Worker<R> {
         _place: Option<InFlightPermit>,
     ) -> Result<String, BackendError> {
         let Some(done) = done else { return Ok(host) };
-        let WorkerContext { installed, resources, stop, .. } = &*self.orders;
+        let WorkerContext { installed, backend, stop, .. } = &*self.context;
         // One that is visited again for its links has been told of before.
-        if !done.lease.again {
+        if !done.lease.is_revisit {
             installed.tell(&done.outcome, &done.lease);
         }
         // It stays to be done, by whoever can write it.
@@ -274,9 +273,9 @@ impl<R: Backend> Worker<R> {
             stop.stop();
             return Ok(host);
         }
-        let output = done.output.clone();
-        let completed = resources.complete(vec![done]).await?;
-        if let Some(CompleteResult::Done { id: Some(id), spent, .. }) = completed.first() {
+        let output = done.writes.clone();
+        let completed = backend.complete(vec![done]).await?;
+        if let Some(CompleteResult::Applied { id: Some(id), exhausted: spent, .. }) = completed.first() {
             // Nobody needs to wait for a host's turn to learn that there is nothing left to ask it for.
             if spent.is_some() {
                 stop.stop();
@@ -290,24 +289,24 @@ impl<R: Backend> Worker<R> {
     }
 
     /// The links to be admitted, and how many are not, by reason.
-    fn children(
+    fn outlinks(
         &self,
         content: &ParsedPage,
         depth: Depth,
     ) -> (Vec<DiscoveredUrl>, BTreeMap<&'static str, u64>) {
         let mut refused = BTreeMap::new();
         let mut refuse = |why: RejectReason| *refused.entry(why.label()).or_default() += 1;
-        let mut children = Vec::with_capacity(content.page.links.len());
+        let mut outlinks = Vec::with_capacity(content.page.links.len());
         for url in &content.page.links {
-            match self.orders.scope.check(url) {
-                Ok(()) => children.push(DiscoveredUrl { url: url.clone(), depth, redirects: 0 }),
+            match self.context.scope.check(url) {
+                Ok(()) => outlinks.push(DiscoveredUrl { url: url.clone(), depth, redirects: 0 }),
                 Err(why) => refuse(why),
             }
         }
         for bad in &content.bad_links {
-            refuse(RejectReason::Bad(*bad));
+            refuse(RejectReason::InvalidLink(*bad));
         }
-        (children, refused)
+        (outlinks, refused)
     }
 
     /// A redirect's target is checked like a link, and has the depth of the link that led to it.
@@ -316,22 +315,24 @@ impl<R: Backend> Worker<R> {
         url: &Url,
         lease: &Lease,
         location: &str,
-        children: &mut Vec<DiscoveredUrl>,
+        outlinks: &mut Vec<DiscoveredUrl>,
     ) -> Outcome {
         if lease.redirects >= MAX_REDIRECTS {
             return Outcome::TooManyRedirects;
         }
         let to = match html::resolve(url, location) {
             Ok(to) => String::from(to),
-            Err(bad) => return Outcome::RedirectRefused { to: String::new(), why: RejectReason::Bad(bad) },
+            Err(bad) => {
+                return Outcome::RedirectRejected { to: String::new(), why: RejectReason::InvalidLink(bad) };
+            }
         };
-        match self.orders.scope.check(&to) {
+        match self.context.scope.check(&to) {
             Ok(()) => {
                 let (depth, redirects) = (lease.depth, lease.redirects + 1);
-                children.push(DiscoveredUrl { url: to.clone(), depth, redirects });
-                Outcome::Redirected { to }
+                outlinks.push(DiscoveredUrl { url: to.clone(), depth, redirects });
+                Outcome::Redirect { to }
             }
-            Err(why) => Outcome::RedirectRefused { to, why },
+            Err(why) => Outcome::RedirectRejected { to, why },
         }
     }
 }
@@ -340,13 +341,13 @@ impl<R: Backend> Worker<R> {
 fn linked_domains(links: &[String]) -> Vec<Domain> {
     let (mut hosts, mut last) = (HashSet::new(), "");
     for link in links {
-        let host = paced_host(link);
+        let host = throttle_key(link);
         if host != last {
             hosts.insert(host);
             last = host;
         }
     }
-    let mut domains: Vec<Domain> = hosts.into_iter().map(Domain::of_paced_host).collect();
+    let mut domains: Vec<Domain> = hosts.into_iter().map(Domain::from_throttle_key).collect();
     domains.sort();
     domains.dedup();
     domains

@@ -21,14 +21,14 @@ fn crawl(web: &Web, state: &Path) -> Crawler {
     Crawler::new(&web.url_of("h0.test", "/"))
         .unwrap()
         .configure(|config| {
-            config.resolve = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
+            config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
             config.allow_private = true;
             config.obey_robots = false;
             config.delay = Duration::ZERO;
         })
         .scope(Scope::domains(&hosts))
-        .settings(|settings| settings.similarity = None)
-        .state(state)
+        .configure_backend(|settings| settings.similarity = None)
+        .state_dir(state)
 }
 
 fn output(directory: &Path, name: &str) -> String {
@@ -39,7 +39,7 @@ fn output(directory: &Path, name: &str) -> String {
 fn run_until(crawler: Crawler, pages: usize) -> CrawlReport {
     let stop = StopHandle::new();
     let (counted, stopping) = (Mutex::new(0), stop.clone());
-    let crawler = crawler.stop(stop).tell(move |_, _| {
+    let crawler = crawler.stop_handle(stop).on_outcome(move |_, _| {
         let mut counted = counted.lock().unwrap();
         *counted += 1;
         if *counted == pages {
@@ -58,7 +58,7 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
     let begin = || {
         let crawler = crawl(&web, &state);
         let names = ["jsonl", "edges", "pages"].map(|name| output(directory.path(), name));
-        names.iter().fold(crawler, |crawler, name| crawler.named_module(name).unwrap())
+        names.iter().fold(crawler, |crawler, name| crawler.module_from_spec(name).unwrap())
     };
     let mut runs = 0;
     let last = loop {
@@ -97,9 +97,9 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
     });
     assert!(asked.values().all(|times| *times == 1), "what was finished is not asked for again");
 
-    let again = begin().run().unwrap();
-    assert_eq!((again.end, again.resumed), (CrawlEnd::Done, ResumeStatus::Finished));
-    assert_eq!(again.snapshot.pages, last.snapshot.pages);
+    let is_revisit = begin().run().unwrap();
+    assert_eq!((is_revisit.end, is_revisit.resumed), (CrawlEnd::Done, ResumeStatus::Finished));
+    assert_eq!(is_revisit.snapshot.pages, last.snapshot.pages);
     assert_eq!(web.log().len(), asked.len(), "a finished crawl does nothing");
 }
 
@@ -134,7 +134,7 @@ fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     let url = |path: &str| web.url_of("h0.test", path).parse().unwrap();
-    crawl(&web, &state).max_pages(2).note(*b"a note").run().unwrap();
+    crawl(&web, &state).max_pages(2).metadata(*b"a note").run().unwrap();
     let mut stored = StateReader::open(&state).unwrap();
     assert_eq!(stored.note().unwrap(), b"a note");
     let why = stored.why(&url("/one")).unwrap().unwrap();
@@ -209,7 +209,8 @@ fn outputs_in_the_way_refuse_the_crawl_before_it_begins() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     fs::write(directory.path().join("jsonl"), "something dear\n").unwrap();
-    let begin = || crawl(&web, &state).named_module(&output(directory.path(), "jsonl")).unwrap().max_pages(5);
+    let begin =
+        || crawl(&web, &state).module_from_spec(&output(directory.path(), "jsonl")).unwrap().max_pages(5);
     assert!(begin().run().unwrap_err().to_string().contains("exists and holds"));
     fs::remove_file(directory.path().join("jsonl")).unwrap();
     assert_eq!(begin().run().unwrap().resumed, ResumeStatus::No);
@@ -226,7 +227,7 @@ fn a_directory_of_pages_that_was_moved_away_is_not_gone_on_with() {
     let (pages, moved) = (directory.path().join("pages"), directory.path().join("moved"));
     let begin = |most| {
         let crawler = crawl(&web, &directory.path().join("state")).max_pages(most);
-        crawler.named_module(&output(directory.path(), "pages")).unwrap().run()
+        crawler.module_from_spec(&output(directory.path(), "pages")).unwrap().run()
     };
     begin(5).unwrap();
     fs::rename(&pages, &moved).unwrap();
@@ -243,7 +244,7 @@ fn a_module_that_panics_is_counted_and_the_crawl_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let clumsy = |page: &Page| assert!(!page.url.path().ends_with('/'), "no page but a directory");
     let crawler = crawl(&web, &directory.path().join("state")).max_pages(20).module(clumsy);
-    let report = crawler.named_module(&output(directory.path(), "edges")).unwrap().run().unwrap();
+    let report = crawler.module_from_spec(&output(directory.path(), "edges")).unwrap().run().unwrap();
     assert_eq!((report.snapshot.pages, report.output_failure), (20, None));
     assert!(report.counts.failures["function"] > 0, "{:?}", report.counts);
     let said = report.counts.last_failure.unwrap();
@@ -261,9 +262,12 @@ fn what_a_crawl_is_told_is_compared_as_a_whole() {
         let urls = ["http://h0.test/", second].map(|url| url.parse().unwrap());
         Scope::prefixes(&urls)
     };
-    let named = |spec: &'static str| -> Told { Box::new(move |crawler| crawler.named_module(spec).unwrap()) };
+    let named =
+        |spec: &'static str| -> Told { Box::new(move |crawler| crawler.module_from_spec(spec).unwrap()) };
     let scope = |scope: Scope| -> Told { Box::new(move |crawler| crawler.scope(scope.clone())) };
-    let adapt = |adapt| -> Told { Box::new(move |crawler| crawler.configure(|config| config.adapt = adapt)) };
+    let adapt = |adapt| -> Told {
+        Box::new(move |crawler| crawler.configure(|config| config.adaptive_delay = adapt))
+    };
     let time = |time| -> Told { Box::new(move |crawler| crawler.max_time(Duration::from_millis(time))) };
     let changes = [
         ("--module", named("exec=cat > /dev/null"), named("exec=cat >/dev/null")),
@@ -291,7 +295,7 @@ fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
     let begin = || {
         let seen = Arc::clone(&seen);
         crawl(&web, &state)
-            .settings(|settings| settings.similarity = crawler::similarity::Threshold::new(0.9))
+            .configure_backend(|settings| settings.similarity = crawler::similarity::Threshold::new(0.9))
             .module(move |page: &Page| {
                 seen.lock().unwrap().insert(page.url.to_string());
             })

@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => priorities().prop_map(Step::Route),
         4 => (0..WORKERS, 0..30usize).prop_map(|(worker, max)| Step::Lease(worker, max)),
         4 => (prop::collection::vec(any::<Index>(), 0..10), urls(20), any::<bool>())
-            .prop_map(|(which, children, kept)| Step::Complete(which, children, kept)),
+            .prop_map(|(which, outlinks, kept)| Step::Complete(which, outlinks, kept)),
         1 => any::<Index>().prop_map(Step::CompleteAgain),
         1 => (0..WORKERS).prop_map(Step::Leave),
         1 => (1..4u8).prop_map(Step::Wait),
@@ -75,7 +75,7 @@ fn priorities(numbers: &[u8]) -> Vec<Priority> {
 
 /// What must be true of resources, as far as one can know it from outside.
 struct Model {
-    resources: LocalBackend,
+    backend: LocalBackend,
     queue_size: usize,
     /// Everything that was ever admitted.
     met: BTreeSet<String>,
@@ -103,7 +103,7 @@ impl Model {
             max_pages_per_host: u64::MAX,
         };
         Model {
-            resources: LocalBackend::new(settings),
+            backend: LocalBackend::new(settings),
             queue_size,
             met: BTreeSet::new(),
             completed: BTreeSet::new(),
@@ -118,48 +118,49 @@ impl Model {
             Step::Admit(urls) => {
                 let urls: Vec<DiscoveredUrl> = urls.into_iter().map(found).collect();
                 let new = self.meet(&urls);
-                let admitted = self.resources.admit(urls.clone()).await.unwrap();
-                assert_eq!(admitted, AdmitCounts { new, known: urls.len() as u64 - new });
+                let admitted = self.backend.admit(urls.clone()).await.unwrap();
+                assert_eq!(admitted, AdmitCounts { new, seen: urls.len() as u64 - new });
             }
             Step::UnprioritizedUrl(max) => {
-                let incoming = self.resources.incoming(max, NO_WAIT).await.unwrap();
+                let incoming = self.backend.take_unprioritized(max, NO_WAIT).await.unwrap();
                 assert!(incoming.len() <= max);
                 self.incoming.extend(incoming);
             }
             Step::File(numbers) => {
-                let lent = self.incoming.drain(..).map(|incoming| incoming.ticket);
+                let lent = self.incoming.drain(..).map(|incoming| incoming.task_id);
                 let filed: Vec<_> = lent.zip(priorities(&numbers).into_iter().cycle()).collect();
-                self.resources.file(filed.clone()).await.unwrap();
+                self.backend.enqueue_prioritized(filed.clone()).await.unwrap();
                 // Harmless when repeated.
-                self.resources.file(filed).await.unwrap();
+                self.backend.enqueue_prioritized(filed).await.unwrap();
             }
             Step::Route(numbers) => {
-                let moved = self.resources.route(priorities(&numbers), NO_WAIT).await.unwrap();
+                let moved = self.backend.route(priorities(&numbers), NO_WAIT).await.unwrap();
                 // What the dead left is routed as well, whatever was drawn.
                 assert!(moved <= numbers.len() + self.met.len());
             }
             Step::Lease(worker, max) => self.lease(WorkerId(worker), max).await,
-            Step::Complete(which, children, kept) => {
+            Step::Complete(which, outlinks, kept) => {
                 for index in which {
                     if !self.loans.is_empty() {
                         let (_, lease) = self.loans.swap_remove(index.index(self.loans.len()));
-                        self.complete(lease, &children, kept).await;
+                        self.complete(lease, &outlinks, kept).await;
                     }
                 }
             }
             Step::CompleteAgain(index) => {
                 if !self.ended.is_empty() {
                     let lease = &self.ended[index.index(self.ended.len())];
-                    let children = vec![found((99, 0))];
-                    let again = Completion { outcome: Outcome::Kept, children, ..Completion::of(lease) };
+                    let outlinks = vec![found((99, 0))];
+                    let is_revisit =
+                        Completion { outcome: Outcome::Page, outlinks, ..Completion::new(lease) };
                     assert_eq!(
-                        self.resources.complete(vec![again]).await.unwrap(),
-                        [CompleteResult::Refused]
+                        self.backend.complete(vec![is_revisit]).await.unwrap(),
+                        [CompleteResult::StaleLease]
                     );
                 }
             }
             Step::Leave(worker) => {
-                self.resources.leave(WorkerId(worker)).await.unwrap();
+                self.backend.remove_worker(WorkerId(worker)).await.unwrap();
                 let (lost, kept) = self.loans.drain(..).partition(|(holder, _)| *holder == WorkerId(worker));
                 self.loans = kept;
                 let lost: Vec<(WorkerId, Lease)> = lost;
@@ -176,7 +177,7 @@ impl Model {
     }
 
     async fn lease(&mut self, worker: WorkerId, max: usize) {
-        for lease in self.resources.lease(worker, max, NO_WAIT).await.unwrap() {
+        for lease in self.backend.lease(worker, max, NO_WAIT).await.unwrap() {
             assert!(self.met.contains(&lease.url), "{} was never admitted", lease.url);
             assert!(!self.completed.contains(&lease.url), "{} comes after its completion", lease.url);
             let twice = self.loans.iter().any(|(_, other)| other.url == lease.url);
@@ -185,14 +186,14 @@ impl Model {
         }
     }
 
-    async fn complete(&mut self, lease: Lease, children: &[(u8, u16)], kept: bool) {
-        let children: Vec<DiscoveredUrl> = children.iter().copied().map(found).collect();
-        let expected = self.meet(&children);
-        let outcome = if kept { Outcome::Kept } else { Outcome::Disallowed };
-        let done = Completion { outcome, children, ..Completion::of(&lease) };
-        match self.resources.complete(vec![done]).await.unwrap()[0] {
-            CompleteResult::Done { id, new, .. } => assert_eq!((id.is_some(), new), (kept, expected)),
-            CompleteResult::Refused => panic!("the loan of {} had not ended", lease.url),
+    async fn complete(&mut self, lease: Lease, outlinks: &[(u8, u16)], kept: bool) {
+        let outlinks: Vec<DiscoveredUrl> = outlinks.iter().copied().map(found).collect();
+        let expected = self.meet(&outlinks);
+        let outcome = if kept { Outcome::Page } else { Outcome::RobotsDisallowed };
+        let done = Completion { outcome, outlinks, ..Completion::new(&lease) };
+        match self.backend.complete(vec![done]).await.unwrap()[0] {
+            CompleteResult::Applied { id, new, .. } => assert_eq!((id.is_some(), new), (kept, expected)),
+            CompleteResult::StaleLease => panic!("the loan of {} had not ended", lease.url),
         }
         assert!(self.completed.insert(lease.url.clone()), "{} is completed twice", lease.url);
         self.ended.push(lease);
@@ -200,7 +201,7 @@ impl Model {
 
     /// Bounds, owners, and that everything is somewhere.
     async fn check(&self) {
-        let snapshot = self.resources.snapshot().await.unwrap();
+        let snapshot = self.backend.snapshot().await.unwrap();
         assert_eq!(
             (snapshot.admitted, snapshot.completed),
             (self.met.len() as u64, self.completed.len() as u64)
@@ -237,12 +238,12 @@ impl Model {
             for (_, lease) in std::mem::take(&mut self.loans) {
                 self.complete(lease, &[], true).await;
             }
-            if self.resources.outstanding().await.unwrap() == 0 {
+            if self.backend.outstanding().await.unwrap() == 0 {
                 assert_eq!(self.completed, self.met, "nothing is lost");
                 return;
             }
         }
-        panic!("it does not come to an end: {:?}", self.resources.snapshot().await);
+        panic!("it does not come to an end: {:?}", self.backend.snapshot().await);
     }
 }
 
@@ -286,23 +287,23 @@ proptest! {
 /// How often each priority queue was served in so many draws, of which none finds a queue empty.
 async fn served_by_queue(seed: u64, count: usize, rounds: usize) -> BTreeMap<usize, usize> {
     let model = Model::new(rounds, count);
-    let (resources, queues) = (&model.resources, PriorityQueues::new(count).unwrap());
+    let (backend, queues) = (&model.backend, PriorityQueues::new(count).unwrap());
     let mut random = Random::seeded(seed);
     let mut served = BTreeMap::new();
     let mut next = 0;
     // Some in stock for each queue, and one more of the kind that was taken.
     for queue in (0..count).flat_map(|queue| [queue; 3]) {
-        file_one(resources, queues, queue, &mut next).await;
+        file_one(backend, queues, queue, &mut next).await;
     }
     for _ in 0..rounds {
-        assert_eq!(resources.route(vec![draw(&mut random)], NO_WAIT).await.unwrap(), 1);
+        assert_eq!(backend.route(vec![draw(&mut random)], NO_WAIT).await.unwrap(), 1);
         for worker in 0..WORKERS {
-            for lease in resources.lease(WorkerId(worker), 1, NO_WAIT).await.unwrap() {
+            for lease in backend.lease(WorkerId(worker), 1, NO_WAIT).await.unwrap() {
                 let queue: usize = lease.url["http://q".len()..].split('x').next().unwrap().parse().unwrap();
                 *served.entry(queue).or_default() += 1;
-                let done = Completion { outcome: Outcome::Disallowed, ..Completion::of(&lease) };
-                resources.complete(vec![done]).await.unwrap();
-                file_one(resources, queues, queue, &mut next).await;
+                let done = Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(&lease) };
+                backend.complete(vec![done]).await.unwrap();
+                file_one(backend, queues, queue, &mut next).await;
             }
         }
     }
@@ -310,11 +311,11 @@ async fn served_by_queue(seed: u64, count: usize, rounds: usize) -> BTreeMap<usi
 }
 
 /// Puts a URL of a domain of its own into a priority queue.
-async fn file_one(resources: &LocalBackend, queues: PriorityQueues, queue: usize, next: &mut usize) {
+async fn file_one(backend: &LocalBackend, queues: PriorityQueues, queue: usize, next: &mut usize) {
     *next += 1;
     let url = format!("http://q{queue}x{next}.test/");
-    resources.admit(vec![DiscoveredUrl { url, depth: 1, redirects: 0 }]).await.unwrap();
-    let incoming = resources.incoming(1, NO_WAIT).await.unwrap();
+    backend.admit(vec![DiscoveredUrl { url, depth: 1, redirects: 0 }]).await.unwrap();
+    let incoming = backend.take_unprioritized(1, NO_WAIT).await.unwrap();
     let priority = Priority::new(*queues.ranges()[queue].start()).unwrap();
-    resources.file(vec![(incoming[0].ticket, priority)]).await.unwrap();
+    backend.enqueue_prioritized(vec![(incoming[0].task_id, priority)]).await.unwrap();
 }

@@ -177,13 +177,13 @@ impl CrawlOptions {
         let told = |error: crawler::Error| error.to_string();
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(told)?
-            .config(FetchConfig { adapt: true, ..config })
+            .config(FetchConfig { adaptive_delay: true, ..config })
             .scope(options.scope(&seeds)?)
             .overwrite(options.overwrite);
         if let Some(queues) = PriorityQueues::new(options.priority_queues) {
-            crawler = crawler.settings(|settings| settings.priority_queues = queues);
+            crawler = crawler.configure_backend(|settings| settings.priority_queues = queues);
         }
-        crawler = crawler.settings(|settings| {
+        crawler = crawler.configure_backend(|settings| {
             settings.queue_size = options.queue_size;
             settings.workers = options.workers.unwrap_or(settings.workers);
             settings.domain_ttl = options.domain_ttl;
@@ -204,10 +204,10 @@ impl CrawlOptions {
             crawler = crawler.prioritize(SharedRank(Arc::clone(rank)));
         }
         for module in &options.module {
-            crawler = crawler.named_module(module).map_err(|error| format!("--module: {error}"))?;
+            crawler = crawler.module_from_spec(module).map_err(|error| format!("--module: {error}"))?;
         }
         if let Some(directory) = &options.state {
-            crawler = crawler.state(directory).note(SavedOptions::of(&options).to_bytes());
+            crawler = crawler.state_dir(directory).metadata(SavedOptions::of(&options).to_bytes());
         }
         Ok(CrawlJob { crawler, options, page_rank })
     }
@@ -232,8 +232,8 @@ impl CrawlOptions {
     pub fn bounds(&self) -> Result<Scope, String> {
         let seeds = self.seeds()?;
         let FetchArgs { allow_private, ref resolve, .. } = self.fetch;
-        let config = FetchConfig { allow_private, resolve: resolve.clone(), ..FetchConfig::default() };
-        Ok(self.scope(&seeds)?.refusing_private(&config, &seeds))
+        let config = FetchConfig { allow_private, dns_overrides: resolve.clone(), ..FetchConfig::default() };
+        Ok(self.scope(&seeds)?.rejecting_private(&config, &seeds))
     }
 
     /// The seeds as URLs. They are numbered in messages, and not repeated: there may be a password in them.
@@ -255,7 +255,7 @@ impl CrawlOptions {
             Bounds::Prefix => Scope::prefixes(&seeds.iter().map(without_credentials).collect::<Vec<_>>()),
         };
         scope
-            .filtered(&self.include, &self.exclude)
+            .with_filters(&self.include, &self.exclude)
             .map_err(|_| "--include or --exclude: the patterns are too large together; give fewer".into())
     }
 

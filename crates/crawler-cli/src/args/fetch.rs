@@ -67,15 +67,15 @@ impl FetchArgs {
             obey_robots: !self.ignore_robots,
             delay: self.delay,
             concurrency,
-            per_host,
+            max_per_host: per_host,
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
             max_page_bytes: self.max_page_bytes,
-            resolve: self.resolve.clone(),
+            dns_overrides: self.resolve.clone(),
             extra_roots,
             allow_private: self.allow_private,
-            adapt: false,
-            max_idle: FetchConfig::default().max_idle,
+            adaptive_delay: false,
+            max_idle_connections: FetchConfig::default().max_idle_connections,
         })
     }
 

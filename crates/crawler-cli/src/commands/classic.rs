@@ -63,20 +63,20 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, pages: PageFiles, verbosity:
 }
 
 fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
-    let unwritten = report.stats.count(&Outcome::NotWritten { cause: String::new() });
+    let unwritten = report.stats.count(&Outcome::WriteFailed { cause: String::new() });
     if unwritten > 0 {
         return EXIT_NOT_WRITTEN;
     }
-    if report.seed == Outcome::Kept {
+    if report.seed == Outcome::Page {
         return 0;
     }
     let remedy = match &report.seed {
-        Outcome::RedirectRefused { to, why: RejectReason::External } => elsewhere(seed, to),
-        Outcome::Redirected { .. } => ", in a circle".into(),
+        Outcome::RedirectRejected { to, why: RejectReason::External } => elsewhere(seed, to),
+        Outcome::Redirect { .. } => ", in a circle".into(),
         Outcome::RobotsUnavailable { .. } => {
             "; try again later, or give --ignore-robots if the site is yours".into()
         }
-        Outcome::Disallowed => "; give --ignore-robots if the site is yours".into(),
+        Outcome::RobotsDisallowed => "; give --ignore-robots if the site is yours".into(),
         _ => String::new(),
     };
     complain(&format!("the seed yielded no page: {}{remedy}", report.seed));

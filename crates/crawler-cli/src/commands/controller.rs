@@ -132,14 +132,14 @@ async fn look_after(
             return Ok(report);
         }
         let is_absent = matches!(course.phase, Phase::Unknown | Phase::Purged);
-        if absence.is_final(&course.phase) || is_absent && stop.is_asked() {
+        if absence.is_final(&course.phase) || is_absent && stop.is_stop_requested() {
             return Err(Error::Storage(absence.told(&course.phase)));
         }
         if is_absent {
             tokio::time::sleep(LOOK).await;
             continue;
         }
-        if stop.is_asked() && told_to_stop.is_none() {
+        if stop.is_stop_requested() && told_to_stop.is_none() {
             told_to_stop = Some(Instant::now());
             remote.stop().await?;
         }
@@ -149,7 +149,8 @@ async fn look_after(
             ));
         }
         // A frontier is needed to the end; workers only as long as there is work.
-        let is_under_way = matches!(course.phase, Phase::Opening | Phase::Running) && !stop.is_asked();
+        let is_under_way =
+            matches!(course.phase, Phase::Opening | Phase::Running) && !stop.is_stop_requested();
         children.look_after(is_under_way, |role| RemoteCrawl::is_taken(&members, role, sharing))?;
         if shown.elapsed() >= SHOW {
             shown = Instant::now();

@@ -80,10 +80,12 @@ pub async fn run(job: CrawlJob) -> u8 {
     let (display, account) = (Arc::new(Display::new(&options)), Arc::new(OutcomeLog::new(&options)));
     let stop = StopHandle::new();
     let teller = Arc::clone(&account);
-    let crawler = crawler.configure(|config| config.max_idle = max_idle);
-    let crawler = crawler.stop(stop.clone()).tell(move |url, outcome| teller.ended(url, outcome));
+    let crawler = crawler.configure(|config| config.max_idle_connections = max_idle);
+    let crawler =
+        crawler.stop_handle(stop.clone()).on_outcome(move |url, outcome| teller.ended(url, outcome));
     let shown = Arc::clone(&display);
-    let crawling = tokio::task::spawn_blocking(move || crawler.run_watched(|snapshot| shown.show(snapshot)));
+    let crawling =
+        tokio::task::spawn_blocking(move || crawler.run_with_progress(|snapshot| shown.show(snapshot)));
     let ended_by = Cell::new(None);
     let report = tokio::select! {
         report = crawling => report,

@@ -122,7 +122,7 @@ fn answered(answer: Result<u8, Error>) -> u8 {
 fn not_stored(why: &UrlHistory, options: Option<&CrawlOptions>) -> String {
     match &why.fate {
         UrlStatus::Waiting => "it was not visited yet".into(),
-        UrlStatus::Ended { outcome, .. } if outcome != Outcome::Kept.label() => outcome.clone(),
+        UrlStatus::Ended { outcome, .. } if outcome != Outcome::Page.label() => outcome.clone(),
         UrlStatus::Ended { .. } if options.is_some_and(|options| options.no_content) => {
             "it was kept, but the crawl stores no pages (--no-content)".into()
         }
@@ -186,8 +186,8 @@ fn place(module: &str, document: u64) -> Option<String> {
 
 /// Why a URL was never admitted, as far as that can be told from what the crawl was told.
 fn never_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
-    let refused = match html::normalise(url.as_str()) {
-        Err(bad) => Some(RejectReason::Bad(bad)),
+    let refused = match html::normalize(url.as_str()) {
+        Err(bad) => Some(RejectReason::InvalidLink(bad)),
         Ok(url) => {
             let bounds = options.and_then(|options| options.bounds().ok());
             bounds.and_then(|bounds| bounds.check(url.as_str()).err())
@@ -210,8 +210,8 @@ fn never_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
         RejectReason::Excluded => " (--include, --exclude)".into(),
         RejectReason::PrivateAddress => " (--allow-private)".into(),
         RejectReason::TooManySegments | RejectReason::RepeatedSegments => ", as only traps have".into(),
-        RejectReason::Bad(BadLink::TooLong) => format!(", more than {} bytes", html::MAX_URL_BYTES),
-        RejectReason::Bad(_) => String::new(),
+        RejectReason::InvalidLink(BadLink::TooLong) => format!(", more than {} bytes", html::MAX_URL_BYTES),
+        RejectReason::InvalidLink(_) => String::new(),
     };
     format!("such links are not followed: {refusal}{detail}")
 }

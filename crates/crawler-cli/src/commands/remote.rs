@@ -84,7 +84,7 @@ async fn submitted(options: CrawlOptions) -> Result<u8, CommandError> {
         };
         say(&format!(
             "the crawl '{name}' was {begins} {given} {what}: {} new, {} known already\n",
-            admitted.new, admitted.known
+            admitted.new, admitted.seen
         ));
     }
     Ok(0)

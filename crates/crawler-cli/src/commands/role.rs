@@ -81,8 +81,9 @@ async fn work(part: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, stop
             }
         };
         let account = OutcomeLog::new(&options);
-        let crawler = crawler.configure(|config| config.max_idle = max_idle).stop(stop.clone());
-        let crawler = crawler.tell(move |url, outcome| account.ended(url, outcome));
+        let crawler =
+            crawler.configure(|config| config.max_idle_connections = max_idle).stop_handle(stop.clone());
+        let crawler = crawler.on_outcome(move |url, outcome| account.ended(url, outcome));
         let working = tokio::task::spawn_blocking(move || match part {
             RoleKind::Frontier => crawler.run_frontier(&sharing),
             RoleKind::Worker(id) => crawler.run_worker(&sharing, id),
@@ -113,7 +114,7 @@ async fn begun(
 ) -> Result<Option<CrawlOptions>, u8> {
     let (name, mut told) = (sharing.place.crawl.clone(), false);
     loop {
-        if stop.is_asked() {
+        if stop.is_stop_requested() {
             return Ok(None);
         }
         let begun = RemoteCrawl::begun(sharing).await.map_err(|error| {

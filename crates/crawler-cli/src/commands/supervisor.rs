@@ -108,7 +108,7 @@ impl Supervisor {
         post.next = Instant::now() + post.pause;
         // What it complained of would come to the same each time.
         if status.code() == Some(EXIT_USAGE.into()) {
-            return Err(Error::Setting(format!(
+            return Err(Error::InvalidSetting(format!(
                 "{role} cannot work with these settings; see its message above"
             )));
         }
@@ -125,7 +125,7 @@ impl Supervisor {
     }
 
     fn start(&self, role: Role) -> Result<Child, Error> {
-        let cannot = |error: io::Error| Error::Setting(format!("cannot start {role}: {error}"));
+        let cannot = |error: io::Error| Error::InvalidSetting(format!("cannot start {role}: {error}"));
         let mut command = Command::new(env::current_exe().map_err(cannot)?);
         match role {
             Role::Frontier => command.arg("frontier"),

@@ -30,10 +30,10 @@ impl Crawled {
         ];
         let crawl = CrawlIdentity { name: crawl.into(), id: "1".into() };
         let mut parts = Parts::open(&specs, worker, &crawl, false).unwrap();
-        for (ticket, loan) in deliveries {
-            let bytes = |what: &str| format!("{what} {ticket}, loan {loan}\n").into_bytes();
+        for (task_id, loan) in deliveries {
+            let bytes = |what: &str| format!("{what} {task_id}, loan {loan}\n").into_bytes();
             let additions = [(0, OutputWrite::Append(bytes("edge"))), (1, OutputWrite::File(bytes("page")))];
-            parts.add(*ticket, *loan, &additions).unwrap();
+            parts.add(*task_id, *loan, &additions).unwrap();
         }
     }
 
@@ -161,7 +161,7 @@ fn a_damaged_part_is_an_error_of_its_own() {
 #[test]
 fn a_disk_that_is_full_leaves_nothing_that_looks_like_a_result() {
     let crawled = Crawled::new();
-    crawled.worker(4, "example", &(10..500).map(|ticket| (ticket, 1)).collect::<Vec<_>>());
+    crawled.worker(4, "example", &(10..500).map(|task_id| (task_id, 1)).collect::<Vec<_>>());
     let status = std::process::Command::new("sh")
         .args(["-c", r#"ulimit -f 4; exec "$0" collect "$1" --output "$2""#, env!("CARGO_BIN_EXE_crawler")])
         .args([crawled.path("edges.4.csv"), crawled.path("out.csv")])

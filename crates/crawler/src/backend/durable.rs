@@ -32,7 +32,7 @@ use redb::{
 pub(crate) use self::batch::Batch;
 use self::lock::Lock;
 pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open};
-use self::panics::{DropGuarded, quietly};
+use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;
 pub(crate) use self::state_reader::as_admitted;
 pub use self::state_reader::{StateReader, UrlHistory, UrlStatus};
@@ -128,7 +128,7 @@ impl Tables {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
         // The engine's own checks end in a panic where a page of the file is not what it should be.
-        match quietly(|| builder.create(path)) {
+        match catch_panic(|| builder.create(path)) {
             Ok(Ok(database)) => Ok(DropGuarded::new(database)),
             Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(lock::in_use(directory)),
             Ok(Err(DatabaseError::UpgradeRequired(version))) => Err(BackendError(format!(
@@ -144,7 +144,7 @@ impl Tables {
 
     /// The tables as they are now.
     pub(crate) fn view(&self) -> Result<View, BackendError> {
-        match quietly(|| self.try_view().map(DropGuarded::new)) {
+        match catch_panic(|| self.try_view().map(DropGuarded::new)) {
             Ok(Ok(tables)) => Ok(View { tables, path: self.path.as_path().into() }),
             Ok(Err(error)) => Err(self.trouble(error)),
             Err(()) => Err(contradicts(&self.path)),
@@ -168,7 +168,7 @@ impl Tables {
 
     /// Writes a batch, safe from a loss of power when it returns.
     pub(crate) fn write(&self, batch: &Batch) -> Result<(), BackendError> {
-        match quietly(|| self.try_write(batch)) {
+        match catch_panic(|| self.try_write(batch)) {
             Ok(written) => written.map_err(|error| self.trouble(error)),
             Err(()) => Err(contradicts(&self.path)),
         }
@@ -195,8 +195,8 @@ impl Tables {
             }
             if !batch.ends.is_empty() || is_first {
                 let mut ends = transaction.open_table(ENDS)?;
-                for (ticket, row) in &batch.ends {
-                    ends.insert(ticket, row.as_slice())?;
+                for (task_id, row) in &batch.ends {
+                    ends.insert(task_id, row.as_slice())?;
                 }
             }
             if !batch.forgotten.is_empty() || batch.links.len() > 0 || is_first {
@@ -251,12 +251,12 @@ impl Tables {
 }
 
 impl View {
-    pub(crate) fn task(&self, ticket: u64) -> Result<Option<Vec<u8>>, BackendError> {
-        self.row(|tables| tables.tasks.get(ticket))
+    pub(crate) fn task(&self, task_id: u64) -> Result<Option<Vec<u8>>, BackendError> {
+        self.row(|tables| tables.tasks.get(task_id))
     }
 
-    pub(crate) fn end(&self, ticket: u64) -> Result<Option<Vec<u8>>, BackendError> {
-        self.row(|tables| tables.ends.get(ticket))
+    pub(crate) fn end(&self, task_id: u64) -> Result<Option<Vec<u8>>, BackendError> {
+        self.row(|tables| tables.ends.get(task_id))
     }
 
     pub(crate) fn link(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
@@ -287,12 +287,12 @@ impl View {
         self.read(|tables| tables.tasks.len())
     }
 
-    pub(crate) fn tasks_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.tasks, ticket..=u64::MAX, max)
+    pub(crate) fn tasks_from(&self, task_id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
+        self.rows(|tables| &tables.tasks, task_id..=u64::MAX, max)
     }
 
-    pub(crate) fn ends_from(&self, ticket: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.ends, ticket..=u64::MAX, max)
+    pub(crate) fn ends_from(&self, task_id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
+        self.rows(|tables| &tables.ends, task_id..=u64::MAX, max)
     }
 
     pub(crate) fn links_in(
@@ -337,7 +337,7 @@ impl View {
 
     /// Reads, whatever the engine makes of a damaged file.
     fn read<T>(&self, read: impl FnOnce(&ReadTables) -> Result<T, StorageError>) -> Result<T, BackendError> {
-        match quietly(|| read(self.tables.get())) {
+        match catch_panic(|| read(self.tables.get())) {
             Ok(read) => read.map_err(|error| trouble(&self.path, error)),
             Err(()) => Err(contradicts(&self.path)),
         }

@@ -165,18 +165,22 @@ impl<S: Storage> Backend for LocalBackend<S> {
         Ok(admitted)
     }
 
-    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<UnprioritizedUrl>, BackendError> {
-        let incoming = self.state().incoming(max)?;
+    async fn take_unprioritized(
+        &self,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+        let incoming = self.state().take_unprioritized(max)?;
         if !incoming.is_empty() || wait.is_zero() {
             return Ok(incoming);
         }
         // Whoever was called and found nothing is called again by the next change.
         let _ = timeout(wait, self.prioritizer.notified()).await;
-        self.state().incoming(max)
+        self.state().take_unprioritized(max)
     }
 
-    async fn file(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
-        self.state().file(filed);
+    async fn enqueue_prioritized(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+        self.state().enqueue_prioritized(filed);
         self.router.notify_one();
         Ok(())
     }
@@ -228,36 +232,36 @@ impl<S: Storage> Backend for LocalBackend<S> {
         Ok(completed)
     }
 
-    async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
-        let ((), commit) = self.whole(|state| state.pace(host, pacing))?;
+    async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        let ((), commit) = self.whole(|state| state.set_host_delay(host, host_delay))?;
         self.safe(commit).await
     }
 
-    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
+    async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
         let commit = {
             let mut state = self.state();
-            state.storage.wrote(last_id, lengths);
+            state.storage.record_outputs_written(last_id, lengths);
             state.storage.commit()
         };
         self.safe(commit).await
     }
 
-    fn key(&self) -> HashKey {
+    fn hash_key(&self) -> HashKey {
         self.key
     }
 
-    async fn remember(
+    async fn store_content(
         &self,
         url: &str,
         fingerprint: &Fingerprint,
         body: &[u8],
     ) -> Result<ContentMatch, BackendError> {
         let stored = if self.keep_content { Some(compress(body)) } else { None };
-        self.state().remember(url, fingerprint, stored)
+        self.state().store_content(url, fingerprint, stored)
     }
 
-    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        let stored = self.state().content(url)?;
+    async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        let stored = self.state().load_content(url)?;
         stored.map(decompress).transpose()
     }
 
@@ -266,12 +270,12 @@ impl<S: Storage> Backend for LocalBackend<S> {
         Ok(state.counts.admitted - state.counts.completed)
     }
 
-    async fn spent(&self) -> Result<Option<Budget>, BackendError> {
+    async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
         Ok(self.state().budgets.spent())
     }
 
-    async fn leave(&self, worker: WorkerId) -> Result<(), BackendError> {
-        self.state().leave(worker)?;
+    async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {
+        self.state().remove_worker(worker)?;
         self.router.notify_one();
         Ok(())
     }

@@ -7,21 +7,21 @@
 //!
 //! ```text
 //! crawler:{NAME:pN}:   a partition's URLs
-//!     urls                stream: the URL queue; what is on loan to the prioritizer is pending
+//!     urls                stream: the URL queue; what is on lease_id to the prioritizer is pending
 //!     overflow            list: what does not fit into it, in order
 //!     filed:Q             list: priority queue Q
-//!     queue:W             stream: worker W's queue; what is on loan to it is pending
+//!     queue:W             stream: worker W's queue; what is on lease_id to it is pending
 //!     lengths             hash: worker to the length of its queue; who is not in it is not there
 //!     waiting:DOMAIN      list: what waits for its domain's share
 //!     hungry:W            list: W's domains with something waiting and some of their share free
 //!     returned            list: what dead workers had
-//!     tasks               hash: ticket to id, redirects, whether again, domain, host and URL
-//!     outstanding         hash: URL id to ticket, smallest depth, and the id of what it was found on
-//!     prioritizing, loans hashes: ticket to its message, and to its loan
-//!     endings             hash: ticket to how its loan ends, from there until it has ended
+//!     tasks               hash: task_id to id, redirects, whether is_revisit, domain, host and URL
+//!     outstanding         hash: URL id to task_id, smallest depth, and the id of what it was found on
+//!     prioritizing, loans hashes: task_id to its message, and to its lease_id
+//!     endings             hash: task_id to how its lease_id ends, from there until it has ended
 //!     links:S             hash: completed URLs by id, to when each was last met and what became of it, in shards
 //!     domains, lapses     hash and sorted set: domain to owner, and when that ends
-//!     rests               sorted set: host to when it may be asked again
+//!     rests               sorted set: host to when it may be asked is_revisit
 //!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
 //!     popularity          hash: domain to the pages that link to it
 //!     counts, outcomes, refused, active; `closed` among the counts tells that the crawl is over
@@ -249,7 +249,11 @@ impl Backend for RedisBackend {
         self.make(async |moves| moves.admit(found).await).await
     }
 
-    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+    async fn take_unprioritized(
+        &self,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         let incoming = self.make(async move |moves| {
             // One who did not wait for an earlier one must not lose what that took.
             let _alone = moves.prioritizing.lock().await;
@@ -261,7 +265,7 @@ impl Backend for RedisBackend {
         Ok(incoming)
     }
 
-    async fn file(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+    async fn enqueue_prioritized(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
         self.make(async |moves| moves.file(filed).await).await
     }
 
@@ -278,7 +282,7 @@ impl Backend for RedisBackend {
         desk.take(max, wait).await
     }
 
-    async fn pass_on(
+    async fn transfer_domains(
         &self,
         from: WorkerId,
         handovers: Vec<DomainTransfer>,
@@ -300,21 +304,21 @@ impl Backend for RedisBackend {
         self.make(async |moves| moves.complete(completions).await).await
     }
 
-    async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
+    async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         let host = host.to_owned();
-        self.make(async move |moves| moves.pace(&host, pacing).await).await
+        self.make(async move |moves| moves.pace(&host, host_delay).await).await
     }
 
-    async fn wrote(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), BackendError> {
+    async fn record_outputs_written(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), BackendError> {
         // Nothing of an output is recorded here: workers write what is theirs before they complete a page.
         Ok(())
     }
 
-    fn key(&self) -> HashKey {
+    fn hash_key(&self) -> HashKey {
         self.moves.key
     }
 
-    async fn remember(
+    async fn store_content(
         &self,
         url: &str,
         fingerprint: &Fingerprint,
@@ -325,7 +329,7 @@ impl Backend for RedisBackend {
         self.make(async |moves| moves.remember(page).await).await
     }
 
-    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+    async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
         let url = url.to_owned();
         self.make(async move |moves| moves.content(&url).await).await
     }
@@ -334,11 +338,11 @@ impl Backend for RedisBackend {
         self.make(async |moves| moves.outstanding().await).await
     }
 
-    async fn spent(&self) -> Result<Option<Budget>, BackendError> {
+    async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
         self.make(async |moves| moves.spent().await).await
     }
 
-    async fn leave(&self, worker: WorkerId) -> Result<(), BackendError> {
+    async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.make(async move |moves| moves.leave(worker).await).await
     }
 

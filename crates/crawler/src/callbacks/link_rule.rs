@@ -1,7 +1,7 @@
 //! Finds the links in a page's text; only this file knows what counts as a link.
 
 use super::workers::Scanner;
-use crate::html::{LinkKind, each_link, normalise};
+use crate::html::{LinkKind, each_link, normalize};
 use memchr::memmem;
 use std::borrow::Cow;
 use url::Url;
@@ -57,7 +57,7 @@ impl LinkRule {
     pub(super) fn start(self, link: &[u8]) -> Cow<'_, [u8]> {
         match self {
             LinkRule::Words => Cow::Borrowed(link),
-            LinkRule::Html => match str::from_utf8(link).map(normalise) {
+            LinkRule::Html => match str::from_utf8(link).map(normalize) {
                 Ok(Ok(url)) => Cow::Owned(String::from(url).into_bytes()),
                 _ => Cow::Borrowed(link),
             },

@@ -22,9 +22,9 @@ pub enum SeenStatus {
     /// For the first time: it is queued.
     New,
     /// Again, nearer to the seed than before: it is queued anew, and the farther one will be passed over.
-    Nearer,
+    Shallower,
     /// Again.
-    Known,
+    Seen,
 }
 
 /// URLs to visit, in order of depth.
@@ -86,11 +86,11 @@ impl Levels {
             }
             Entry::Occupied(mut known) if depth < *known.get() => {
                 known.insert(depth);
-                SeenStatus::Nearer
+                SeenStatus::Shallower
             }
-            Entry::Occupied(_) => SeenStatus::Known,
+            Entry::Occupied(_) => SeenStatus::Seen,
         };
-        if met != SeenStatus::Known {
+        if met != SeenStatus::Seen {
             let waiting = self.waiting(url, redirects);
             let level = if depth == self.depth { &mut self.this_level } else { &mut self.next_level };
             level.push_back(waiting);
@@ -159,9 +159,9 @@ mod tests {
         assert_eq!(meet(&mut levels, "http://a/", 0, 0), SeenStatus::New);
         assert_eq!(levels.next().unwrap().url.as_str(), "http://a/");
         assert_eq!(meet(&mut levels, "http://a/x", 1, 0), SeenStatus::New);
-        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), SeenStatus::Known);
-        assert_eq!(meet(&mut levels, "http://a/", 1, 0), SeenStatus::Known);
-        assert_eq!(meet(&mut levels, "http://a/x", 0, 1), SeenStatus::Nearer, "by a redirect of the seed");
+        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), SeenStatus::Seen);
+        assert_eq!(meet(&mut levels, "http://a/", 1, 0), SeenStatus::Seen);
+        assert_eq!(meet(&mut levels, "http://a/x", 0, 1), SeenStatus::Shallower, "by a redirect of the seed");
         let task = levels.next().unwrap();
         assert_eq!((task.depth, task.redirects), (0, 1));
         assert_eq!(levels.next(), None);

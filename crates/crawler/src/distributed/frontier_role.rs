@@ -63,8 +63,8 @@ impl Crawler {
     pub fn run_frontier(mut self, sharing: &SharedCrawl) -> Result<RoleExit, Error> {
         self.settle();
         block_on(async {
-            let resources = Arc::new(self.shared_resources(sharing).await?);
-            let taken = Membership::take(resources, Some(Role::Frontier), &self, sharing).await?;
+            let backend = Arc::new(self.shared_resources(sharing).await?);
+            let taken = Membership::take(backend, Some(Role::Frontier), &self, sharing).await?;
             let (mut membership, _) = match taken {
                 Ok(taken) => taken,
                 Err(end) => return Ok(end),
@@ -126,14 +126,14 @@ impl FrontierRole<'_> {
                 return Ok(Some(RoleExit::Gone));
             }
             tokio::select! {
-                () = self.crawler.stop.asked() => return Ok(Some(RoleExit::Stopped)),
+                () = self.crawler.stop.stop_requested() => return Ok(Some(RoleExit::Stopped)),
                 () = sleep_until(Instant::now() + self.membership.interval()) => {}
             }
             let has_place = self.look().await?;
             if !is_absent(&self.course.phase) {
                 self.absence.is_final(&self.course.phase);
                 // What it filed meanwhile was filed nowhere.
-                self.membership.resources.doubt();
+                self.membership.backend.doubt();
                 return Ok((!has_place).then_some(RoleExit::Lost));
             }
         }
@@ -141,13 +141,12 @@ impl FrontierRole<'_> {
 
     /// Routes until there is a reason not to, which may be one to end.
     async fn route(&mut self, version: u64) -> Result<Option<RoleExit>, BackendError> {
-        let resources = Arc::clone(&self.membership.resources);
+        let backend = Arc::clone(&self.membership.backend);
         // It was opened again while somebody put away what it had.
-        resources.take_out(&self.course).await?;
+        backend.take_out(&self.course).await?;
         let (prioritize, stop) = (&*self.crawler.prioritize, &self.crawler.stop);
-        let mut routing = std::pin::pin!(async {
-            frontier::run(&*resources, prioritize, Random::from_system(), stop).await
-        });
+        let mut routing =
+            std::pin::pin!(async { frontier::run(&*backend, prioritize, Random::from_system(), stop).await });
         loop {
             let next_beat = Instant::now() + self.membership.interval();
             let over = tokio::select! {
@@ -166,7 +165,7 @@ impl FrontierRole<'_> {
                 // Asked once more, now that it is known which opening it is: seeds may have come since it was over.
                 () if over == Some(true) && is_under_way => {
                     let opening = self.course.opening;
-                    return match resources.outstanding().await? {
+                    return match backend.outstanding().await? {
                         0 => self.end(opening, CrawlEnd::Done).await,
                         _ => Ok(None),
                     };
@@ -201,13 +200,13 @@ impl FrontierRole<'_> {
             _ => self.seeds_since.insert((opening, Instant::now())).1,
         };
         if has_place && since.elapsed() > self.sharing.dead_after {
-            self.course = self.membership.resources.set_running(opening).await?;
+            self.course = self.membership.backend.set_running(opening).await?;
         }
         Ok(has_place)
     }
 
     async fn end(&mut self, opening: u64, end: CrawlEnd) -> Result<Option<RoleExit>, BackendError> {
-        self.course = self.membership.resources.set_over(opening, word(end)).await?;
+        self.course = self.membership.backend.set_over(opening, word(end)).await?;
         Ok(None)
     }
 
@@ -215,7 +214,7 @@ impl FrontierRole<'_> {
         if self.crawler.max_time.is_some_and(|time| self.course.elapsed >= time) {
             return Ok(Some(CrawlEnd::TimeUp));
         }
-        Ok(self.membership.resources.spent().await?.map(CrawlEnd::Spent))
+        Ok(self.membership.backend.exhausted_budget().await?.map(CrawlEnd::Spent))
     }
 
     /// Lets workers that have much to do pass on a part of it to those that have little.
@@ -232,7 +231,7 @@ impl FrontierRole<'_> {
         for (giver, takers) in self.balance.look(&loads) {
             let giver = alive.iter().find(|member| member.role == Role::Worker(giver));
             if let Some(giver) = giver {
-                self.membership.resources.relieve(giver, &takers).await?;
+                self.membership.backend.relieve(giver, &takers).await?;
             }
         }
         Ok(())
@@ -240,16 +239,16 @@ impl FrontierRole<'_> {
 
     /// Gives to others what the dead had. Returns the workers that live, and how things stood before.
     async fn bury_the_dead(&mut self) -> Result<(Vec<Member>, Snapshot), BackendError> {
-        let resources = &self.membership.resources;
+        let backend = &self.membership.backend;
         // In this order: whoever has something by now is a member since before.
-        let snapshot = resources.snapshot().await?;
-        let (mut members, _) = resources.crew().await?;
+        let snapshot = backend.snapshot().await?;
+        let (mut members, _) = backend.crew().await?;
         let ghosts = ghosts(&snapshot, &members);
         members.extend(ghosts.iter().cloned());
         self.deaths.keep(&members);
         for ghost in ghosts.into_iter().filter(|ghost| self.deaths.is_dead(ghost)) {
             let Role::Worker(id) = ghost.role else { continue };
-            resources.leave(id).await?;
+            backend.remove_worker(id).await?;
             (self.sharing.notice)(&format!(
                 "nobody is {}; what was sent to it is given to others",
                 ghost.role
@@ -262,13 +261,13 @@ impl FrontierRole<'_> {
             let Role::Worker(id) = member.role else { continue };
             // When it is over nobody takes up the place of one that was killed, and nobody needs to wait for that.
             let seems_dead = self.deaths.is_dead(&member) || is_over && is_surely_dead(&member.token);
-            let is_dead = member.is_dead || seems_dead && resources.declare_dead(&member).await?;
+            let is_dead = member.is_dead || seems_dead && backend.declare_dead(&member).await?;
             if !is_dead {
                 alive.push(member);
                 continue;
             }
-            resources.leave(id).await?;
-            resources.part(member.role, &member.token).await?;
+            backend.remove_worker(id).await?;
+            backend.part(member.role, &member.token).await?;
             let (role, place, silent) = (member.role, &member.place, member.silent.as_secs());
             (self.sharing.notice)(&format!(
                 "{role} ({place}) is dead: not heard of for {silent} s; what it had is given to others"
@@ -287,25 +286,25 @@ impl FrontierRole<'_> {
             match () {
                 () if is_absent(&self.course.phase) => return Ok(None),
                 () if !has_place => return Ok(Some(RoleExit::Lost)),
-                () if self.crawler.stop.is_asked() => return Ok(Some(RoleExit::Stopped)),
+                () if self.crawler.stop.is_stop_requested() => return Ok(Some(RoleExit::Stopped)),
                 () if self.course.opening != opening => return Ok(None),
                 () => {}
             }
         }
-        let resources = &self.membership.resources;
-        let words: BTreeMap<String, String> = resources.reports().await?;
+        let backend = &self.membership.backend;
+        let words: BTreeMap<String, String> = backend.reports().await?;
         let mut words: Vec<MemberReport> =
             words.values().filter_map(|word| serde_json::from_str(word).ok()).collect();
-        words.push(MemberReport::of(resources));
+        words.push(MemberReport::of(backend));
         let sum = StoredReport {
             end: how.to_owned(),
             milliseconds: self.course.elapsed.as_millis().try_into().unwrap_or(u64::MAX),
-            snapshot: resources.snapshot().await?,
+            snapshot: backend.snapshot().await?,
             words,
         };
         let sum = serde_json::to_string(&sum).map_err(|error| BackendError(error.to_string()))?;
-        resources.keep_result(opening, &sum).await?;
-        self.course = resources.put_away(opening).await?;
+        backend.keep_result(opening, &sum).await?;
+        self.course = backend.put_away(opening).await?;
         // Opened again meanwhile, it goes on with all that it had.
         Ok((self.course.opening == opening).then(|| RoleExit::Over(end_of(how))))
     }

@@ -99,7 +99,7 @@ fn matched(takers: &[WorkerLoad], givers: &[WorkerLoad]) -> Vec<RebalanceOrder> 
             taker.is_light_beside(giver) && takers.len() + 1 < giver.domains
         };
         if let Some((_, takers)) = reliefs.iter_mut().filter(fits).min_by_key(|(_, takers)| takers.len()) {
-            takers.push(TransferTarget { id: taker.id, has: taker.urls });
+            takers.push(TransferTarget { id: taker.id, load: taker.urls });
         }
     }
     reliefs.retain(|(_, takers)| !takers.is_empty());

@@ -32,7 +32,7 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run as
 /// # }
 /// ```
 pub struct RemoteCrawl {
-    resources: RedisBackend,
+    backend: RedisBackend,
 }
 
 /// How a crawl stands.
@@ -55,13 +55,13 @@ impl RemoteCrawl {
     /// The crawl on Redis that has these settings: begun now, if it was not before.
     pub async fn open(mut crawler: Crawler, sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         crawler.settle();
-        let resources = crawler.shared_resources(sharing).await?;
-        Ok(RemoteCrawl { resources })
+        let backend = crawler.shared_resources(sharing).await?;
+        Ok(RemoteCrawl { backend })
     }
 
     /// The crawl of this name, to be looked at and steered; nothing of it is begun.
     pub async fn look(sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
-        Ok(RemoteCrawl { resources: RedisBackend::look(sharing.place.clone()).await? })
+        Ok(RemoteCrawl { backend: RedisBackend::look(sharing.place.clone()).await? })
     }
 
     /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note; an empty one
@@ -70,20 +70,20 @@ impl RemoteCrawl {
         let found = crew::found(seeds);
         let mut new = 0;
         loop {
-            let course = self.resources.set_opening(note).await?;
-            self.resources.take_out(&course).await?;
-            let admitted = self.resources.admit(found.clone()).await?;
+            let course = self.backend.set_opening(note).await?;
+            self.backend.take_out(&course).await?;
+            let admitted = self.backend.admit(found.clone()).await?;
             new += admitted.new;
-            let course = self.resources.set_running(course.opening).await?;
+            let course = self.backend.set_running(course.opening).await?;
             match course.phase {
                 // Somebody ended it meanwhile, who did not know of these.
                 Phase::Over(_) => {}
                 Phase::Unknown | Phase::Purged => {
-                    let (crawl, address) = self.resources.place();
+                    let (crawl, address) = self.backend.place();
                     return Err(Error::Storage(lost(crawl, address)));
                 }
                 Phase::Opening | Phase::Running => {
-                    return Ok(AdmitCounts { new, known: (found.len() as u64).saturating_sub(new) });
+                    return Ok(AdmitCounts { new, seen: (found.len() as u64).saturating_sub(new) });
                 }
             }
         }
@@ -91,13 +91,13 @@ impl RemoteCrawl {
 
     /// How it stands.
     pub async fn status(&self) -> Result<CrawlStatus, Error> {
-        let (members, course) = self.resources.crew().await?;
-        Ok(CrawlStatus { course, members, snapshot: self.resources.snapshot().await? })
+        let (members, course) = self.backend.crew().await?;
+        Ok(CrawlStatus { course, members, snapshot: self.backend.snapshot().await? })
     }
 
     /// How far it is, and who works on it.
     pub async fn crew(&self) -> Result<(Vec<Member>, CrawlState), Error> {
-        Ok(self.resources.crew().await?)
+        Ok(self.backend.crew().await?)
     }
 
     /// Whether somebody has this role, and lives as far as can be known.
@@ -112,19 +112,19 @@ impl RemoteCrawl {
 
     /// Ends it: what is in flight is finished. Tells whether it was under way.
     pub async fn stop(&self) -> Result<bool, Error> {
-        let (_, course) = self.resources.crew().await?;
+        let (_, course) = self.backend.crew().await?;
         if !matches!(course.phase, Phase::Opening | Phase::Running) {
             return Ok(false);
         }
         // Whoever is just admitting seeds finds it over, and opens it again.
-        self.resources.set_running(course.opening).await?;
-        self.resources.set_over(course.opening, word(CrawlEnd::Stopped)).await?;
+        self.backend.set_running(course.opening).await?;
+        self.backend.set_over(course.opening, word(CrawlEnd::Stopped)).await?;
         Ok(true)
     }
 
     /// What it came to, once that is known.
     pub async fn report(&self, resumed: ResumeStatus) -> Result<Option<CrawlReport>, Error> {
-        let Some(sum) = self.resources.result().await? else { return Ok(None) };
+        let Some(sum) = self.backend.result().await? else { return Ok(None) };
         let sum: StoredReport = serde_json::from_str(&sum).map_err(|error| {
             Error::Storage(format!(
                 "the result of the crawl cannot be read: {error}; is it of another version?"
@@ -135,11 +135,11 @@ impl RemoteCrawl {
 
     /// What of the crawl the server may lose, in words, if anything.
     pub async fn risk(&self) -> Result<Option<String>, Error> {
-        Ok(self.resources.risk().await?)
+        Ok(self.backend.risk().await?)
     }
 
     /// Its queues and storages.
-    pub fn resources(&self) -> &RedisBackend {
-        &self.resources
+    pub fn backend(&self) -> &RedisBackend {
+        &self.backend
     }
 }

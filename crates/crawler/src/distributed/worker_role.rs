@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::throttle::HostThrottle;
 use crate::modules::page_pipeline::{self, PagePipeline};
-use crate::pipeline::local_run::{orders, work};
+use crate::pipeline::local_run::{context, work};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::stop::StopHandle;
 use crate::worker::Worker;
@@ -29,10 +29,10 @@ impl Crawler {
     pub fn run_worker(mut self, sharing: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error> {
         self.settle();
         block_on(async {
-            let resources = Arc::new(self.shared_resources(sharing).await?);
+            let backend = Arc::new(self.shared_resources(sharing).await?);
             let wanted = id.map(Role::Worker);
             let (membership, is_again) =
-                match Membership::take(Arc::clone(&resources), wanted, &self, sharing).await? {
+                match Membership::take(Arc::clone(&backend), wanted, &self, sharing).await? {
                     Ok(taken) => taken,
                     Err(end) => return Ok(end),
                 };
@@ -41,9 +41,9 @@ impl Crawler {
                 (sharing.notice)(&format!("this is worker {}", id.0));
             }
             if is_again {
-                resources.rejoin(id).await?;
+                backend.rejoin(id).await?;
             }
-            let installed = match self.install_parts(id, &resources.identity()) {
+            let installed = match self.install_parts(id, &backend.identity()) {
                 Ok(installed) => installed,
                 Err(error) => {
                     membership.part().await?;
@@ -64,16 +64,16 @@ impl Crawler {
         // Its own: a budget that is spent ends the worker, and not whoever runs it.
         let stop = StopHandle::new();
         let license = LivenessGuard::until_dead(sharing.dead_after);
-        let orders = orders(&self, &membership.resources, &installed, &stop);
+        let context = context(&self, &membership.backend, &installed, &stop);
         let pace = Arc::new(HostThrottle::of(&self.config));
-        let visitor = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
-        let worker = Arc::new(Worker::new(id, visitor.licensed(license.clone()), orders));
+        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
+        let worker = Arc::new(Worker::new(id, fetcher.licensed(license.clone()), context));
         let burden = Arc::clone(worker.burden());
         let (done, worked) = watch::channel(false);
         let ends = stop.clone();
         // Where the connection lives: each page makes several moves, and a way between threads costs as much as some of
         // them. The sign of life is given from here.
-        let working = membership.resources.host(async move {
+        let working = membership.backend.host(async move {
             let worked = work(worker, ends).await;
             done.send_replace(true);
             worked
@@ -82,7 +82,7 @@ impl Crawler {
             self.keep_alive(&mut membership, sharing, &license, &burden, &installed, worked.clone()).await;
         // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
         match &told {
-            Ok(RoleExit::Lost) | Err(_) => stop.stop_at_once(),
+            Ok(RoleExit::Lost) | Err(_) => stop.abort(),
             Ok(_) => stop.stop(),
         }
         let finished = finish(&mut membership, &license, worked).await;
@@ -96,11 +96,11 @@ impl Crawler {
         let summaries = summaries.into_iter().map(|summary| format!("{role}: {summary}")).collect();
         let page_pipeline::ModuleFailures { failures, last_failure } = counts;
         let word =
-            MemberReport { failures, last_failure, summaries, ..MemberReport::of(&membership.resources) };
+            MemberReport { failures, last_failure, summaries, ..MemberReport::of(&membership.backend) };
         let word = serde_json::to_string(&word).unwrap_or_default();
         // Of a crawl that was purged nothing is to come back.
         if end != RoleExit::Gone {
-            membership.resources.report(&membership.identity.token, &word).await?;
+            membership.backend.report(&membership.identity.token, &word).await?;
         }
         if !matches!(end, RoleExit::Lost | RoleExit::Gone) {
             membership.part().await?;
@@ -135,13 +135,13 @@ impl Crawler {
                 was_absent = true;
                 // Nobody acknowledges that this worker lives: its leave to ask runs out, unless the crawl is there again.
                 tokio::select! {
-                    () = self.stop.asked() => return Ok(RoleExit::Stopped),
+                    () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
                     () = sleep_until(sent + membership.interval()) => continue,
                 }
             }
             if std::mem::take(&mut was_absent) {
                 // What it was told meanwhile of its loans was not true.
-                membership.resources.doubt();
+                membership.backend.doubt();
             }
             let version = *version.get_or_insert(course.version);
             match course.phase {
@@ -153,13 +153,13 @@ impl Crawler {
             if !takers.is_empty() {
                 burden.ease(takers);
             }
-            let now = membership.resources.connections();
+            let now = membership.backend.connections();
             if std::mem::replace(&mut connections, now) != now
                 && let Role::Worker(id) = membership.role
             {
                 // Beside the sign of life: it may have to wait for a part of Redis that is away.
-                let (resources, since) = (Arc::clone(&membership.resources), membership.since);
-                drop(membership.resources.host(async move { resources.enter(id, since).await }));
+                let (backend, since) = (Arc::clone(&membership.backend), membership.since);
+                drop(membership.backend.host(async move { backend.enter(id, since).await }));
             }
             let is_done = *worked.borrow();
             if !is_done && worked.has_changed().is_err() {
@@ -168,11 +168,11 @@ impl Crawler {
             }
             if is_done && installed.output_failure().is_some() {
                 // To go on would be to no purpose; nothing is lost.
-                membership.resources.set_over(course.opening, word(CrawlEnd::OutputFailed)).await?;
+                membership.backend.set_over(course.opening, word(CrawlEnd::OutputFailed)).await?;
             }
             tokio::select! {
                 biased;
-                () = self.stop.asked() => return Ok(RoleExit::Stopped),
+                () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
                 // Done by itself, it has found a budget spent; the frontier will, and ends the crawl.
                 _ = worked.wait_for(|done| *done), if !is_done => {}
                 () = sleep_until(sent + membership.interval()) => {}

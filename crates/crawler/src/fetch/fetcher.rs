@@ -64,11 +64,11 @@ impl Fetcher {
     }
 
     /// Visits one URL; an error is the outcome of a URL that gave no page.
-    pub async fn visit(&self, url: &Url, allowance: &impl FetchBudget) -> Result<FetchResult, Outcome> {
+    pub async fn visit(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
         if self.config.obey_robots {
-            self.robots.check(url, &self.ask, allowance).await?;
+            self.robots.check(url, &self.ask, budget).await?;
         }
-        let download = self.download(url, allowance).await?;
+        let download = self.download(url, budget).await?;
         match download.redirect {
             Some(location) => Ok(FetchResult::Redirect(location)),
             None => Ok(FetchResult::Page(download)),
@@ -76,8 +76,8 @@ impl Fetcher {
     }
 
     /// Asks for a page, and once more if the first failure looks like a passing one.
-    async fn download(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
-        let failure = match self.try_download(url, allowance).await {
+    async fn download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+        let failure = match self.try_download(url, budget).await {
             Err(failure) if failure.is_transient() => failure,
             answer => return answer,
         };
@@ -87,27 +87,27 @@ impl Fetcher {
             return Err(failure);
         }
         if !(stale || self.ask.pause(RETRY_PAUSE).await) {
-            return Err(allowance.unfinished(failure));
+            return Err(budget.unfinished(failure));
         }
-        match self.try_download(url, allowance).await {
+        match self.try_download(url, budget).await {
             // The crawl ended before the second try.
-            Err(Outcome::NotReached) => Err(allowance.unfinished(failure)),
+            Err(Outcome::NotReached) => Err(budget.unfinished(failure)),
             answer => answer,
         }
     }
 
-    async fn try_download(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
-        let download = self.ask.once(url, allowance).await?;
+    async fn try_download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+        let download = self.ask.once(url, budget).await?;
         match download.status {
-            204 | 205 => {
-                Err(Outcome::NotAPage { what: format!("HTTP status {}, no content", download.status) })
-            }
+            204 | 205 => Err(Outcome::UnsupportedMedia {
+                what: format!("HTTP status {}, no content", download.status),
+            }),
             200..=299 => Ok(download),
             _ if download.redirect.is_some() => Ok(download),
             301 | 302 | 303 | 307 | 308 => {
-                Err(Outcome::Malformed { cause: "a redirect without a Location".into() })
+                Err(Outcome::InvalidResponse { cause: "a redirect without a Location".into() })
             }
-            code => Err(Outcome::Status { code, retry_after: download.retry_after }),
+            code => Err(Outcome::HttpStatus { code, retry_after: download.retry_after }),
         }
     }
 }

@@ -102,7 +102,7 @@ impl Downloader {
     /// are the only ones to get the credentials that stand in the seeds.
     pub fn new(config: Arc<FetchConfig>, seeds: &[Url]) -> Result<Downloader, Error> {
         let user_agent = HeaderValue::from_str(&config.user_agent).map_err(|_| {
-            Error::Setting(format!(
+            Error::InvalidSetting(format!(
                 "user agent {:?} cannot be sent; use printable ASCII only",
                 config.user_agent
             ))
@@ -120,7 +120,7 @@ impl Downloader {
             .filter_map(|seed| Some((Origin::of(seed), header::AUTHORIZATION, authorization(seed)?)))
             .collect();
         let connector = Connector::new(Arc::clone(&config), homes);
-        let connections = ConnectionPool::new(connector, config.max_idle);
+        let connections = ConnectionPool::new(connector, config.max_idle_connections);
         Ok(Downloader { config, connections, headers, credentials })
     }
 
@@ -142,7 +142,7 @@ impl Downloader {
         answer.unwrap_or_else(|_| {
             // A shared connection that answers nobody would otherwise be shared for ever.
             self.connections.forget_shared(&Origin::of(url));
-            Err(Outcome::TimedOut { doing: "the request", limit })
+            Err(Outcome::Timeout { doing: "the request", limit })
         })
     }
 
@@ -156,7 +156,7 @@ impl Downloader {
                 let failure = failure(&error, connection.reused);
                 match failure {
                     Outcome::StaleConnection => self.connections.forget(&origin),
-                    Outcome::NotTaken => self.connections.stop_sharing(&origin, &connection),
+                    Outcome::RequestNotProcessed => self.connections.stop_sharing(&origin, &connection),
                     _ => {}
                 }
                 return Err(failure);
@@ -175,7 +175,8 @@ impl Downloader {
         origin: &Origin,
         connection: &Connection,
     ) -> Result<Request<Empty<Bytes>>, Outcome> {
-        let malformed = |_| Outcome::Malformed { cause: "the URL cannot be written into a request".into() };
+        let malformed =
+            |_| Outcome::InvalidResponse { cause: "the URL cannot be written into a request".into() };
         let target = match connection.is_http2() {
             true => url.as_str(),
             false => &url[url::Position::BeforePath..url::Position::AfterQuery],
@@ -186,7 +187,10 @@ impl Downloader {
         let headers = request.headers_mut();
         if !connection.is_http2() {
             let host = HeaderValue::try_from(origin.authority());
-            headers.insert(header::HOST, host.map_err(|_| Outcome::Malformed { cause: "bad host".into() })?);
+            headers.insert(
+                header::HOST,
+                host.map_err(|_| Outcome::InvalidResponse { cause: "bad host".into() })?,
+            );
         }
         for (_, name, value) in self.credentials.iter().filter(|(home, ..)| home == origin) {
             // Of several seeds' credentials for one origin, the first ones are used.
@@ -251,9 +255,9 @@ async fn read_body(
     };
     let says = headers::echo(content_type.as_deref().unwrap_or(""));
     if declared == Declared::Other {
-        return Err(Outcome::NotAPage { what: says });
+        return Err(Outcome::UnsupportedMedia { what: says });
     }
-    let binary = || Outcome::NotAPage {
+    let binary = || Outcome::UnsupportedMedia {
         what: if says.is_empty() { "binary".into() } else { format!("binary, although it says {says}") },
     };
     let (BodyPolicy::Page(limit) | BodyPolicy::Start(limit)) = want;
@@ -262,7 +266,7 @@ async fn read_body(
         return Err(Outcome::TooLarge { limit });
     }
     let mut decoder =
-        Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::Malformed {
+        Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::InvalidResponse {
             cause: format!("content encoding {:?} was not offered", headers::echo(&unknown)),
         })?;
     let is_page = |start: &[u8]| match want {
@@ -297,7 +301,7 @@ fn broken_body(broken: DecodeError, limit: usize) -> Outcome {
     match broken {
         DecodeError::TooLarge => Outcome::TooLarge { limit },
         DecodeError::Corrupt(cause) => {
-            Outcome::Malformed { cause: format!("body not encoded as it says: {cause}") }
+            Outcome::InvalidResponse { cause: format!("body not encoded as it says: {cause}") }
         }
     }
 }
@@ -349,7 +353,7 @@ fn failure(error: &hyper::Error, reused: bool) -> Outcome {
         true => Outcome::ConnectionFailed { cause: "closed before the answer was complete".into() },
         false => {
             let detail = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-            Outcome::Malformed { cause: format!("{error}{detail}") }
+            Outcome::InvalidResponse { cause: format!("{error}{detail}") }
         }
     }
 }
@@ -357,7 +361,7 @@ fn failure(error: &hyper::Error, reused: bool) -> Outcome {
 fn system_failure(system: &io::Error, reused: bool) -> Outcome {
     match system.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-            Outcome::Malformed { cause: system.to_string() }
+            Outcome::InvalidResponse { cause: system.to_string() }
         }
         _ if reused => Outcome::StaleConnection,
         _ => Outcome::ConnectionFailed { cause: plain(system) },
@@ -371,13 +375,13 @@ fn http2_failure(error: &h2::Error, reused: bool) -> Outcome {
     if reason == Some(h2::Reason::REFUSED_STREAM)
         || (error.is_go_away() && error.is_remote() && reason == Some(h2::Reason::NO_ERROR))
     {
-        return Outcome::NotTaken;
+        return Outcome::RequestNotProcessed;
     }
     match error.get_io() {
         Some(system) => system_failure(system, reused),
         None if error.is_remote() => {
             Outcome::ConnectionFailed { cause: format!("the server ended it: {error}") }
         }
-        None => Outcome::Malformed { cause: error.to_string() },
+        None => Outcome::InvalidResponse { cause: error.to_string() },
     }
 }

@@ -41,7 +41,7 @@ pub trait FetchBudget: Sync {
 
     /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
     /// noted where it outlives this process.
-    fn slowed(&self, host: &str, pacing: HostDelay) -> impl Future<Output = ()> + Send;
+    fn slowed(&self, host: &str, host_delay: HostDelay) -> impl Future<Output = ()> + Send;
 }
 
 /// The same for everybody.
@@ -92,24 +92,24 @@ impl PoliteClient {
 
     /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
     /// its own.
-    pub async fn once(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
+    pub async fn once(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         for _ in 1..MAX_NOT_TAKEN {
-            match self.in_turn(url, allowance).await {
-                Err(Outcome::NotTaken) => {}
+            match self.in_turn(url, budget).await {
+                Err(Outcome::RequestNotProcessed) => {}
                 answer => return answer,
             }
         }
-        self.in_turn(url, allowance).await
+        self.in_turn(url, budget).await
     }
 
-    async fn in_turn(&self, url: &Url, allowance: &impl FetchBudget) -> Result<Download, Outcome> {
-        let host = Origin::of(url).paced_host();
-        allowance.waits().await;
+    async fn in_turn(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+        let host = Origin::of(url).throttle_key();
+        budget.waits().await;
         let ready = async {
             let turn = self.pace.turn(&host).await;
             loop {
                 let slot = self.slots.acquire().await.expect("the semaphore is never closed");
-                match allowance.want().await {
+                match budget.want().await {
                     // Whoever has what is missing may need the slot to bring it back.
                     Ok(None) => drop(slot),
                     // Its storage may have been out of reach for longer than this worker counts as alive.
@@ -126,7 +126,7 @@ impl PoliteClient {
         };
         let (turn, _slot, want) = tokio::select! {
             biased;
-            () = self.stop.asked() => return Err(Outcome::NotReached),
+            () = self.stop.stop_requested() => return Err(Outcome::NotReached),
             ready = ready => ready,
         };
         let meter = ByteCounter::default();
@@ -135,16 +135,16 @@ impl PoliteClient {
         let answer = tokio::select! {
             biased;
             answer = Box::pin(self.downloader.get(url, want, &meter)) => answer,
-            () = self.stop.asked_at_once() => Err(Outcome::NotReached),
+            () = self.stop.aborted() => Err(Outcome::NotReached),
             // Others are about to take over; if they do not, it is asked again.
-            () = self.license.lapsed() => Err(Outcome::NotTaken),
+            () = self.license.lapsed() => Err(Outcome::RequestNotProcessed),
         };
         turn.took(asked.elapsed());
-        allowance.used(meter.bytes());
+        budget.used(meter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {
             turn.rest(time.min(MAX_RETRY_AFTER));
-            if let Some(pacing) = self.pace.pacing(&host) {
-                allowance.slowed(&host, pacing).await;
+            if let Some(host_delay) = self.pace.host_delay(&host) {
+                budget.slowed(&host, host_delay).await;
             }
         }
         answer
@@ -154,7 +154,7 @@ impl PoliteClient {
     pub async fn pause(&self, time: Duration) -> bool {
         tokio::select! {
             biased;
-            () = self.stop.asked() => false,
+            () = self.stop.stop_requested() => false,
             () = tokio::time::sleep(time) => true,
         }
     }

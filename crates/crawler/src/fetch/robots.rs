@@ -69,10 +69,10 @@ impl Robots {
         &self,
         url: &Url,
         ask: &PoliteClient,
-        allowance: &impl FetchBudget,
+        budget: &impl FetchBudget,
     ) -> Result<(), Outcome> {
         let origin = Origin::of(url);
-        let (entry, start) = (self.origins().entry(&origin), Start(allowance));
+        let (entry, start) = (self.origins().entry(&origin), Start(budget));
         let learn = async {
             let rules = rules_of(&origin, ask, &start).await;
             self.origins().count(&origin, &entry, rules.as_ref().map_or(0, bytes_of));
@@ -82,7 +82,7 @@ impl Robots {
             Ok(rules) => {
                 // Again each time: the pace forgets a host that has been quiet for long.
                 keep_delay(&origin, rules, ask, &start).await;
-                if rules.allows(url) { Ok(()) } else { Err(Outcome::Disallowed) }
+                if rules.allows(url) { Ok(()) } else { Err(Outcome::RobotsDisallowed) }
             }
             Err(cause) => Err(Outcome::RobotsUnavailable { cause: cause.clone() }),
         }
@@ -163,8 +163,8 @@ impl<A: FetchBudget> FetchBudget for Start<'_, A> {
 
     fn used(&self, _: u64) {}
 
-    async fn slowed(&self, host: &str, pacing: HostDelay) {
-        self.0.slowed(host, pacing).await;
+    async fn slowed(&self, host: &str, host_delay: HostDelay) {
+        self.0.slowed(host, host_delay).await;
     }
 }
 
@@ -172,13 +172,13 @@ impl<A: FetchBudget> FetchBudget for Start<'_, A> {
 async fn rules_of(
     origin: &Origin,
     ask: &PoliteClient,
-    allowance: &impl FetchBudget,
+    budget: &impl FetchBudget,
 ) -> Result<Result<Rules, String>, Outcome> {
     let mut cause = String::new();
     for _ in 0..TRIES {
-        match fetch(origin, ask, allowance).await {
+        match fetch(origin, ask, budget).await {
             Ok(rules) => {
-                keep_delay(origin, &rules, ask, allowance).await;
+                keep_delay(origin, &rules, ask, budget).await;
                 return Ok(Ok(rules));
             }
             Err(Outcome::NotReached) => return Err(Outcome::NotReached),
@@ -194,23 +194,23 @@ async fn rules_of(
 }
 
 /// Sees to it that the host is asked no faster than the rules want.
-async fn keep_delay(origin: &Origin, rules: &Rules, ask: &PoliteClient, allowance: &impl FetchBudget) {
+async fn keep_delay(origin: &Origin, rules: &Rules, ask: &PoliteClient, budget: &impl FetchBudget) {
     let Some(delay) = rules.crawl_delay() else { return };
-    let host = origin.paced_host();
+    let host = origin.throttle_key();
     if ask.pace.slow_down(&host, delay.min(MAX_CRAWL_DELAY))
-        && let Some(pacing) = ask.pace.pacing(&host)
+        && let Some(host_delay) = ask.pace.host_delay(&host)
     {
-        allowance.slowed(&host, pacing).await;
+        budget.slowed(&host, host_delay).await;
     }
 }
 
 /// One try, redirects followed.
-async fn fetch(origin: &Origin, ask: &PoliteClient, allowance: &impl FetchBudget) -> Result<Rules, Outcome> {
-    let root =
-        Url::parse(&origin.to_string()).map_err(|error| Outcome::Malformed { cause: error.to_string() })?;
+async fn fetch(origin: &Origin, ask: &PoliteClient, budget: &impl FetchBudget) -> Result<Rules, Outcome> {
+    let root = Url::parse(&origin.to_string())
+        .map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
     let mut url = html::resolve(&root, "/robots.txt").unwrap_or(root);
     for _ in 0..=MAX_REDIRECTS {
-        let answer = ask.once(&url, allowance).await?;
+        let answer = ask.once(&url, budget).await?;
         match (answer.status, answer.redirect) {
             (_, Some(location)) => match html::resolve(&url, &location) {
                 // Another domain may be somebody else's to ask.
@@ -221,7 +221,7 @@ async fn fetch(origin: &Origin, ask: &PoliteClient, allowance: &impl FetchBudget
             (200..=299, None) => return Ok(Rules::parse(whole_lines(&answer.body), PRODUCT_TOKEN)),
             // An overloaded server is not a missing file, although its status is among the 4xx.
             (status @ (429 | 500..), None) => {
-                return Err(Outcome::Status { code: status, retry_after: answer.retry_after });
+                return Err(Outcome::HttpStatus { code: status, retry_after: answer.retry_after });
             }
             _ => break,
         }
@@ -288,8 +288,8 @@ mod tests {
             let url = Url::parse(&format!("http://h0.test{path}")).unwrap();
             let checked = robots.check(&url, &ask, &BodyPolicy::Page(1)).await;
             assert_eq!(checked.is_ok(), path == "/yes");
-            let pacing = pace.pacing("h0.test").expect("the host is known again");
-            assert_eq!(pacing.delay, Duration::from_secs(20));
+            let host_delay = pace.host_delay("h0.test").expect("the host is known again");
+            assert_eq!(host_delay.delay, Duration::from_secs(20));
         }
     }
 

@@ -74,8 +74,8 @@ pub struct ThrottlePermit {
 impl HostThrottle {
     /// The pace that these settings ask for.
     pub fn of(config: &FetchConfig) -> HostThrottle {
-        let pace = HostThrottle::new(config.delay, config.per_host);
-        if config.adapt { pace.adapting() } else { pace }
+        let pace = HostThrottle::new(config.delay, config.max_per_host);
+        if config.adaptive_delay { pace.adapting() } else { pace }
     }
 
     /// At least `delay` between requests to a host, at most `parallel` in flight. With one in flight the delay
@@ -137,12 +137,12 @@ impl HostThrottle {
     }
 
     /// How the host is paced now; `None` for one that may be asked at any time, or never was.
-    pub fn pacing(&self, host: &str) -> Option<HostDelay> {
+    pub fn host_delay(&self, host: &str) -> Option<HostDelay> {
         let host = unpoisoned(&self.hosts).by_name.get(host).map(Arc::clone)?;
         let times = host.times();
         let rest = times.next.saturating_duration_since(Instant::now());
         let delay = times.pause();
-        (!delay.is_zero() || !rest.is_zero()).then_some(HostDelay { delay, rest })
+        (!delay.is_zero() || !rest.is_zero()).then_some(HostDelay { delay, cooldown: rest })
     }
 
     /// The hosts that have to be left alone for a while, and how they are paced.
@@ -151,7 +151,7 @@ impl HostThrottle {
         let resting = hosts.by_name.iter().filter_map(|(name, host)| {
             let times = host.times();
             let rest = times.next.saturating_duration_since(now);
-            (!rest.is_zero()).then(|| (name.clone(), HostDelay { delay: times.pause(), rest }))
+            (!rest.is_zero()).then(|| (name.clone(), HostDelay { delay: times.pause(), cooldown: rest }))
         });
         resting.collect()
     }
@@ -355,7 +355,7 @@ mod tests {
         sleep(answer).await;
         turn.took(answer);
         drop(turn);
-        pace.pacing("host").map_or(Duration::ZERO, |pacing| pacing.rest)
+        pace.host_delay("host").map_or(Duration::ZERO, |host_delay| host_delay.cooldown)
     }
 
     #[tokio::test(start_paused = true)]
@@ -367,7 +367,7 @@ mod tests {
             pause_after(&pace, 8 * SECOND).await;
         }
         let ended = Instant::now();
-        assert_eq!(pace.pacing("host").unwrap().delay.as_secs_f64().round(), 8.0);
+        assert_eq!(pace.host_delay("host").unwrap().delay.as_secs_f64().round(), 8.0);
         drop(pace.turn("host").await);
         assert!(ended.elapsed() > 7 * SECOND, "{:?}", ended.elapsed());
         for _ in 0..20 {
@@ -401,28 +401,28 @@ mod tests {
     async fn several_in_flight_share_the_pause_that_slow_answers_lead_to() {
         let pace = HostThrottle::new(SECOND, 4).adapting();
         pause_after(&pace, 12 * SECOND).await;
-        assert_eq!(pace.pacing("host").unwrap().delay, 3 * SECOND);
+        assert_eq!(pace.host_delay("host").unwrap().delay, 3 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_host_is_left_alone_for_as_long_as_somebody_else_says() {
         let pace = HostThrottle::new(SECOND, 1);
-        assert_eq!(pace.pacing("host"), None, "nothing is known yet");
+        assert_eq!(pace.host_delay("host"), None, "nothing is known yet");
         pace.leave_alone("host", 5 * SECOND);
         pace.leave_alone("host", 2 * SECOND);
-        assert_eq!(pace.pacing("host"), Some(HostDelay { delay: SECOND, rest: 5 * SECOND }));
+        assert_eq!(pace.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: 5 * SECOND }));
         let begun = Instant::now();
         drop(pace.turn("host").await);
         assert!(begun.elapsed() >= 5 * SECOND);
-        assert_eq!(pace.pacing("host"), Some(HostDelay { delay: SECOND, rest: SECOND }));
+        assert_eq!(pace.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: SECOND }));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_host_without_delay_and_rest_has_no_pacing() {
         let pace = HostThrottle::new(Duration::ZERO, 1);
         drop(pace.turn("host").await);
-        assert_eq!(pace.pacing("host"), None);
+        assert_eq!(pace.host_delay("host"), None);
         assert!(pace.slow_down("host", SECOND) && !pace.slow_down("host", SECOND));
-        assert_eq!(pace.pacing("host").map(|pacing| pacing.delay), Some(SECOND));
+        assert_eq!(pace.host_delay("host").map(|host_delay| host_delay.delay), Some(SECOND));
     }
 }

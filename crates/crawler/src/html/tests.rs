@@ -19,7 +19,7 @@ fn links(body: &str) -> Vec<String> {
 
 #[test]
 fn a_url_is_normalised_and_loses_its_fragment() {
-    let normal = |text| normalise(text).map(String::from);
+    let normal = |text| normalize(text).map(String::from);
     assert_eq!(normal(" HTTP://Example.ORG:80/a/../b c#d ").as_deref(), Ok("http://example.org/b%20c"));
     assert_eq!(normal("http://example.org").as_deref(), Ok("http://example.org/"));
     assert_eq!(normal("example.org"), Err(BadLink::Malformed));

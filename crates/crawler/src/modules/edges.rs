@@ -15,7 +15,7 @@ impl Output for Edges {
         "edges"
     }
 
-    fn head(&self) -> &[u8] {
+    fn header(&self) -> &[u8] {
         b"from,to\n"
     }
 

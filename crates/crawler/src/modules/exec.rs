@@ -101,13 +101,13 @@ impl Module for Exec {
         "exec"
     }
 
-    fn page(&self, page: &Page) -> Result<(), String> {
+    fn process_page(&self, page: &Page) -> Result<(), String> {
         self.start()?;
         let line = jsonl::line_with_content(page);
         self.desk.hand_in(line, self.times.stall).map_err(|what| self.named(what))
     }
 
-    fn hurry(&self) {
+    fn shutdown_requested(&self) {
         self.desk.close(self.times.last_work.min(LAST_WORK_IN_A_HURRY));
     }
 

@@ -12,11 +12,11 @@ impl Module for Noop {
         "noop"
     }
 
-    fn page(&self, _: &Page) -> Result<(), String> {
+    fn process_page(&self, _: &Page) -> Result<(), String> {
         Ok(())
     }
 
-    fn blocks(&self) -> bool {
+    fn is_blocking(&self) -> bool {
         false
     }
 }

@@ -17,7 +17,7 @@ pub trait Output: Send + Sync {
     fn name(&self) -> &str;
 
     /// What its file begins with, before any page.
-    fn head(&self) -> &[u8] {
+    fn header(&self) -> &[u8] {
         b""
     }
 

@@ -11,7 +11,7 @@ use crate::modules::output::parts::Parts;
 use crate::modules::{Module, OutputSpec, OutputWrite, Target};
 use crate::outcome::Outcome;
 use crate::page::Page;
-use crate::panics::quietly;
+use crate::panics::catch_panic;
 
 /// Somebody who wants to hear how each URL ended.
 pub type OutcomeCallback = Box<dyn Fn(&str, &Outcome) + Send + Sync>;
@@ -81,20 +81,20 @@ impl PagePipeline {
 
     /// Whether showing a page to the modules may block.
     pub fn blocks(&self) -> bool {
-        self.modules.iter().any(|module| module.blocks())
+        self.modules.iter().any(|module| module.is_blocking())
     }
 
     /// Shows a page to every module. One that panics has failed, as one that returns an error has.
     pub fn see(&self, page: &Page) {
         for module in &self.modules {
-            self.attempt(&**module, |module| module.page(page));
+            self.attempt(&**module, |module| module.process_page(page));
         }
     }
 
     /// What a page adds to every output. One that panics has lost the page.
     pub fn render(&self, page: &Page) -> Vec<(usize, OutputWrite)> {
         let addition = |(index, spec): (usize, &OutputSpec)| {
-            let rendered = quietly(|| spec.output.render(page)).unwrap_or_else(|why| {
+            let rendered = catch_panic(|| spec.output.render(page)).unwrap_or_else(|why| {
                 let (name, url) = (spec.output.name(), &page.url);
                 self.lost(lock(&self.files), format!("{name} {why}, and has nothing of {url}"));
                 // The files of a directory are counted on to be there: the page's is empty.
@@ -111,14 +111,15 @@ impl PagePipeline {
     /// Writes a page to this worker's parts, where there are parts: before it counts, so that every page that counts is in
     /// them. One that was delivered before, and gave no page this time, is taken back. Tells whether all went well so far.
     pub fn hand_over(&self, done: &Completion) -> bool {
-        let Completion { lease, outcome, output, .. } = done;
+        let Completion { lease, outcome, writes: output, .. } = done;
         let mut files = lock(&self.files);
-        let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.again) else {
+        let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.is_revisit)
+        else {
             return true;
         };
         let written = match outcome {
-            Outcome::Kept => parts.add(lease.ticket.0, lease.loan, output),
-            _ => parts.withdraw(lease.ticket.0, lease.loan),
+            Outcome::Page => parts.add(lease.task_id.0, lease.lease_id, output),
+            _ => parts.withdraw(lease.task_id.0, lease.lease_id),
         };
         if let Err(error) = written {
             self.lost(files, error.to_string());
@@ -164,7 +165,7 @@ impl PagePipeline {
 
     /// Lets a module do something.
     fn attempt(&self, module: &dyn Module, run: impl FnOnce(&dyn Module) -> Result<(), String>) {
-        if let Err(why) = quietly(|| run(module)).flatten() {
+        if let Err(why) = catch_panic(|| run(module)).flatten() {
             self.failed(module.name(), why);
         }
     }
@@ -214,7 +215,7 @@ impl PagePipeline {
     pub fn hurry(&self) {
         for module in &self.modules {
             self.attempt(&**module, |module| {
-                module.hurry();
+                module.shutdown_requested();
                 Ok(())
             });
         }
@@ -286,7 +287,7 @@ mod tests {
             "clumsy"
         }
 
-        fn page(&self, page: &Page) -> Result<(), String> {
+        fn process_page(&self, page: &Page) -> Result<(), String> {
             assert!(!page.url.as_str().contains(self.0), "stumbled over {}", page.url);
             Ok(())
         }

@@ -38,7 +38,7 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
         self.output.name()
     }
 
-    fn page(&self, page: &Page) -> Result<(), String> {
+    fn process_page(&self, page: &Page) -> Result<(), String> {
         let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) = self.output.render(page);
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if stream.unread > 0 {
@@ -46,7 +46,7 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
             stream.unread += 1;
             return Ok(());
         }
-        let printed = stream.print(self.output.head(), &bytes);
+        let printed = stream.print(self.output.header(), &bytes);
         if printed.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
             stream.unread = 1;
             return Err(
@@ -95,7 +95,7 @@ mod tests {
                 for number in 0..4 {
                     let page = example::page(&format!("http://a.test/{number}"), b"", &links);
                     let printed = &printed;
-                    writers.spawn(move || printed.page(&page).unwrap());
+                    writers.spawn(move || printed.process_page(&page).unwrap());
                 }
             });
             drop(printed);
@@ -114,9 +114,9 @@ mod tests {
         drop(reader);
         let printed = StdoutOutput::to(Edges, writer);
         let page = example::page("http://a.test/", b"", &["http://b.test/"]);
-        assert!(printed.page(&page).unwrap_err().contains("nobody reads"));
-        printed.page(&page).unwrap();
-        printed.page(&page).unwrap();
+        assert!(printed.process_page(&page).unwrap_err().contains("nobody reads"));
+        printed.process_page(&page).unwrap();
+        printed.process_page(&page).unwrap();
         assert!(printed.summary().unwrap().starts_with("3 pages were not printed"));
     }
 }

@@ -41,7 +41,7 @@ impl Module for WordCount {
         "words"
     }
 
-    fn page(&self, page: &Page) -> Result<(), String> {
+    fn process_page(&self, page: &Page) -> Result<(), String> {
         // Counted by page first, so that threads wait for each other once a page and not once a word.
         let text = page.text();
         let mut of_page: HashMap<&str, u64> = HashMap::new();
@@ -55,7 +55,7 @@ impl Module for WordCount {
         Ok(())
     }
 
-    fn blocks(&self) -> bool {
+    fn is_blocking(&self) -> bool {
         false
     }
 
@@ -129,7 +129,7 @@ mod tests {
         for body in
             ["<title>Not shown</title><p>The cat, the DOG<br>the 7 cats' İz", "<p>Zoë&shy; zoë the-cat"]
         {
-            words.page(&example::page("http://a.test/", body.as_bytes(), &[])).unwrap();
+            words.process_page(&example::page("http://a.test/", body.as_bytes(), &[])).unwrap();
         }
         let counted = words.summary().unwrap();
         let expected = "\n        4 the\n        2 cat\n        2 zoë";

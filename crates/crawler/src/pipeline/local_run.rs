@@ -28,7 +28,7 @@ const SYNC_AFTER: u32 = 5;
 
 /// What a crawl is carried out on.
 pub(crate) struct LocalRun<R> {
-    pub(crate) resources: Arc<R>,
+    pub(crate) backend: Arc<R>,
     pub(crate) installed: Arc<PagePipeline>,
     /// What earlier processes took.
     pub(crate) elapsed: Duration,
@@ -40,7 +40,7 @@ impl<R: Backend> LocalRun<R> {
     /// Crawls to the end.
     pub(crate) fn crawl(self, crawler: Crawler, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
         let begun = Instant::now();
-        let before = block_on(self.resources.snapshot())??;
+        let before = block_on(self.backend.snapshot())??;
         self.installed.refuse_unless_whole(before.pages)?;
         watch(&before);
         let resumed = match before.admitted {
@@ -48,7 +48,7 @@ impl<R: Backend> LocalRun<R> {
             _ if before.outstanding() > 0 => ResumeStatus::Yes,
             _ => ResumeStatus::Finished,
         };
-        let spent = block_on(self.resources.spent())??;
+        let spent = block_on(self.backend.exhausted_budget())??;
         let end = match (resumed, spent) {
             (ResumeStatus::Finished, _) => Ok(CrawlEnd::Done),
             (_, Some(budget)) => Ok(CrawlEnd::Spent(budget)),
@@ -62,7 +62,7 @@ impl<R: Backend> LocalRun<R> {
         // Trouble of the storage explains everything that followed from it.
         let end = end?;
         written?;
-        let snapshot = block_on(self.resources.snapshot())??;
+        let snapshot = block_on(self.backend.snapshot())??;
         let output_failure = self.installed.output_failure();
         let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
         let elapsed = self.elapsed + begun.elapsed();
@@ -76,12 +76,12 @@ impl<R: Backend> LocalRun<R> {
         watch: &dyn Fn(&Snapshot),
     ) -> Result<CrawlEnd, Error> {
         let Crawler { settings, config, stop, .. } = crawler;
-        let orders = orders(crawler, &self.resources, &self.installed, stop);
+        let context = context(crawler, &self.backend, &self.installed, stop);
         let pace = Arc::new(HostThrottle::of(config));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
-            let visitor = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;
-            workers.push(Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(&orders))));
+            let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;
+            workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
         }
         thread::scope(|scope| {
             // Each on a thread of its own, with a runtime of its own: its connections stay where they are used.
@@ -95,7 +95,7 @@ impl<R: Backend> LocalRun<R> {
             let end = block_on(self.supervise(crawler, resumed, watch));
             // Whatever ended the crawl, the workers finish what is in flight, unless there is no time left for it.
             match end {
-                Ok(Ok(CrawlEnd::TimeUp)) => stop.stop_at_once(),
+                Ok(Ok(CrawlEnd::TimeUp)) => stop.abort(),
                 _ => stop.stop(),
             }
             let mut trouble = None;
@@ -119,10 +119,10 @@ impl<R: Backend> LocalRun<R> {
         resumed: ResumeStatus,
         watch: &dyn Fn(&Snapshot),
     ) -> Result<CrawlEnd, BackendError> {
-        let resources = &*self.resources;
+        let backend = &*self.backend;
         if resumed == ResumeStatus::No {
             self.write_outputs().await?;
-            resources.admit(found(&crawler.seeds)).await?;
+            backend.admit(found(&crawler.seeds)).await?;
         }
         let time_up = async {
             match crawler.max_time {
@@ -132,11 +132,11 @@ impl<R: Backend> LocalRun<R> {
         };
         let over = tokio::select! {
             biased;
-            over = frontier::run(resources, &*crawler.prioritize, Random::from_system(), &crawler.stop) => over?,
+            over = frontier::run(backend, &*crawler.prioritize, Random::from_system(), &crawler.stop) => over?,
             () = time_up => return Ok(CrawlEnd::TimeUp),
             end = self.watch(watch) => return end,
         };
-        match resources.spent().await? {
+        match backend.exhausted_budget().await? {
             _ if over => Ok(CrawlEnd::Done),
             Some(budget) => Ok(CrawlEnd::Spent(budget)),
             None => Ok(CrawlEnd::Stopped),
@@ -147,7 +147,7 @@ impl<R: Backend> LocalRun<R> {
     async fn watch(&self, watch: &dyn Fn(&Snapshot)) -> Result<CrawlEnd, BackendError> {
         for look in 1u32.. {
             tokio::time::sleep(LOOK).await;
-            watch(&self.resources.snapshot().await?);
+            watch(&self.backend.snapshot().await?);
             if look.is_multiple_of(SYNC_AFTER) {
                 self.write_outputs().await?;
             }
@@ -164,7 +164,7 @@ impl<R: Backend> LocalRun<R> {
         // The disk may take its time, and nobody shall wait for it.
         let written = tokio::task::spawn_blocking(move || installed.write_out(syncs)).await;
         match written {
-            Ok(Some((last_id, lengths))) => self.resources.wrote(last_id, lengths).await,
+            Ok(Some((last_id, lengths))) => self.backend.record_outputs_written(last_id, lengths).await,
             Ok(None) => Ok(()),
             Err(failed) => std::panic::resume_unwind(failed.into_panic()),
         }
@@ -172,17 +172,17 @@ impl<R: Backend> LocalRun<R> {
 }
 
 /// What every worker of a crawl goes by, until it is told to stop.
-pub(crate) fn orders<R>(
+pub(crate) fn context<R>(
     crawler: &Crawler,
-    resources: &Arc<R>,
+    backend: &Arc<R>,
     installed: &Arc<PagePipeline>,
     stop: &StopHandle,
 ) -> Arc<WorkerContext<R>> {
     let Crawler { settings, config, .. } = crawler;
     Arc::new(WorkerContext {
-        resources: Arc::clone(resources),
+        backend: Arc::clone(backend),
         installed: Arc::clone(installed),
-        scope: crawler.scope.clone().refusing_private(config, &crawler.seeds),
+        scope: crawler.scope.clone().rejecting_private(config, &crawler.seeds),
         max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
         max_page_bytes: config.max_page_bytes,
         compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
@@ -219,7 +219,8 @@ impl Drop for StopWhenDropped {
 
 pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Setting(format!("cannot start a runtime: {error}")))?;
+    let runtime =
+        runtime.map_err(|error| Error::InvalidSetting(format!("cannot start a runtime: {error}")))?;
     let output = runtime.block_on(future);
     // A name look-up may still be running on a thread of its own; nobody waits for it.
     runtime.shutdown_background();

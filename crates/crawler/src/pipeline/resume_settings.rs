@@ -27,15 +27,16 @@ impl Crawler {
         terms.fix("--priority-queues", settings.priority_queues.count());
         terms.fix("--pagerank-url", self.prioritize.name());
         terms.fix("--delay", format!("{:?}", config.delay));
-        terms.fix("--per-host", config.per_host);
-        terms.fix("adapting to slow hosts", config.adapt);
+        terms.fix("--per-host", config.max_per_host);
+        terms.fix("adapting to slow hosts", config.adaptive_delay);
         terms.fix("--ignore-robots", !config.obey_robots);
         terms.fix("--user-agent", &config.user_agent);
         terms.fix("--connect-timeout", format!("{:?}", config.connect_timeout));
         terms.fix("--timeout", format!("{:?}", config.timeout));
         terms.fix("--max-page-bytes", config.max_page_bytes);
         terms.fix("--allow-private", config.allow_private);
-        let resolve = config.resolve.iter().map(|resolve| format!("{}={}", resolve.host, resolve.address));
+        let resolve =
+            config.dns_overrides.iter().map(|resolve| format!("{}={}", resolve.host, resolve.address));
         terms.fix("--resolve", list(&mut resolve.into_iter()));
         terms.fix("--ca-file", format!("{} certificates", config.extra_roots.len()));
         terms.budget("--max-pages", settings.max_pages);

@@ -61,7 +61,7 @@ impl HostQueues {
         self.waiting += 1;
         let domains = &mut self.domains;
         let host = self.hosts.entry(name.clone()).or_insert_with_key(|name| {
-            let domain = Domain::of_paced_host(name);
+            let domain = Domain::from_throttle_key(name);
             *domains.entry(domain.clone()).or_default() += 1;
             Host { domain, waiting: VecDeque::new(), being_served: 0, being_ended: 0, ready: false }
         });
@@ -138,7 +138,7 @@ impl HostQueues {
         }
         let at_rest = at_rest.into_iter().filter_map(|(domain, leases)| {
             let mut leases = leases?;
-            leases.sort_by_key(|lease| lease.loan);
+            leases.sort_by_key(|lease| lease.lease_id);
             Some((domain.clone(), leases.into_iter().cloned().collect()))
         });
         at_rest.collect()
@@ -146,11 +146,11 @@ impl HostQueues {
 
     /// Leases of a domain are somebody else's now.
     pub(super) fn let_go(&mut self, domain: &Domain, leases: &[Lease]) {
-        let gone: HashSet<u64> = leases.iter().map(|lease| lease.loan).collect();
+        let gone: HashSet<u64> = leases.iter().map(|lease| lease.lease_id).collect();
         for name in self.of(domain) {
             let Some(host) = self.hosts.get_mut(&name) else { continue };
             let before = host.waiting.len();
-            host.waiting.retain(|lease| !gone.contains(&lease.loan));
+            host.waiting.retain(|lease| !gone.contains(&lease.lease_id));
             self.waiting -= before - host.waiting.len();
             self.forget_if_done(&name);
         }
@@ -196,13 +196,13 @@ mod tests {
         let mut hosts = HostQueues::new(per_host);
         for (url, number) in urls.iter().zip(1..) {
             let lease = Lease {
-                ticket: TaskId(number),
-                loan: number,
+                task_id: TaskId(number),
+                lease_id: number,
                 url: url.to_string(),
                 depth: 0,
                 redirects: 0,
-                again: false,
-                rest: Duration::ZERO,
+                is_revisit: false,
+                cooldown: Duration::ZERO,
             };
             hosts.add(url[..1].to_owned(), lease);
         }
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn of_a_domain_that_is_held_back_nothing_more_is_served_and_all_is_let_go_at_once() {
         let mut hosts = hosts(1, &["a/1", "a/2", "b/1", "a/3", "b/2"]);
-        let domain = Domain::of_paced_host("a");
+        let domain = Domain::from_throttle_key("a");
         assert_eq!((next(&mut hosts).as_deref(), hosts.domains()), (Some("a/1"), 2));
         hosts.hold_back(domain.clone());
         assert_eq!((next(&mut hosts).as_deref(), next(&mut hosts)), (Some("b/1"), None));
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_domain_that_is_released_is_served_again_with_what_has_come_meanwhile() {
         let mut hosts = hosts(1, &["a/1"]);
-        let domain = Domain::of_paced_host("a");
+        let domain = Domain::from_throttle_key("a");
         hosts.hold_back(domain.clone());
         let come = Lease { url: "a/2".into(), ..hosts.at_rest([&domain].into_iter())[0].1[0].clone() };
         hosts.add("a".into(), come);

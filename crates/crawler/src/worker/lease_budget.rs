@@ -13,7 +13,7 @@ use crate::stop::StopHandle;
 
 /// The allowance of one lease.
 pub(super) struct LeaseBudget<'a, R> {
-    resources: &'a R,
+    backend: &'a R,
     lease: &'a Lease,
     stop: &'a StopHandle,
     /// Where there is a place for each URL between its request and its completion.
@@ -28,12 +28,12 @@ pub(super) type InFlightPermit = OwnedSemaphorePermit;
 
 impl<'a, R: Backend> LeaseBudget<'a, R> {
     pub(super) fn new(
-        resources: &'a R,
+        backend: &'a R,
         lease: &'a Lease,
         stop: &'a StopHandle,
         places: &'a Arc<Semaphore>,
     ) -> Self {
-        LeaseBudget { resources, lease, stop, places, place: Mutex::default(), read: AtomicU64::new(0) }
+        LeaseBudget { backend, lease, stop, places, place: Mutex::default(), read: AtomicU64::new(0) }
     }
 
     /// Bytes read since the last reservation.
@@ -57,26 +57,26 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         let place = self.taken().take();
         if place.is_some() {
             // If the storage is gone, the next move will tell.
-            let _ = self.resources.release(self.lease, self.read.swap(0, Ordering::Relaxed)).await;
+            let _ = self.backend.release(self.lease, self.read.swap(0, Ordering::Relaxed)).await;
         }
     }
 
     async fn want(&self) -> Result<Option<BodyPolicy>, Outcome> {
         let place = Arc::clone(self.places).acquire_owned().await.ok();
         let read = self.read.swap(0, Ordering::Relaxed);
-        match self.resources.reserve(self.lease, read).await {
-            Ok(BudgetDecision::Bytes(bytes)) => {
+        match self.backend.reserve(self.lease, read).await {
+            Ok(BudgetDecision::Granted(bytes)) => {
                 *self.taken() = place;
                 Ok(Some(BodyPolicy::Page(usize::try_from(bytes).unwrap_or(usize::MAX))))
             }
-            Ok(BudgetDecision::NotNow) => Ok(None),
-            Ok(BudgetDecision::HostSpent) => Err(Outcome::HostSpent),
-            Ok(BudgetDecision::Spent(_)) => {
+            Ok(BudgetDecision::RetryLater) => Ok(None),
+            Ok(BudgetDecision::HostExhausted) => Err(Outcome::HostPageLimit),
+            Ok(BudgetDecision::Exhausted(_)) => {
                 self.stop.stop();
                 Err(Outcome::NotReached)
             }
             // Somebody else has the URL now, or the storage is gone, which the next move will tell.
-            Ok(BudgetDecision::Lost) | Err(_) => Err(Outcome::NotReached),
+            Ok(BudgetDecision::LeaseLost) | Err(_) => Err(Outcome::NotReached),
         }
     }
 
@@ -89,8 +89,8 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         Outcome::NotReached
     }
 
-    async fn slowed(&self, host: &str, pacing: HostDelay) {
+    async fn slowed(&self, host: &str, host_delay: HostDelay) {
         // If the storage is gone, the next move will tell.
-        let _ = self.resources.pace(host, pacing).await;
+        let _ = self.backend.set_host_delay(host, host_delay).await;
     }
 }

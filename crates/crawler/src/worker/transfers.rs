@@ -72,10 +72,10 @@ impl PendingTransfers {
     /// Lets go of what was passed on, and goes on with what was not.
     pub(super) fn passed(&mut self, answers: Vec<(DomainTransfer, TransferResult)>, hosts: &mut HostQueues) {
         for (DomainTransfer { domain, leases, .. }, passed) in answers {
-            if passed == TransferResult::Yes {
+            if passed == TransferResult::Moved {
                 hosts.let_go(&domain, &leases);
             }
-            if passed != TransferResult::NotNow {
+            if passed != TransferResult::RetryLater {
                 self.bound.remove(&domain);
                 hosts.release(&domain);
             }
@@ -91,7 +91,7 @@ impl PendingTransfers {
     pub(super) fn go_on<R: Backend>(
         &mut self,
         from: WorkerId,
-        resources: &Arc<R>,
+        backend: &Arc<R>,
         hosts: &HostQueues,
         pace: &HostThrottle,
     ) {
@@ -108,20 +108,20 @@ impl PendingTransfers {
             }
             count += leases.len();
             let to = self.bound[&domain];
-            handovers.insert(domain.clone(), DomainTransfer { domain, to, leases, resting: Vec::new() });
+            handovers.insert(domain.clone(), DomainTransfer { domain, to, leases, cooldowns: Vec::new() });
         }
         if handovers.is_empty() {
             return;
         }
-        for (host, pacing) in pace.resting() {
-            if let Some(handover) = handovers.get_mut(&Domain::of_paced_host(&host)) {
-                handover.resting.push((host, pacing));
+        for (host, host_delay) in pace.resting() {
+            if let Some(handover) = handovers.get_mut(&Domain::from_throttle_key(&host)) {
+                handover.cooldowns.push((host, host_delay));
             }
         }
         let handovers: Vec<DomainTransfer> = handovers.into_values().collect();
-        let resources = Arc::clone(resources);
+        let backend = Arc::clone(backend);
         self.moves.spawn(async move {
-            let passed = resources.pass_on(from, handovers.clone()).await?;
+            let passed = backend.transfer_domains(from, handovers.clone()).await?;
             Ok(handovers.into_iter().zip(passed).collect())
         });
     }
@@ -135,9 +135,9 @@ fn deal(mut domains: Vec<(Domain, usize)>, takers: &[TransferTarget]) -> Vec<(Do
     let mut takers = takers.to_vec();
     let mut dealt = Vec::new();
     for (domain, urls) in domains {
-        match takers.iter_mut().min_by_key(|taker| taker.has) {
-            Some(taker) if taker.has < own => {
-                taker.has += urls;
+        match takers.iter_mut().min_by_key(|taker| taker.load) {
+            Some(taker) if taker.load < own => {
+                taker.load += urls;
                 dealt.push((domain, taker.id));
             }
             _ => own += urls,
@@ -154,7 +154,7 @@ mod tests {
         let domains =
             domains.iter().enumerate().map(|(n, urls)| (Domain::named(&format!("h{n}")), *urls)).collect();
         let takers: Vec<TransferTarget> =
-            takers.iter().zip(1..).map(|(has, id)| TransferTarget { id: WorkerId(id), has: *has }).collect();
+            takers.iter().zip(1..).map(|(has, id)| TransferTarget { id: WorkerId(id), load: *has }).collect();
         let dealt = deal(domains, &takers);
         dealt.into_iter().map(|(domain, to)| (domain.as_str().to_owned(), to.0)).collect()
     }

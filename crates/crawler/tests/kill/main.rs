@@ -144,8 +144,8 @@ fn kill_and_check(print_views: bool) {
     let (status, said) = orders.run();
     assert!(status.success(), "{said}");
     assert_eq!(web.hits(), asked, "a finished crawl does nothing");
-    let again = std::fs::read(directory.path().join("report")).unwrap();
-    let text = String::from_utf8(again).unwrap();
+    let is_revisit = std::fs::read(directory.path().join("report")).unwrap();
+    let text = String::from_utf8(is_revisit).unwrap();
     assert!(text.contains("Finished") && report.len().abs_diff(text.len()) < 20, "{text}");
 }
 

@@ -50,23 +50,23 @@ fn crawl(told: &Value) -> Result<CrawlReport, Error> {
     let number = |name: &str| told[name].as_u64().unwrap();
     let mut crawler = Crawler::new(told["seed"].as_str().unwrap())?
         .configure(|config| {
-            config.resolve = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
+            config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
             config.allow_private = true;
             config.delay = Duration::from_millis(number("delay"));
             config.concurrency = number("concurrency") as usize;
         })
-        .settings(|settings| {
+        .configure_backend(|settings| {
             settings.similarity = Threshold::new(told["similarity"].as_f64().unwrap());
             settings.queue_size = number("queue-size") as usize;
         })
         .workers(number("workers") as u16)
         .max_pages(number("max-pages"))
-        .state(told["state"].as_str().unwrap());
+        .state_dir(told["state"].as_str().unwrap());
     if let Some(depth) = told["max-depth"].as_u64() {
         crawler = crawler.max_depth(depth as u32);
     }
     for module in told["modules"].as_array().unwrap() {
-        crawler = crawler.named_module(module.as_str().unwrap())?;
+        crawler = crawler.module_from_spec(module.as_str().unwrap())?;
     }
     crawler.run()
 }

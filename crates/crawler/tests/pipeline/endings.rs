@@ -41,12 +41,16 @@ impl Backend for Slow {
         self.inner.admit(found).await
     }
 
-    async fn incoming(&self, max: usize, wait: Duration) -> Result<Vec<UnprioritizedUrl>, BackendError> {
-        self.inner.incoming(max, wait).await
+    async fn take_unprioritized(
+        &self,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+        self.inner.take_unprioritized(max, wait).await
     }
 
-    async fn file(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
-        self.inner.file(filed).await
+    async fn enqueue_prioritized(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+        self.inner.enqueue_prioritized(filed).await
     }
 
     async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
@@ -65,41 +69,41 @@ impl Backend for Slow {
         self.inner.release(lease, read).await
     }
 
-    async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
-        self.inner.pace(host, pacing).await
+    async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        self.inner.set_host_delay(host, host_delay).await
     }
 
-    async fn wrote(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
-        self.inner.wrote(last_id, lengths).await
+    async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
+        self.inner.record_outputs_written(last_id, lengths).await
     }
 
-    fn key(&self) -> HashKey {
-        self.inner.key()
+    fn hash_key(&self) -> HashKey {
+        self.inner.hash_key()
     }
 
-    async fn remember(
+    async fn store_content(
         &self,
         url: &str,
         print: &Fingerprint,
         body: &[u8],
     ) -> Result<ContentMatch, BackendError> {
-        self.inner.remember(url, print, body).await
+        self.inner.store_content(url, print, body).await
     }
 
-    async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        self.inner.content(url).await
+    async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        self.inner.load_content(url).await
     }
 
     async fn outstanding(&self) -> Result<u64, BackendError> {
         self.inner.outstanding().await
     }
 
-    async fn spent(&self) -> Result<Option<Budget>, BackendError> {
-        self.inner.spent().await
+    async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
+        self.inner.exhausted_budget().await
     }
 
-    async fn leave(&self, worker: WorkerId) -> Result<(), BackendError> {
-        self.inner.leave(worker).await
+    async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {
+        self.inner.remove_worker(worker).await
     }
 
     async fn snapshot(&self) -> Result<Snapshot, BackendError> {
@@ -114,7 +118,7 @@ fn crawl(paths: Vec<(String, String)>, concurrency: usize) -> (Arc<Slow>, Durati
         .start();
     let urls: Vec<String> = paths.iter().map(|(host, path)| web.url_of(host, path)).collect();
     let config = FetchConfig {
-        resolve: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
+        dns_overrides: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
         allow_private: true,
         obey_robots: false,
         delay: Duration::ZERO,
@@ -122,36 +126,36 @@ fn crawl(paths: Vec<(String, String)>, concurrency: usize) -> (Arc<Slow>, Durati
         ..FetchConfig::default()
     };
     let (completed, most_under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let resources = Arc::new(Slow { inner: LocalBackend::new(settings()), web, completed, most_under_way });
+    let backend = Arc::new(Slow { inner: LocalBackend::new(settings()), web, completed, most_under_way });
     let stop = StopHandle::new();
-    let worker = worker(0, &urls[0].parse().unwrap(), config, &orders(&resources, &stop));
+    let worker = worker(0, &urls[0].parse().unwrap(), config, &orders(&backend, &stop));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let begun = Instant::now();
     runtime.block_on(async {
         let found = urls.into_iter().map(|url| DiscoveredUrl { url, depth: 0, redirects: 0 }).collect();
         // The second worker is not there; nothing must be routed to it.
-        resources.leave(WorkerId(1)).await.unwrap();
-        resources.admit(found).await.unwrap();
+        backend.remove_worker(WorkerId(1)).await.unwrap();
+        backend.admit(found).await.unwrap();
         let working = tokio::spawn(worker.run());
-        assert!(frontier::run(&*resources, &DepthPopularity, Random::seeded(1), &stop).await.unwrap());
+        assert!(frontier::run(&*backend, &DepthPopularity, Random::seeded(1), &stop).await.unwrap());
         stop.stop();
         working.await.unwrap().unwrap();
     });
-    (resources, begun.elapsed())
+    (backend, begun.elapsed())
 }
 
 #[test]
 fn a_host_is_asked_again_while_its_last_page_is_being_completed() {
-    let (resources, took) = crawl((0..20).map(|n| ("one.test".into(), format!("/{n}"))).collect(), 16);
-    assert_eq!(resources.completed.load(Ordering::Relaxed), 20);
+    let (backend, took) = crawl((0..20).map(|n| ("one.test".into(), format!("/{n}"))).collect(), 16);
+    assert_eq!(backend.completed.load(Ordering::Relaxed), 20);
     assert!(took < 10 * COMPLETION, "{took:?}, where one after the other takes twenty completions");
-    assert_eq!(resources.web.log().most_at_once(), 1);
+    assert_eq!(backend.web.log().most_at_once(), 1);
 }
 
 #[test]
 fn no_more_pages_are_under_way_than_in_flight_and_as_many_being_completed() {
-    let (resources, _) = crawl((0..60).map(|n| (format!("h{n}.test"), "/".into())).collect(), 4);
-    assert_eq!(resources.completed.load(Ordering::Relaxed), 60);
-    let most = resources.most_under_way.load(Ordering::Relaxed);
+    let (backend, _) = crawl((0..60).map(|n| (format!("h{n}.test"), "/".into())).collect(), 4);
+    assert_eq!(backend.completed.load(Ordering::Relaxed), 60);
+    let most = backend.most_under_way.load(Ordering::Relaxed);
     assert!((4..=8).contains(&most), "{most}");
 }

@@ -21,7 +21,7 @@ use testweb::{Answer, Hostile, Site, Web};
 /// A crawl of hosts that are all on loopback, without delay and without robots.txt.
 fn crawl(web: &Web, host: &str) -> Crawler {
     Crawler::new(&web.url_of(host, "/")).unwrap().configure(|config| {
-        config.resolve = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
+        config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
         config.allow_private = true;
         config.obey_robots = false;
         config.delay = Duration::ZERO;
@@ -64,7 +64,7 @@ fn every_page_of_many_hosts_is_reached_with_any_number_of_workers() {
             .scope(Scope::domains(
                 &(0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect::<Vec<_>>(),
             ))
-            .settings(|settings| settings.similarity = None)
+            .configure_backend(|settings| settings.similarity = None)
             .module(keep_in(&kept))
             .run()
             .unwrap();
@@ -124,10 +124,10 @@ fn a_page_is_reached_that_was_first_met_by_a_longer_way(far_takes: Duration) {
         .configure(|config| {
             config.obey_robots = false;
             config.delay = Duration::ZERO;
-            config.per_host = 4;
+            config.max_per_host = 4;
         })
         .max_depth(3)
-        .settings(|settings| settings.similarity = None)
+        .configure_backend(|settings| settings.similarity = None)
         .module(keep_in(&kept))
         .run()
         .unwrap();
@@ -153,7 +153,8 @@ fn no_page_is_cut_while_others_only_reserve_the_budget() {
     });
     let web = Web::builder().site(site).start();
     let settings = |settings: &mut crawler::backend::local::BackendConfig| settings.similarity = None;
-    let report = crawl(&web, "start.test").workers(4).settings(settings).max_bytes(10_000_000).run().unwrap();
+    let report =
+        crawl(&web, "start.test").workers(4).configure_backend(settings).max_bytes(10_000_000).run().unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, 301), "{:?}", report.snapshot.outcomes);
 }
 
@@ -171,7 +172,7 @@ fn a_spent_budget_ends_the_crawl_without_waiting_for_anybodys_turn() {
     let begun = Instant::now();
     let report =
         crawl(&web, "start.test").max_pages(2).configure(|config| config.delay = Duration::from_secs(7));
-    let report = report.settings(|settings| settings.similarity = None).run().unwrap();
+    let report = report.configure_backend(|settings| settings.similarity = None).run().unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 2));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
@@ -226,7 +227,7 @@ fn a_slow_host_and_a_dead_one_do_not_hold_up_the_others() {
     crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.timeout = Duration::from_millis(500))
-        .settings(|settings| settings.similarity = None)
+        .configure_backend(|settings| settings.similarity = None)
         .max_time(Duration::from_secs(8))
         .module(move |page: &Page| {
             if page.url.host_str() == Some("quick.test") {
@@ -252,7 +253,7 @@ fn tiny_queues_lose_nothing() {
     let report = crawl(&web, "start.test")
         .workers(3)
         .max_pages(20_000)
-        .settings(|settings| {
+        .configure_backend(|settings| {
             settings.queue_size = 1;
             settings.similarity = None;
         })
@@ -268,7 +269,7 @@ fn no_host_gives_more_pages_than_a_host_may_and_none_fewer() {
         let kept = Kept::default();
         let report = crawl(&web, "h0.test")
             .workers(workers)
-            .settings(|settings| {
+            .configure_backend(|settings| {
                 settings.similarity = None;
                 settings.max_pages_per_host = 7;
             })
@@ -319,7 +320,7 @@ fn harmful_links_are_dropped_and_counted() {
             config.obey_robots = false;
             config.delay = Duration::ZERO;
         })
-        .tell(move |_, outcome| tell.lock().unwrap().push(outcome.to_string()))
+        .on_outcome(move |_, outcome| tell.lock().unwrap().push(outcome.to_string()))
         .run()
         .unwrap();
     assert_eq!(report.snapshot.pages, 2, "the seed's own server is where it is");
@@ -346,7 +347,7 @@ fn a_page_like_another_is_dropped_and_named() {
     let outcomes: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&outcomes);
     let report = crawl(&web, "one.test")
-        .tell(move |url, outcome| told.lock().unwrap().push(format!("{url}: {outcome}")))
+        .on_outcome(move |url, outcome| told.lock().unwrap().push(format!("{url}: {outcome}")))
         .run()
         .unwrap();
     let dropped = report.snapshot.outcomes.get("near duplicate").copied().unwrap_or(0);
@@ -367,7 +368,7 @@ fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
     let web = Web::builder().host("hanging.test", hanging).site(site).start();
     let begun = Instant::now();
     let report = crawl(&web, "start.test")
-        .settings(|settings| settings.similarity = None)
+        .configure_backend(|settings| settings.similarity = None)
         .max_time(Duration::from_secs(2))
         .module(|page: &Page| {
             if page.url.host_str() == Some("other.test") {
@@ -391,10 +392,10 @@ fn a_program_that_never_reads_does_not_hold_up_the_end() {
     let web = Web::builder().site(site).start();
     let begun = Instant::now();
     let report = crawl(&web, "one.test")
-        .settings(|settings| settings.similarity = None)
-        .configure(|config| config.per_host = 8)
+        .configure_backend(|settings| settings.similarity = None)
+        .configure(|config| config.max_per_host = 8)
         .max_time(Duration::from_secs(1))
-        .named_module("exec=sleep 1000")
+        .module_from_spec("exec=sleep 1000")
         .unwrap()
         .run()
         .unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crawler::config::FetchConfig;
 use crawler::pipeline::CrawlEnd;
-use crawler::prioritizer::pagerank::BackendConfig;
+use crawler::prioritizer::pagerank::PageRankConfig;
 use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use testweb::{Answer, Hostile, Site, Web};
 
@@ -47,7 +47,7 @@ fn bad_priorities_are_visited_while_good_ones_keep_coming() {
         .workers(1)
         .prioritize(ByName)
         .max_pages(2_000)
-        .settings(|settings| {
+        .configure_backend(|settings| {
             settings.queue_size = 100;
             settings.similarity = None;
         })
@@ -72,7 +72,7 @@ fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
             let outage = outage.clone();
             Web::builder().site(Site::new().otherwise(move |_| outage.clone())).start()
         };
-        let mut settings = BackendConfig::new(service.url("").parse().unwrap());
+        let mut settings = PageRankConfig::new(service.url("").parse().unwrap());
         settings.pause = Duration::from_millis(20);
         settings.timeout = Duration::from_millis(200);
         settings.rest = Duration::from_millis(500);
@@ -80,7 +80,7 @@ fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
         let web = Web::builder().seeded_hosts(17, 10, 5).start();
         let report = crawl(&web, "h0.test")
             .prioritize(pagerank)
-            .settings(|settings| settings.similarity = None)
+            .configure_backend(|settings| settings.similarity = None)
             .run()
             .unwrap();
         let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000).len();
@@ -111,8 +111,8 @@ fn a_url_is_visited_again_once_its_time_has_passed_and_never_while_it_waits() {
         let seen = Arc::clone(&kept);
         let report = crawl(&web, "one.test")
             .workers(1)
-            .configure(|config| config.per_host = 2)
-            .settings(|settings| settings.ttl = ttl)
+            .configure(|config| config.max_per_host = 2)
+            .configure_backend(|settings| settings.ttl = ttl)
             .max_time(Duration::from_millis(1_300))
             .module(move |page: &crawler::page::Page| seen.lock().unwrap().push(page.url.path().to_owned()))
             .run()

@@ -13,7 +13,7 @@ use crawler::modules::output::files::{OutputFiles, Start};
 use crawler::modules::page_pipeline::PagePipeline;
 use crawler::prioritizer::PriorityQueues;
 use crawler::scope::Scope;
-use crawler::worker::{Orders, Worker};
+use crawler::worker::{Worker, WorkerContext};
 use url::Url;
 
 /// Resources for two workers.
@@ -35,10 +35,10 @@ pub fn settings() -> BackendConfig {
 }
 
 /// What the workers go by, without modules.
-pub fn orders<R: Backend>(resources: &Arc<R>, stop: &StopHandle) -> Arc<Orders<R>> {
+pub fn orders<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerContext<R>> {
     let files = OutputFiles::open(&[], Start::Fresh).unwrap();
-    Arc::new(Orders {
-        resources: Arc::clone(resources),
+    Arc::new(WorkerContext {
+        backend: Arc::clone(backend),
         installed: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Box::new(|_, _| {}))),
         scope: Scope::anywhere(),
         max_depth: 3,
@@ -54,9 +54,9 @@ pub fn worker<R: Backend>(
     id: u16,
     seed: &Url,
     config: FetchConfig,
-    orders: &Arc<Orders<R>>,
+    orders: &Arc<WorkerContext<R>>,
 ) -> Arc<Worker<R>> {
     let pace = Arc::new(HostThrottle::of(&config));
-    let visitor = Fetcher::new(config, std::slice::from_ref(seed), pace, orders.stop.clone()).unwrap();
-    Arc::new(Worker::new(WorkerId(id), visitor, Arc::clone(orders)))
+    let fetcher = Fetcher::new(config, std::slice::from_ref(seed), pace, orders.stop.clone()).unwrap();
+    Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(orders)))
 }

@@ -25,7 +25,8 @@ fn fan(count: usize, takes: Duration) -> Site {
 #[test]
 fn as_many_requests_to_a_host_are_in_flight_as_allowed_and_no_more() {
     let web = Web::builder().site(fan(24, Duration::from_millis(60))).start();
-    let report = crawl(&web, "one.test").workers(2).configure(|config| config.per_host = 3).run().unwrap();
+    let report =
+        crawl(&web, "one.test").workers(2).configure(|config| config.max_per_host = 3).run().unwrap();
     assert_eq!(report.snapshot.pages, 25);
     assert_eq!(web.log().most_at_once(), 3);
 }
@@ -35,7 +36,7 @@ fn with_several_requests_in_flight_the_delay_separates_their_starts() {
     let web = Web::builder().site(fan(12, Duration::from_millis(100))).start();
     let delay = Duration::from_millis(40);
     let polite = crawl(&web, "one.test").configure(|config| {
-        (config.per_host, config.delay, config.adapt) = (4, delay, false);
+        (config.max_per_host, config.delay, config.adaptive_delay) = (4, delay, false);
     });
     polite.run().unwrap();
     let log = web.log();
@@ -56,7 +57,7 @@ fn a_host_that_answers_slowly_is_left_alone_for_longer() {
         let web = web.start();
         let delay = Duration::from_millis(20);
         let crawl = crawl(&web, "one.test").configure(|config| config.delay = delay);
-        let crawl = if adapt { crawl } else { crawl.configure(|config| config.adapt = false) };
+        let crawl = if adapt { crawl } else { crawl.configure(|config| config.adaptive_delay = false) };
         assert_eq!(crawl.run().unwrap().snapshot.pages, 5);
         web.log().smallest_gap().unwrap()
     };
@@ -115,7 +116,7 @@ fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.concurrency = 2)
-        .settings(|settings| settings.similarity = None)
+        .configure_backend(|settings| settings.similarity = None)
         .run()
         .unwrap();
     assert_eq!(report.snapshot.pages, 29);
@@ -129,16 +130,16 @@ fn what_a_host_is_owed_outlives_a_worker_that_died_before_its_first_page() {
     let site = Site::new().robots("User-agent: *\nCrawl-delay: 1").page("/", "page");
     let web = Web::builder().site(site).start();
     let seed: url::Url = web.url("/").parse().unwrap();
-    let resources = Arc::new(LocalBackend::new(settings()));
+    let backend = Arc::new(LocalBackend::new(settings()));
     let stop = StopHandle::new();
-    let orders = orders(&resources, &stop);
+    let orders = orders(&backend, &stop);
     let worker =
         |id| worker(id, &seed, FetchConfig { delay: Duration::ZERO, ..FetchConfig::default() }, &orders);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        resources.admit(vec![DiscoveredUrl { url: seed.to_string(), depth: 0, redirects: 0 }]).await.unwrap();
+        backend.admit(vec![DiscoveredUrl { url: seed.to_string(), depth: 0, redirects: 0 }]).await.unwrap();
         let (random, prioritize) = (Random::seeded(1), DepthPopularity);
-        let frontier = frontier::run(&*resources, &prioritize, random, &stop);
+        let frontier = frontier::run(&*backend, &prioritize, random, &stop);
         let lives = async {
             let first = tokio::spawn(worker(0).run());
             while web.log().first().is_none_or(|hit| hit.ended.is_none()) {
@@ -147,7 +148,7 @@ fn what_a_host_is_owed_outlives_a_worker_that_died_before_its_first_page() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             first.abort();
             assert!(first.await.unwrap_err().is_cancelled());
-            resources.leave(WorkerId(0)).await.unwrap();
+            backend.remove_worker(WorkerId(0)).await.unwrap();
             worker(1).run().await.unwrap();
         };
         tokio::select! {
@@ -172,7 +173,7 @@ fn a_module_that_takes_its_time_holds_up_no_other_host() {
     let nap = Duration::from_millis(300);
     let report = crawl(&web, "start.test")
         .workers(1)
-        .settings(|settings| settings.similarity = None)
+        .configure_backend(|settings| settings.similarity = None)
         .module(move |_: &Page| std::thread::sleep(nap))
         .run()
         .unwrap();

@@ -23,7 +23,8 @@ fn a_host_that_many_robots_txt_lead_to_is_asked_no_faster_than_any_other() {
     let web = Web::builder().site(start).host("b.test", Site::new().robots("User-agent: *\nDisallow: /no"));
     let web = (0..8).fold(web, |web, n| web.host(&format!("a{n}.test"), leads_to_b())).start();
     let delay = Duration::from_millis(150);
-    let polite = crawl(&web, "start.test").workers(4).settings(|settings| settings.similarity = None);
+    let polite =
+        crawl(&web, "start.test").workers(4).configure_backend(|settings| settings.similarity = None);
     let polite = polite.configure(|config| (config.obey_robots, config.delay) = (true, delay));
     let report = polite.run().unwrap();
     assert_eq!(report.snapshot.pages, 9);

@@ -25,13 +25,13 @@ fn page(number: usize) -> DiscoveredUrl {
     DiscoveredUrl { url: format!("http://h{}.test/{number}", number % 37), depth: 1, redirects: 0 }
 }
 
-fn children(url: &str) -> Vec<DiscoveredUrl> {
+fn outlinks(url: &str) -> Vec<DiscoveredUrl> {
     let number: usize = url.rsplit('/').next().unwrap().parse().unwrap();
     [2 * number + 1, 2 * number + 2, 0].into_iter().filter(|child| *child < PAGES).map(page).collect()
 }
 
 fn completion(lease: &Lease) -> Completion {
-    Completion { outcome: Outcome::Kept, bytes: 7, children: children(&lease.url), ..Completion::of(lease) }
+    Completion { outcome: Outcome::Page, bytes: 7, outlinks: outlinks(&lease.url), ..Completion::new(lease) }
 }
 
 struct World {
@@ -57,15 +57,15 @@ impl World {
         let mut random = Random::seeded(u64::from(worker.0));
         let overseer = self.open().await;
         while !self.over.load(Ordering::Relaxed) {
-            let resources = self.open().await;
+            let backend = self.open().await;
             let life = Duration::from_micros(20_000 + random.below(100_000) as u64);
-            if timeout(life, visit_for_ever(&resources, worker)).await.is_err() {
+            if timeout(life, visit_for_ever(&backend, worker)).await.is_err() {
                 // Its connection is closed with it, and nobody hears the answers to what it sent.
-                drop(resources);
+                drop(backend);
                 self.deaths.fetch_add(1, Ordering::Relaxed);
                 // Others take what it had, or who comes in its place does.
                 match random.below(2) {
-                    0 => overseer.leave(worker).await.unwrap(),
+                    0 => overseer.remove_worker(worker).await.unwrap(),
                     _ => overseer.rejoin(worker).await.unwrap(),
                 }
             }
@@ -76,9 +76,9 @@ impl World {
     async fn route(&self) {
         let mut random = Random::seeded(99);
         while !self.over.load(Ordering::Relaxed) {
-            let (resources, stop) = (self.open().await, StopHandle::new());
+            let (backend, stop) = (self.open().await, StopHandle::new());
             let life = Duration::from_millis(50 + random.below(300) as u64);
-            let run = frontier::run(&resources, &DepthPopularity, Random::seeded(5), &stop);
+            let run = frontier::run(&backend, &DepthPopularity, Random::seeded(5), &stop);
             if timeout(life, run).await.is_ok_and(|over| over.unwrap()) {
                 self.over.store(true, Ordering::Relaxed);
             }
@@ -86,16 +86,16 @@ impl World {
     }
 }
 
-async fn visit_for_ever(resources: &RedisBackend, worker: WorkerId) {
+async fn visit_for_ever(backend: &RedisBackend, worker: WorkerId) {
     loop {
-        let leases = resources.lease(worker, 8, Duration::from_millis(20)).await.unwrap();
+        let leases = backend.lease(worker, 8, Duration::from_millis(20)).await.unwrap();
         for lease in &leases {
             assert!(matches!(
-                resources.reserve(lease, 0).await.unwrap(),
-                BudgetDecision::Bytes(_) | BudgetDecision::Lost
+                backend.reserve(lease, 0).await.unwrap(),
+                BudgetDecision::Granted(_) | BudgetDecision::LeaseLost
             ));
         }
-        resources.complete(leases.iter().map(completion).collect()).await.unwrap();
+        backend.complete(leases.iter().map(completion).collect()).await.unwrap();
     }
 }
 

@@ -39,54 +39,60 @@ fn short() -> BackendConfig {
     }
 }
 
-async fn lease(resources: &RedisBackend) -> Vec<Lease> {
+async fn lease(backend: &RedisBackend) -> Vec<Lease> {
     let mut leases = Vec::new();
     for worker in [FIRST, WorkerId(1)] {
-        leases.extend(resources.lease(worker, 1_000, Duration::ZERO).await.unwrap());
+        leases.extend(backend.lease(worker, 1_000, Duration::ZERO).await.unwrap());
     }
     leases
 }
 
-async fn admit(resources: &RedisBackend, name: &str, count: usize) {
+async fn admit(backend: &RedisBackend, name: &str, count: usize) {
     let found = (0..count).map(|number| DiscoveredUrl {
         url: format!("http://h{}.test/{name}/{number}", number % 20),
         depth: 1,
         redirects: 0,
     });
-    assert_eq!(resources.admit(found.collect()).await.unwrap().new, count as u64);
+    assert_eq!(backend.admit(found.collect()).await.unwrap().new, count as u64);
 }
 
 /// Visits up to so many pages as a worker would, and leaves traces of every kind.
-async fn visit(resources: &RedisBackend, most: usize) -> usize {
+async fn visit(backend: &RedisBackend, most: usize) -> usize {
     let mut visited = 0;
     while visited < most {
-        route(resources).await;
-        let mut leases = lease(resources).await;
+        route(backend).await;
+        let mut leases = lease(backend).await;
         if leases.is_empty() {
             break;
         }
         leases.truncate(most - visited);
         let mut completions = Vec::new();
         for lease in &leases {
-            resources.reserve(lease, 0).await.unwrap();
+            backend.reserve(lease, 0).await.unwrap();
             let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
-            let fingerprint = Fingerprint::of_text(resources.key(), None, text.as_bytes());
-            resources.remember(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
+            let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
+            backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
             let delay = Duration::from_millis(20);
-            let pacing = Some(HostDelay { delay, rest: delay });
+            let host_delay = Some(HostDelay { delay, cooldown: delay });
             let linked = vec![crawler::domain::Domain::of_text(&lease.url)];
-            let outcome = Outcome::Kept;
-            completions.push(Completion { outcome, pacing, linked, bytes: 100, ..Completion::of(lease) });
+            let outcome = Outcome::Page;
+            completions.push(Completion {
+                outcome,
+                host_delay,
+                linked_domains: linked,
+                bytes: 100,
+                ..Completion::new(lease)
+            });
         }
-        visited += resources.complete(completions).await.unwrap().len();
+        visited += backend.complete(completions).await.unwrap().len();
     }
     visited
 }
 
 /// Takes back what is still on loan.
-async fn rejoin(resources: &RedisBackend) {
+async fn rejoin(backend: &RedisBackend) {
     for worker in [FIRST, WorkerId(1)] {
-        resources.rejoin(worker).await.unwrap();
+        backend.rejoin(worker).await.unwrap();
     }
 }
 
@@ -107,13 +113,13 @@ fn is_result(key: &str) -> bool {
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
     let server = Server::start();
-    let resources = block_on(RedisBackend::open(place(&server, "over"), short())).unwrap();
+    let backend = block_on(RedisBackend::open(place(&server, "over"), short())).unwrap();
     block_on(async {
-        admit(&resources, "a", 200).await;
-        assert_eq!(visit(&resources, usize::MAX).await, 200);
-        assert_eq!(resources.close().await.unwrap(), 0);
+        admit(&backend, "a", 200).await;
+        assert_eq!(visit(&backend, usize::MAX).await, 200);
+        assert_eq!(backend.close().await.unwrap(), 0);
         // Workers that have not heard of it yet still ask.
-        assert!(lease(&resources).await.is_empty());
+        assert!(lease(&backend).await.is_empty());
         assert!(lease(&RedisBackend::open(place(&server, "over"), short()).await.unwrap()).await.is_empty());
     });
     let left = keys(&server, "over");
@@ -142,7 +148,7 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
     let rest: Vec<_> =
         after.iter().filter(|key| !is_result(key) && !short_lived.contains(&name(key))).collect();
     assert_eq!(rest, Vec::<&String>::new());
-    let snapshot = block_on(resources.snapshot()).unwrap();
+    let snapshot = block_on(backend.snapshot()).unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (200, 200, 200));
     assert_eq!(snapshot.outcomes["kept"], 200);
 }
@@ -153,19 +159,19 @@ fn a_finished_crawl_can_go_on_with_more_urls_and_still_knows_those_of_before() {
     let server = Server::start();
     let lasting = BackendConfig { ttl: Duration::from_secs(3_600), ..short() };
     block_on(async {
-        let resources = RedisBackend::open(place(&server, "more"), lasting.clone()).await.unwrap();
-        admit(&resources, "a", 100).await;
-        visit(&resources, usize::MAX).await;
-        resources.close().await.unwrap();
+        let backend = RedisBackend::open(place(&server, "more"), lasting.clone()).await.unwrap();
+        admit(&backend, "a", 100).await;
+        visit(&backend, usize::MAX).await;
+        backend.close().await.unwrap();
 
-        let again = RedisBackend::open(place(&server, "more"), lasting).await.unwrap();
-        again.reopen().await.unwrap();
-        again.reopen().await.unwrap();
+        let is_revisit = RedisBackend::open(place(&server, "more"), lasting).await.unwrap();
+        is_revisit.reopen().await.unwrap();
+        is_revisit.reopen().await.unwrap();
         let known = DiscoveredUrl { url: "http://h0.test/a/0".into(), depth: 1, redirects: 0 };
-        assert_eq!(again.admit(vec![known]).await.unwrap().known, 1);
-        admit(&again, "b", 100).await;
-        assert_eq!(visit(&again, usize::MAX).await, 100);
-        let snapshot = again.snapshot().await.unwrap();
+        assert_eq!(is_revisit.admit(vec![known]).await.unwrap().seen, 1);
+        admit(&is_revisit, "b", 100).await;
+        assert_eq!(visit(&is_revisit, usize::MAX).await, 100);
+        let snapshot = is_revisit.snapshot().await.unwrap();
         assert_eq!((snapshot.pages, snapshot.outstanding()), (200, 0));
         for key in keys(&server, "more").iter().filter(|key| ["popularity", "domains"].contains(&name(key))) {
             assert_eq!(server.ask::<i64>(&format!("TTL {key}")), -1, "{key} stays while the crawl goes on");
@@ -179,14 +185,14 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
     let server = Server::start();
     block_on(async {
         let begun = BackendConfig { max_pages: 150, ..short() };
-        let resources = RedisBackend::open(place(&server, "stopped"), begun.clone()).await.unwrap();
+        let backend = RedisBackend::open(place(&server, "stopped"), begun.clone()).await.unwrap();
         // Some wait for their domain's share, some are on loan, some are in a worker's queue.
-        admit(&resources, "a", 2_000).await;
-        assert_eq!(visit(&resources, 150).await, 150);
-        assert_eq!(resources.spent().await.unwrap(), Some(Budget::Pages));
-        let before = resources.snapshot().await.unwrap();
+        admit(&backend, "a", 2_000).await;
+        assert_eq!(visit(&backend, 150).await, 150);
+        assert_eq!(backend.exhausted_budget().await.unwrap(), Some(Budget::Pages));
+        let before = backend.snapshot().await.unwrap();
         assert!(before.waiting > 100, "{before:?}");
-        assert_eq!(resources.close().await.unwrap(), 1_850);
+        assert_eq!(backend.close().await.unwrap(), 1_850);
         for key in keys(&server, "stopped") {
             let seconds: i64 = server.ask(&format!("TTL {key}"));
             match name(&key) {
@@ -200,12 +206,12 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
         }
 
         let raised = BackendConfig { max_pages: 10_000, ..begun };
-        let again = RedisBackend::open(place(&server, "stopped"), raised).await.unwrap();
-        again.reopen().await.unwrap();
-        rejoin(&again).await;
-        assert_eq!(again.snapshot().await.unwrap().outstanding(), 1_850);
-        assert_eq!(visit(&again, usize::MAX).await, 1_850);
-        let snapshot = again.snapshot().await.unwrap();
+        let is_revisit = RedisBackend::open(place(&server, "stopped"), raised).await.unwrap();
+        is_revisit.reopen().await.unwrap();
+        rejoin(&is_revisit).await;
+        assert_eq!(is_revisit.snapshot().await.unwrap().outstanding(), 1_850);
+        assert_eq!(visit(&is_revisit, usize::MAX).await, 1_850);
+        let snapshot = is_revisit.snapshot().await.unwrap();
         assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.waiting), (2_000, 0, 0));
     });
 }
@@ -215,10 +221,10 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
 fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_goes_on_without() {
     let server = Server::start();
     block_on(async {
-        let resources = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
-        admit(&resources, "a", 2_000).await;
-        visit(&resources, 100).await;
-        resources.close().await.unwrap();
+        let backend = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
+        admit(&backend, "a", 2_000).await;
+        visit(&backend, 100).await;
+        backend.close().await.unwrap();
         for key in keys(&server, "late") {
             let own = ["links", "page", "body", "exact", "bands", "answer", "waiting"].contains(&name(&key));
             if !own && !is_result(&key) {
@@ -226,14 +232,14 @@ fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_g
             }
         }
         sleep(Duration::from_millis(10));
-        let again = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
-        again.reopen().await.unwrap();
-        let snapshot = again.snapshot().await.unwrap();
+        let is_revisit = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
+        is_revisit.reopen().await.unwrap();
+        let snapshot = is_revisit.snapshot().await.unwrap();
         assert_eq!((snapshot.outstanding(), snapshot.waiting), (0, 0));
         assert_eq!(snapshot.outcomes["not reached before the end"], 1_900);
-        admit(&again, "b", 2_000).await;
-        assert_eq!(visit(&again, usize::MAX).await, 2_000);
-        let snapshot = again.snapshot().await.unwrap();
+        admit(&is_revisit, "b", 2_000).await;
+        assert_eq!(visit(&is_revisit, usize::MAX).await, 2_000);
+        let snapshot = is_revisit.snapshot().await.unwrap();
         assert_eq!((snapshot.outstanding(), snapshot.completed), (0, snapshot.outcomes.values().sum()));
     });
 }
@@ -246,11 +252,11 @@ fn purging_a_crawl_removes_all_of_it_and_nothing_of_another() {
         let mut open = Vec::new();
         for crawl in ["news", "news2", "ne"] {
             let lasting = BackendConfig { ttl: Duration::from_secs(3_600), ..short() };
-            let resources = RedisBackend::open(place(&server, crawl), lasting).await.unwrap();
-            admit(&resources, "a", 2_000).await;
-            visit(&resources, 300).await;
+            let backend = RedisBackend::open(place(&server, crawl), lasting).await.unwrap();
+            admit(&backend, "a", 2_000).await;
+            visit(&backend, 300).await;
             server.ask::<()>(&format!("SET crawler:{{{crawl}:crew}}:state 1"));
-            open.push(resources);
+            open.push(backend);
         }
         server.ask::<()>("SET crawler 1");
         let expected = keys(&server, "news").len();
@@ -322,20 +328,20 @@ fn on_a_cluster_a_crawl_is_closed_reopened_and_purged_on_all_nodes() {
     let place = RedisCrawl { partitions: Some(16), ..place(&cluster.nodes[0], "wide") };
     let all = || cluster.nodes.iter().map(|node| keys(node, "wide").len()).collect::<Vec<_>>();
     block_on(async {
-        let resources = RedisBackend::open(place.clone(), short()).await.unwrap();
-        admit(&resources, "a", 1_500).await;
-        assert_eq!(visit(&resources, 100).await, 100);
+        let backend = RedisBackend::open(place.clone(), short()).await.unwrap();
+        admit(&backend, "a", 1_500).await;
+        assert_eq!(visit(&backend, 100).await, 100);
         assert!(all().iter().all(|keys| *keys > 10), "{:?}", all());
-        assert_eq!(resources.close().await.unwrap(), 1_400);
+        assert_eq!(backend.close().await.unwrap(), 1_400);
         for node in &cluster.nodes {
             for key in keys(node, "wide").iter().filter(|key| !is_result(key)) {
                 assert_ne!(node.ask::<i64>(&format!("TTL {key}")), -1, "{key}");
             }
         }
-        resources.reopen().await.unwrap();
-        rejoin(&resources).await;
-        assert_eq!(visit(&resources, usize::MAX).await, 1_400);
-        assert_eq!(resources.close().await.unwrap(), 0);
+        backend.reopen().await.unwrap();
+        rejoin(&backend).await;
+        assert_eq!(visit(&backend, usize::MAX).await, 1_400);
+        assert_eq!(backend.close().await.unwrap(), 0);
         assert!(RedisBackend::purge(&place).await.unwrap() > 100);
         assert_eq!(all(), [0, 0, 0]);
     });

@@ -32,18 +32,21 @@ fn found(url: String) -> DiscoveredUrl {
 fn completion(lease: &Lease) -> Completion {
     let number: usize = lease.url.rsplit('/').next().unwrap().parse().unwrap();
     let links = if lease.url.contains("/first/") { 2 } else { 0 };
-    let children = (0..links).map(|link| {
+    let outlinks = (0..links).map(|link| {
         let child = (number + link) % 40;
         found(format!("http://h{}.test/second/{child}", child % 7))
     });
-    Completion { outcome: Outcome::Kept, bytes: 1, children: children.collect(), ..Completion::of(lease) }
+    Completion { outcome: Outcome::Page, bytes: 1, outlinks: outlinks.collect(), ..Completion::new(lease) }
 }
 
-async fn move_on(resources: &RedisBackend) -> Vec<Lease> {
-    let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
-    resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
-    resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
-    resources.lease(WORKER, 15, Duration::ZERO).await.unwrap()
+async fn move_on(backend: &RedisBackend) -> Vec<Lease> {
+    let incoming = backend.take_unprioritized(1_000, Duration::ZERO).await.unwrap();
+    backend
+        .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::BEST)).collect())
+        .await
+        .unwrap();
+    backend.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
+    backend.lease(WORKER, 15, Duration::ZERO).await.unwrap()
 }
 
 #[test]
@@ -52,31 +55,31 @@ fn what_redis_lost_is_done_again_and_everything_is_reached() {
     for partitions in [1, 16] {
         let server = Server::start();
         block_on(async {
-            let resources = open(&server, partitions).await;
+            let backend = open(&server, partitions).await;
             let seeds = (0..40).map(|seed| found(format!("http://h{}.test/first/{seed}", seed % 7)));
-            resources.admit(seeds.collect()).await.unwrap();
-            let before = move_on(&resources).await;
+            backend.admit(seeds.collect()).await.unwrap();
+            let before = move_on(&backend).await;
             assert_eq!(before.len(), 15);
             server.ask::<()>("SAVE");
             // All of this is acknowledged, and then lost.
-            resources.complete(before.iter().map(completion).collect()).await.unwrap();
-            let in_hand = move_on(&resources).await;
+            backend.complete(before.iter().map(completion).collect()).await.unwrap();
+            let in_hand = move_on(&backend).await;
             assert!(!in_hand.is_empty());
             server.restart();
-            assert_eq!(resources.snapshot().await.unwrap().completed, 0, "it has lost everything since");
+            assert_eq!(backend.snapshot().await.unwrap().completed, 0, "it has lost everything since");
 
-            let refused = resources.complete(in_hand.iter().map(completion).collect()).await.unwrap();
-            assert!(refused.iter().all(|ended| *ended == CompleteResult::Refused));
+            let refused = backend.complete(in_hand.iter().map(completion).collect()).await.unwrap();
+            assert!(refused.iter().all(|ended| *ended == CompleteResult::StaleLease));
             let mut visited = BTreeSet::new();
             for _ in 0..100 {
-                let leases = move_on(&resources).await;
+                let leases = move_on(&backend).await;
                 visited.extend(leases.iter().map(|lease| lease.url.clone()));
-                resources.complete(leases.iter().map(completion).collect()).await.unwrap();
-                if resources.outstanding().await.unwrap() == 0 {
+                backend.complete(leases.iter().map(completion).collect()).await.unwrap();
+                if backend.outstanding().await.unwrap() == 0 {
                     break;
                 }
             }
-            let snapshot = resources.snapshot().await.unwrap();
+            let snapshot = backend.snapshot().await.unwrap();
             assert_eq!((snapshot.outstanding(), snapshot.pages, visited.len()), (0, 80, 80));
             assert_eq!(snapshot.outcomes["kept"], 80);
             assert_eq!((snapshot.active_hosts, snapshot.waiting), (0, 0));
@@ -89,23 +92,23 @@ fn what_redis_lost_is_done_again_and_everything_is_reached() {
 fn a_loan_that_redis_has_lost_does_not_end_that_of_another_url() {
     let server = Server::start();
     block_on(async {
-        let resources = open(&server, 1).await;
+        let backend = open(&server, 1).await;
         server.ask::<()>("SAVE");
-        resources.admit(vec![found("http://a.test/first/1".into())]).await.unwrap();
-        let lost = move_on(&resources).await;
+        backend.admit(vec![found("http://a.test/first/1".into())]).await.unwrap();
+        let lost = move_on(&backend).await;
         server.restart();
         let other = open(&server, 1).await;
         other.admit(vec![found("http://b.test/first/2".into())]).await.unwrap();
         let leases = move_on(&other).await;
         assert_eq!(
-            (leases[0].ticket, leases.len()),
-            (lost[0].ticket, 1),
+            (leases[0].task_id, leases.len()),
+            (lost[0].task_id, 1),
             "it has the ticket of the one that was lost"
         );
-        let ended = resources.complete(vec![completion(&lost[0])]).await.unwrap();
-        assert_eq!(ended, [CompleteResult::Refused]);
+        let ended = backend.complete(vec![completion(&lost[0])]).await.unwrap();
+        assert_eq!(ended, [CompleteResult::StaleLease]);
         let ended = other.complete(vec![completion(&leases[0])]).await.unwrap();
-        assert!(matches!(ended[..], [CompleteResult::Done { id: Some(1), .. }]));
+        assert!(matches!(ended[..], [CompleteResult::Applied { id: Some(1), .. }]));
     });
 }
 
@@ -114,27 +117,27 @@ fn a_loan_that_redis_has_lost_does_not_end_that_of_another_url() {
 fn a_part_that_redis_has_lost_altogether_goes_on_with_what_comes() {
     let server = Server::start();
     block_on(async {
-        let resources = open(&server, 4).await;
+        let backend = open(&server, 4).await;
         let seeds =
             |name: &str| (0..40).map(|seed| found(format!("http://{name}{seed}.test/second/1"))).collect();
-        resources.admit(seeds("a")).await.unwrap();
-        let in_hand = move_on(&resources).await;
+        backend.admit(seeds("a")).await.unwrap();
+        let in_hand = move_on(&backend).await;
         for key in server.ask::<Vec<String>>("KEYS crawler:{forgetful:p2}:*") {
             server.ask::<i64>(&format!("DEL {key}"));
         }
-        resources.complete(in_hand.iter().map(completion).collect()).await.unwrap();
-        assert_eq!(resources.admit(seeds("b")).await.unwrap().new, 40);
+        backend.complete(in_hand.iter().map(completion).collect()).await.unwrap();
+        assert_eq!(backend.admit(seeds("b")).await.unwrap().new, 40);
         let mut visited = BTreeSet::new();
         for _ in 0..100 {
-            let leases = move_on(&resources).await;
+            let leases = move_on(&backend).await;
             visited.extend(leases.iter().map(|lease| lease.url.clone()));
-            resources.complete(leases.iter().map(completion).collect()).await.unwrap();
-            if resources.outstanding().await.unwrap() == 0 {
+            backend.complete(leases.iter().map(completion).collect()).await.unwrap();
+            if backend.outstanding().await.unwrap() == 0 {
                 break;
             }
         }
         assert_eq!(visited.iter().filter(|url| url.contains("//b")).count(), 40);
-        assert_eq!(resources.outstanding().await.unwrap(), 0);
+        assert_eq!(backend.outstanding().await.unwrap(), 0);
     });
 }
 
@@ -149,14 +152,14 @@ fn a_connection_that_was_only_cut_costs_no_loan() {
             delay: Duration::ZERO,
             ..RedisCrawl::new(proxy.url().parse().unwrap(), "cut")
         };
-        let resources = RedisBackend::open(place, settings(1)).await.unwrap();
+        let backend = RedisBackend::open(place, settings(1)).await.unwrap();
         let seeds = (0..20).map(|seed| found(format!("http://h{seed}.test/second/{seed}")));
-        resources.admit(seeds.collect()).await.unwrap();
-        let mut leases = move_on(&resources).await;
+        backend.admit(seeds.collect()).await.unwrap();
+        let mut leases = move_on(&backend).await;
         proxy.cut();
-        leases.extend(move_on(&resources).await);
-        let completed = resources.complete(leases.iter().map(completion).collect()).await.unwrap();
+        leases.extend(move_on(&backend).await);
+        let completed = backend.complete(leases.iter().map(completion).collect()).await.unwrap();
         assert_eq!(completed.len(), 20);
-        assert!(completed.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
+        assert!(completed.iter().all(|ended| matches!(ended, CompleteResult::Applied { .. })));
     });
 }

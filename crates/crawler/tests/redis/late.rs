@@ -30,23 +30,23 @@ fn found(url: String) -> DiscoveredUrl {
 }
 
 /// So many URLs of so many hosts.
-async fn admit(resources: &RedisBackend, name: &str, count: usize) {
+async fn admit(backend: &RedisBackend, name: &str, count: usize) {
     let urls = (0..count).map(|number| found(format!("http://{name}{number}.test/")));
-    assert_eq!(resources.admit(urls.collect()).await.unwrap().new, count as u64);
+    assert_eq!(backend.admit(urls.collect()).await.unwrap().new, count as u64);
 }
 
-async fn lease(resources: &RedisBackend) -> Vec<Lease> {
-    resources.lease(WORKER, 1_000, Duration::ZERO).await.unwrap()
+async fn lease(backend: &RedisBackend) -> Vec<Lease> {
+    backend.lease(WORKER, 1_000, Duration::ZERO).await.unwrap()
 }
 
 fn kept(lease: &Lease) -> Completion {
-    Completion { outcome: Outcome::Kept, bytes: 3, ..Completion::of(lease) }
+    Completion { outcome: Outcome::Page, bytes: 3, ..Completion::new(lease) }
 }
 
-async fn complete(resources: &RedisBackend, leases: &[Lease]) {
-    let completed = resources.complete(leases.iter().map(kept).collect()).await.unwrap();
+async fn complete(backend: &RedisBackend, leases: &[Lease]) {
+    let completed = backend.complete(leases.iter().map(kept).collect()).await.unwrap();
     assert!(
-        completed.iter().all(|completed| matches!(completed, CompleteResult::Done { .. })),
+        completed.iter().all(|completed| matches!(completed, CompleteResult::Applied { .. })),
         "{completed:?}"
     );
 }
@@ -91,33 +91,33 @@ fn a_lease_that_comes_late_lends_nothing() {
         let server = Server::start();
         let proxy = Proxy::before(&server);
         block_on(async {
-            let resources = open(proxy.url(), partitions).await;
-            assert!(lease(&resources).await.is_empty());
-            admit(&resources, "a", 20).await;
-            route(&resources).await;
+            let backend = open(proxy.url(), partitions).await;
+            assert!(lease(&backend).await.is_empty());
+            admit(&backend, "a", 20).await;
+            route(&backend).await;
             proxy.keep_question_after(looks_first(partitions));
-            let leases = lease(&resources).await;
+            let leases = lease(&backend).await;
             assert!(!leases.is_empty());
             comes_late(&proxy, &server);
             // Nor when all of them are completed, and there are others that it could lend. After a new connection it is made
             // sure first that nothing was lost.
             let mut all = leases;
-            admit(&resources, "b", 20).await;
-            route(&resources).await;
+            admit(&backend, "b", 20).await;
+            route(&backend).await;
             proxy.keep_question_after(1 + looks_first(partitions));
             while all.len() < 40 {
-                all.extend(lease(&resources).await);
+                all.extend(lease(&backend).await);
             }
-            complete(&resources, &all).await;
-            admit(&resources, "c", 20).await;
-            route(&resources).await;
+            complete(&backend, &all).await;
+            admit(&backend, "c", 20).await;
+            route(&backend).await;
             comes_late(&proxy, &server);
             let mut others = Vec::new();
             while others.len() < 20 {
-                others.extend(lease(&resources).await);
+                others.extend(lease(&backend).await);
             }
-            complete(&resources, &others).await;
-            assert_eq!(resources.outstanding().await.unwrap(), 0);
+            complete(&backend, &others).await;
+            assert_eq!(backend.outstanding().await.unwrap(), 0);
         });
     }
 }
@@ -129,15 +129,15 @@ fn what_the_prioritizer_asks_for_and_comes_late_is_not_lent_to_nobody() {
         let server = Server::start();
         let proxy = Proxy::before(&server);
         block_on(async {
-            let resources = open(proxy.url(), partitions).await;
-            assert!(resources.incoming(100, Duration::ZERO).await.unwrap().is_empty());
-            admit(&resources, "a", 20).await;
+            let backend = open(proxy.url(), partitions).await;
+            assert!(backend.take_unprioritized(100, Duration::ZERO).await.unwrap().is_empty());
+            admit(&backend, "a", 20).await;
             proxy.keep_question_after(looks_first(partitions));
-            let incoming = resources.incoming(100, Duration::ZERO).await.unwrap();
+            let incoming = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
             assert_eq!(incoming.len(), 20);
-            comes_late_after(&resources, &proxy, &server, incoming.iter().map(|one| one.ticket).collect())
+            comes_late_after(&backend, &proxy, &server, incoming.iter().map(|one| one.task_id).collect())
                 .await;
-            let incoming = resources.incoming(100, Duration::ZERO).await.unwrap();
+            let incoming = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
             assert_eq!(incoming.len(), 20, "those that came since, each once");
         });
     }
@@ -145,13 +145,16 @@ fn what_the_prioritizer_asks_for_and_comes_late_is_not_lent_to_nobody() {
 
 /// The late copy comes when all that was lent is filed, and more has come.
 async fn comes_late_after(
-    resources: &RedisBackend,
+    backend: &RedisBackend,
     proxy: &Proxy,
     server: &Server,
-    tickets: Vec<crawler::backend::TaskId>,
+    task_ids: Vec<crawler::backend::TaskId>,
 ) {
-    resources.file(tickets.into_iter().map(|ticket| (ticket, Priority::BEST)).collect()).await.unwrap();
-    admit(resources, "b", 20).await;
+    backend
+        .enqueue_prioritized(task_ids.into_iter().map(|task_id| (task_id, Priority::BEST)).collect())
+        .await
+        .unwrap();
+    admit(backend, "b", 20).await;
     comes_late(proxy, server);
 }
 
@@ -162,28 +165,28 @@ fn a_reservation_that_comes_late_reserves_nothing() {
         let server = Server::start();
         let proxy = Proxy::before(&server);
         block_on(async {
-            let resources = open(proxy.url(), partitions).await;
-            admit(&resources, "a", 2).await;
-            route(&resources).await;
+            let backend = open(proxy.url(), partitions).await;
+            admit(&backend, "a", 2).await;
+            route(&backend).await;
             let mut leases = Vec::new();
             while leases.len() < 2 {
-                leases.extend(lease(&resources).await);
+                leases.extend(lease(&backend).await);
             }
             for (read, lease) in [0, 5].into_iter().zip(&leases) {
                 proxy.keep_question_after(0);
                 assert!(matches!(
-                    resources.reserve(lease, read).await.unwrap(),
-                    BudgetDecision::Bytes(500_000)
+                    backend.reserve(lease, read).await.unwrap(),
+                    BudgetDecision::Granted(500_000)
                 ));
                 if read > 0 {
                     comes_late(&proxy, &server);
                     proxy.keep_question_after(0);
                     assert!(matches!(
-                        resources.reserve(lease, read).await.unwrap(),
-                        BudgetDecision::Bytes(500_000)
+                        backend.reserve(lease, read).await.unwrap(),
+                        BudgetDecision::Granted(500_000)
                     ));
                 }
-                complete(&resources, std::slice::from_ref(lease)).await;
+                complete(&backend, std::slice::from_ref(lease)).await;
                 comes_late(&proxy, &server);
             }
             let budget = if partitions == 1 { "p0" } else { "budget" };
@@ -203,22 +206,22 @@ fn a_completion_that_comes_late_counts_nothing() {
         let server = Server::start();
         let proxy = Proxy::before(&server);
         block_on(async {
-            let resources = open(proxy.url(), partitions).await;
-            admit(&resources, "a", 30).await;
-            route(&resources).await;
+            let backend = open(proxy.url(), partitions).await;
+            admit(&backend, "a", 30).await;
+            route(&backend).await;
             let mut leases = Vec::new();
             while leases.len() < 30 {
-                leases.extend(lease(&resources).await);
+                leases.extend(lease(&backend).await);
             }
             proxy.keep_question_after(before);
-            complete(&resources, &leases[..10]).await;
+            complete(&backend, &leases[..10]).await;
             comes_late(&proxy, &server);
             proxy.keep_question_after(before);
-            complete(&resources, &leases[10..20]).await;
+            complete(&backend, &leases[10..20]).await;
             // What is completed since tells that nobody need remember what was settled before.
-            complete(&resources, &leases[20..]).await;
+            complete(&backend, &leases[20..]).await;
             comes_late(&proxy, &server);
-            let snapshot = resources.snapshot().await.unwrap();
+            let snapshot = backend.snapshot().await.unwrap();
             assert_eq!((snapshot.pages, snapshot.bytes, snapshot.outcomes["kept"]), (30, 90, 30));
             assert_eq!(snapshot.outstanding(), 0);
         });
@@ -267,7 +270,7 @@ fn partition(domain: &str) -> u64 {
 }
 
 /// Children of a page: one of its own domain, where that is asked for, and five elsewhere.
-fn children(has_own: bool) -> Vec<DiscoveredUrl> {
+fn outlinks(has_own: bool) -> Vec<DiscoveredUrl> {
     let own = has_own.then(|| found("http://a0.test/own".into()));
     let hosts = (0..).map(|number| format!("child{number}.test"));
     let elsewhere = hosts.filter(|host| partition(host) != partition("a0.test")).take(5);
@@ -285,10 +288,10 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
             admit(&dying, "a", 1).await;
             route(&dying).await;
             let leases = lease(&dying).await;
-            assert!(matches!(dying.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Bytes(_)));
+            assert!(matches!(dying.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(_)));
             // First how it ends, and the children elsewhere; then it is settled, and it ends.
             proxy.pass_only_the_first_command_after(1);
-            let page = Completion { children: children(has_own), ..kept(&leases[0]) };
+            let page = Completion { outlinks: outlinks(has_own), ..kept(&leases[0]) };
             let ends = tokio::time::timeout(Duration::from_millis(300), dying.complete(vec![page.clone()]));
             assert!(ends.await.is_err(), "it does not hear that it was settled");
             assert!(!proxy.is_armed());
@@ -301,7 +304,7 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
             assert_eq!(after.snapshot().await.unwrap().completed, 0, "it has not ended");
             match rejoins {
                 true => after.rejoin(WORKER).await.unwrap(),
-                false => after.leave(WORKER).await.unwrap(),
+                false => after.remove_worker(WORKER).await.unwrap(),
             }
             let mut visited = Vec::new();
             while after.outstanding().await.unwrap() > 0 {
@@ -309,12 +312,12 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
                 let leases = lease(&after).await;
                 for lease in &leases {
                     let completion = match lease.url.as_str() {
-                        "http://a0.test/" => Completion { children: children(has_own), ..kept(lease) },
+                        "http://a0.test/" => Completion { outlinks: outlinks(has_own), ..kept(lease) },
                         _ => kept(lease),
                     };
                     assert!(matches!(
                         after.complete(vec![completion]).await.unwrap()[..],
-                        [CompleteResult::Done { .. }]
+                        [CompleteResult::Applied { .. }]
                     ));
                 }
                 visited.extend(leases.into_iter().map(|lease| lease.url));

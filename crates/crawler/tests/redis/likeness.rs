@@ -63,12 +63,12 @@ fn chain(key: HashKey) -> [String; 3] {
     chains.into_iter().find(is_chain).unwrap()
 }
 
-async fn remember(resources: &RedisBackend, url: &str, body: &str) -> ContentMatch {
-    resources.remember(url, &print(resources.key(), body), body.as_bytes()).await.unwrap()
+async fn remember(backend: &RedisBackend, url: &str, body: &str) -> ContentMatch {
+    backend.store_content(url, &print(backend.hash_key(), body), body.as_bytes()).await.unwrap()
 }
 
 fn similar(url: &str) -> ContentMatch {
-    ContentMatch::Similar(url.to_owned())
+    ContentMatch::NearDuplicate(url.to_owned())
 }
 
 fn scripts(redis: &Server) -> usize {
@@ -82,10 +82,10 @@ fn a_page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it()
         let redis = Server::start();
         let proxy = Proxy::before(&redis);
         block_on(async {
-            let resources = open(redis.url(), partitions).await;
+            let backend = open(redis.url(), partitions).await;
             let slow = Arc::new(open(proxy.url(), partitions).await);
-            let [a, b, c] = chain(resources.key());
-            assert_eq!(remember(&resources, "http://a/", &a).await, ContentMatch::New);
+            let [a, b, c] = chain(backend.hash_key());
+            assert_eq!(remember(&backend, "http://a/", &a).await, ContentMatch::New);
             // Its worker learns of the first page when Redis has long answered, and could as well be dead.
             let before = scripts(&redis);
             proxy.set(Mode::Delay(Duration::from_secs(1)));
@@ -95,17 +95,17 @@ fn a_page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it()
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let asked = Instant::now();
-            assert_eq!(remember(&resources, "http://c/", &c).await, ContentMatch::New);
-            let same = remember(&resources, "http://d/", &b).await;
+            assert_eq!(remember(&backend, "http://c/", &c).await, ContentMatch::New);
+            let same = remember(&backend, "http://d/", &b).await;
             assert!(
-                matches!(same, ContentMatch::Similar(_)),
+                matches!(same, ContentMatch::NearDuplicate(_)),
                 "not the same as one that is not kept: {same:?}"
             );
             assert!(!second.is_finished(), "{:?} passed", asked.elapsed());
             proxy.set(Mode::Pass);
-            assert!(matches!(second.await.unwrap(), ContentMatch::Similar(_)));
-            assert_eq!(resources.content("http://b/").await.unwrap(), None);
-            assert_eq!(resources.snapshot().await.unwrap().stored.0, 2, "{partitions} partitions");
+            assert!(matches!(second.await.unwrap(), ContentMatch::NearDuplicate(_)));
+            assert_eq!(backend.load_content("http://b/").await.unwrap(), None);
+            assert_eq!(backend.snapshot().await.unwrap().stored.0, 2, "{partitions} partitions");
         });
     }
 }
@@ -117,17 +117,17 @@ fn a_page_is_dropped_for_one_that_another_process_keeps() {
         let redis = Server::start();
         block_on(async {
             let (one, two) = (open(redis.url(), partitions).await, open(redis.url(), partitions).await);
-            let [a, b, c] = chain(one.key());
+            let [a, b, c] = chain(one.hash_key());
             assert_eq!(remember(&one, "http://b/", &b).await, ContentMatch::New);
             assert_eq!(remember(&two, "http://a/", &a).await, similar("http://b/"));
             assert_eq!(remember(&two, "http://c/", &c).await, similar("http://b/"));
-            assert_eq!(remember(&two, "http://d/", &b).await, ContentMatch::Same("http://b/".into()));
+            assert_eq!(remember(&two, "http://d/", &b).await, ContentMatch::Duplicate("http://b/".into()));
             assert_eq!(
                 remember(&two, "http://b/", &b).await,
                 ContentMatch::New,
                 "delivered again, to another"
             );
-            assert_eq!(two.content("http://b/").await.unwrap().as_deref(), Some(b.as_bytes()));
+            assert_eq!(two.load_content("http://b/").await.unwrap().as_deref(), Some(b.as_bytes()));
             assert_eq!(one.snapshot().await.unwrap().stored.0, 1);
         });
         assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 1);
@@ -139,15 +139,15 @@ fn a_page_is_dropped_for_one_that_another_process_keeps() {
 fn a_page_like_one_that_its_own_process_keeps_costs_redis_nothing() {
     let redis = Server::start();
     block_on(async {
-        let resources = open(redis.url(), 1).await;
-        let [a, b, _] = chain(resources.key());
-        assert_eq!(remember(&resources, "http://a/", &a).await, ContentMatch::New);
+        let backend = open(redis.url(), 1).await;
+        let [a, b, _] = chain(backend.hash_key());
+        assert_eq!(remember(&backend, "http://a/", &a).await, ContentMatch::New);
         let before = scripts(&redis);
-        assert_eq!(remember(&resources, "http://b/", &b).await, similar("http://a/"));
-        assert_eq!(remember(&resources, "http://c/", &a).await, ContentMatch::Same("http://a/".into()));
+        assert_eq!(remember(&backend, "http://b/", &b).await, similar("http://a/"));
+        assert_eq!(remember(&backend, "http://c/", &a).await, ContentMatch::Duplicate("http://a/".into()));
         assert_eq!(scripts(&redis), before);
-        resources.advance(Duration::from_secs(3601));
-        assert_eq!(remember(&resources, "http://b/", &b).await, ContentMatch::New, "after its hour");
+        backend.advance(Duration::from_secs(3601));
+        assert_eq!(remember(&backend, "http://b/", &b).await, ContentMatch::New, "after its hour");
     });
 }
 
@@ -155,9 +155,8 @@ fn a_page_like_one_that_its_own_process_keeps_costs_redis_nothing() {
 async fn remember_at_once(processes: &[Arc<RedisBackend>], bodies: &[String]) -> Vec<ContentMatch> {
     let mut visits = JoinSet::new();
     for (number, body) in bodies.iter().cloned().enumerate() {
-        let resources = Arc::clone(&processes[number % processes.len()]);
-        visits
-            .spawn(async move { (number, remember(&resources, &format!("http://{number}/"), &body).await) });
+        let backend = Arc::clone(&processes[number % processes.len()]);
+        visits.spawn(async move { (number, remember(&backend, &format!("http://{number}/"), &body).await) });
     }
     let remembered: BTreeMap<usize, ContentMatch> = visits.join_all().await.into_iter().collect();
     remembered.into_values().collect()
@@ -176,11 +175,11 @@ fn whoever_comes_when_each_page_is_kept_or_like_one_that_is_and_no_two_that_are_
             // Of each text a chain of pages, of which each is similar to those beside it.
             let bodies: Vec<String> = (0..300).map(|number| body(number / 12, number % 12 * STEP)).collect();
             let prints: Vec<Fingerprint> =
-                bodies.iter().map(|body| print(processes[0].key(), body)).collect();
+                bodies.iter().map(|body| print(processes[0].hash_key(), body)).collect();
             let remembered = remember_at_once(&processes, &bodies).await;
             let is_kept = |number: usize| remembered[number] == ContentMatch::New;
             for (number, remembered) in remembered.iter().enumerate() {
-                if let ContentMatch::Same(url) | ContentMatch::Similar(url) = remembered {
+                if let ContentMatch::Duplicate(url) | ContentMatch::NearDuplicate(url) = remembered {
                     let other = url["http://".len()..].trim_end_matches('/').parse::<usize>().unwrap();
                     assert!(is_kept(other), "{number} is dropped for {other}, which is dropped too");
                     assert!(are_found_similar(&prints[number], &prints[other]).1);

@@ -27,23 +27,26 @@ fn found(url: &str, depth: u32) -> DiscoveredUrl {
     DiscoveredUrl { url: url.into(), depth, redirects: 0 }
 }
 
-async fn lease(resources: &RedisBackend) -> Vec<Lease> {
-    let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
-    resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
-    resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
-    resources.lease(WORKER, 1_000, Duration::ZERO).await.unwrap()
+async fn lease(backend: &RedisBackend) -> Vec<Lease> {
+    let incoming = backend.take_unprioritized(1_000, Duration::ZERO).await.unwrap();
+    backend
+        .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::BEST)).collect())
+        .await
+        .unwrap();
+    backend.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
+    backend.lease(WORKER, 1_000, Duration::ZERO).await.unwrap()
 }
 
 /// Visits the one URL that there is.
-async fn visit(resources: &RedisBackend, url: &str, outcome: Outcome, children: Vec<DiscoveredUrl>) {
-    let leases = lease(resources).await;
+async fn visit(backend: &RedisBackend, url: &str, outcome: Outcome, outlinks: Vec<DiscoveredUrl>) {
+    let leases = lease(backend).await;
     let lease = leases.iter().find(|lease| lease.url == url).expect("it is on loan");
-    if outcome == Outcome::Kept && !lease.again {
-        let fingerprint = Fingerprint::of_text(resources.key(), None, url.as_bytes());
-        resources.remember(url, &fingerprint, url.as_bytes()).await.unwrap();
+    if outcome == Outcome::Page && !lease.is_revisit {
+        let fingerprint = Fingerprint::of_text(backend.hash_key(), None, url.as_bytes());
+        backend.store_content(url, &fingerprint, url.as_bytes()).await.unwrap();
     }
-    let completion = Completion { outcome, children, ..Completion::of(lease) };
-    resources.complete(vec![completion]).await.unwrap();
+    let completion = Completion { outcome, outlinks, ..Completion::new(lease) };
+    backend.complete(vec![completion]).await.unwrap();
 }
 
 async fn why(stored: &RedisStateReader, url: &str) -> UrlHistory {
@@ -68,21 +71,21 @@ fn what_became_of_a_url_and_how_it_was_found_is_told() {
         let server = Server::start();
         block_on(async {
             let settings = BackendConfig { keep_depths: true, similarity: Threshold::new(0.9), ..wide() };
-            let resources = RedisBackend::open(place(&server, partitions), settings).await.unwrap();
-            resources.admit(vec![found("http://a.test/", 0)]).await.unwrap();
-            let children = vec![found("http://b.test/moved", 1)];
-            visit(&resources, "http://a.test/", Outcome::Kept, children).await;
+            let backend = RedisBackend::open(place(&server, partitions), settings).await.unwrap();
+            backend.admit(vec![found("http://a.test/", 0)]).await.unwrap();
+            let outlinks = vec![found("http://b.test/moved", 1)];
+            visit(&backend, "http://a.test/", Outcome::Page, outlinks).await;
             let to = "http://c.test/".to_owned();
             let target = DiscoveredUrl { url: to.clone(), depth: 1, redirects: 1 };
-            visit(&resources, "http://b.test/moved", Outcome::Redirected { to }, vec![target]).await;
-            let children = vec![found("http://c.test/gone", 2)];
-            visit(&resources, "http://c.test/", Outcome::Kept, children).await;
+            visit(&backend, "http://b.test/moved", Outcome::Redirect { to }, vec![target]).await;
+            let outlinks = vec![found("http://c.test/gone", 2)];
+            visit(&backend, "http://c.test/", Outcome::Page, outlinks).await;
             let stored = RedisStateReader::open(place(&server, 0)).await.unwrap();
             let waiting = why(&stored, "http://c.test/gone").await;
             assert_eq!((waiting.fate, waiting.depth), (UrlStatus::Waiting, 2));
 
-            let missing = Outcome::CrawlStatus { code: 404, retry_after: None };
-            visit(&resources, "http://c.test/gone", missing, Vec::new()).await;
+            let missing = Outcome::HttpStatus { code: 404, retry_after: None };
+            visit(&backend, "http://c.test/gone", missing, Vec::new()).await;
             let gone = why(&stored, "http://user:word@c.test/gone#here").await;
             assert_eq!((gone.url.as_str(), ended(&gone)), ("http://c.test/gone", "HTTP status 404"));
             assert_eq!((gone.depth, gone.by_redirect), (2, false));
@@ -111,27 +114,27 @@ fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
     let server = Server::start();
     block_on(async {
         let settings = BackendConfig { keep_depths: true, ..wide() };
-        let resources = RedisBackend::open(place(&server, 1), settings).await.unwrap();
+        let backend = RedisBackend::open(place(&server, 1), settings).await.unwrap();
         let stored = RedisStateReader::open(place(&server, 1)).await.unwrap();
-        resources.admit(vec![found("http://a.test/", 0), found("http://far.test/", 5)]).await.unwrap();
+        backend.admit(vec![found("http://a.test/", 0), found("http://far.test/", 5)]).await.unwrap();
         let links = || vec![found("http://page.test/", 6), found("http://none.test/", 6)];
-        let leases = lease(&resources).await;
+        let leases = lease(&backend).await;
         let far = leases.iter().find(|lease| lease.url == "http://far.test/").unwrap();
-        let kept = Completion { outcome: Outcome::Kept, children: links(), ..Completion::of(far) };
-        resources.complete(vec![kept]).await.unwrap();
-        for lease in lease(&resources).await {
+        let kept = Completion { outcome: Outcome::Page, outlinks: links(), ..Completion::new(far) };
+        backend.complete(vec![kept]).await.unwrap();
+        for lease in lease(&backend).await {
             let outcome = match lease.url.as_str() {
-                "http://page.test/" => Outcome::Kept,
-                _ => Outcome::Disallowed,
+                "http://page.test/" => Outcome::Page,
+                _ => Outcome::RobotsDisallowed,
             };
-            resources.complete(vec![Completion { outcome, ..Completion::of(&lease) }]).await.unwrap();
+            backend.complete(vec![Completion { outcome, ..Completion::new(&lease) }]).await.unwrap();
         }
         let near = leases.iter().find(|lease| lease.url == "http://a.test/").unwrap();
-        let children = links().into_iter().map(|link| DiscoveredUrl { depth: 1, ..link }).collect();
-        let fingerprint = Fingerprint::of_text(resources.key(), None, b"a");
-        resources.remember("http://a.test/", &fingerprint, b"a").await.unwrap();
-        resources
-            .complete(vec![Completion { outcome: Outcome::Kept, children, ..Completion::of(near) }])
+        let outlinks = links().into_iter().map(|link| DiscoveredUrl { depth: 1, ..link }).collect();
+        let fingerprint = Fingerprint::of_text(backend.hash_key(), None, b"a");
+        backend.store_content("http://a.test/", &fingerprint, b"a").await.unwrap();
+        backend
+            .complete(vec![Completion { outcome: Outcome::Page, outlinks, ..Completion::new(near) }])
             .await
             .unwrap();
 
@@ -144,10 +147,10 @@ fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
             assert_eq!((ended(&page), page.depth), ("kept", 1));
             assert!(matches!(page.fate, UrlStatus::Ended { document: Some(2), .. }), "{:?}", page.fate);
             assert_eq!(page.found_on, ["http://a.test/"]);
-            for lease in lease(&resources).await {
-                assert!(lease.again);
-                let outcome = Outcome::CrawlStatus { code: 500, retry_after: None };
-                resources.complete(vec![Completion { outcome, ..Completion::of(&lease) }]).await.unwrap();
+            for lease in lease(&backend).await {
+                assert!(lease.is_revisit);
+                let outcome = Outcome::HttpStatus { code: 500, retry_after: None };
+                backend.complete(vec![Completion { outcome, ..Completion::new(&lease) }]).await.unwrap();
             }
         }
     });
@@ -162,8 +165,8 @@ fn who_looks_leaves_no_trace_and_is_told_if_there_is_nothing_to_see() {
         assert!(message.starts_with("there is no crawl \"seen\" on Redis at redis://127.0.0.1"), "{message}");
         assert_eq!(server.ask::<u64>("DBSIZE"), 0);
         let settings = BackendConfig { similarity: Threshold::new(0.87), ..wide() };
-        let resources = RedisBackend::open(place(&server, 3), settings.clone()).await.unwrap();
-        resources.close().await.unwrap();
+        let backend = RedisBackend::open(place(&server, 3), settings.clone()).await.unwrap();
+        backend.close().await.unwrap();
         let before: Vec<String> = server.ask("KEYS *");
         let stored = RedisStateReader::open(place(&server, 1)).await.unwrap();
         let known = BackendConfig { workers: settings.workers, ..stored.settings().clone() };
@@ -180,14 +183,14 @@ fn a_url_met_nearer_by_what_is_completed_with_it_leaves_nothing_behind() {
     let server = Server::start();
     block_on(async {
         let settings = BackendConfig { keep_depths: true, ..wide() };
-        let resources = RedisBackend::open(place(&server, 1), settings).await.unwrap();
-        resources.admit(vec![found("http://a.test/", 0), found("http://b.test/", 5)]).await.unwrap();
-        let mut leases = lease(&resources).await;
+        let backend = RedisBackend::open(place(&server, 1), settings).await.unwrap();
+        backend.admit(vec![found("http://a.test/", 0), found("http://b.test/", 5)]).await.unwrap();
+        let mut leases = lease(&backend).await;
         leases.sort_by(|one, other| one.url.cmp(&other.url));
-        let children = vec![found("http://b.test/", 1), found("http://new.test/", 1)];
-        let kept = Completion { outcome: Outcome::Kept, children, ..Completion::of(&leases[0]) };
-        let refused = Completion { outcome: Outcome::Disallowed, ..Completion::of(&leases[1]) };
-        resources.complete(vec![kept, refused]).await.unwrap();
+        let outlinks = vec![found("http://b.test/", 1), found("http://new.test/", 1)];
+        let kept = Completion { outcome: Outcome::Page, outlinks, ..Completion::new(&leases[0]) };
+        let refused = Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(&leases[1]) };
+        backend.complete(vec![kept, refused]).await.unwrap();
         assert_eq!(server.ask::<u64>("HLEN crawler:{seen:p0}:outstanding"), 1, "only the new one is left");
         let stored = RedisStateReader::open(place(&server, 1)).await.unwrap();
         let why = why(&stored, "http://b.test/").await;
@@ -211,26 +214,26 @@ fn a_seen_link_takes_no_more_than_60_bytes_with_all_that_is_told_of_it() {
     let server = Server::start();
     block_on(async {
         let settings = BackendConfig { keep_content: false, keep_depths: true, ..wide() };
-        let resources = RedisBackend::open(place(&server, 1), settings).await.unwrap();
+        let backend = RedisBackend::open(place(&server, 1), settings).await.unwrap();
         let empty = memory(&server);
-        resources.admit(vec![found("http://a.test/", 0)]).await.unwrap();
+        backend.admit(vec![found("http://a.test/", 0)]).await.unwrap();
         let mut next = 0;
         loop {
-            let leases = lease(&resources).await;
+            let leases = lease(&backend).await;
             if leases.is_empty() {
                 break;
             }
             let completions = leases.iter().map(|lease| {
-                let children = (next + 1..LINKS).take(2).map(|number| {
+                let outlinks = (next + 1..LINKS).take(2).map(|number| {
                     found(&format!("http://h{}.test/{number}", number % 1_000), number as u32 % 300 + 1)
                 });
-                let children: Vec<DiscoveredUrl> = children.collect();
-                next += children.len();
-                Completion { outcome: Outcome::Kept, children, ..Completion::of(lease) }
+                let outlinks: Vec<DiscoveredUrl> = outlinks.collect();
+                next += outlinks.len();
+                Completion { outcome: Outcome::Page, outlinks, ..Completion::new(lease) }
             });
-            resources.complete(completions.collect()).await.unwrap();
+            backend.complete(completions.collect()).await.unwrap();
         }
-        let snapshot = resources.snapshot().await.unwrap();
+        let snapshot = backend.snapshot().await.unwrap();
         assert_eq!((snapshot.completed, snapshot.known), (LINKS as u64, LINKS));
         let shards: Vec<String> = server.ask("KEYS *:links:*");
         let mut bytes = 0;
@@ -238,7 +241,7 @@ fn a_seen_link_takes_no_more_than_60_bytes_with_all_that_is_told_of_it() {
             bytes += server.ask::<usize>(&format!("MEMORY USAGE {shard} SAMPLES 0"));
             assert_eq!(server.ask::<String>(&format!("OBJECT ENCODING {shard}")), "listpack", "{shard}");
         }
-        resources.close().await.unwrap();
+        backend.close().await.unwrap();
         let used = memory(&server) - empty;
         let (of_shards, of_all) = (bytes as f64 / LINKS as f64, used as f64 / LINKS as f64);
         println!(

@@ -32,7 +32,7 @@ use crawler::page::Page;
 use crawler::prioritizer::{DepthPopularity, Priority, PriorityQueues, Random};
 use crawler::scope::Scope;
 use crawler::similarity::Threshold;
-use crawler::worker::{Orders, Worker};
+use crawler::worker::{Worker, WorkerContext};
 use testredis::Server;
 use testweb::{Site, Web};
 use tokio::runtime;
@@ -88,8 +88,8 @@ impl Crawl {
     /// Crawls to the end; each worker, and the frontier, with a thread and a connection of its own.
     fn run(&self) -> (Vec<String>, Snapshot) {
         let (kept, stop) = (Kept::default(), StopHandle::new());
-        let resources = self.open();
-        block_on(resources.admit(vec![DiscoveredUrl { url: self.seed.to_string(), depth: 0, redirects: 0 }]))
+        let backend = self.open();
+        block_on(backend.admit(vec![DiscoveredUrl { url: self.seed.to_string(), depth: 0, redirects: 0 }]))
             .unwrap();
         thread::scope(|scope| {
             for id in 0..self.settings.workers {
@@ -101,11 +101,11 @@ impl Crawl {
                     worked.unwrap();
                 });
             }
-            let over = block_on(frontier::run(&resources, &DepthPopularity, Random::seeded(7), &stop));
+            let over = block_on(frontier::run(&backend, &DepthPopularity, Random::seeded(7), &stop));
             stop.stop();
             over.unwrap();
         });
-        let snapshot = block_on(resources.snapshot()).unwrap();
+        let snapshot = block_on(backend.snapshot()).unwrap();
         (Arc::into_inner(kept).unwrap().into_inner().unwrap(), snapshot)
     }
 
@@ -115,8 +115,8 @@ impl Crawl {
             Box::new(move |page: &Page| kept.lock().unwrap().push(page.url.to_string()));
         let files = OutputFiles::open(&[], Start::Fresh).unwrap();
         let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();
-        let orders = Arc::new(Orders {
-            resources: Arc::new(self.open()),
+        let orders = Arc::new(WorkerContext {
+            backend: Arc::new(self.open()),
             installed: Arc::new(PagePipeline::new(vec![keep], Vec::new(), files, Box::new(|_, _| {}))),
             scope: Scope::domains(&hosts),
             max_depth: 1_000,
@@ -126,15 +126,15 @@ impl Crawl {
             stop: stop.clone(),
         });
         let config = FetchConfig {
-            resolve: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
+            dns_overrides: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
             allow_private: true,
             obey_robots: false,
             delay: self.delay,
             ..FetchConfig::default()
         };
-        let pace = Arc::new(HostThrottle::new(self.delay, config.per_host));
-        let visitor = Fetcher::new(config, std::slice::from_ref(&self.seed), pace, stop.clone()).unwrap();
-        Arc::new(Worker::new(WorkerId(id), visitor, orders))
+        let pace = Arc::new(HostThrottle::new(self.delay, config.max_per_host));
+        let fetcher = Fetcher::new(config, std::slice::from_ref(&self.seed), pace, stop.clone()).unwrap();
+        Arc::new(Worker::new(WorkerId(id), fetcher, orders))
     }
 }
 
@@ -220,9 +220,9 @@ fn a_page_like_another_is_dropped_and_the_others_are_stored() {
     assert!(dropped > 10, "{:?}", snapshot.outcomes);
     assert_eq!(snapshot.stored.0, kept.len());
     let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
-    let resources = crawl.open();
+    let backend = crawl.open();
     for url in &kept {
-        let stored = block_on(resources.content(url)).unwrap();
+        let stored = block_on(backend.load_content(url)).unwrap();
         assert_eq!(stored.as_ref(), Some(&truth[url].1), "{url}");
     }
 }
@@ -245,15 +245,18 @@ fn budgets_are_hit_exactly_across_partitions() {
     crawl.settings.max_pages = 57;
     let (kept, snapshot) = crawl.run();
     assert_eq!((kept.len(), snapshot.pages), (57, 57));
-    assert_eq!(block_on(crawl.open().spent()).unwrap(), Some(Budget::Pages));
+    assert_eq!(block_on(crawl.open().exhausted_budget()).unwrap(), Some(Budget::Pages));
 }
 
 /// Files and routes all that there is.
-async fn route(resources: &RedisBackend) {
+async fn route(backend: &RedisBackend) {
     loop {
-        let incoming = resources.incoming(1_000, Duration::ZERO).await.unwrap();
-        resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
-        let moved = resources.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
+        let incoming = backend.take_unprioritized(1_000, Duration::ZERO).await.unwrap();
+        backend
+            .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::BEST)).collect())
+            .await
+            .unwrap();
+        let moved = backend.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
         if incoming.is_empty() && moved == 0 {
             return;
         }

@@ -106,10 +106,10 @@ fn a_crawl_goes_on_after_restarts_of_redis_and_loses_nothing() {
 #[ignore = "needs redis-server; make test installs it"]
 fn a_server_that_forgot_the_scripts_learns_them_again() {
     let (web, redis) = (Web::builder().seeded_hosts(7, 20, 2).start(), Server::start());
-    let resources = Crawl::of(&web, &redis, "forgetful", 1).open();
+    let backend = Crawl::of(&web, &redis, "forgetful", 1).open();
     redis.ask::<()>("SCRIPT FLUSH");
     let seed = DiscoveredUrl { url: "http://a.test/".into(), depth: 0, redirects: 0 };
-    assert_eq!(block_on(resources.admit(vec![seed])).unwrap().new, 1);
+    assert_eq!(block_on(backend.admit(vec![seed])).unwrap().new, 1);
 }
 
 fn refused(

@@ -35,34 +35,34 @@ fn pages(host: &str, count: usize) -> Vec<String> {
 }
 
 /// All of these are the first worker's.
-async fn admit(resources: &RedisBackend, urls: &[Vec<String>]) {
+async fn admit(backend: &RedisBackend, urls: &[Vec<String>]) {
     let found = urls.concat().into_iter().map(|url| DiscoveredUrl { url, depth: 0, redirects: 0 }).collect();
-    resources.admit(found).await.unwrap();
-    route(resources).await;
+    backend.admit(found).await.unwrap();
+    route(backend).await;
 }
 
-async fn lease(resources: &RedisBackend, worker: WorkerId, max: usize) -> Vec<Lease> {
-    resources.lease(worker, max, Duration::ZERO).await.unwrap()
+async fn lease(backend: &RedisBackend, worker: WorkerId, max: usize) -> Vec<Lease> {
+    backend.lease(worker, max, Duration::ZERO).await.unwrap()
 }
 
 /// Makes a worker known: something can be sent to it then.
-async fn appear(resources: &RedisBackend, worker: WorkerId) {
-    assert!(lease(resources, worker, 1).await.is_empty());
+async fn appear(backend: &RedisBackend, worker: WorkerId) {
+    assert!(lease(backend, worker, 1).await.is_empty());
 }
 
 fn kept(lease: &Lease) -> Completion {
-    Completion { outcome: Outcome::Kept, bytes: 1, ..Completion::of(lease) }
+    Completion { outcome: Outcome::Page, bytes: 1, ..Completion::new(lease) }
 }
 
 /// All that is in hand of a domain, for another worker.
 fn handover(domain: &str, to: WorkerId, in_hand: &[Lease]) -> DomainTransfer {
     let domain = Domain::of_text(&format!("http://{domain}/"));
     let leases = in_hand.iter().filter(|lease| Domain::of_text(&lease.url) == domain).cloned().collect();
-    DomainTransfer { domain, to, leases, resting: Vec::new() }
+    DomainTransfer { domain, to, leases, cooldowns: Vec::new() }
 }
 
-async fn pass(resources: &RedisBackend, handovers: Vec<DomainTransfer>) -> Vec<TransferResult> {
-    resources.pass_on(FIRST, handovers).await.unwrap()
+async fn pass(backend: &RedisBackend, handovers: Vec<DomainTransfer>) -> Vec<TransferResult> {
+    backend.transfer_domains(FIRST, handovers).await.unwrap()
 }
 
 /// Every outstanding URL is in one place.
@@ -74,17 +74,17 @@ fn assert_adds_up(snapshot: &Snapshot) {
 }
 
 /// Everything that is left is visited by these, in the order in which each gets it.
-async fn finish(resources: &RedisBackend, workers: &[WorkerId]) -> BTreeMap<WorkerId, Vec<String>> {
+async fn finish(backend: &RedisBackend, workers: &[WorkerId]) -> BTreeMap<WorkerId, Vec<String>> {
     let mut visited: BTreeMap<WorkerId, Vec<String>> = BTreeMap::new();
     for _ in 0..1_000 {
-        route(resources).await;
+        route(backend).await;
         for worker in workers {
-            let leases = lease(resources, *worker, 1_000).await;
-            let ended = resources.complete(leases.iter().map(kept).collect()).await.unwrap();
-            assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
+            let leases = lease(backend, *worker, 1_000).await;
+            let ended = backend.complete(leases.iter().map(kept).collect()).await.unwrap();
+            assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Applied { .. })));
             visited.entry(*worker).or_default().extend(leases.into_iter().map(|lease| lease.url));
         }
-        let snapshot = resources.snapshot().await.unwrap();
+        let snapshot = backend.snapshot().await.unwrap();
         assert_adds_up(&snapshot);
         if snapshot.outstanding() == 0 {
             assert_eq!((snapshot.waiting, snapshot.active_hosts), (0, 0));
@@ -92,7 +92,7 @@ async fn finish(resources: &RedisBackend, workers: &[WorkerId]) -> BTreeMap<Work
             return visited;
         }
     }
-    panic!("it does not end: {:?}", resources.snapshot().await);
+    panic!("it does not end: {:?}", backend.snapshot().await);
 }
 
 #[test]
@@ -101,14 +101,14 @@ fn a_domain_is_passed_on_whole_and_in_its_order() {
     for partitions in [1, 16] {
         let server = Server::start();
         block_on(async {
-            let resources = open(server.url(), partitions, 1).await;
+            let backend = open(server.url(), partitions, 1).await;
             // Of each, 64 are in the worker's queue and the others wait.
-            admit(&resources, &[pages("a.test", 100), pages("b.test", 100)]).await;
-            let in_hand = lease(&resources, FIRST, 40).await;
-            appear(&resources, SECOND).await;
-            let passed = pass(&resources, vec![handover("a.test", SECOND, &in_hand)]).await;
-            assert_eq!(passed, [TransferResult::Yes]);
-            let snapshot = resources.snapshot().await.unwrap();
+            admit(&backend, &[pages("a.test", 100), pages("b.test", 100)]).await;
+            let in_hand = lease(&backend, FIRST, 40).await;
+            appear(&backend, SECOND).await;
+            let passed = pass(&backend, vec![handover("a.test", SECOND, &in_hand)]).await;
+            assert_eq!(passed, [TransferResult::Moved]);
+            let snapshot = backend.snapshot().await.unwrap();
             assert_adds_up(&snapshot);
             assert_eq!(snapshot.waiting, 72);
             let (queued, on_loan) = snapshot.workers[0];
@@ -116,16 +116,16 @@ fn a_domain_is_passed_on_whole_and_in_its_order() {
             // The loans have ended, and nobody else's.
             for lease in &in_hand {
                 let is_passed = lease.url.contains("a.test");
-                let grant = resources.reserve(lease, 0).await.unwrap();
-                assert_eq!(grant == BudgetDecision::Lost, is_passed, "{grant:?} {lease:?}");
+                let grant = backend.reserve(lease, 0).await.unwrap();
+                assert_eq!(grant == BudgetDecision::LeaseLost, is_passed, "{grant:?} {lease:?}");
             }
-            let ended = resources.complete(in_hand.iter().map(kept).collect()).await.unwrap();
+            let ended = backend.complete(in_hand.iter().map(kept).collect()).await.unwrap();
             for (lease, ended) in in_hand.iter().zip(ended) {
-                assert_eq!(ended == CompleteResult::Refused, lease.url.contains("a.test"), "{lease:?}");
+                assert_eq!(ended == CompleteResult::StaleLease, lease.url.contains("a.test"), "{lease:?}");
             }
             // What comes of it now comes to its new owner, after the rest.
-            admit(&resources, &[vec!["http://a.test/100".into()]]).await;
-            let visited = finish(&resources, &[FIRST, SECOND]).await;
+            admit(&backend, &[vec!["http://a.test/100".into()]]).await;
+            let visited = finish(&backend, &[FIRST, SECOND]).await;
             assert_eq!(visited[&SECOND], pages("a.test", 101));
             assert!(visited[&FIRST].iter().all(|url| url.contains("b.test")));
         });
@@ -137,17 +137,17 @@ fn a_domain_is_passed_on_whole_and_in_its_order() {
 fn what_waits_far_behind_in_a_long_queue_is_passed_on_too() {
     let server = Server::start();
     block_on(async {
-        let resources = open(server.url(), 1, 1).await;
+        let backend = open(server.url(), 1, 1).await;
         let hosts: Vec<Vec<String>> = (0..24).map(|host| pages(&format!("h{host}.test"), 64)).collect();
-        admit(&resources, &hosts).await;
-        let in_hand = lease(&resources, FIRST, 1).await;
-        appear(&resources, SECOND).await;
+        admit(&backend, &hosts).await;
+        let in_hand = lease(&backend, FIRST, 1).await;
+        appear(&backend, SECOND).await;
         let handovers = ["h0.test", "h22.test", "h23.test"].map(|host| handover(host, SECOND, &in_hand));
-        assert_eq!(pass(&resources, handovers.into()).await, [TransferResult::Yes; 3]);
-        let snapshot = resources.snapshot().await.unwrap();
+        assert_eq!(pass(&backend, handovers.into()).await, [TransferResult::Moved; 3]);
+        let snapshot = backend.snapshot().await.unwrap();
         assert_adds_up(&snapshot);
         assert_eq!((snapshot.workers[0], snapshot.workers[1]), ((21 * 64, 0), (3 * 64, 0)));
-        finish(&resources, &[FIRST, SECOND]).await;
+        finish(&backend, &[FIRST, SECOND]).await;
     });
 }
 
@@ -157,27 +157,30 @@ fn a_domain_of_which_something_is_in_flight_stays_as_it_is() {
     for partitions in [1, 16] {
         let server = Server::start();
         block_on(async {
-            let resources = open(server.url(), partitions, 1).await;
-            admit(&resources, &[pages("a.test", 10), pages("b.test", 90)]).await;
-            let in_hand = lease(&resources, FIRST, 50).await;
-            appear(&resources, SECOND).await;
+            let backend = open(server.url(), partitions, 1).await;
+            admit(&backend, &[pages("a.test", 10), pages("b.test", 90)]).await;
+            let in_hand = lease(&backend, FIRST, 50).await;
+            appear(&backend, SECOND).await;
             let mut all_but_one = handover("a.test", SECOND, &in_hand);
             let in_flight = all_but_one.leases.remove(0);
-            let before = resources.snapshot().await.unwrap();
-            assert_eq!(pass(&resources, vec![all_but_one.clone()]).await, [TransferResult::NotNow]);
-            assert_eq!(resources.snapshot().await.unwrap(), before);
+            let before = backend.snapshot().await.unwrap();
+            assert_eq!(pass(&backend, vec![all_but_one.clone()]).await, [TransferResult::RetryLater]);
+            assert_eq!(backend.snapshot().await.unwrap(), before);
             // When it has ended, the rest goes; a domain of which nothing is left goes, too.
-            resources.complete(vec![kept(&in_flight)]).await.unwrap();
-            assert_eq!(pass(&resources, vec![all_but_one]).await, [TransferResult::Yes]);
-            let others = lease(&resources, SECOND, 100).await;
+            backend.complete(vec![kept(&in_flight)]).await.unwrap();
+            assert_eq!(pass(&backend, vec![all_but_one]).await, [TransferResult::Moved]);
+            let others = lease(&backend, SECOND, 100).await;
             assert_eq!(others.len(), 9);
-            resources.complete(others.iter().map(kept).collect()).await.unwrap();
+            backend.complete(others.iter().map(kept).collect()).await.unwrap();
             let nothing = handover("a.test", FIRST, &[]);
-            assert_eq!(resources.pass_on(SECOND, vec![nothing]).await.unwrap(), [TransferResult::Yes]);
-            admit(&resources, &[vec!["http://a.test/more".into()]]).await;
+            assert_eq!(
+                backend.transfer_domains(SECOND, vec![nothing]).await.unwrap(),
+                [TransferResult::Moved]
+            );
+            admit(&backend, &[vec!["http://a.test/more".into()]]).await;
             let rest = in_hand.iter().filter(|lease| lease.url.contains("b.test"));
-            resources.complete(rest.map(kept).collect()).await.unwrap();
-            let visited = finish(&resources, &[FIRST, SECOND]).await;
+            backend.complete(rest.map(kept).collect()).await.unwrap();
+            let visited = finish(&backend, &[FIRST, SECOND]).await;
             assert!(visited[&FIRST].contains(&"http://a.test/more".to_owned()));
         });
     }
@@ -190,13 +193,13 @@ fn what_is_passed_on_twice_or_with_its_answer_lost_is_passed_on_once() {
         let server = Server::start();
         let proxy = Proxy::before(&server);
         block_on(async {
-            let resources = open(proxy.url(), partitions, 1).await;
-            admit(&resources, &[pages("a.test", 80), pages("b.test", 80)]).await;
-            let in_hand = lease(&resources, FIRST, 128).await;
-            appear(&resources, SECOND).await;
+            let backend = open(proxy.url(), partitions, 1).await;
+            admit(&backend, &[pages("a.test", 80), pages("b.test", 80)]).await;
+            let in_hand = lease(&backend, FIRST, 128).await;
+            appear(&backend, SECOND).await;
             let handovers = vec![handover("a.test", SECOND, &in_hand)];
             proxy.swallow_next_answer();
-            let passing = resources.pass_on(FIRST, handovers.clone());
+            let passing = backend.transfer_domains(FIRST, handovers.clone());
             let cut = async {
                 while proxy.is_armed() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -204,16 +207,16 @@ fn what_is_passed_on_twice_or_with_its_answer_lost_is_passed_on_once() {
                 proxy.cut();
             };
             let (passed, ()) = tokio::join!(passing, cut);
-            assert_eq!(passed.unwrap(), [TransferResult::Yes]);
-            let after = resources.snapshot().await.unwrap();
+            assert_eq!(passed.unwrap(), [TransferResult::Moved]);
+            let after = backend.snapshot().await.unwrap();
             assert_adds_up(&after);
             assert_eq!(after.workers[1], (64, 0));
             // As if it came late: it is nobody's to pass on any more.
-            assert_eq!(pass(&resources, handovers).await, [TransferResult::No]);
-            assert_eq!(resources.snapshot().await.unwrap(), after);
+            assert_eq!(pass(&backend, handovers).await, [TransferResult::Declined]);
+            assert_eq!(backend.snapshot().await.unwrap(), after);
             let rest = in_hand.iter().filter(|lease| lease.url.contains("b.test"));
-            resources.complete(rest.map(kept).collect()).await.unwrap();
-            let visited = finish(&resources, &[FIRST, SECOND]).await;
+            backend.complete(rest.map(kept).collect()).await.unwrap();
+            let visited = finish(&backend, &[FIRST, SECOND]).await;
             assert_eq!(visited[&SECOND], pages("a.test", 80));
         });
     }
@@ -235,7 +238,7 @@ fn nothing_is_passed_on_to_nobody_or_by_one_who_has_lost_its_place() {
             let before = first.snapshot().await.unwrap();
             assert_eq!(
                 pass(&first, handovers.clone()).await,
-                [TransferResult::No],
+                [TransferResult::Declined],
                 "there is no second worker"
             );
             assert_eq!(first.snapshot().await.unwrap(), before);
@@ -243,23 +246,30 @@ fn nothing_is_passed_on_to_nobody_or_by_one_who_has_lost_its_place() {
             let second = open(server.url(), partitions, 0).await;
             second.enter(SECOND, 1).await.unwrap();
             appear(&second, SECOND).await;
-            second.leave(SECOND).await.unwrap();
-            assert_eq!(pass(&first, handovers.clone()).await, [TransferResult::No], "there is none any more");
+            second.remove_worker(SECOND).await.unwrap();
+            assert_eq!(
+                pass(&first, handovers.clone()).await,
+                [TransferResult::Declined],
+                "there is none any more"
+            );
             second.enter(SECOND, 2).await.unwrap();
             appear(&second, SECOND).await;
             // Another has the first worker's place by now.
             let other = open(server.url(), partitions, 0).await;
             other.rejoin(FIRST).await.unwrap();
             other.enter(FIRST, 2).await.unwrap();
-            assert_eq!(pass(&first, handovers.clone()).await, [TransferResult::No]);
-            let again = lease(&other, FIRST, 20).await;
-            assert_eq!(again.len(), 20);
+            assert_eq!(pass(&first, handovers.clone()).await, [TransferResult::Declined]);
+            let is_revisit = lease(&other, FIRST, 20).await;
+            assert_eq!(is_revisit.len(), 20);
             assert_eq!(
                 pass(&other, handovers).await,
-                [TransferResult::NotNow],
+                [TransferResult::RetryLater],
                 "loans of before are not those of now"
             );
-            assert_eq!(pass(&other, vec![handover("a.test", SECOND, &again)]).await, [TransferResult::Yes]);
+            assert_eq!(
+                pass(&other, vec![handover("a.test", SECOND, &is_revisit)]).await,
+                [TransferResult::Moved]
+            );
             assert_eq!(lease(&second, SECOND, 20).await.len(), 10);
         });
     }
@@ -271,23 +281,23 @@ fn whoever_dies_after_it_neither_gets_back_nor_loses_what_was_passed_on() {
     for (partitions, dies_for_good) in [(1, false), (1, true), (16, false), (16, true)] {
         let server = Server::start();
         block_on(async {
-            let resources = open(server.url(), partitions, 1).await;
-            admit(&resources, &[pages("a.test", 80), pages("b.test", 20)]).await;
-            let in_hand = lease(&resources, FIRST, 30).await;
-            appear(&resources, SECOND).await;
-            let passed = pass(&resources, vec![handover("a.test", SECOND, &in_hand)]).await;
-            assert_eq!(passed, [TransferResult::Yes]);
+            let backend = open(server.url(), partitions, 1).await;
+            admit(&backend, &[pages("a.test", 80), pages("b.test", 20)]).await;
+            let in_hand = lease(&backend, FIRST, 30).await;
+            appear(&backend, SECOND).await;
+            let passed = pass(&backend, vec![handover("a.test", SECOND, &in_hand)]).await;
+            assert_eq!(passed, [TransferResult::Moved]);
             for worker in [FIRST, SECOND] {
-                assert!(worker == FIRST || !lease(&resources, worker, 5).await.is_empty());
+                assert!(worker == FIRST || !lease(&backend, worker, 5).await.is_empty());
                 if dies_for_good {
-                    resources.leave(worker).await.unwrap();
-                    assert!(lease(&resources, worker, 0).await.is_empty());
+                    backend.remove_worker(worker).await.unwrap();
+                    assert!(lease(&backend, worker, 0).await.is_empty());
                 } else {
-                    resources.rejoin(worker).await.unwrap();
+                    backend.rejoin(worker).await.unwrap();
                 }
-                assert_adds_up(&resources.snapshot().await.unwrap());
+                assert_adds_up(&backend.snapshot().await.unwrap());
             }
-            let visited = finish(&resources, &[FIRST, SECOND]).await;
+            let visited = finish(&backend, &[FIRST, SECOND]).await;
             let mut all: Vec<String> = visited.values().flatten().cloned().collect();
             all.sort();
             all.dedup();
@@ -312,18 +322,22 @@ fn neither_a_cut_connection_nor_a_redis_that_lost_it_brings_anything_back_twice(
             appear(&first, SECOND).await;
             server.ask::<()>("SAVE");
             let passed = pass(&first, vec![handover("a.test", SECOND, &in_hand)]).await;
-            assert_eq!(passed, [TransferResult::Yes]);
+            assert_eq!(passed, [TransferResult::Moved]);
             if is_lost {
                 server.restart();
             }
             proxy.cut();
             // The first notices that the connection is another one.
-            let mut again = lease(&first, FIRST, 90).await;
-            again.extend(lease(&first, FIRST, 90).await);
-            assert_eq!(again.len(), if is_lost { 64 } else { 0 }, "it has what was not passed on after all");
-            let all = in_hand.iter().filter(|lease| lease.url.contains("b.test")).chain(&again);
+            let mut is_revisit = lease(&first, FIRST, 90).await;
+            is_revisit.extend(lease(&first, FIRST, 90).await);
+            assert_eq!(
+                is_revisit.len(),
+                if is_lost { 64 } else { 0 },
+                "it has what was not passed on after all"
+            );
+            let all = in_hand.iter().filter(|lease| lease.url.contains("b.test")).chain(&is_revisit);
             let ended = first.complete(all.map(kept).collect()).await.unwrap();
-            assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
+            assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Applied { .. })));
             finish(&first, &[FIRST, SECOND]).await;
             assert_eq!(first.snapshot().await.unwrap().pages, 90);
         });
@@ -335,25 +349,25 @@ fn neither_a_cut_connection_nor_a_redis_that_lost_it_brings_anything_back_twice(
 fn hosts_are_left_alone_by_their_new_owner_for_as_long_as_their_old_one_would_have() {
     let server = Server::start();
     block_on(async {
-        let resources = open(server.url(), 16, 1).await;
-        admit(&resources, &[pages("a.test", 3), pages("www.a.test", 3), pages("b.test", 3)]).await;
-        let in_hand = lease(&resources, FIRST, 9).await;
-        appear(&resources, SECOND).await;
+        let backend = open(server.url(), 16, 1).await;
+        admit(&backend, &[pages("a.test", 3), pages("www.a.test", 3), pages("b.test", 3)]).await;
+        let in_hand = lease(&backend, FIRST, 9).await;
+        appear(&backend, SECOND).await;
         let asked = in_hand.iter().find(|lease| lease.url.contains("//a.test")).unwrap();
         let rests =
-            |seconds| HostDelay { delay: Duration::from_millis(1), rest: Duration::from_secs(seconds) };
-        let done = Completion { pacing: Some(rests(20)), ..kept(asked) };
-        resources.complete(vec![done]).await.unwrap();
+            |seconds| HostDelay { delay: Duration::from_millis(1), cooldown: Duration::from_secs(seconds) };
+        let done = Completion { host_delay: Some(rests(20)), ..kept(asked) };
+        backend.complete(vec![done]).await.unwrap();
         // This one was asked for its robots.txt only, on the way to the other.
         let mut handover = handover("a.test", SECOND, &in_hand);
         handover.leases.retain(|lease| lease != asked);
-        handover.resting = vec![("www.a.test".into(), rests(40))];
-        assert_eq!(pass(&resources, vec![handover]).await, [TransferResult::Yes]);
-        let leases = lease(&resources, SECOND, 9).await;
+        handover.cooldowns = vec![("www.a.test".into(), rests(40))];
+        assert_eq!(pass(&backend, vec![handover]).await, [TransferResult::Moved]);
+        let leases = lease(&backend, SECOND, 9).await;
         assert_eq!(leases.len(), 5);
         for lease in leases {
             let due = Duration::from_secs(if lease.url.contains("www") { 40 } else { 20 });
-            assert!(lease.rest <= due && lease.rest + Duration::from_secs(2) > due, "{lease:?}");
+            assert!(lease.cooldown <= due && lease.cooldown + Duration::from_secs(2) > due, "{lease:?}");
         }
     });
 }
@@ -363,25 +377,26 @@ fn hosts_are_left_alone_by_their_new_owner_for_as_long_as_their_old_one_would_ha
 fn a_member_learns_once_to_whom_it_is_to_pass_on_something() {
     let server = Server::start();
     block_on(async {
-        let resources = open(server.url(), 1, 0).await;
+        let backend = open(server.url(), 1, 0).await;
         let role = Role::Worker(FIRST);
-        assert!(matches!(resources.join(Some(role), "a", "here", None).await.unwrap(), JoinResult::New(..)));
-        let beat = async || resources.beat(role, "a", Duration::ZERO, Some(7)).await.unwrap();
+        assert!(matches!(backend.join(Some(role), "a", "here", None).await.unwrap(), JoinResult::New(..)));
+        let beat = async || backend.beat(role, "a", Duration::ZERO, Some(7)).await.unwrap();
         assert_eq!(beat().await.takers, []);
-        let member = resources.crew().await.unwrap().0.remove(0);
+        let member = backend.crew().await.unwrap().0.remove(0);
         assert_eq!(member.domains, Some(7));
-        let takers = vec![TransferTarget { id: SECOND, has: 0 }, TransferTarget { id: WorkerId(9), has: 30 }];
-        resources.relieve(&member, &takers).await.unwrap();
+        let takers =
+            vec![TransferTarget { id: SECOND, load: 0 }, TransferTarget { id: WorkerId(9), load: 30 }];
+        backend.relieve(&member, &takers).await.unwrap();
         assert_eq!(beat().await.takers, takers);
         assert_eq!(beat().await.takers, []);
         // It is for nobody who comes after it.
-        resources.relieve(&member, &takers).await.unwrap();
-        let silent = resources.crew().await.unwrap().0.remove(0);
+        backend.relieve(&member, &takers).await.unwrap();
+        let silent = backend.crew().await.unwrap().0.remove(0);
         assert!(matches!(
-            resources.join(Some(role), "b", "here", Some(&silent)).await.unwrap(),
+            backend.join(Some(role), "b", "here", Some(&silent)).await.unwrap(),
             JoinResult::Again(..)
         ));
-        resources.relieve(&silent, &takers).await.unwrap();
-        assert_eq!(resources.beat(role, "b", Duration::ZERO, None).await.unwrap().takers, []);
+        backend.relieve(&silent, &takers).await.unwrap();
+        assert_eq!(backend.beat(role, "b", Duration::ZERO, None).await.unwrap().takers, []);
     });
 }

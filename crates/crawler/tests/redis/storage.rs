@@ -15,23 +15,26 @@ use super::{block_on, settings};
 const LINKS: usize = 10_000;
 
 /// Admits and completes many URLs of many domains.
-async fn complete_many(resources: &RedisBackend) {
+async fn complete_many(backend: &RedisBackend) {
     for batch in 0..LINKS / 1000 {
         let found = (0..1000).map(|number| DiscoveredUrl {
             url: format!("http://h{number}.test/{batch}"),
             depth: 1,
             redirects: 0,
         });
-        assert_eq!(resources.admit(found.collect()).await.unwrap().new, 1000);
+        assert_eq!(backend.admit(found.collect()).await.unwrap().new, 1000);
         let mut completed = 0;
         while completed < 1000 {
-            let incoming = resources.incoming(1000, Duration::ZERO).await.unwrap();
-            resources.file(incoming.iter().map(|one| (one.ticket, Priority::BEST)).collect()).await.unwrap();
-            resources.route(vec![Priority::BEST; 1000], Duration::ZERO).await.unwrap();
-            let leases = resources.lease(WorkerId(0), 1000, Duration::ZERO).await.unwrap();
+            let incoming = backend.take_unprioritized(1000, Duration::ZERO).await.unwrap();
+            backend
+                .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::BEST)).collect())
+                .await
+                .unwrap();
+            backend.route(vec![Priority::BEST; 1000], Duration::ZERO).await.unwrap();
+            let leases = backend.lease(WorkerId(0), 1000, Duration::ZERO).await.unwrap();
             let ends =
-                leases.iter().map(|lease| Completion { outcome: Outcome::Kept, ..Completion::of(lease) });
-            completed += resources.complete(ends.collect()).await.unwrap().len();
+                leases.iter().map(|lease| Completion { outcome: Outcome::Page, ..Completion::new(lease) });
+            completed += backend.complete(ends.collect()).await.unwrap().len();
         }
     }
 }
@@ -52,9 +55,9 @@ fn a_known_url_takes_less_than_60_bytes() {
             delay: Duration::ZERO,
             ..RedisCrawl::new(redis.url().parse().unwrap(), "links")
         };
-        let resources = block_on(RedisBackend::open(place, settings)).unwrap();
-        block_on(complete_many(&resources));
-        assert_eq!(block_on(resources.snapshot()).unwrap().known, LINKS);
+        let backend = block_on(RedisBackend::open(place, settings)).unwrap();
+        block_on(complete_many(&backend));
+        assert_eq!(block_on(backend.snapshot()).unwrap().known, LINKS);
         let shards: Vec<String> = redis.ask("KEYS *}:links:*");
         let bytes: usize =
             shards.iter().map(|shard| redis.ask::<usize>(&format!("MEMORY USAGE {shard}"))).sum();
@@ -84,7 +87,7 @@ fn a_url_that_waits_takes_less_than_400_bytes() {
         delay: Duration::ZERO,
         ..RedisCrawl::new(redis.url().parse().unwrap(), "queued")
     };
-    let resources = block_on(RedisBackend::open(place, settings(1))).unwrap();
+    let backend = block_on(RedisBackend::open(place, settings(1))).unwrap();
     let before = told(&redis, "memory", "used_memory:");
     for batch in 0..LINKS / 1000 {
         let found = (0..1000).map(|number| DiscoveredUrl {
@@ -92,7 +95,7 @@ fn a_url_that_waits_takes_less_than_400_bytes() {
             depth: 1,
             redirects: 0,
         });
-        assert_eq!(block_on(resources.admit(found.collect())).unwrap().new, 1000);
+        assert_eq!(block_on(backend.admit(found.collect())).unwrap().new, 1000);
     }
     let bytes = (told(&redis, "memory", "used_memory:") - before) / LINKS;
     assert!(bytes < 400, "{bytes} bytes a URL");
@@ -108,7 +111,7 @@ fn links_that_were_told_lately_are_not_told_again() {
         ..RedisCrawl::new(redis.url().parse().unwrap(), "told")
     };
     let open = || block_on(RedisBackend::open(place.clone(), settings(1))).unwrap();
-    let (resources, other) = (open(), open());
+    let (backend, other) = (open(), open());
     let links = |depth| {
         let of_site =
             (0..100).map(|number| DiscoveredUrl { url: format!("http://h/{number}"), depth, redirects: 0 });
@@ -116,19 +119,19 @@ fn links_that_were_told_lately_are_not_told_again() {
     };
     let scripts = || told(&redis, "commandstats", "cmdstat_evalsha:calls=");
     let before = scripts();
-    assert_eq!(block_on(resources.admit(links(3))).unwrap().new, 100);
+    assert_eq!(block_on(backend.admit(links(3))).unwrap().new, 100);
     for depth in [3, 7, 1] {
-        let admitted = block_on(resources.admit(links(depth))).unwrap();
-        assert_eq!((admitted.new, admitted.known), (0, 100));
+        let admitted = block_on(backend.admit(links(depth))).unwrap();
+        assert_eq!((admitted.new, admitted.seen), (0, 100));
     }
     assert_eq!(scripts() - before, 1, "depths do not matter here");
     assert_eq!(
-        block_on(other.admit(links(3))).unwrap().known,
+        block_on(other.admit(links(3))).unwrap().seen,
         100,
         "who has not told it is answered all the same"
     );
-    resources.advance(Duration::from_secs(301));
-    assert_eq!(block_on(resources.admit(links(3))).unwrap().known, 100);
+    backend.advance(Duration::from_secs(301));
+    assert_eq!(block_on(backend.admit(links(3))).unwrap().seen, 100);
     assert_eq!(scripts() - before, 3, "after a twelfth of an hour it is told again");
 }
 
@@ -143,8 +146,8 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
     };
     let settings =
         crawler::backend::local::BackendConfig { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
-    let resources = block_on(RedisBackend::open(place, settings)).unwrap();
-    block_on(complete_many(&resources));
+    let backend = block_on(RedisBackend::open(place, settings)).unwrap();
+    block_on(complete_many(&backend));
     let left: Vec<String> = redis.ask("KEYS *:tasks");
     assert_eq!(left, Vec::<String>::new());
     for gone in ["outstanding", "loans", "overflow", "prioritizing", "returned", "active"] {
@@ -177,20 +180,20 @@ fn of_like_pages_that_are_remembered_together_one_is_new() {
         words.chain((page % 3 == 2).then(|| "more".to_owned())).collect::<String>()
     };
     block_on(async {
-        let resources = Arc::new(RedisBackend::open(place, settings).await.unwrap());
+        let backend = Arc::new(RedisBackend::open(place, settings).await.unwrap());
         let mut visits = JoinSet::new();
         for page in 0..60 {
-            let (resources, body) = (Arc::clone(&resources), body(page));
+            let (backend, body) = (Arc::clone(&backend), body(page));
             visits.spawn(async move {
-                let fingerprint = Fingerprint::of_text(resources.key(), None, body.as_bytes());
+                let fingerprint = Fingerprint::of_text(backend.hash_key(), None, body.as_bytes());
                 let url = format!("http://h/{page}");
-                resources.remember(&url, &fingerprint, body.as_bytes()).await.unwrap()
+                backend.store_content(&url, &fingerprint, body.as_bytes()).await.unwrap()
             });
         }
         let remembered = visits.join_all().await;
         assert_eq!(remembered.iter().filter(|page| **page == ContentMatch::New).count(), 20);
-        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::Same(_))));
-        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::Similar(_))));
+        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::Duplicate(_))));
+        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::NearDuplicate(_))));
     });
     assert_eq!(redis.ask::<Vec<String>>("KEYS *}:page:*").len(), 20);
     assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 20);

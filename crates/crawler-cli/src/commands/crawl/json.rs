@@ -248,12 +248,12 @@ pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&str, u64)> {
     let nothing = String::new;
     // What the rules of the crawl leave out is no failure.
     let by_rule = [
-        Outcome::Kept,
-        Outcome::Redirected { to: nothing() },
+        Outcome::Page,
+        Outcome::Redirect { to: nothing() },
         Outcome::Duplicate { of: nothing() },
         Outcome::NearDuplicate { of: nothing() },
-        Outcome::Disallowed,
-        Outcome::HostSpent,
+        Outcome::RobotsDisallowed,
+        Outcome::HostPageLimit,
         Outcome::NotReached,
     ]
     .map(|outcome| outcome.label());

@@ -48,8 +48,8 @@ impl OutcomeLog {
         }
         self.begun.store(true, Ordering::Relaxed);
         match outcome {
-            Outcome::Kept => self.kept_one.store(true, Ordering::Relaxed),
-            Outcome::Redirected { .. } => {}
+            Outcome::Page => self.kept_one.store(true, Ordering::Relaxed),
+            Outcome::Redirect { .. } => {}
             _ if self.kept_one.load(Ordering::Relaxed) => {}
             failure => {
                 let failure = format!("{url}: {failure}{}", remedy(failure));
@@ -73,8 +73,8 @@ impl OutcomeLog {
 /// What became of a URL, in a line.
 fn line(url: &str, outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Kept => format!("      Kept: {url}"),
-        Outcome::Redirected { to } => format!("Redirected: {url} to {to}"),
+        Outcome::Page => format!("      Kept: {url}"),
+        Outcome::Redirect { to } => format!("Redirected: {url} to {to}"),
         Outcome::Duplicate { .. } | Outcome::NearDuplicate { .. } => format!("   Dropped: {url} ({outcome})"),
         _ => format!("    Failed: {url} ({outcome})"),
     }
@@ -85,8 +85,8 @@ fn remedy(outcome: &Outcome) -> &'static str {
         Outcome::RobotsUnavailable { .. } => {
             "; try again later, or give --ignore-robots if the site is yours"
         }
-        Outcome::Disallowed => "; give --ignore-robots if the site is yours",
-        Outcome::AddressRefused { .. } => "; give --allow-private if it is to be reached",
+        Outcome::RobotsDisallowed => "; give --ignore-robots if the site is yours",
+        Outcome::BlockedAddress { .. } => "; give --allow-private if it is to be reached",
         _ => "",
     }
 }

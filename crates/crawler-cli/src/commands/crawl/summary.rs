@@ -15,8 +15,8 @@ pub fn table(options: &CrawlOptions, report: &CrawlReport, health: Option<&PageR
     let snapshot = &report.snapshot;
     let admitted = admitted(snapshot);
     let mut text = row(0, "URLs admitted", admitted);
-    text += &row(2, Outcome::Kept.label(), snapshot.pages);
-    for (label, count) in snapshot.outcomes.iter().filter(|(label, _)| *label != Outcome::Kept.label()) {
+    text += &row(2, Outcome::Page.label(), snapshot.pages);
+    for (label, count) in snapshot.outcomes.iter().filter(|(label, _)| *label != Outcome::Page.label()) {
         text += &row(2, label, *count);
     }
     match admitted.saturating_sub(snapshot.outcomes.values().sum()) {

@@ -111,22 +111,22 @@ impl DiskStorage {
     }
 
     /// An outstanding URL.
-    pub(crate) fn task(&self, ticket: TaskId) -> Result<Option<TaskRow>, BackendError> {
-        let gathered = |batch: &Batch| batch.tasks.get(&ticket.0).cloned();
+    pub(crate) fn task(&self, task_id: TaskId) -> Result<Option<TaskRow>, BackendError> {
+        let gathered = |batch: &Batch| batch.tasks.get(&task_id.0).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
             Some(row) => row,
-            None => self.view.task(ticket.0)?,
+            None => self.view.task(task_id.0)?,
         };
         let Some(row) = row else { return Ok(None) };
         TaskRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
     }
 
     /// The end of a completed URL.
-    pub(crate) fn ended(&self, ticket: TaskId) -> Result<Option<CompletedRow>, BackendError> {
-        let gathered = |batch: &Batch| batch.ends.get(&ticket.0).cloned();
+    pub(crate) fn ended(&self, task_id: TaskId) -> Result<Option<CompletedRow>, BackendError> {
+        let gathered = |batch: &Batch| batch.ends.get(&task_id.0).cloned();
         let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
             Some(row) => Some(row),
-            None => self.view.end(ticket.0)?,
+            None => self.view.end(task_id.0)?,
         };
         let Some(row) = row else { return Ok(None) };
         CompletedRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
@@ -144,11 +144,11 @@ impl DiskStorage {
         // So many wait, and they must be somewhere.
         let damaged = || self.view.miscounted();
         let before = self.front.len();
-        for (ticket, row) in rows.into_iter().take(READ_AHEAD) {
-            self.first = ticket.checked_add(1).ok_or_else(damaged)?;
+        for (task_id, row) in rows.into_iter().take(READ_AHEAD) {
+            self.first = task_id.checked_add(1).ok_or_else(damaged)?;
             let Some(row) = row else { continue };
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            self.front.push_back(row.item(TaskId(ticket)));
+            self.front.push_back(row.item(TaskId(task_id)));
         }
         match self.front.len() - before {
             0 => Err(damaged()),
@@ -178,17 +178,17 @@ impl Storage for DiskStorage {
         self.key.url_id(url)
     }
 
-    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
+    fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
         self.meet_link(id, depth, now)
     }
 
     fn admit(&mut self, id: u64, item: QueuedTask, now: Duration) {
         let generation = self.generation.at(now).number();
-        let QueuedTask { ticket, depth, .. } = item;
-        self.batch.tasks.insert(ticket.0, Some(TaskRow::of(&item, generation).to_bytes()));
-        self.seen.change(id, SeenRow { ticket, depth, generation });
+        let QueuedTask { task_id, depth, .. } = item;
+        self.batch.tasks.insert(task_id.0, Some(TaskRow::of(&item, generation).to_bytes()));
+        self.seen.change(id, SeenRow { task_id, depth, generation });
         if self.waiting == 0 && self.front.len() < READ_AHEAD {
-            self.first = ticket.0 + 1;
+            self.first = task_id.0 + 1;
             self.front.push_back(item);
         } else {
             self.waiting += 1;
@@ -212,32 +212,39 @@ impl Storage for DiskStorage {
     }
 
     fn depth(&self, item: &QueuedTask) -> Depth {
-        self.lowered.get(&item.ticket).map_or(item.depth, |lowered| item.depth.min(*lowered))
+        self.lowered.get(&item.task_id).map_or(item.depth, |lowered| item.depth.min(*lowered))
     }
 
     fn park(&mut self, line: &mut TaskIdQueue, item: QueuedTask) {
-        line.push(item.ticket);
+        line.push(item.task_id);
     }
 
     fn unpark(&mut self, line: &mut TaskIdQueue) -> Result<Option<QueuedTask>, BackendError> {
-        let Some(ticket) = line.pop() else { return Ok(None) };
-        let row = self.task(ticket)?.ok_or_else(|| self.view.damaged())?;
-        Ok(Some(row.item(ticket)))
+        let Some(task_id) = line.pop() else { return Ok(None) };
+        let row = self.task(task_id)?.ok_or_else(|| self.view.damaged())?;
+        Ok(Some(row.item(task_id)))
     }
 
-    fn end(&mut self, _: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
+    fn complete(&mut self, _: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
         let generation = self.generation.at(now).number();
         let row = CompletedRow::of(item, &end, generation, milliseconds_since_1970() / 1000);
-        self.batch.tasks.insert(item.ticket.0, None);
-        self.batch.ends.insert(item.ticket.0, row.to_bytes());
-        self.lowered.remove(&item.ticket);
+        self.batch.tasks.insert(item.task_id.0, None);
+        self.batch.ends.insert(item.task_id.0, row.to_bytes());
+        self.lowered.remove(&item.task_id);
     }
 
-    fn known(&self) -> usize {
+    fn seen_len(&self) -> usize {
         self.known
     }
 
-    fn keep(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, body: Option<Body>, now: Duration) {
+    fn store_page(
+        &mut self,
+        id: u64,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: Option<Body>,
+        now: Duration,
+    ) {
         let body = body.map(|body| {
             let segment = self.batch.bodies.entry(self.segment).or_default().get_or_insert_default();
             let place = BodyPlace {
@@ -265,7 +272,7 @@ impl Storage for DiskStorage {
         body.map(Some).ok_or_else(|| self.view.damaged())
     }
 
-    fn discard(&mut self, id: u64) -> Result<(), BackendError> {
+    fn remove_page(&mut self, id: u64) -> Result<(), BackendError> {
         let place = self.page(id)?.and_then(|page| page.body);
         self.batch.pages.insert(id, None);
         if let Some(BodyPlace { segment, .. }) = place
@@ -280,8 +287,8 @@ impl Storage for DiskStorage {
         Ok(())
     }
 
-    fn pace(&mut self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
-        self.pace_host(host, pacing)
+    fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        self.pace_host(host, host_delay)
     }
 
     fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
@@ -298,7 +305,7 @@ impl Storage for DiskStorage {
         }
     }
 
-    fn wrote(&mut self, last_document: u64, lengths: Vec<u64>) {
+    fn record_outputs_written(&mut self, last_document: u64, lengths: Vec<u64>) {
         let written = serde_json::to_vec(&(last_document, lengths)).unwrap_or_default();
         self.batch.meta.insert("written", written);
         self.batch.written = Some(last_document);

@@ -43,7 +43,7 @@ pub struct StateOptions {
 /// A state that is open.
 pub struct OpenState {
     /// The crawl's resources.
-    pub resources: LocalBackend<DiskStorage>,
+    pub backend: LocalBackend<DiskStorage>,
     /// Keeps them safe, and closes them.
     pub keeper: StateWriter,
     /// What was there.
@@ -74,7 +74,7 @@ pub struct StateWriter {
 pub fn open(directory: &Path, begin: StateOptions) -> Result<OpenState, Error> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::Setting(format!(
+            return Err(Error::InvalidSetting(format!(
                 "cannot make state directory '{}': {error}; name one in a directory you may write to",
                 directory.display()
             )));
@@ -105,7 +105,7 @@ pub(super) fn open_with(
     let terms = view.meta("terms")?;
     if let Some(terms) = &terms {
         let terms: RecordedSettings = serde_json::from_slice(terms).map_err(|_| view.damaged())?;
-        terms.allow(&begin.terms).map_err(Error::Setting)?;
+        terms.allow(&begin.terms).map_err(Error::InvalidSetting)?;
     }
     let before = match is_new {
         true => PriorState::Nothing,
@@ -113,16 +113,17 @@ pub(super) fn open_with(
     };
     tables.write(&terms_of(&begin))?;
     let state = state_of(&begin, tables.view()?, key, progress, room)?;
-    let resources = LocalBackend::over(state, key);
-    let (shared, tables) = (Arc::clone(&resources.shared), Arc::new(tables));
+    let backend = LocalBackend::over(state, key);
+    let (shared, tables) = (Arc::clone(&backend.shared), Arc::new(tables));
     let committer = {
         let (shared, tables) = (Arc::clone(&shared), Arc::clone(&tables));
         let started = thread::Builder::new().name("committer".into());
         started.spawn(move || committer::run(&shared, &tables))
     };
-    let committer = committer.map_err(|error| Error::Setting(format!("cannot start a thread: {error}")))?;
+    let committer =
+        committer.map_err(|error| Error::InvalidSetting(format!("cannot start a thread: {error}")))?;
     let keeper = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
-    Ok(OpenState { resources, keeper, before })
+    Ok(OpenState { backend, keeper, before })
 }
 
 /// The terms and the note of a crawl that begins or goes on.
@@ -221,7 +222,7 @@ fn resume_hosts(state: &mut LocalState<DiskStorage>, everybody: Duration) -> Res
             let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(everybody));
             // What everybody gets is noted once for all.
             if rest > everybody {
-                state.rests.note(host, HostDelay { delay, rest });
+                state.rests.note(host, HostDelay { delay, cooldown: rest });
             }
         }
     }

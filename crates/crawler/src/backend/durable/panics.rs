@@ -3,8 +3,8 @@
 use crate::panics;
 
 /// Runs something that may panic on a damaged file, and keeps the panic's words off the terminal.
-pub(super) fn quietly<T>(run: impl FnOnce() -> T) -> Result<T, ()> {
-    panics::quietly(run).map_err(drop)
+pub(super) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, ()> {
+    panics::catch_panic(run).map_err(drop)
 }
 
 /// Something of the storage engine's that may panic when it is dropped.
@@ -24,7 +24,7 @@ impl<T> Drop for DropGuarded<T> {
     fn drop(&mut self) {
         let inner = self.0.take();
         // Whatever it could not do at its end, the next opening does or refuses.
-        let _ = quietly(|| drop(inner));
+        let _ = catch_panic(|| drop(inner));
     }
 }
 
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_an_error_also_in_a_drop() {
-        assert_eq!(quietly(|| 1), Ok(1));
-        assert_eq!(quietly(|| -> () { panic!("expected") }), Err(()));
+        assert_eq!(catch_panic(|| 1), Ok(1));
+        assert_eq!(catch_panic(|| -> () { panic!("expected") }), Err(()));
         drop(DropGuarded::new(Bomb));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct TaskRow {
     pub(crate) depth: Depth,
     pub(crate) generation: u32,
     pub(crate) redirects: u8,
-    pub(crate) again: bool,
+    pub(crate) is_revisit: bool,
     pub(crate) url: String,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct CompletedRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SeenRow {
     /// The last one the URL was admitted under.
-    pub(crate) ticket: TaskId,
+    pub(crate) task_id: TaskId,
     pub(crate) depth: Depth,
     /// When it was last met.
     pub(crate) generation: u32,
@@ -75,13 +75,13 @@ pub(crate) struct HostRow {
 
 impl TaskRow {
     pub(crate) fn of(item: &QueuedTask, generation: u32) -> TaskRow {
-        let QueuedTask { from, depth, redirects, again, .. } = *item;
-        TaskRow { from, depth, generation, redirects, again, url: item.url.to_string() }
+        let QueuedTask { from, depth, redirects, is_revisit, .. } = *item;
+        TaskRow { from, depth, generation, redirects, is_revisit, url: item.url.to_string() }
     }
 
-    pub(crate) fn item(self, ticket: TaskId) -> QueuedTask {
-        let TaskRow { from, depth, redirects, again, url, .. } = self;
-        QueuedTask { ticket, from, url: url.into(), depth, redirects, again, domain: None }
+    pub(crate) fn item(self, task_id: TaskId) -> QueuedTask {
+        let TaskRow { from, depth, redirects, is_revisit, url, .. } = self;
+        QueuedTask { task_id, from, url: url.into(), depth, redirects, is_revisit, domain: None }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -89,7 +89,7 @@ impl TaskRow {
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
         bytes.extend(self.generation.to_le_bytes());
-        bytes.extend([self.redirects, self.again.into()]);
+        bytes.extend([self.redirects, self.is_revisit.into()]);
         bytes.extend(self.url.as_bytes());
         bytes
     }
@@ -98,9 +98,9 @@ impl TaskRow {
         let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let generation = u32::from_le_bytes(take(&mut bytes)?);
-        let [redirects, again] = take(&mut bytes)?;
+        let [redirects, is_revisit] = take(&mut bytes)?;
         let url = String::from_utf8(bytes.to_vec()).ok()?;
-        Some(TaskRow { from, depth, generation, redirects, again: again != 0, url })
+        Some(TaskRow { from, depth, generation, redirects, is_revisit: is_revisit != 0, url })
     }
 }
 
@@ -134,8 +134,8 @@ impl CompletedRow {
 
     /// Whether something was found there that leads on.
     pub(crate) fn has_links(&self) -> bool {
-        let redirected = Outcome::Redirected { to: String::new() };
-        self.outcome == Outcome::Kept.label() || self.outcome.starts_with(redirected.label())
+        let redirected = Outcome::Redirect { to: String::new() };
+        self.outcome == Outcome::Page.label() || self.outcome.starts_with(redirected.label())
     }
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<CompletedRow> {
@@ -156,17 +156,17 @@ impl CompletedRow {
 impl SeenRow {
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.ticket.0.to_le_bytes());
+        bytes[..8].copy_from_slice(&self.task_id.0.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.depth.to_le_bytes());
         bytes[12..].copy_from_slice(&self.generation.to_le_bytes());
         bytes
     }
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<SeenRow> {
-        let ticket = TaskId(u64::from_le_bytes(take(&mut bytes)?));
+        let task_id = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let generation = u32::from_le_bytes(take(&mut bytes)?);
-        Some(SeenRow { ticket, depth, generation })
+        Some(SeenRow { task_id, depth, generation })
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
             depth: 3,
             generation: 9,
             redirects: 2,
-            again: true,
+            is_revisit: true,
             url: "http://a/ä".into(),
         };
         assert_eq!(TaskRow::from_bytes(&task.to_bytes()), Some(task.clone()));
@@ -286,7 +286,7 @@ mod tests {
             outcome: "kept".into(),
         };
         assert_eq!(CompletedRow::from_bytes(&end.to_bytes()), Some(end));
-        let link = SeenRow { ticket: TaskId(1 << 40), depth: 5, generation: 6 };
+        let link = SeenRow { task_id: TaskId(1 << 40), depth: 5, generation: 6 };
         assert_eq!(SeenRow::from_bytes(&link.to_bytes()), Some(link));
         let host = HostRow { until: 1, delay: 2, pages: 3 };
         assert_eq!(HostRow::from_bytes(&host.to_bytes()), Some(host));

@@ -89,15 +89,15 @@ impl StateReader {
     pub fn why(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         let url = as_admitted(url);
         let id = self.disk.id(&url);
-        let ticket = match self.disk.find(id)? {
-            Some(link) => Some(link.ticket),
+        let task_id = match self.disk.find(id)? {
+            Some(link) => Some(link.task_id),
             // It may have been forgotten since; its end is kept.
-            None => self.find_end(&url, |_| true)?.map(|(ticket, _)| ticket),
+            None => self.find_end(&url, |_| true)?.map(|(task_id, _)| task_id),
         };
-        let Some(ticket) = ticket else { return Ok(None) };
-        let Some((mut row, is_over)) = self.row(ticket)? else { return Ok(None) };
+        let Some(task_id) = task_id else { return Ok(None) };
+        let Some((mut row, is_over)) = self.row(task_id)? else { return Ok(None) };
         // Visited again for its links only: the page is the one that was kept before.
-        if is_over && row.document == 0 && row.outcome == Outcome::Kept.to_string() {
+        if is_over && row.document == 0 && row.outcome == Outcome::Page.to_string() {
             let kept = self.find_end(&url, |end| end.document > 0)?;
             row.document = kept.map_or(0, |(_, end)| end.document);
         }
@@ -110,7 +110,7 @@ impl StateReader {
                 document: Some(row.document).filter(|document| *document > 0),
             },
         };
-        let found_on = self.way(ticket, row.from)?;
+        let found_on = self.way(task_id, row.from)?;
         Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, fate }))
     }
 
@@ -128,11 +128,11 @@ impl StateReader {
     }
 
     /// A URL's row, whether it is completed or not, and which.
-    fn row(&self, ticket: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
-        if let Some(end) = self.disk.ended(ticket)? {
+    fn row(&self, task_id: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
+        if let Some(end) = self.disk.ended(task_id)? {
             return Ok(Some((end, true)));
         }
-        Ok(self.disk.task(ticket)?.map(|task| {
+        Ok(self.disk.task(task_id)?.map(|task| {
             let waiting = CompletedRow {
                 from: task.from,
                 depth: task.depth,
@@ -170,10 +170,11 @@ impl StateReader {
             let rows = self.disk.view.ends_from(first, CHUNK)?;
             let Some((last, _)) = rows.last() else { return Ok(found) };
             first = last.checked_add(1).ok_or_else(|| self.disk.view.damaged())?;
-            let ends =
-                rows.into_iter().filter_map(|(ticket, row)| Some((ticket, CompletedRow::from_bytes(&row)?)));
+            let ends = rows
+                .into_iter()
+                .filter_map(|(task_id, row)| Some((task_id, CompletedRow::from_bytes(&row)?)));
             let matching = ends.filter(|(_, end)| end.url == url && wanted(end));
-            found = matching.last().map(|(ticket, end)| (TaskId(ticket), end)).or(found);
+            found = matching.last().map(|(task_id, end)| (TaskId(task_id), end)).or(found);
         }
     }
 }
@@ -181,7 +182,7 @@ impl StateReader {
 /// Opens the tables of a state that exists.
 fn open(directory: &Path) -> Result<Tables, Error> {
     if !Tables::exist(directory) {
-        return Err(Error::Setting(format!(
+        return Err(Error::InvalidSetting(format!(
             "there is no crawl's state in '{}'; name the directory that was given as --state",
             directory.display()
         )));

@@ -14,8 +14,8 @@ pub(crate) struct TaskIdQueue {
 }
 
 impl TaskIdQueue {
-    pub(crate) fn push(&mut self, ticket: TaskId) {
-        let difference = ticket.0.wrapping_sub(self.last).cast_signed();
+    pub(crate) fn push(&mut self, task_id: TaskId) {
+        let difference = task_id.0.wrapping_sub(self.last).cast_signed();
         // Small differences of either sign become small numbers.
         let mut number = (difference << 1 ^ difference >> 63).cast_unsigned();
         while number >= 0x80 {
@@ -23,7 +23,7 @@ impl TaskIdQueue {
             number >>= 7;
         }
         self.bytes.push_back(number as u8);
-        self.last = ticket.0;
+        self.last = task_id.0;
     }
 
     pub(crate) fn pop(&mut self) -> Option<TaskId> {
@@ -55,9 +55,9 @@ mod tests {
         fn tickets_come_out_as_they_went_in(rounds in proptest::collection::vec((proptest::collection::vec(any::<u64>(), 0..5), 0..6usize), 0..20)) {
             let (mut line, mut model) = (TaskIdQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
-                for ticket in pushed {
-                    line.push(TaskId(ticket));
-                    model.push_back(TaskId(ticket));
+                for task_id in pushed {
+                    line.push(TaskId(task_id));
+                    model.push_back(TaskId(task_id));
                 }
                 for _ in 0..popped {
                     prop_assert_eq!(line.pop(), model.pop_front());

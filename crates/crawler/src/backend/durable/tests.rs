@@ -76,17 +76,17 @@ impl Life {
     fn open(&mut self) {
         let _ = fs::create_dir(self.path());
         let opened = open_with(&self.path(), self.begin.clone(), self.room);
-        let OpenState { resources, keeper, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
-        self.open = Some((resources, keeper));
+        let OpenState { backend, keeper, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
+        self.open = Some((backend, keeper));
     }
 
-    fn resources(&self) -> &LocalBackend<DiskStorage> {
+    fn backend(&self) -> &LocalBackend<DiskStorage> {
         &self.open.as_ref().unwrap().0
     }
 
     fn close(&mut self) {
-        let (resources, keeper) = self.open.take().unwrap();
-        drop(resources);
+        let (backend, keeper) = self.open.take().unwrap();
+        drop(backend);
         keeper.close().unwrap();
         self.open();
     }
@@ -101,25 +101,25 @@ impl Life {
     }
 
     fn now(&self) -> Duration {
-        self.resources().shared.state().clock.now()
+        self.backend().shared.state().clock.now()
     }
 
     /// The crawl's own clock goes on.
     fn wait(&self, time: Duration) {
-        let mut state = self.resources().shared.state();
+        let mut state = self.backend().shared.state();
         state.clock = Clock::resumed(state.clock.now() + time);
     }
 
     /// Everything that can be leased.
     async fn leases(&self) -> Vec<Lease> {
-        let (resources, mut leases) = (self.resources(), Vec::new());
+        let (backend, mut leases) = (self.backend(), Vec::new());
         loop {
-            let incoming = resources.incoming(2, Duration::ZERO).await.unwrap();
+            let incoming = backend.take_unprioritized(2, Duration::ZERO).await.unwrap();
             let count = incoming.len();
-            let filed = incoming.into_iter().map(|incoming| (incoming.ticket, Priority::WORST));
-            resources.file(filed.collect()).await.unwrap();
-            let routed = resources.route(vec![Priority::WORST; 4], Duration::ZERO).await.unwrap();
-            let leased = resources.lease(WorkerId(0), 3, Duration::ZERO).await.unwrap();
+            let filed = incoming.into_iter().map(|incoming| (incoming.task_id, Priority::WORST));
+            backend.enqueue_prioritized(filed.collect()).await.unwrap();
+            let routed = backend.route(vec![Priority::WORST; 4], Duration::ZERO).await.unwrap();
+            let leased = backend.lease(WorkerId(0), 3, Duration::ZERO).await.unwrap();
             if count + routed + leased.len() == 0 {
                 return leases;
             }
@@ -216,7 +216,7 @@ async fn make(life: &mut Life, model: &mut Model, step: BackendFuture) {
     match step {
         BackendFuture::Admit(number, depth) => {
             let found = DiscoveredUrl { url: url(number), depth, redirects: 0 };
-            let admitted = life.resources().admit(vec![found]).await.unwrap();
+            let admitted = life.backend().admit(vec![found]).await.unwrap();
             model.meet(number, depth, admitted.new == 1, life.now());
         }
         BackendFuture::Work(count) => {
@@ -246,13 +246,13 @@ async fn make(life: &mut Life, model: &mut Model, step: BackendFuture) {
 async fn complete(life: &Life, model: &mut Model, index: usize, child: Option<(usize, Depth)>) {
     let lease = model.held.remove(index);
     let number = number_of(&lease.url);
-    let mut completion = Completion::of(&lease);
-    completion.outcome = Outcome::Kept;
+    let mut completion = Completion::new(&lease);
+    completion.outcome = Outcome::Page;
     let found = child.map(|(number, depth)| DiscoveredUrl { url: url(number), depth, redirects: 0 });
-    completion.children.extend(found);
-    let completed = life.resources().complete(vec![completion]).await.unwrap();
-    let [CompleteResult::Done { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
-    assert_eq!(id.is_some(), !lease.again);
+    completion.outlinks.extend(found);
+    let completed = life.backend().complete(vec![completion]).await.unwrap();
+    let [CompleteResult::Applied { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
+    assert_eq!(id.is_some(), !lease.is_revisit);
     if let Some((child, depth)) = child {
         // It is admitted before its parent is completed.
         model.meet(child, depth, new == 1, life.now());
@@ -277,13 +277,13 @@ proptest! {
             let (mut life, mut model) = (Life::new(queue_size, ROOM), Model::default());
             for step in moves {
                 make(&mut life, &mut model, step).await;
-                let snapshot = life.resources().snapshot().await.unwrap();
+                let snapshot = life.backend().snapshot().await.unwrap();
                 let outstanding = model.urls.values().filter(|met| met.outstanding).count();
                 assert_eq!(snapshot.outstanding() as usize, outstanding);
                 assert_eq!(snapshot.revisits, model.revisits);
             }
             make(&mut life, &mut model, BackendFuture::Die).await;
-            while life.resources().outstanding().await.unwrap() > 0 {
+            while life.backend().outstanding().await.unwrap() > 0 {
                 let before = model.held.len();
                 model.lease(life.leases().await);
                 assert!(model.held.len() > before, "what is outstanding is delivered");
@@ -304,26 +304,26 @@ fn found(numbers: std::ops::Range<usize>) -> Vec<DiscoveredUrl> {
 async fn thousands_wait_in_storage_and_come_back_in_order_across_ends() {
     let mut life = Life::new(7, ROOM);
     let (mut delivered, count) = (Vec::new(), 5_000);
-    life.resources().admit(found(0..3_000)).await.unwrap();
+    life.backend().admit(found(0..3_000)).await.unwrap();
     for round in 0..5 {
         // Some come while others are taken out, on their way to the disk or there.
         let (first, last) = (3_000 + round * 400, 3_400 + round * 400);
-        life.resources().admit(found(first..last)).await.unwrap();
+        life.backend().admit(found(first..last)).await.unwrap();
         for _ in 0..20 {
-            let resources = life.resources();
-            let incoming = resources.incoming(7, Duration::ZERO).await.unwrap();
-            let filed = incoming.into_iter().map(|incoming| (incoming.ticket, Priority::WORST));
-            resources.file(filed.collect()).await.unwrap();
-            resources.route(vec![Priority::WORST; 7], Duration::ZERO).await.unwrap();
-            let leases = resources.lease(WorkerId(0), 7, Duration::ZERO).await.unwrap();
+            let backend = life.backend();
+            let incoming = backend.take_unprioritized(7, Duration::ZERO).await.unwrap();
+            let filed = incoming.into_iter().map(|incoming| (incoming.task_id, Priority::WORST));
+            backend.enqueue_prioritized(filed.collect()).await.unwrap();
+            backend.route(vec![Priority::WORST; 7], Duration::ZERO).await.unwrap();
+            let leases = backend.lease(WorkerId(0), 7, Duration::ZERO).await.unwrap();
             delivered.extend(leases.iter().map(|lease| number_of(&lease.url)));
-            resources.complete(leases.iter().map(Completion::of).collect()).await.unwrap();
+            backend.complete(leases.iter().map(Completion::new).collect()).await.unwrap();
         }
         if round % 2 == 0 { life.die() } else { life.close() }
     }
     for lease in life.leases().await {
         delivered.push(number_of(&lease.url));
-        life.resources().complete(vec![Completion::of(&lease)]).await.unwrap();
+        life.backend().complete(vec![Completion::new(&lease)]).await.unwrap();
     }
     delivered.extend(life.leases().await.iter().map(|lease| number_of(&lease.url)));
     assert_eq!(delivered.len(), delivered.iter().collect::<BTreeSet<_>>().len());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::{Budget, BudgetDecision};
 use super::BackendConfig;
-use crate::origin::paced_host;
+use crate::origin::throttle_key;
 
 /// What has been used, and what is reserved by requests in flight.
 pub(crate) struct Budgets {
@@ -79,20 +79,20 @@ impl Budgets {
     /// have reserved mostly comes back, and a page must not be cut for it.
     pub(crate) fn reserve(&mut self, url: &str, page: bool) -> Result<BudgetReservation, BudgetDecision> {
         if let Some(budget) = self.spent() {
-            return Err(BudgetDecision::Spent(budget));
+            return Err(BudgetDecision::Exhausted(budget));
         }
         let left = self.max_bytes - self.bytes;
         let bytes = self.max_page_bytes.min(left);
         if self.bytes_reserved + bytes > left || page && self.pages + self.pages_reserved >= self.max_pages {
-            return Err(BudgetDecision::NotNow);
+            return Err(BudgetDecision::RetryLater);
         }
         if let Some(host) = self.limited_host(url).filter(|_| page) {
             let pages = self.hosts.entry(host).or_default();
             if pages.kept >= self.max_pages_per_host {
-                return Err(BudgetDecision::HostSpent);
+                return Err(BudgetDecision::HostExhausted);
             }
             if pages.kept + pages.reserved >= self.max_pages_per_host {
-                return Err(BudgetDecision::NotNow);
+                return Err(BudgetDecision::RetryLater);
             }
             pages.reserved += 1;
         }
@@ -158,6 +158,6 @@ impl Budgets {
         if self.max_pages_per_host == u64::MAX {
             return None;
         }
-        Some(paced_host(url).to_owned())
+        Some(throttle_key(url).to_owned())
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct CompressedUrlQueue {
 
 #[derive(Debug, Default)]
 struct PreviousTask {
-    ticket: u64,
+    task_id: u64,
     url: String,
 }
 
@@ -36,12 +36,12 @@ impl CompressedUrlQueue {
 
     pub(crate) fn push(&mut self, item: QueuedTask) {
         let QueuedTask {
-            ticket: TaskId(ticket),
+            task_id: TaskId(task_id),
             from: TaskId(from),
             url,
             depth,
             redirects,
-            again,
+            is_revisit,
             domain: _,
         } = item;
         let shared = shared_start(&self.newest.url, &url);
@@ -55,14 +55,14 @@ impl CompressedUrlQueue {
             Some(_) => self.chunks.push_back(Vec::with_capacity(CHUNK_BYTES.max(needed))),
         }
         let Some(chunk) = self.chunks.back_mut() else { return };
-        put(chunk, signed(ticket, self.newest.ticket));
-        put(chunk, signed(ticket, from));
+        put(chunk, signed(task_id, self.newest.task_id));
+        put(chunk, signed(task_id, from));
         put(chunk, u64::from(depth));
-        put(chunk, u64::from(redirects) << 1 | u64::from(again));
+        put(chunk, u64::from(redirects) << 1 | u64::from(is_revisit));
         put(chunk, shared as u64);
         put(chunk, rest.len() as u64);
         chunk.extend(rest);
-        self.newest.ticket = ticket;
+        self.newest.task_id = task_id;
         self.newest.url.truncate(shared);
         self.newest.url.push_str(&url[shared..]);
         self.length += 1;
@@ -71,15 +71,15 @@ impl CompressedUrlQueue {
     pub(crate) fn pop(&mut self) -> Option<QueuedTask> {
         let chunk = self.chunks.front()?;
         let mut rest = &chunk[self.read..];
-        let ticket = self.oldest.ticket.wrapping_add(unsigned(take(&mut rest)));
-        let from = ticket.wrapping_sub(unsigned(take(&mut rest)));
+        let task_id = self.oldest.task_id.wrapping_add(unsigned(take(&mut rest)));
+        let from = task_id.wrapping_sub(unsigned(take(&mut rest)));
         let depth = take(&mut rest) as u32;
         let flags = take(&mut rest);
         let (shared, length) = (take(&mut rest) as usize, take(&mut rest) as usize);
         let (url, rest) = rest.split_at(length);
         self.oldest.url.truncate(shared);
         self.oldest.url.push_str(str::from_utf8(url).unwrap_or_default());
-        self.oldest.ticket = ticket;
+        self.oldest.task_id = task_id;
         self.read = chunk.len() - rest.len();
         self.length -= 1;
         let url = self.oldest.url.as_str().into();
@@ -90,12 +90,12 @@ impl CompressedUrlQueue {
             self.read = 0;
         }
         Some(QueuedTask {
-            ticket: TaskId(ticket),
+            task_id: TaskId(task_id),
             from: TaskId(from),
             url,
             depth,
             redirects: (flags >> 1) as u8,
-            again: flags & 1 == 1,
+            is_revisit: flags & 1 == 1,
             domain: None,
         })
     }
@@ -144,14 +144,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn item(ticket: u64, from: u64, url: &str, depth: u32, redirects: u8, again: bool) -> QueuedTask {
+    fn item(task_id: u64, from: u64, url: &str, depth: u32, redirects: u8, is_revisit: bool) -> QueuedTask {
         QueuedTask {
-            ticket: TaskId(ticket),
+            task_id: TaskId(task_id),
             from: TaskId(from),
             url: url.into(),
             depth,
             redirects,
-            again,
+            is_revisit,
             domain: None,
         }
     }
@@ -162,9 +162,9 @@ mod tests {
             (any::<u64>(), any::<u64>(), "(http://a/)?[abä]{0,6}", any::<u32>(), any::<u8>(), any::<bool>()), 0..6), 0..7usize), 0..20)) {
             let (mut line, mut model) = (CompressedUrlQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
-                for (ticket, from, url, depth, redirects, again) in pushed {
-                    line.push(item(ticket, from, &url, depth, redirects, again));
-                    model.push_back(item(ticket, from, &url, depth, redirects, again));
+                for (task_id, from, url, depth, redirects, is_revisit) in pushed {
+                    line.push(item(task_id, from, &url, depth, redirects, is_revisit));
+                    model.push_back(item(task_id, from, &url, depth, redirects, is_revisit));
                 }
                 for _ in 0..popped {
                     prop_assert_eq!(format!("{:?}", line.pop()), format!("{:?}", model.pop_front()));
@@ -185,7 +185,7 @@ mod tests {
         assert!(line.chunks.len() > 50);
         for number in 0..200 {
             assert_eq!(
-                line.pop().map(|item| (item.ticket.0, String::from(item.url))),
+                line.pop().map(|item| (item.task_id.0, String::from(item.url))),
                 Some((number, url(number)))
             );
         }

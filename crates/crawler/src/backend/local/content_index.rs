@@ -79,8 +79,8 @@ impl ContentIndex {
     pub(crate) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<ContentMatch> {
         let named = |id: u64| self.names.text(id).unwrap_or_default().to_owned();
         match self.index.as_ref()?.find(fingerprint, id, now)? {
-            Match::Same(other) => Some(ContentMatch::Same(named(other))),
-            Match::Similar(other) => Some(ContentMatch::Similar(named(other))),
+            Match::Same(other) => Some(ContentMatch::Duplicate(named(other))),
+            Match::Similar(other) => Some(ContentMatch::NearDuplicate(named(other))),
         }
     }
 

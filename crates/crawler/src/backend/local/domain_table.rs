@@ -19,11 +19,11 @@ const SWEEP_AT: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RouteDecision {
     /// Into this worker's queue.
-    Queue(WorkerId),
+    Enqueue(WorkerId),
     /// Behind its domain's others, outside of the queues.
-    Wait,
+    Park,
     /// Nowhere: the worker's queue is full.
-    NoRoom,
+    WorkerFull,
 }
 
 /// `Parked` is how a storage lets URLs wait.
@@ -82,15 +82,15 @@ impl<Parked: Default> DomainTable<Parked> {
         let owned = self.domains.get(domain).filter(|state| self.is_owned(state));
         let worker = match owned {
             // While anything waits, what comes joins its end.
-            Some(state) if state.held >= DOMAIN_SHARE || state.waiting > 0 => return RouteDecision::Wait,
+            Some(state) if state.held >= DOMAIN_SHARE || state.waiting > 0 => return RouteDecision::Park,
             Some(state) => Some(state.owner),
             None => shortest(lengths),
         };
         match worker {
             Some(worker) if lengths[usize::from(worker.0)].is_some_and(|length| length < queue_size) => {
-                RouteDecision::Queue(worker)
+                RouteDecision::Enqueue(worker)
             }
-            _ => RouteDecision::NoRoom,
+            _ => RouteDecision::WorkerFull,
         }
     }
 
@@ -216,14 +216,21 @@ mod tests {
         let mut storage = MemoryStorage::for_tests();
         let mut domains: DomainTable<CompressedUrlQueue> = DomainTable::new(Duration::ZERO);
         let domain = Domain::named("a.test");
-        let (ticket, url) = (TaskId(1), "http://a.test/".into());
-        let item =
-            QueuedTask { ticket, from: ticket, url, depth: 0, redirects: 0, again: false, domain: None };
+        let (task_id, url) = (TaskId(1), "http://a.test/".into());
+        let item = QueuedTask {
+            task_id,
+            from: task_id,
+            url,
+            depth: 0,
+            redirects: 0,
+            is_revisit: false,
+            domain: None,
+        };
         domains.wait(&domain, item, &mut storage);
         assert_eq!((domains.waiting(), domains.owned()), (1, 1));
-        assert_eq!(domains.place(&domain, &[Some(0)], 10), RouteDecision::Wait, "what comes joins its end");
+        assert_eq!(domains.place(&domain, &[Some(0)], 10), RouteDecision::Park, "what comes joins its end");
         let fed = domains.feed(WorkerId(0), 10, &mut storage).unwrap();
-        assert_eq!(fed.iter().map(|item| item.ticket).collect::<Vec<_>>(), [ticket]);
+        assert_eq!(fed.iter().map(|item| item.task_id).collect::<Vec<_>>(), [task_id]);
         assert_eq!(domains.waiting(), 0);
     }
 }

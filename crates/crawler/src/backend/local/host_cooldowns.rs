@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::super::HostDelay;
-use crate::origin::paced_host;
+use crate::origin::throttle_key;
 
 /// So many hosts that may be asked by now are forgotten at a time.
 const SWEEP_AT: usize = 10_000;
@@ -21,8 +21,8 @@ pub(crate) struct HostCooldowns {
 }
 
 impl HostCooldowns {
-    pub(crate) fn note(&mut self, host: String, pacing: HostDelay) {
-        if pacing.rest.is_zero() {
+    pub(crate) fn note(&mut self, host: String, host_delay: HostDelay) {
+        if host_delay.cooldown.is_zero() {
             return;
         }
         if self.until.len() >= self.sweep_at.max(SWEEP_AT) {
@@ -31,7 +31,7 @@ impl HostCooldowns {
             self.sweep_at = 2 * self.until.len();
         }
         // What was learnt first may be told last: the longer rest is the one that is owed.
-        let until = Instant::now() + pacing.rest;
+        let until = Instant::now() + host_delay.cooldown;
         self.until.entry(host).and_modify(|before| *before = until.max(*before)).or_insert(until);
     }
 
@@ -45,7 +45,7 @@ impl HostCooldowns {
         if self.until.is_empty() && self.everybody.is_none() {
             return Duration::ZERO;
         }
-        let until = self.until.get(paced_host(url)).copied().max(self.everybody);
+        let until = self.until.get(throttle_key(url)).copied().max(self.everybody);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 }
@@ -59,7 +59,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut rests = HostCooldowns::default();
         let mut note =
-            |seconds| rests.note("host".into(), HostDelay { delay: second, rest: seconds * second });
+            |seconds| rests.note("host".into(), HostDelay { delay: second, cooldown: seconds * second });
         note(300);
         note(1);
         assert_eq!(rests.of("http://host/"), 300 * second);

@@ -47,12 +47,12 @@ impl Storage for MemoryStorage {
         self.key.url_id(url)
     }
 
-    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
+    fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
         Ok(match self.links.meet(id, depth, now) {
             SeenLookup::New => SeenStatus::New,
-            SeenLookup::Nearer { outstanding: false } => SeenStatus::Nearer,
+            SeenLookup::Shallower { outstanding: false } => SeenStatus::Shallower,
             // Its smaller depth is looked up when it is lent.
-            SeenLookup::Nearer { outstanding: true } | SeenLookup::Known => SeenStatus::Known,
+            SeenLookup::Shallower { outstanding: true } | SeenLookup::Seen => SeenStatus::Seen,
         })
     }
 
@@ -82,19 +82,19 @@ impl Storage for MemoryStorage {
         Ok(line.pop())
     }
 
-    fn end(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
+    fn complete(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
         self.links.completed(id, now);
         // Only what has links is visited again for them, should it be met nearer.
-        if !item.again && !end.outcome.has_links() {
+        if !item.is_revisit && !end.outcome.has_links() {
             self.links.forget_depth(id);
         }
     }
 
-    fn known(&self) -> usize {
+    fn seen_len(&self) -> usize {
         self.links.len()
     }
 
-    fn keep(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<Body>, _: Duration) {
+    fn store_page(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<Body>, _: Duration) {
         if let Some(body) = body {
             self.bodies.insert(id, &body);
         }
@@ -104,12 +104,12 @@ impl Storage for MemoryStorage {
         Ok(self.bodies.get(id))
     }
 
-    fn discard(&mut self, id: u64) -> Result<(), BackendError> {
+    fn remove_page(&mut self, id: u64) -> Result<(), BackendError> {
         self.bodies.remove(id);
         Ok(())
     }
 
-    fn pace(&mut self, _: &str, _: HostDelay) -> Result<(), BackendError> {
+    fn set_host_delay(&mut self, _: &str, _: HostDelay) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl Storage for MemoryStorage {
 
     fn record(&mut self, _: u64, _: Vec<(usize, OutputWrite)>) {}
 
-    fn wrote(&mut self, _: u64, _: Vec<u64>) {}
+    fn record_outputs_written(&mut self, _: u64, _: Vec<u64>) {}
 
     fn fail(&mut self, _: &BackendError) {}
 

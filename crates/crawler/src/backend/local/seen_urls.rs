@@ -23,12 +23,12 @@ pub(super) enum SeenLookup {
     /// For the first time, or after it was forgotten.
     New,
     /// Again, nearer to a seed than ever before.
-    Nearer {
+    Shallower {
         /// It has not been completed.
         outstanding: bool,
     },
     /// Again.
-    Known,
+    Seen,
 }
 
 /// The URLs met lately, each by its id.
@@ -72,7 +72,7 @@ impl SeenUrls {
             if let Some(depths) = &mut self.depths {
                 depths.insert(id, depth);
             }
-            return if found.is_some() { SeenLookup::Known } else { SeenLookup::New };
+            return if found.is_some() { SeenLookup::Seen } else { SeenLookup::New };
         };
         match depths.get_mut(&id) {
             Some(smallest) if depth < *smallest => {
@@ -80,9 +80,9 @@ impl SeenUrls {
                 if !outstanding {
                     self.set(id, OUTSTANDING);
                 }
-                SeenLookup::Nearer { outstanding }
+                SeenLookup::Shallower { outstanding }
             }
-            _ => SeenLookup::Known,
+            _ => SeenLookup::Seen,
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
         links.completed(1, now);
         for _ in 0..5 {
             now += HOUR * 9 / 10;
-            assert_eq!(links.meet(1, 0, now), SeenLookup::Known, "each meeting begins the hour anew");
+            assert_eq!(links.meet(1, 0, now), SeenLookup::Seen, "each meeting begins the hour anew");
         }
         now += HOUR * 12 / 10;
         assert_eq!(links.meet(2, 0, now), SeenLookup::New);
@@ -191,7 +191,7 @@ mod tests {
             links.meet(2, 0, Duration::ZERO);
             let now = HOUR / 16 * sixteenths;
             assert_eq!(links.meet(1, 0, now), SeenLookup::New, "{sixteenths}");
-            assert_eq!(links.meet(2, 0, now), SeenLookup::Known, "{sixteenths}: it is outstanding");
+            assert_eq!(links.meet(2, 0, now), SeenLookup::Seen, "{sixteenths}: it is outstanding");
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         for half_hours in 0..600 {
             links.meet(2, 0, HOUR / 2 * half_hours);
         }
-        assert_eq!(links.meet(1, 3, HOUR * 300), SeenLookup::Known);
+        assert_eq!(links.meet(1, 3, HOUR * 300), SeenLookup::Seen);
         assert_eq!(links.depth(1), Some(3));
     }
 
@@ -211,12 +211,12 @@ mod tests {
         let mut links = SeenUrls::new(HOUR, true);
         let now = Duration::ZERO;
         assert_eq!(links.meet(1, 3, now), SeenLookup::New);
-        assert_eq!(links.meet(1, 3, now), SeenLookup::Known);
-        assert_eq!(links.meet(1, 1, now), SeenLookup::Nearer { outstanding: true });
-        assert_eq!(links.meet(1, 2, now), SeenLookup::Known);
+        assert_eq!(links.meet(1, 3, now), SeenLookup::Seen);
+        assert_eq!(links.meet(1, 1, now), SeenLookup::Shallower { outstanding: true });
+        assert_eq!(links.meet(1, 2, now), SeenLookup::Seen);
         links.completed(1, now);
-        assert_eq!(links.meet(1, 0, now), SeenLookup::Nearer { outstanding: false });
-        assert_eq!(links.meet(1, 0, now), SeenLookup::Known);
+        assert_eq!(links.meet(1, 0, now), SeenLookup::Shallower { outstanding: false });
+        assert_eq!(links.meet(1, 0, now), SeenLookup::Seen);
         assert_eq!(links.depth(1), Some(0));
         links.completed(1, now);
         links.meet(2, 0, 2 * HOUR);

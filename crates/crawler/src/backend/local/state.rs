@@ -15,7 +15,7 @@ use super::domain_table::{DomainTable, RouteDecision};
 use super::host_cooldowns::HostCooldowns;
 use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage};
 use crate::domain::Domain;
-use crate::origin::paced_host;
+use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
 use crate::similarity::Fingerprint;
@@ -96,14 +96,14 @@ impl<S: Storage> LocalState<S> {
         let mut admitted = AdmitCounts::default();
         for found in found {
             let id = self.storage.id(&found.url);
-            match self.storage.meet(id, found.depth, now)? {
-                SeenStatus::Known => admitted.known += 1,
+            match self.storage.mark_seen(id, found.depth, now)? {
+                SeenStatus::Seen => admitted.seen += 1,
                 SeenStatus::New => {
                     admitted.new += 1;
                     self.enqueue(id, found, from, false, now);
                 }
-                SeenStatus::Nearer => {
-                    admitted.known += 1;
+                SeenStatus::Shallower => {
+                    admitted.seen += 1;
                     self.counts.revisits += 1;
                     self.enqueue(id, found, from, true, now);
                 }
@@ -113,14 +113,28 @@ impl<S: Storage> LocalState<S> {
         Ok(admitted)
     }
 
-    fn enqueue(&mut self, id: u64, found: DiscoveredUrl, from: Option<TaskId>, again: bool, now: Duration) {
+    fn enqueue(
+        &mut self,
+        id: u64,
+        found: DiscoveredUrl,
+        from: Option<TaskId>,
+        is_revisit: bool,
+        now: Duration,
+    ) {
         self.counts.last_ticket += 1;
         self.counts.admitted += 1;
-        let ticket = TaskId(self.counts.last_ticket);
+        let task_id = TaskId(self.counts.last_ticket);
         let DiscoveredUrl { url, depth, redirects } = found;
         let url = url.into_boxed_str();
-        let item =
-            QueuedTask { ticket, from: from.unwrap_or(ticket), url, depth, redirects, again, domain: None };
+        let item = QueuedTask {
+            task_id,
+            from: from.unwrap_or(task_id),
+            url,
+            depth,
+            redirects,
+            is_revisit,
+            domain: None,
+        };
         // Always at the end of what waits already, so that the order is kept.
         self.storage.admit(id, item, now);
     }
@@ -133,7 +147,7 @@ impl<S: Storage> LocalState<S> {
         Ok(())
     }
 
-    pub(super) fn incoming(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+    pub(super) fn take_unprioritized(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         // What an earlier process left waits in storage alone.
         self.fill_url_queue()?;
         // No more than fit into one priority queue, should they all have the same priority.
@@ -148,16 +162,16 @@ impl<S: Storage> LocalState<S> {
             item.domain = Some(domain.clone());
             let linking_pages = self.popularity.linking_pages(&domain);
             let depth = self.storage.depth(&item);
-            incoming.push(UnprioritizedUrl { ticket: item.ticket, domain, depth, linking_pages });
-            self.prioritizing.insert(item.ticket, item);
+            incoming.push(UnprioritizedUrl { task_id: item.task_id, domain, depth, linking_pages });
+            self.prioritizing.insert(item.task_id, item);
         }
         Ok(incoming)
     }
 
-    pub(super) fn file(&mut self, filed: Vec<(TaskId, Priority)>) {
-        for (ticket, priority) in filed {
+    pub(super) fn enqueue_prioritized(&mut self, filed: Vec<(TaskId, Priority)>) {
+        for (task_id, priority) in filed {
             // One that is not on loan was filed before.
-            if let Some(item) = self.prioritizing.remove(&ticket) {
+            if let Some(item) = self.prioritizing.remove(&task_id) {
                 let queue = self.settings.priority_queues.of(priority);
                 self.priority_queues[queue].push_back(item);
             }
@@ -199,13 +213,13 @@ impl<S: Storage> LocalState<S> {
         let lengths: Vec<Option<usize>> =
             self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len)).collect();
         match self.domains.place(&domain, &lengths, self.settings.queue_size) {
-            RouteDecision::Queue(worker) => {
+            RouteDecision::Enqueue(worker) => {
                 self.domains.hold(&domain, worker);
                 self.worker_queue(worker).push_back(item);
                 routed.to.insert(worker);
             }
-            RouteDecision::Wait => self.domains.wait(&domain, item, &mut self.storage),
-            RouteDecision::NoRoom => return Err(item),
+            RouteDecision::Park => self.domains.wait(&domain, item, &mut self.storage),
+            RouteDecision::WorkerFull => return Err(item),
         }
         routed.moved += 1;
         Ok(())
@@ -221,18 +235,18 @@ impl<S: Storage> LocalState<S> {
         let items: Vec<QueuedTask> = queue.drain(..count).collect();
         let mut leases = Vec::with_capacity(count);
         for item in items {
-            let loan = self.next_loan;
+            let lease_id = self.next_loan;
             self.next_loan += 1;
             leases.push(Lease {
-                ticket: item.ticket,
-                loan,
+                task_id: item.task_id,
+                lease_id,
                 url: item.url.to_string(),
                 depth: self.storage.depth(&item),
                 redirects: item.redirects,
-                again: item.again,
-                rest: self.rests.of(&item.url),
+                is_revisit: item.is_revisit,
+                cooldown: self.rests.of(&item.url),
             });
-            self.loans.insert(item.ticket, ActiveLease { item, worker, number: loan, reserved: None });
+            self.loans.insert(item.task_id, ActiveLease { item, worker, number: lease_id, reserved: None });
         }
         self.feed(worker)?;
         Ok(leases)
@@ -247,41 +261,52 @@ impl<S: Storage> LocalState<S> {
     }
 
     pub(super) fn reserve(&mut self, lease: &Lease, read: u64) -> BudgetDecision {
-        let Some(loan) = self.loans.get_mut(&lease.ticket).filter(|loan| loan.number == lease.loan) else {
-            return BudgetDecision::Lost;
+        let Some(lease_id) =
+            self.loans.get_mut(&lease.task_id).filter(|lease_id| lease_id.number == lease.lease_id)
+        else {
+            return BudgetDecision::LeaseLost;
         };
-        self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
-        match self.budgets.reserve(&lease.url, !loan.item.again) {
+        self.budgets.settle(&lease.url, lease_id.reserved.take(), false, read);
+        match self.budgets.reserve(&lease.url, !lease_id.item.is_revisit) {
             Ok(reserved) => {
-                loan.reserved = Some(reserved);
-                BudgetDecision::Bytes(reserved.bytes())
+                lease_id.reserved = Some(reserved);
+                BudgetDecision::Granted(reserved.bytes())
             }
             Err(refusal) => refusal,
         }
     }
 
     pub(super) fn release(&mut self, lease: &Lease, read: u64) {
-        if let Some(loan) = self.loans.get_mut(&lease.ticket)
-            && loan.number == lease.loan
+        if let Some(lease_id) = self.loans.get_mut(&lease.task_id)
+            && lease_id.number == lease.lease_id
         {
-            self.budgets.settle(&lease.url, loan.reserved.take(), false, read);
+            self.budgets.settle(&lease.url, lease_id.reserved.take(), false, read);
         }
     }
 
     pub(super) fn complete(&mut self, completion: Completion) -> Result<CompleteResult, BackendError> {
-        let Completion { lease, outcome, bytes, children, linked, refused, output, pacing } = completion;
-        if self.loans.get(&lease.ticket).is_none_or(|loan| loan.number != lease.loan) {
-            return Ok(CompleteResult::Refused);
+        let Completion {
+            lease,
+            outcome,
+            bytes,
+            outlinks,
+            linked_domains: linked,
+            rejected_links: refused,
+            writes: output,
+            host_delay,
+        } = completion;
+        if self.loans.get(&lease.task_id).is_none_or(|lease_id| lease_id.number != lease.lease_id) {
+            return Ok(CompleteResult::StaleLease);
         }
         // Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-        let AdmitCounts { new, known } = self.admit(children, Some(lease.ticket))?;
-        let Some(ActiveLease { item, worker, reserved, .. }) = self.loans.remove(&lease.ticket) else {
-            return Ok(CompleteResult::Refused);
+        let AdmitCounts { new, seen: known } = self.admit(outlinks, Some(lease.task_id))?;
+        let Some(ActiveLease { item, worker, reserved, .. }) = self.loans.remove(&lease.task_id) else {
+            return Ok(CompleteResult::StaleLease);
         };
         self.counts.completed += 1;
         // A revisit finds the same links again; but those that are new now were not counted before.
         self.counts.links_new += new;
-        if !item.again {
+        if !item.is_revisit {
             self.counts.ended(&outcome);
             self.counts.links_known += known;
             self.counts.refused(refused);
@@ -290,7 +315,7 @@ impl<S: Storage> LocalState<S> {
                 self.storage.linking_pages(domain, self.popularity.linking_pages(domain));
             }
         }
-        let kept = outcome == Outcome::Kept && !item.again;
+        let kept = outcome == Outcome::Page && !item.is_revisit;
         let document = self.budgets.settle(&item.url, reserved, kept, bytes);
         if let Some(document) = document {
             self.storage.record(document, output);
@@ -298,11 +323,11 @@ impl<S: Storage> LocalState<S> {
                 self.storage.host_pages(&host, pages)?;
             }
         }
-        if let Some(pacing) = pacing {
-            self.pace(paced_host(&item.url), pacing)?;
+        if let Some(host_delay) = host_delay {
+            self.set_host_delay(throttle_key(&item.url), host_delay)?;
         }
         let (id, now, depth) = (self.storage.id(&item.url), self.clock.now(), self.storage.depth(&item));
-        self.storage.end(id, &item, CompletedUrl { outcome: &outcome, depth, document }, now);
+        self.storage.complete(id, &item, CompletedUrl { outcome: &outcome, depth, document }, now);
         // Met nearer while it was on loan: its links were taken for deeper than they are.
         if depth < lease.depth && outcome.has_links() {
             let found = DiscoveredUrl { url: item.url.to_string(), depth, redirects: item.redirects };
@@ -313,16 +338,16 @@ impl<S: Storage> LocalState<S> {
         self.domains.release(&item.domain());
         self.feed(worker)?;
         self.called.insert(worker);
-        Ok(CompleteResult::Done { id: document, new, spent: self.budgets.spent() })
+        Ok(CompleteResult::Applied { id: document, new, exhausted: self.budgets.spent() })
     }
 
-    pub(super) fn pace(&mut self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
-        self.rests.note(host.to_owned(), pacing);
-        self.storage.pace(host, pacing)
+    pub(super) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        self.rests.note(host.to_owned(), host_delay);
+        self.storage.set_host_delay(host, host_delay)
     }
 
     /// Stores a page, unless it is like another. It comes compressed, so that nobody waits for that.
-    pub(super) fn remember(
+    pub(super) fn store_content(
         &mut self,
         url: &str,
         fingerprint: &Fingerprint,
@@ -330,7 +355,7 @@ impl<S: Storage> LocalState<S> {
     ) -> Result<ContentMatch, BackendError> {
         let now = self.clock.now();
         for expired in self.contents.expire(now) {
-            self.storage.discard(expired)?;
+            self.storage.remove_page(expired)?;
         }
         let id = self.storage.id(url);
         if let Some(like) = self.contents.like(id, fingerprint, now) {
@@ -338,35 +363,39 @@ impl<S: Storage> LocalState<S> {
         }
         // Delivered again after a death: it takes the place of what it was.
         if self.contents.holds(id, now) {
-            self.storage.discard(id)?;
+            self.storage.remove_page(id)?;
         }
         // Where pages are neither compared nor stored there is nothing to remember.
         if self.settings.similarity.is_some() || body.is_some() {
             let bytes = body.as_ref().map_or(0, |body| body.bytes().len() as u64);
             self.contents.add(id, url, fingerprint, bytes, now);
-            self.storage.keep(id, url, fingerprint, body, now);
+            self.storage.store_page(id, url, fingerprint, body, now);
         }
         Ok(ContentMatch::New)
     }
 
-    pub(super) fn content(&self, url: &str) -> Result<Option<Body>, BackendError> {
+    pub(super) fn load_content(&self, url: &str) -> Result<Option<Body>, BackendError> {
         let id = self.storage.id(url);
         if self.contents.holds(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
     }
 
-    pub(super) fn leave(&mut self, worker: WorkerId) -> Result<(), BackendError> {
-        let lost: Vec<TaskId> =
-            self.loans.iter().filter(|(_, loan)| loan.worker == worker).map(|(ticket, _)| *ticket).collect();
+    pub(super) fn remove_worker(&mut self, worker: WorkerId) -> Result<(), BackendError> {
+        let lost: Vec<TaskId> = self
+            .loans
+            .iter()
+            .filter(|(_, lease_id)| lease_id.worker == worker)
+            .map(|(task_id, _)| *task_id)
+            .collect();
         let mut returned: Vec<QueuedTask> = Vec::new();
-        for ticket in lost {
-            if let Some(loan) = self.loans.remove(&ticket) {
-                self.budgets.give_back(&loan.item.url, loan.reserved);
-                returned.push(loan.item);
+        for task_id in lost {
+            if let Some(lease_id) = self.loans.remove(&task_id) {
+                self.budgets.give_back(&lease_id.item.url, lease_id.reserved);
+                returned.push(lease_id.item);
             }
         }
         returned.extend(self.worker_queues[usize::from(worker.0)].take().unwrap_or_default());
         returned.extend(self.domains.free(worker, &mut self.storage)?);
-        returned.sort_by_key(|item| item.ticket);
+        returned.sort_by_key(|item| item.task_id);
         self.returned.extend(returned);
         Ok(())
     }
@@ -383,7 +412,7 @@ impl<S: Storage> LocalState<S> {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut on_loan = vec![0; self.worker_queues.len()];
-        self.loans.values().for_each(|loan| on_loan[usize::from(loan.worker.0)] += 1);
+        self.loans.values().for_each(|lease_id| on_loan[usize::from(lease_id.worker.0)] += 1);
         let workers = self.worker_queues.iter().zip(on_loan);
         Snapshot {
             admitted: self.counts.admitted,
@@ -405,10 +434,10 @@ impl<S: Storage> LocalState<S> {
             active_hosts: self
                 .loans
                 .values()
-                .map(|loan| paced_host(&loan.item.url))
+                .map(|lease_id| throttle_key(&lease_id.item.url))
                 .collect::<HashSet<_>>()
                 .len(),
-            known: self.storage.known(),
+            known: self.storage.seen_len(),
             stored: self.contents.stored(),
         }
     }

@@ -22,13 +22,13 @@ const SHORTEST_GENERATION: Duration = Duration::from_millis(1);
 /// An outstanding URL, wherever it waits.
 #[derive(Debug)]
 pub(crate) struct QueuedTask {
-    pub(crate) ticket: TaskId,
+    pub(crate) task_id: TaskId,
     /// The URL it was found on; a seed's own ticket.
     pub(crate) from: TaskId,
     pub(crate) url: Box<str>,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
-    pub(crate) again: bool,
+    pub(crate) is_revisit: bool,
     /// Known from the prioritizer on; the many that wait before it do without.
     pub(crate) domain: Option<Domain>,
 }
@@ -45,9 +45,9 @@ pub(crate) enum SeenStatus {
     /// For the first time, or after it was forgotten: it is to be admitted.
     New,
     /// After its completion, nearer to a seed than ever before: its links are to be followed anew, from nearer.
-    Nearer,
+    Shallower,
     /// Again.
-    Known,
+    Seen,
 }
 
 /// How a URL ended.
@@ -86,7 +86,7 @@ pub(crate) trait Storage: Send + 'static {
     fn id(&self, url: &str) -> u64;
 
     /// Meets a URL; one that is outstanding has its depth lowered if it was met nearer.
-    fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError>;
+    fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError>;
 
     /// Puts a URL that was met as new, or as nearer, behind all that wait for the URL queue.
     fn admit(&mut self, id: u64, item: QueuedTask, now: Duration);
@@ -107,22 +107,29 @@ pub(crate) trait Storage: Send + 'static {
     fn unpark(&mut self, line: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
 
     /// A URL is completed, and known for a lifetime from now.
-    fn end(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration);
+    fn complete(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration);
 
     /// How many URLs are known.
-    fn known(&self) -> usize;
+    fn seen_len(&self) -> usize;
 
     /// Keeps a page, or of one that is not to be stored what recognises it.
-    fn keep(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, body: Option<Body>, now: Duration);
+    fn store_page(
+        &mut self,
+        id: u64,
+        url: &str,
+        fingerprint: &Fingerprint,
+        body: Option<Body>,
+        now: Duration,
+    );
 
     /// A stored page.
     fn body(&self, id: u64) -> Result<Option<Body>, BackendError>;
 
     /// Forgets a page whose time has come.
-    fn discard(&mut self, id: u64) -> Result<(), BackendError>;
+    fn remove_page(&mut self, id: u64) -> Result<(), BackendError>;
 
     /// Notes when a host may be asked again.
-    fn pace(&mut self, host: &str, pacing: HostDelay) -> Result<(), BackendError>;
+    fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError>;
 
     /// Notes how many pages of a host were kept, where there is a limit to them.
     fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
@@ -134,7 +141,7 @@ pub(crate) trait Storage: Send + 'static {
     fn record(&mut self, document: u64, output: Vec<(usize, OutputWrite)>);
 
     /// The outputs are written up to this page, to these lengths.
-    fn wrote(&mut self, last_document: u64, lengths: Vec<u64>);
+    fn record_outputs_written(&mut self, last_document: u64, lengths: Vec<u64>);
 
     /// A move could not be made whole: nothing made since the last commit is to outlive the process.
     fn fail(&mut self, trouble: &BackendError);

@@ -8,7 +8,7 @@ use super::connection::Call;
 use super::moves::Moves;
 use super::scripts;
 use crate::domain::Domain;
-use crate::origin::paced_host;
+use crate::origin::throttle_key;
 use crate::task::Depth;
 
 /// So many URLs are admitted by one script, so that nobody waits long for it.
@@ -90,10 +90,10 @@ impl Moves {
         let counts = self.connection.all_confirmed(admissions, self.replicas, CONFIRMATION).await?;
         let counts = counts.into_iter().map(|counts| self.connection.read(counts));
         let counts = counts.collect::<Result<Vec<(u64, u64)>, _>>()?;
-        let AdmitCounts { new, known } = sum(&counts);
+        let AdmitCounts { new, seen: known } = sum(&counts);
         let known = known + sorted.known;
         self.acknowledged(sorted);
-        Ok(AdmitCounts { new, known })
+        Ok(AdmitCounts { new, seen: known })
     }
 
     /// Sorts what was found on a page, and the domains that it links to, by where they belong.
@@ -155,7 +155,7 @@ fn last<'b, 'a>(batches: &'b mut BTreeMap<usize, Vec<Batch<'a>>>, partition: usi
 fn by_host<'a>(found: &[(u64, &'a DiscoveredUrl)]) -> Vec<OfHost<'a>> {
     let mut hosts: Vec<OfHost> = Vec::new();
     for (id, DiscoveredUrl { url, depth, redirects }) in found {
-        let host = paced_host(url);
+        let host = throttle_key(url);
         let latest = hosts.len().saturating_sub(LATEST_HOSTS);
         let same_host = hosts[latest..].iter().rposition(|other| other.host == host).map(|at| latest + at);
         match same_host {
@@ -175,6 +175,6 @@ fn by_host<'a>(found: &[(u64, &'a DiscoveredUrl)]) -> Vec<OfHost<'a>> {
 pub(super) fn sum(counts: &[(u64, u64)]) -> AdmitCounts {
     AdmitCounts {
         new: counts.iter().map(|(new, _)| new).sum(),
-        known: counts.iter().map(|(_, known)| known).sum(),
+        seen: counts.iter().map(|(_, known)| known).sum(),
     }
 }

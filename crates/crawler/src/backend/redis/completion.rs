@@ -11,7 +11,7 @@ use super::loans::budget;
 use super::moves::Moves;
 use super::scripts;
 use crate::domain::Domain;
-use crate::origin::paced_host;
+use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 
 /// So many loans are ended by one script, and what the end of one weighs in links.
@@ -49,7 +49,7 @@ impl Moves {
             && let Some(completion) = completions.pop()
         {
             // What is completed meanwhile goes together.
-            let weight = |completion: &Completion| LOAN_WEIGHT + completion.children.len();
+            let weight = |completion: &Completion| LOAN_WEIGHT + completion.outlinks.len();
             let complete = async |all: Vec<Completion>| self.complete_all(&all).await;
             return Ok(vec![self.completing.make(completion, self.loans.count(), weight, complete).await?]);
         }
@@ -76,16 +76,16 @@ impl Moves {
         call.arg(completions.len());
         // What is looked up together comes together.
         for Completion { lease, .. } in completions {
-            call.arg(lease.ticket.0).arg(lease.loan).arg(self.key.url_id(&lease.url));
+            call.arg(lease.task_id.0).arg(lease.lease_id).arg(self.key.url_id(&lease.url));
         }
         let mut all = Vec::with_capacity(completions.len());
         for completion in completions {
-            let mut sorted = self.sorted(&completion.children, linked(completion));
+            let mut sorted = self.sorted(&completion.outlinks, linked(completion));
             let own = sorted.take_last(0);
             let page = Some(self.key.url_id(&completion.lease.url));
             let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
             call.arg(u8::from(is_kept(completion))).arg(completion.bytes);
-            call.arg(before.new).arg(before.known + sorted.known);
+            call.arg(before.new).arg(before.seen + sorted.known);
             self.tell_ending(&mut call, completion);
             own.tell(&mut call, page);
             all.push((sorted, before.new));
@@ -93,11 +93,11 @@ impl Moves {
         let (ended, spent): (Vec<(u8, u64, u64)>, String) = self.connection.one(call).await?;
         let completed = ended.into_iter().zip(all).map(|((held, document, new), (sorted, before))| {
             if held == 0 {
-                return CompleteResult::Refused;
+                return CompleteResult::StaleLease;
             }
             self.acknowledged(sorted);
             let id = (document > 0).then_some(document);
-            CompleteResult::Done { id, new: new + before, spent: budget(&spent) }
+            CompleteResult::Applied { id, new: new + before, exhausted: budget(&spent) }
         });
         Ok(completed.collect())
     }
@@ -108,8 +108,8 @@ impl Moves {
     async fn complete_across(&self, completions: &[Completion]) -> Result<Vec<CompleteResult>, BackendError> {
         let (mut calls, mut endings) = (Vec::new(), Vec::new());
         for completion in completions {
-            let mut sorted = self.sorted(&completion.children, linked(completion));
-            let own = sorted.take_last(self.keys.of_ticket(completion.lease.ticket));
+            let mut sorted = self.sorted(&completion.outlinks, linked(completion));
+            let own = sorted.take_last(self.keys.of_ticket(completion.lease.task_id));
             let page = self.key.url_id(&completion.lease.url);
             let admissions = self.admissions(&sorted, Some(page));
             let own_is_empty = own.is_empty();
@@ -120,14 +120,14 @@ impl Moves {
         // What a failover loses of the parent is visited again; what it loses of the children must not be forgotten.
         let confirmed = self.connection.all_confirmed(calls, self.replicas, CONFIRMATION).await?;
         let mut answers = confirmed.into_iter();
-        let mut completed = vec![CompleteResult::Refused; completions.len()];
+        let mut completed = vec![CompleteResult::StaleLease; completions.len()];
         let mut held = Vec::new();
         for (index, ending) in endings.into_iter().enumerate() {
             let holds: u8 = self.connection.read(answers.next().unwrap_or_default())?;
             let counts = answers.by_ref().take(ending.admissions).map(|counts| self.connection.read(counts));
             let admitted = sum(&counts.collect::<Result<Vec<_>, _>>()?);
             if holds == 1 {
-                let known = admitted.known + ending.sorted.known;
+                let known = admitted.seen + ending.sorted.known;
                 held.push((index, ending, Links { new: admitted.new, known }));
             }
         }
@@ -150,7 +150,7 @@ impl Moves {
         let (documents, spent): (Vec<u64>, String) =
             self.connection.read(settled.into_iter().next().unwrap_or_default())?;
         let finishes = held.iter().map(|(_, Ending { completion, page, own, .. }, links)| {
-            let mut finish = self.finish(completion.lease.ticket, completion.lease.loan, false, links);
+            let mut finish = self.finish(completion.lease.task_id, completion.lease.lease_id, false, links);
             own.tell(&mut finish, Some(*page));
             finish
         });
@@ -167,13 +167,14 @@ impl Moves {
             }
             let id = (document > 0).then_some(document);
             if id.is_some() && !is_kept(completion) {
-                let partition = self.keys.of_ticket(completion.lease.ticket);
+                let partition = self.keys.of_ticket(completion.lease.task_id);
                 let mut recount = self.script(&scripts::RECOUNT, &self.keys.partitions[partition]);
                 recount.arg(completion.outcome.label());
                 recounts.push(recount);
             }
-            completed[index] = CompleteResult::Done { id, new: links.new + new, spent: budget(&spent) };
-            self.settled().push(completion.lease.ticket.0);
+            completed[index] =
+                CompleteResult::Applied { id, new: links.new + new, exhausted: budget(&spent) };
+            self.settled().push(completion.lease.task_id.0);
             self.acknowledged(sorted);
         }
         self.connection.all(recounts).await?;
@@ -195,19 +196,19 @@ impl Moves {
         }
         let mut look = Call::plain("HMGET");
         look.arg(format!("{}settled", self.keys.budget));
-        look.arg(ending.iter().map(|(ticket, _)| *ticket).collect::<Vec<u64>>());
+        look.arg(ending.iter().map(|(task_id, _)| *task_id).collect::<Vec<u64>>());
         let settled: Vec<Option<String>> = self.connection.one(look).await?;
         let mut finishes = Vec::new();
-        for ((ticket, loan), settled) in ending.into_iter().zip(settled) {
+        for ((task_id, lease_id), settled) in ending.into_iter().zip(settled) {
             let by_and_document = settled.as_deref().and_then(|settled| settled.split_once(' '));
             if let Some((by, document)) = by_and_document
-                && by == loan.to_string()
+                && by == lease_id.to_string()
             {
                 let is_page = document != "0";
-                let mut finish = self.finish(TaskId(ticket), loan, is_page, &Links::default());
+                let mut finish = self.finish(TaskId(task_id), lease_id, is_page, &Links::default());
                 Batch::default().tell(&mut finish, None);
                 finishes.push(finish);
-                self.settled().push(ticket);
+                self.settled().push(task_id);
             }
         }
         self.connection.all(finishes).await?;
@@ -217,8 +218,8 @@ impl Moves {
     /// The script that records how a loan ends, if it still holds.
     fn prepare(&self, completion: &Completion, has_own_children: bool) -> Call {
         let lease = &completion.lease;
-        let mut call = self.on(self.keys.of_ticket(lease.ticket), &scripts::PREPARE);
-        call.arg(lease.ticket.0).arg(lease.loan).arg(self.key.url_id(&lease.url));
+        let mut call = self.on(self.keys.of_ticket(lease.task_id), &scripts::PREPARE);
+        call.arg(lease.task_id.0).arg(lease.lease_id).arg(self.key.url_id(&lease.url));
         self.tell_ending(&mut call, completion);
         call.arg(u8::from(has_own_children));
         call
@@ -226,13 +227,13 @@ impl Moves {
 
     /// Tells a script how a loan ends.
     fn tell_ending(&self, call: &mut Call, completion: &Completion) {
-        let Completion { lease, outcome, refused, pacing, .. } = completion;
-        call.arg(u8::from(lease.again));
-        call.arg(Domain::of_text(&lease.url).as_str()).arg(paced_host(&lease.url)).arg(lease.depth);
+        let Completion { lease, outcome, rejected_links: refused, host_delay, .. } = completion;
+        call.arg(u8::from(lease.is_revisit));
+        call.arg(Domain::of_text(&lease.url).as_str()).arg(throttle_key(&lease.url)).arg(lease.depth);
         call.arg(outcome.label());
         let ended = Ended::of(outcome, lease.redirects > 0);
         call.arg(ended.byte).arg(ended.status);
-        let (rest, delay) = pacing.map_or((0, 0), |pacing| self.pacing(pacing));
+        let (rest, delay) = host_delay.map_or((0, 0), |host_delay| self.host_delay(host_delay));
         call.arg(rest).arg(delay).arg(refused.len());
         for (reason, links) in refused {
             call.arg(*reason).arg(*links);
@@ -244,19 +245,19 @@ impl Moves {
         let forget = std::mem::take(&mut *self.settled());
         let mut settle = self.on_budget(&scripts::SETTLE);
         settle.arg(forget.len()).arg(&forget).arg(completions.len());
-        settle.arg(completions.clone().map(|completion| completion.lease.ticket.0).collect::<Vec<u64>>());
+        settle.arg(completions.clone().map(|completion| completion.lease.task_id.0).collect::<Vec<u64>>());
         for completion in completions {
             let Completion { lease, bytes, .. } = completion;
-            settle.arg(lease.loan).arg(u8::from(is_kept(completion))).arg(*bytes);
-            settle.arg(paced_host(&lease.url));
+            settle.arg(lease.lease_id).arg(u8::from(is_kept(completion))).arg(*bytes);
+            settle.arg(throttle_key(&lease.url));
         }
         settle
     }
 
     /// The script that ends a loan; it has yet to be told the children.
-    fn finish(&self, ticket: TaskId, loan: u64, is_page: bool, links: &Links) -> Call {
-        let mut call = self.on(self.keys.of_ticket(ticket), &scripts::FINISH);
-        call.arg(ticket.0).arg(loan).arg(u8::from(is_page)).arg(links.new).arg(links.known);
+    fn finish(&self, task_id: TaskId, lease_id: u64, is_page: bool, links: &Links) -> Call {
+        let mut call = self.on(self.keys.of_ticket(task_id), &scripts::FINISH);
+        call.arg(task_id.0).arg(lease_id).arg(u8::from(is_page)).arg(links.new).arg(links.known);
         call
     }
 
@@ -268,10 +269,10 @@ impl Moves {
 
 /// Whether it becomes a page. What is visited again for its links is one already.
 fn is_kept(Completion { lease, outcome, .. }: &Completion) -> bool {
-    *outcome == Outcome::Kept && !lease.again
+    *outcome == Outcome::Page && !lease.is_revisit
 }
 
 /// The domains for which the page counts: once.
-fn linked(Completion { lease, linked, .. }: &Completion) -> &[Domain] {
-    if lease.again { &[] } else { linked }
+fn linked(Completion { lease, linked_domains: linked, .. }: &Completion) -> &[Domain] {
+    if lease.is_revisit { &[] } else { linked }
 }

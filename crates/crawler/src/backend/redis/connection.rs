@@ -249,7 +249,7 @@ impl Connection {
             let answered = tokio::select! {
                 biased;
                 answered = self.send(pending, confirmation) => answered,
-                () = self.asked_to_end(), if stuck.is_some() || self.inner.stop.is_asked() => {
+                () = self.asked_to_end(), if stuck.is_some() || self.inner.stop.is_stop_requested() => {
                     return Err(self.give_up(&last, stuck));
                 }
             };

@@ -215,11 +215,11 @@ impl Moves {
     fn likeness(&self, page: &Page, other: &Stored) -> Option<ContentMatch> {
         let (one, two) = (&page.fingerprint, &other.fingerprint);
         if one.exact == two.exact {
-            return Some(ContentMatch::Same(other.url.clone()));
+            return Some(ContentMatch::Duplicate(other.url.clone()));
         }
         let threshold = self.settings.similarity?;
         let are_similar = threshold.similar(one.sketch.as_ref()?, two.sketch.as_ref()?);
-        are_similar.then(|| ContentMatch::Similar(other.url.clone()))
+        are_similar.then(|| ContentMatch::NearDuplicate(other.url.clone()))
     }
 
     /// Asks for pages to be stored. Answers when those that are expire, and of each the others that it has to be compared

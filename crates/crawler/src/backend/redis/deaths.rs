@@ -57,14 +57,14 @@ impl Moves {
         self.recent.clear();
         self.kept.clear();
         let mut in_hand = vec![Vec::new(); self.partitions()];
-        for (ticket, loan) in self.loans.all() {
-            in_hand[self.keys.of_ticket(TaskId(ticket))].push((ticket, loan));
+        for (task_id, lease_id) in self.loans.all() {
+            in_hand[self.keys.of_ticket(TaskId(task_id))].push((task_id, lease_id));
         }
         let resyncs = in_hand.iter().enumerate().map(|(partition, in_hand)| {
             let mut call = self.on(partition, &scripts::RESYNC);
             call.arg(milliseconds(self.delay)).arg(worker.0).arg(self.holder()).arg(in_hand.len());
-            for (ticket, loan) in in_hand {
-                call.arg(*ticket).arg(*loan);
+            for (task_id, lease_id) in in_hand {
+                call.arg(*task_id).arg(*lease_id);
             }
             call
         });

@@ -45,7 +45,7 @@ impl Ended {
     pub(super) fn of(outcome: &Outcome, by_redirect: bool) -> Ended {
         // What has no place is told of as if nobody knew.
         let place = LABELS.iter().position(|label| *label == outcome.label()).unwrap_or(LABELS.len());
-        let status = if let Outcome::Status { code, .. } = outcome { *code } else { 0 };
+        let status = if let Outcome::HttpStatus { code, .. } = outcome { *code } else { 0 };
         let links = if outcome.has_links() { HAS_LINKS } else { 0 };
         Ended { byte: place as u8 + links + if by_redirect { BY_REDIRECT } else { 0 }, status }
     }
@@ -76,26 +76,26 @@ mod tests {
         let (cause, to) = (String::new, String::new);
         let address = [127, 0, 0, 1].into();
         let outcomes = [
-            Outcome::Kept,
-            Outcome::Redirected { to: to() },
-            Outcome::RedirectRefused { to: to(), why: RejectReason::External },
+            Outcome::Page,
+            Outcome::Redirect { to: to() },
+            Outcome::RedirectRejected { to: to(), why: RejectReason::External },
             Outcome::TooManyRedirects,
-            Outcome::Disallowed,
+            Outcome::RobotsDisallowed,
             Outcome::RobotsUnavailable { cause: cause() },
             Outcome::Duplicate { of: to() },
             Outcome::NearDuplicate { of: to() },
-            Outcome::HostSpent,
-            Outcome::NotAPage { what: cause() },
+            Outcome::HostPageLimit,
+            Outcome::UnsupportedMedia { what: cause() },
             Outcome::TooLarge { limit: 1 },
-            Outcome::NameNotFound { cause: cause() },
-            Outcome::AddressRefused { address, kind: "private" },
+            Outcome::DnsFailed { cause: cause() },
+            Outcome::BlockedAddress { address, kind: "private" },
             Outcome::ConnectionFailed { cause: cause() },
             Outcome::StaleConnection,
-            Outcome::NotTaken,
+            Outcome::RequestNotProcessed,
             Outcome::TlsFailed { cause: cause() },
-            Outcome::TimedOut { doing: "it", limit: Duration::ZERO },
-            Outcome::Malformed { cause: cause() },
-            Outcome::NotWritten { cause: cause() },
+            Outcome::Timeout { doing: "it", limit: Duration::ZERO },
+            Outcome::InvalidResponse { cause: cause() },
+            Outcome::WriteFailed { cause: cause() },
             Outcome::NotReached,
         ];
         for outcome in outcomes {
@@ -105,7 +105,7 @@ mod tests {
                 assert_eq!(ended.byte & HAS_LINKS != 0, outcome.has_links());
             }
         }
-        let missing = Outcome::Status { code: 404, retry_after: None };
+        let missing = Outcome::HttpStatus { code: 404, retry_after: None };
         assert_eq!(Ended::of(&missing, false).outcome(), missing.to_string());
         assert!(LABELS.len() < usize::from(PLACES));
     }

@@ -45,8 +45,8 @@ impl Moves {
             let incoming: Vec<UnprioritizedUrl> = lent
                 .into_iter()
                 .flatten()
-                .map(|(ticket, domain, depth, linking_pages)| UnprioritizedUrl {
-                    ticket: TaskId(ticket),
+                .map(|(task_id, domain, depth, linking_pages)| UnprioritizedUrl {
+                    task_id: TaskId(task_id),
                     domain: Domain::named(&domain),
                     depth,
                     linking_pages,
@@ -66,8 +66,8 @@ impl Moves {
         let commands = parts.into_iter().map(|(partition, filed)| {
             let mut command = self.on(partition, &scripts::FILE);
             command.arg(filed.len());
-            for (TaskId(ticket), priority) in filed {
-                command.arg(ticket).arg(self.settings.priority_queues.of(priority));
+            for (TaskId(task_id), priority) in filed {
+                command.arg(task_id).arg(self.settings.priority_queues.of(priority));
             }
             command
         });

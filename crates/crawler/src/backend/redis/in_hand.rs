@@ -16,24 +16,24 @@ pub(super) struct InHand {
 
 impl InHand {
     pub(super) fn take_up(&self, leases: &[Lease]) {
-        self.loans().extend(leases.iter().map(|lease| (lease.ticket.0, lease.loan)));
+        self.loans().extend(leases.iter().map(|lease| (lease.task_id.0, lease.lease_id)));
     }
 
     pub(super) fn put_down<'a>(&self, leases: impl IntoIterator<Item = &'a Lease>) {
-        leases.into_iter().for_each(|lease| self.forget(lease.ticket.0, lease.loan));
+        leases.into_iter().for_each(|lease| self.forget(lease.task_id.0, lease.lease_id));
     }
 
     /// A loan was found lost. If Redis has it after all, nobody would end it: so it is made sure that it has not.
-    pub(super) fn lose(&self, ticket: u64, loan: u64) {
-        self.forget(ticket, loan);
+    pub(super) fn lose(&self, task_id: u64, lease_id: u64) {
+        self.forget(task_id, lease_id);
         self.doubt();
     }
 
-    fn forget(&self, ticket: u64, loan: u64) {
+    fn forget(&self, task_id: u64, lease_id: u64) {
         let mut loans = self.loans();
         // It may have been lent again since.
-        if loans.get(&ticket) == Some(&loan) {
-            loans.remove(&ticket);
+        if loans.get(&task_id) == Some(&lease_id) {
+            loans.remove(&task_id);
         }
     }
 
@@ -43,7 +43,7 @@ impl InHand {
 
     /// Tickets and loans.
     pub(super) fn all(&self) -> Vec<(u64, u64)> {
-        self.loans().iter().map(|(ticket, loan)| (*ticket, *loan)).collect()
+        self.loans().iter().map(|(task_id, lease_id)| (*task_id, *lease_id)).collect()
     }
 
     /// Redis seems to have lost something.

@@ -45,8 +45,8 @@ impl Kept {
         let pages = self.pages()?;
         let url = |id| pages.urls.get(&id).map(|named| named.url.to_string()).unwrap_or_default();
         match pages.index.find(fingerprint, id, now)? {
-            Match::Same(other) => Some(ContentMatch::Same(url(other))),
-            Match::Similar(other) => Some(ContentMatch::Similar(url(other))),
+            Match::Same(other) => Some(ContentMatch::Duplicate(url(other))),
+            Match::Similar(other) => Some(ContentMatch::NearDuplicate(url(other))),
         }
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let (first, second) = (HOUR, HOUR + HOUR / 2);
         kept.add(1, "http://a/", &page(1), Duration::ZERO, first);
         kept.add(1, "http://a/", &page(1), HOUR / 2, second);
-        let same = Some(ContentMatch::Same("http://a/".into()));
+        let same = Some(ContentMatch::Duplicate("http://a/".into()));
         assert_eq!(kept.like(2, &page(1), first), same);
         kept.add(3, "http://c/", &page(3), first, first + HOUR);
         assert_eq!(kept.like(2, &page(1), first), same, "its name too");

@@ -60,8 +60,8 @@ impl Keys {
     }
 
     /// The partition of an outstanding URL.
-    pub(super) fn of_ticket(&self, ticket: TaskId) -> usize {
-        (ticket.0 % self.partitions.len() as u64) as usize
+    pub(super) fn of_ticket(&self, task_id: TaskId) -> usize {
+        (task_id.0 % self.partitions.len() as u64) as usize
     }
 
     /// Where a page is kept that is known by this number.

@@ -13,7 +13,7 @@ use super::connection::Call;
 use super::moves::{GATHERING, Moves, Waiting, milliseconds};
 use super::scripts;
 use crate::domain::Domain;
-use crate::origin::paced_host;
+use crate::origin::throttle_key;
 
 /// No lease takes more at a time.
 const MOST: usize = 1 << 20;
@@ -60,14 +60,16 @@ impl Moves {
         });
         let lent: Vec<Vec<Lent>> = self.connection.each(commands.collect()).await?;
         let leases =
-            lent.into_iter().flatten().map(|(ticket, loan, url, depth, redirects, again, rest)| Lease {
-                ticket: TaskId(ticket),
-                loan,
-                url,
-                depth,
-                redirects,
-                again: again == 1,
-                rest: Duration::from_millis(rest),
+            lent.into_iter().flatten().map(|(task_id, lease_id, url, depth, redirects, is_revisit, rest)| {
+                Lease {
+                    task_id: TaskId(task_id),
+                    lease_id,
+                    url,
+                    depth,
+                    redirects,
+                    is_revisit: is_revisit == 1,
+                    cooldown: Duration::from_millis(rest),
+                }
             });
         Ok(leases.collect())
     }
@@ -89,17 +91,17 @@ impl Moves {
 
     /// The script that tells whether a loan still holds.
     pub(super) fn check(&self, lease: &Lease) -> Call {
-        let mut command = self.on(self.keys.of_ticket(lease.ticket), &scripts::CHECK);
-        command.arg(1).arg(lease.ticket.0).arg(lease.loan);
+        let mut command = self.on(self.keys.of_ticket(lease.task_id), &scripts::CHECK);
+        command.arg(1).arg(lease.task_id.0).arg(lease.lease_id);
         command
     }
 
     /// One round trip: does the loan still hold, and what may it use. What is asked meanwhile goes together.
     pub(super) async fn reserve(&self, lease: Lease, read: u64) -> Result<BudgetDecision, BackendError> {
-        let (ticket, loan) = (lease.ticket.0, lease.loan);
+        let (task_id, lease_id) = (lease.task_id.0, lease.lease_id);
         let grant = self.reserve_for(lease, read).await?;
-        if grant == BudgetDecision::Lost {
-            self.loans.lose(ticket, loan);
+        if grant == BudgetDecision::LeaseLost {
+            self.loans.lose(task_id, lease_id);
         }
         Ok(grant)
     }
@@ -113,16 +115,16 @@ impl Moves {
             return self.reserving.make((lease, read), self.loans.count(), |_| 1, reserve).await;
         }
         let check = self.check(&lease);
-        let loan = (lease.ticket.0, lease.loan);
+        let lease_id = (lease.task_id.0, lease.lease_id);
         let calls = vec![self.reservation(&[(lease, read)], false), check];
         let mut answers = self.connection.all(calls).await?.into_iter();
         let grants: Vec<(String, u64)> = self.connection.read(answers.next().unwrap_or_default())?;
         let holds: Vec<u8> = self.connection.read(answers.next().unwrap_or_default())?;
         if holds != [1] {
-            self.give_back(&[loan]).await?;
-            return Ok(BudgetDecision::Lost);
+            self.give_back(&[lease_id]).await?;
+            return Ok(BudgetDecision::LeaseLost);
         }
-        Ok(grants.first().map_or(BudgetDecision::NotNow, granted))
+        Ok(grants.first().map_or(BudgetDecision::RetryLater, granted))
     }
 
     /// The script that reserves for loans, which looks itself whether they hold if they are in the same place.
@@ -132,35 +134,35 @@ impl Moves {
         let script = if is_once { &scripts::RESERVE_AGAIN } else { &scripts::RESERVE };
         let mut call = self.on_budget(script);
         call.arg(u8::from(are_here)).arg(u8::from(is_once)).arg(loans.len());
-        call.arg(loans.iter().map(|(lease, _)| lease.ticket.0).collect::<Vec<u64>>());
+        call.arg(loans.iter().map(|(lease, _)| lease.task_id.0).collect::<Vec<u64>>());
         for (lease, read) in loans {
             // What is visited again for its links is a page already.
-            call.arg(lease.loan).arg(*read).arg(u8::from(!lease.again));
-            call.arg(paced_host(&lease.url));
+            call.arg(lease.lease_id).arg(*read).arg(u8::from(!lease.is_revisit));
+            call.arg(throttle_key(&lease.url));
         }
         call
     }
 
     pub(super) async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
         let mut release = self.on_budget(&scripts::RELEASE);
-        release.arg(lease.ticket.0).arg(lease.loan).arg(read);
+        release.arg(lease.task_id.0).arg(lease.lease_id).arg(read);
         self.connection.all(vec![release]).await?;
         Ok(())
     }
 
     /// How long a host is to be left alone, and the pause it gets if that is longer than everybody's, or else 0: in
     /// milliseconds.
-    pub(super) fn pacing(&self, HostDelay { delay, rest }: HostDelay) -> (u64, u64) {
+    pub(super) fn host_delay(&self, HostDelay { delay, cooldown: rest }: HostDelay) -> (u64, u64) {
         let delay = if delay > self.delay { milliseconds(delay) } else { 0 };
         (milliseconds(rest), delay)
     }
 
-    pub(super) async fn pace(&self, host: &str, pacing: HostDelay) -> Result<(), BackendError> {
-        let (rest, delay) = self.pacing(pacing);
+    pub(super) async fn pace(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        let (rest, delay) = self.host_delay(host_delay);
         if rest == 0 && delay == 0 {
             return Ok(());
         }
-        let partition = self.keys.of_domain(&Domain::of_paced_host(host));
+        let partition = self.keys.of_domain(&Domain::from_throttle_key(host));
         let mut command = self.on(partition, &scripts::PACE);
         command.arg(host).arg(rest).arg(delay);
         self.connection.all(vec![command]).await?;
@@ -174,8 +176,8 @@ impl Moves {
         }
         let mut command = self.on_budget(&scripts::GIVE_BACK);
         command.arg(loans.len());
-        for (ticket, loan) in loans {
-            command.arg(*ticket).arg(*loan);
+        for (task_id, lease_id) in loans {
+            command.arg(*task_id).arg(*lease_id);
         }
         self.connection.all(vec![command]).await?;
         Ok(())
@@ -185,11 +187,11 @@ impl Moves {
 /// What a script has granted.
 fn granted((grant, bytes): &(String, u64)) -> BudgetDecision {
     match grant.as_str() {
-        "granted" => BudgetDecision::Bytes(*bytes),
-        "host" => BudgetDecision::HostSpent,
-        "later" => BudgetDecision::NotNow,
-        "lost" => BudgetDecision::Lost,
-        spent => budget(spent).map_or(BudgetDecision::NotNow, BudgetDecision::Spent),
+        "granted" => BudgetDecision::Granted(*bytes),
+        "host" => BudgetDecision::HostExhausted,
+        "later" => BudgetDecision::RetryLater,
+        "lost" => BudgetDecision::LeaseLost,
+        spent => budget(spent).map_or(BudgetDecision::RetryLater, BudgetDecision::Exhausted),
     }
 }
 

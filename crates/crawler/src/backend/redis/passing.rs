@@ -20,11 +20,11 @@ impl Moves {
         handovers: Vec<DomainTransfer>,
     ) -> Result<Vec<TransferResult>, BackendError> {
         let all: Vec<usize> = (0..handovers.len()).collect();
-        let mut passed = vec![TransferResult::No; handovers.len()];
+        let mut passed = vec![TransferResult::Declined; handovers.len()];
         self.pass(from, &handovers, &all, &HashMap::new(), &mut passed).await?;
         // More of these is in the queue, unless it is on its way into hands.
         let late: Vec<usize> =
-            all.into_iter().filter(|index| passed[*index] == TransferResult::NotNow).collect();
+            all.into_iter().filter(|index| passed[*index] == TransferResult::RetryLater).collect();
         if !late.is_empty() {
             let queued = self.queued_of(from, &handovers, &late).await?;
             let late: Vec<usize> = late
@@ -34,7 +34,7 @@ impl Moves {
             self.pass(from, &handovers, &late, &queued, &mut passed).await?;
         }
         for (handover, passed) in handovers.iter().zip(&passed) {
-            if *passed == TransferResult::Yes {
+            if *passed == TransferResult::Moved {
                 self.loans.put_down(&handover.leases);
             }
         }
@@ -64,9 +64,9 @@ impl Moves {
         for ((_, which), answers) in parts.iter().zip(answers) {
             for (index, answer) in which.iter().zip(answers) {
                 passed[*index] = match answer {
-                    1 => TransferResult::Yes,
-                    2 => TransferResult::NotNow,
-                    _ => TransferResult::No,
+                    1 => TransferResult::Moved,
+                    2 => TransferResult::RetryLater,
+                    _ => TransferResult::Declined,
                 };
             }
         }
@@ -74,19 +74,19 @@ impl Moves {
     }
 
     fn tell_handover(&self, call: &mut Call, handover: &DomainTransfer, queued: Option<&Queued>) {
-        let DomainTransfer { domain, to, leases, resting } = handover;
+        let DomainTransfer { domain, to, leases, cooldowns: resting } = handover;
         call.arg(domain.as_str()).arg(to.0).arg(leases.len());
         for lease in leases {
-            call.arg(lease.ticket.0).arg(lease.loan);
+            call.arg(lease.task_id.0).arg(lease.lease_id);
         }
         let queued = queued.map_or(&[][..], Vec::as_slice);
         call.arg(queued.len());
-        for (ticket, message) in queued {
-            call.arg(*ticket).arg(message);
+        for (task_id, message) in queued {
+            call.arg(*task_id).arg(message);
         }
         call.arg(resting.len());
-        for (host, pacing) in resting {
-            let (rest, delay) = self.pacing(*pacing);
+        for (host, host_delay) in resting {
+            let (rest, delay) = self.host_delay(*host_delay);
             call.arg(host).arg(rest).arg(delay);
         }
     }
@@ -108,8 +108,8 @@ impl Moves {
                     call.arg(handovers[*index].domain.as_str());
                 }
                 let (next, some): Step = self.connection.one(call).await?;
-                for (domain, ticket, message) in some {
-                    found.entry(domain).or_default().push((ticket, message));
+                for (domain, task_id, message) in some {
+                    found.entry(domain).or_default().push((task_id, message));
                 }
                 if next.is_empty() {
                     break;

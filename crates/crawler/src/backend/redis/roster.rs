@@ -174,7 +174,7 @@ impl RedisBackend {
         type Answer = (u8, Vec<(u16, usize)>, String, String, u64, u64, u64, u8);
         let (has_place, takers, phase, end, opening, version, elapsed, closed): Answer =
             self.ask(call).await?;
-        let takers = takers.into_iter().map(|(id, has)| TransferTarget { id: WorkerId(id), has });
+        let takers = takers.into_iter().map(|(id, has)| TransferTarget { id: WorkerId(id), load: has });
         let course = course((phase, end, opening, version, elapsed, closed));
         Ok(HeartbeatReply { has_place: has_place == 1, course, takers: takers.collect() })
     }
@@ -184,7 +184,7 @@ impl RedisBackend {
         let mut call = self.of_crew(&scripts::RELIEVE);
         call.arg(member.role.name()).arg(&member.token).arg(takers.len());
         for taker in takers {
-            call.arg(taker.id.0).arg(taker.has);
+            call.arg(taker.id.0).arg(taker.load);
         }
         self.ask(call).await
     }

@@ -61,7 +61,7 @@ impl Connector {
             let stream = reach(&addresses, limit, &make_room).await?;
             if origin.https { self.secure(stream, origin).await } else { Ok(Stream::Plain(stream)) }
         });
-        connecting.await.unwrap_or(Err(Outcome::TimedOut { doing: "connecting", limit }))
+        connecting.await.unwrap_or(Err(Outcome::Timeout { doing: "connecting", limit }))
     }
 
     /// The addresses of a host that we may connect to. The check is made on the very addresses that are
@@ -79,14 +79,14 @@ impl Connector {
             .map(|address| SocketAddr::new(*address, origin.port))
             .collect();
         match addresses.iter().find_map(|address| Some((*address, special(*address)?))) {
-            Some((address, kind)) if permitted.is_empty() => Err(Outcome::AddressRefused { address, kind }),
-            _ if permitted.is_empty() => Err(Outcome::NameNotFound { cause: "no address".into() }),
+            Some((address, kind)) if permitted.is_empty() => Err(Outcome::BlockedAddress { address, kind }),
+            _ if permitted.is_empty() => Err(Outcome::DnsFailed { cause: "no address".into() }),
             _ => Ok(permitted),
         }
     }
 
     async fn addresses(&self, host: &str, make_room: &impl Fn()) -> Result<Vec<IpAddr>, Outcome> {
-        if let Some(resolve) = self.config.resolve.iter().find(|resolve| resolve.is_for(host)) {
+        if let Some(resolve) = self.config.dns_overrides.iter().find(|resolve| resolve.matches(host)) {
             return Ok(vec![resolve.address]);
         }
         if let Ok(literal) = host.trim_start_matches('[').trim_end_matches(']').parse() {
@@ -103,7 +103,7 @@ impl Connector {
             Ok(found.map(|address| address.ip()).collect::<Vec<IpAddr>>())
         });
         let looked_up = looked_up.await;
-        let addresses = looked_up.map_err(|error| Outcome::NameNotFound { cause: error.to_string() })?;
+        let addresses = looked_up.map_err(|error| Outcome::DnsFailed { cause: error.to_string() })?;
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= DNS_CACHE_NAMES {
             names.clear();
@@ -131,7 +131,7 @@ async fn reach(
     make_room: &impl Fn(),
 ) -> Result<TcpStream, Outcome> {
     let deadline = Instant::now() + limit;
-    let mut failure = Outcome::TimedOut { doing: "connecting", limit };
+    let mut failure = Outcome::Timeout { doing: "connecting", limit };
     for (index, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / (addresses.len() - index) as u32;

@@ -43,13 +43,13 @@ fn a_program_sees_every_page_once_in_order_and_has_ended_when_the_crawl_has() {
     let directory = tempfile::tempdir().unwrap();
     let exec = Exec::new(&command(directory.path(), "cat > FILE"));
     for number in 0..500 {
-        exec.page(&page(number)).unwrap();
+        exec.process_page(&page(number)).unwrap();
     }
-    exec.page(&large_page(500, 400_000)).unwrap();
+    exec.process_page(&large_page(500, 400_000)).unwrap();
     exec.finish().unwrap();
     assert_eq!(seen(directory.path()), (0..=500).collect::<Vec<_>>());
     assert!(exec.summary().unwrap().ends_with("was sent 501 pages; exit status: 0"), "{:?}", exec.summary());
-    assert!(exec.page(&page(1)).unwrap_err().contains("has been ended"));
+    assert!(exec.process_page(&page(1)).unwrap_err().contains("has been ended"));
 }
 
 #[test]
@@ -59,7 +59,9 @@ fn pages_of_many_threads_arrive_whole() {
     thread::scope(|threads| {
         for first in 0..8 {
             let exec = &exec;
-            threads.spawn(move || (first * 50..first * 50 + 50).for_each(|n| exec.page(&page(n)).unwrap()));
+            threads.spawn(move || {
+                (first * 50..first * 50 + 50).for_each(|n| exec.process_page(&page(n)).unwrap())
+            });
         }
     });
     exec.finish().unwrap();
@@ -73,7 +75,7 @@ fn every_page_is_seen(program: &str, page: impl Fn(usize) -> Page) -> Vec<usize>
     let directory = tempfile::tempdir().unwrap();
     let exec = Exec::with(&command(directory.path(), program), SOON);
     for number in 0..20 {
-        exec.page(&page(number)).unwrap();
+        exec.process_page(&page(number)).unwrap();
     }
     // How the last of the programs ended is of no concern here.
     let _ = exec.finish();
@@ -103,7 +105,7 @@ fn a_program_that_dies_over_the_last_page_gets_it_again() {
     let directory = tempfile::tempdir().unwrap();
     let times = Times { settle: Duration::from_secs(3), ..SOON };
     let exec = Exec::with(&command(directory.path(), DIES_OVER_THE_FOURTH), times);
-    (0..4).for_each(|number| exec.page(&page(number)).unwrap());
+    (0..4).for_each(|number| exec.process_page(&page(number)).unwrap());
     exec.finish().unwrap();
     assert_eq!(seen(directory.path()), [0, 1, 2, 3]);
 }
@@ -132,7 +134,7 @@ for line in sys.stdin:
     open(\"FILE\", \"a\").write(line)
 '";
     let exec = Exec::with(&command(directory.path(), poisoned), SOON);
-    let failed: Vec<usize> = (0..8).filter(|number| exec.page(&page(*number)).is_err()).collect();
+    let failed: Vec<usize> = (0..8).filter(|number| exec.process_page(&page(*number)).is_err()).collect();
     assert!(
         exec.finish().unwrap_err().contains("6 times in a row without finishing a page (exit status: 9)")
     );
@@ -144,7 +146,7 @@ for line in sys.stdin:
 fn a_program_that_never_reads_does_not_hold_the_crawl_up() {
     let exec = Exec::with("exec sleep 1000", Times { last_work: Duration::from_millis(400), ..IMPATIENT });
     let begun = Instant::now();
-    let outcomes: Vec<_> = (0..100).map(|number| exec.page(&large_page(number, 20_000))).collect();
+    let outcomes: Vec<_> = (0..100).map(|number| exec.process_page(&large_page(number, 20_000))).collect();
     assert!(outcomes[0].is_ok(), "it is in the pipe");
     let refused = outcomes[1].as_ref().unwrap_err();
     assert!(refused.contains("has read nothing for 300ms"), "{refused}");
@@ -161,16 +163,16 @@ fn a_program_that_reads_again_after_a_stall_gets_pages_again() {
     let exec = Exec::with(&command(directory.path(), "sleep 2; cat > FILE"), IMPATIENT);
     let begun = Instant::now();
     let mut number = 0;
-    while exec.page(&page(number)).is_ok() {
+    while exec.process_page(&page(number)).is_ok() {
         number += 1;
     }
-    while exec.page(&page(1000)).is_err() {
+    while exec.process_page(&page(1000)).is_err() {
         assert!(begun.elapsed() < Duration::from_secs(60), "it never reads again");
         thread::sleep(Duration::from_millis(20));
     }
     // An idle time is not a stall.
     thread::sleep(IMPATIENT.stall * 2);
-    exec.page(&page(1001)).unwrap();
+    exec.process_page(&page(1001)).unwrap();
     exec.finish().unwrap();
     assert!(seen(directory.path()).ends_with(&[1000, 1001]), "{:?}", seen(directory.path()));
 }
@@ -180,7 +182,7 @@ fn a_program_that_does_not_end_is_killed_with_all_it_started() {
     let directory = tempfile::tempdir().unwrap();
     let program = command(directory.path(), "cat > /dev/null; sleep 1000 & echo $! > FILE; wait");
     let exec = Exec::with(&program, Times { last_work: Duration::from_secs(2), ..SOON });
-    exec.page(&page(1)).unwrap();
+    exec.process_page(&page(1)).unwrap();
     let refused = exec.finish().unwrap_err();
     assert!(refused.contains("did not end within 2s"), "{refused}");
     let sleeper = fs::read_to_string(directory.path().join("seen")).unwrap();
@@ -196,7 +198,7 @@ fn a_program_that_does_not_end_is_killed_with_all_it_started() {
 #[test]
 fn the_exit_status_is_reported() {
     let exec = Exec::with("cat > /dev/null; exit 3", SOON);
-    exec.page(&page(1)).unwrap();
+    exec.process_page(&page(1)).unwrap();
     let ended = exec.finish().unwrap_err();
     assert_eq!(ended, "program 'cat > /dev/null; exit 3' ended with exit status: 3");
     assert!(exec.summary().unwrap().ends_with("was sent 1 page; exit status: 3"));
@@ -206,7 +208,7 @@ fn the_exit_status_is_reported() {
 fn a_program_that_does_not_exist_is_given_up() {
     let exec = Exec::with("no-such-program-anywhere 2> /dev/null", SOON);
     let begun = Instant::now();
-    let failed = (0..20).filter(|number| exec.page(&page(*number)).is_err()).count();
+    let failed = (0..20).filter(|number| exec.process_page(&page(*number)).is_err()).count();
     assert!(failed >= 18, "{failed}");
     assert!(exec.finish().unwrap_err().contains("exit status: 127"));
     assert!(begun.elapsed() < Duration::from_secs(20));
@@ -217,7 +219,7 @@ fn a_program_is_not_started_before_the_first_page_and_ended_when_dropped() {
     let directory = tempfile::tempdir().unwrap();
     let exec = Exec::new(&command(directory.path(), "cat >> FILE; echo >> FILE.end"));
     assert!(!directory.path().join("seen").exists());
-    exec.page(&page(1)).unwrap();
+    exec.process_page(&page(1)).unwrap();
     drop(exec);
     assert_eq!(seen(directory.path()), [1]);
     assert!(directory.path().join("seen.end").exists());
@@ -230,7 +232,7 @@ const DOOMED: &str = "CRAWLER_TEST_DOOMED_DIRECTORY";
 fn a_page_that_was_seen_is_read_even_if_the_crawl_is_killed_at_once() {
     if let Some(directory) = std::env::var_os(DOOMED) {
         let exec = Exec::new(&command(Path::new(&directory), "sleep 1; cat > FILE; echo > FILE.end"));
-        exec.page(&page(7)).unwrap();
+        exec.process_page(&page(7)).unwrap();
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         unreachable!("killed");
     }

@@ -76,7 +76,7 @@ impl OutputFiles {
         if let Start::Resumed { committed, .. } = start
             && committed.len() != specs.len()
         {
-            return Err(Error::Setting(format!(
+            return Err(Error::InvalidSetting(format!(
                 "the crawl was begun with {} output modules and is resumed with {}; give the same",
                 committed.len(),
                 specs.len()
@@ -94,7 +94,7 @@ impl OutputFiles {
             place.begin(start, index)?;
         }
         for (place, spec) in places.iter_mut().zip(specs) {
-            place.put_head(spec.output.head());
+            place.put_head(spec.output.header());
         }
         let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
         Ok(OutputFiles { places, last_id })

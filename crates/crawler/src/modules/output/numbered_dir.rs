@@ -80,13 +80,13 @@ impl NumberedDir {
         // All are looked at before any is removed: a refusal leaves the directory as it was.
         for entry in &later {
             if !fs::symlink_metadata(entry).map_err(unusable)?.is_file() {
-                return Err(Error::InTheWay { path: entry.clone() });
+                return Err(Error::PathBlocked { path: entry.clone() });
             }
         }
         // Whether we may write is best known by writing; this also clears what a crash has left behind.
         let unfinished = self.path.join(UNFINISHED);
         if fs::symlink_metadata(&unfinished).is_ok_and(|found| found.is_dir()) {
-            return Err(Error::InTheWay { path: unfinished });
+            return Err(Error::PathBlocked { path: unfinished });
         }
         create_anew(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
         Ok(later)
@@ -205,7 +205,7 @@ pub(in crate::modules) fn refuse_if_missing(path: &Path, last: u64) -> Result<()
 }
 
 fn lost(path: &Path, what: &str, last: u64) -> Error {
-    Error::Setting(format!(
+    Error::InvalidSetting(format!(
         "page directory '{}' {what} where the crawl had written 1 to {last}; put all files back, or begin a new crawl",
         path.display()
     ))

@@ -87,7 +87,7 @@ impl Parts {
         }
         for (((place, found), header), spec) in places.iter_mut().zip(found).zip(&headers).zip(specs) {
             match place {
-                OpenPart::File(part) => part.begin(found, header, spec.output.head())?,
+                OpenPart::File(part) => part.begin(found, header, spec.output.header())?,
                 OpenPart::Directory(part) => part.begin(found, header)?,
             }
         }
@@ -97,19 +97,19 @@ impl Parts {
     /// Adds what the page of a ticket adds, delivered on this loan. It has been handed to the system on return and
     /// outlives the process. After an error, which names the file, nothing of the page counts, and it can be added
     /// again.
-    pub fn add(&mut self, ticket: u64, loan: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
+    pub fn add(&mut self, task_id: u64, lease_id: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
         self.check(additions)?;
-        let added = self.try_to_add(ticket, loan, additions);
+        let added = self.try_to_add(task_id, lease_id, additions);
         self.settle(added)
     }
 
     /// Notes that the page of a ticket does not count, whatever has been added on smaller loans: for a URL that was
     /// on loan before and of which there is no page this time.
-    pub fn withdraw(&mut self, ticket: u64, loan: u64) -> io::Result<()> {
+    pub fn withdraw(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
         self.check(&[])?;
         let withdrawn = self.places.iter_mut().try_for_each(|place| match place {
-            OpenPart::File(part) => part.name(ticket, loan, true),
-            OpenPart::Directory(part) => part.withdraw(ticket, loan),
+            OpenPart::File(part) => part.name(task_id, lease_id, true),
+            OpenPart::Directory(part) => part.withdraw(task_id, lease_id),
         });
         self.settle(withdrawn)
     }
@@ -141,18 +141,25 @@ impl Parts {
         self.places.iter().map(length).collect()
     }
 
-    fn try_to_add(&mut self, ticket: u64, loan: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
+    fn try_to_add(
+        &mut self,
+        task_id: u64,
+        lease_id: u64,
+        additions: &[(usize, OutputWrite)],
+    ) -> io::Result<()> {
         // All is written before any is named, so that a failure can be taken back.
         for (index, addition) in additions {
             match (&mut self.places[*index], addition) {
                 (OpenPart::File(part), OutputWrite::Append(bytes)) => part.write(bytes)?,
-                (OpenPart::Directory(part), OutputWrite::File(bytes)) => part.write(ticket, loan, bytes)?,
+                (OpenPart::Directory(part), OutputWrite::File(bytes)) => {
+                    part.write(task_id, lease_id, bytes)?
+                }
                 _ => {}
             }
         }
         for (index, _) in additions {
             if let OpenPart::File(part) = &mut self.places[*index] {
-                part.name(ticket, loan, false)?;
+                part.name(task_id, lease_id, false)?;
             }
         }
         Ok(())
@@ -192,7 +199,7 @@ impl Parts {
 pub fn part_of(target: &Target, worker: u16) -> Result<Target, Error> {
     let (Target::File(path) | Target::Directory(path)) = target;
     let Some(whole) = path.file_name() else {
-        return Err(Error::Setting(format!(
+        return Err(Error::InvalidSetting(format!(
             "the parts of output '{}' cannot be named after it; give a path that ends with a name",
             path.display()
         )));
@@ -229,7 +236,7 @@ impl PartHeader {
 
 /// What stands where a part shall be, and is not to be replaced unasked.
 fn refused(path: &Path, why: &str) -> Error {
-    Error::Setting(format!(
+    Error::InvalidSetting(format!(
         "cannot write to part '{}': {why}; move it away with its index, name another output, or give --overwrite to \
          replace it",
         path.display()
@@ -239,7 +246,7 @@ fn refused(path: &Path, why: &str) -> Error {
 /// A part of this very crawl that is not as it was left. Nothing replaces it: a worker that is started again is told to
 /// overwrite as it was the first time.
 fn kept(path: &Path, why: &str) -> Error {
-    Error::Setting(format!(
+    Error::InvalidSetting(format!(
         "cannot go on with part '{}': {why}; put back the part and its index as they were, or move both away and \
          keep them for 'crawler collect'",
         path.display()

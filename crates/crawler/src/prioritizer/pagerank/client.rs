@@ -55,7 +55,7 @@ pub struct PageRankClient {
 impl PageRankClient {
     /// The service of these settings, reached as this crawl reaches its hosts.
     pub fn new(config: &FetchConfig, settings: &PageRankConfig) -> Result<PageRankClient, Error> {
-        let useless = |what: &str| Error::Setting(format!("PageRank service: {what}"));
+        let useless = |what: &str| Error::InvalidSetting(format!("PageRank service: {what}"));
         let home = &settings.url;
         if !matches!(home.scheme(), "http" | "https") {
             return Err(useless("its URL must begin with http:// or https://"));
@@ -93,7 +93,7 @@ impl PageRankClient {
         };
         let Download { status, retry_after, body, .. } = download.map_err(QueryFailure::of)?;
         if status != 200 {
-            return Err(QueryFailure::of(Outcome::Status { code: status, retry_after }));
+            return Err(QueryFailure::of(Outcome::HttpStatus { code: status, retry_after }));
         }
         let ranks = response::ranks(&body);
         ranks.map_err(|cause| QueryFailure { cause: cause.into(), may_pass: false, leave_alone: None })
@@ -103,7 +103,7 @@ impl PageRankClient {
 impl QueryFailure {
     fn of(outcome: Outcome) -> QueryFailure {
         let leave_alone = match outcome {
-            Outcome::Status { retry_after, .. } => retry_after,
+            Outcome::HttpStatus { retry_after, .. } => retry_after,
             _ => None,
         };
         QueryFailure { cause: outcome.to_string(), may_pass: outcome.is_transient(), leave_alone }

@@ -31,7 +31,7 @@ fn whatever_is_passed_on_between_other_moves_everything_is_visited_once() {
                 ..RedisCrawl::new(server.url().parse().unwrap(), "passing")
             };
             let settings = BackendConfig { queue_size, ..settings(3) };
-            let resources = RedisBackend::open(place, settings).await.unwrap();
+            let backend = RedisBackend::open(place, settings).await.unwrap();
             let (mut random, mut admitted) = (Random(seed), 0);
             let mut in_hand: Vec<Vec<Lease>> = vec![Vec::new(); 3];
             let mut moved = 0;
@@ -44,42 +44,44 @@ fn whatever_is_passed_on_between_other_moves_everything_is_visited_once() {
                             .map(|n| format!("http://h{}.test/{}", random.below(9), admitted + n))
                             .collect::<Vec<_>>();
                         admitted += urls.len();
-                        admit(&resources, &[urls]).await;
+                        admit(&backend, &[urls]).await;
                     }
-                    2..5 => others.extend(lease(&resources, id, 1 + random.below(50)).await),
+                    2..5 => others.extend(lease(&backend, id, 1 + random.below(50)).await),
                     5 => {
                         others.clear();
-                        resources.rejoin(id).await.unwrap();
+                        backend.rejoin(id).await.unwrap();
                     }
                     6 | 7 => {
                         let some = others.drain(..others.len() / 2).collect::<Vec<_>>();
-                        let ended = resources.complete(some.iter().map(kept).collect()).await.unwrap();
-                        assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
-                        route(&resources).await;
+                        let ended = backend.complete(some.iter().map(kept).collect()).await.unwrap();
+                        assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Applied { .. })));
+                        route(&backend).await;
                     }
                     _ => {
                         let to = WorkerId(random.below(3) as u16);
                         let handovers: Vec<DomainTransfer> = (0..1 + random.below(9))
                             .map(|host| handover(&format!("h{host}.test"), to, others))
                             .collect();
-                        let passed = resources.pass_on(id, handovers.clone()).await.unwrap();
-                        for (handover, _) in
-                            handovers.iter().zip(passed).filter(|(_, passed)| *passed == TransferResult::Yes)
+                        let passed = backend.transfer_domains(id, handovers.clone()).await.unwrap();
+                        for (handover, _) in handovers
+                            .iter()
+                            .zip(passed)
+                            .filter(|(_, passed)| *passed == TransferResult::Moved)
                         {
                             moved += 1;
                             others.retain(|lease| !handover.leases.contains(lease));
                         }
                     }
                 }
-                assert_adds_up(&resources.snapshot().await.unwrap());
+                assert_adds_up(&backend.snapshot().await.unwrap());
             }
             assert!(moved > 5, "{moved} domains were passed on");
             for leases in in_hand {
-                let ended = resources.complete(leases.iter().map(kept).collect()).await.unwrap();
-                assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Done { .. })));
+                let ended = backend.complete(leases.iter().map(kept).collect()).await.unwrap();
+                assert!(ended.iter().all(|ended| matches!(ended, CompleteResult::Applied { .. })));
             }
-            finish(&resources, &[FIRST, SECOND, WorkerId(2)]).await;
-            assert_eq!(resources.snapshot().await.unwrap().pages, admitted as u64);
+            finish(&backend, &[FIRST, SECOND, WorkerId(2)]).await;
+            assert_eq!(backend.snapshot().await.unwrap().pages, admitted as u64);
         });
     }
 }

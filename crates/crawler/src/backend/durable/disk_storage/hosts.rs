@@ -12,7 +12,7 @@ impl DiskStorage {
     pub(super) fn pace_host(
         &mut self,
         host: &str,
-        HostDelay { delay, rest }: HostDelay,
+        HostDelay { delay, cooldown: rest }: HostDelay,
     ) -> Result<(), BackendError> {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (now, everybody) = (milliseconds_since_1970(), self.delay);

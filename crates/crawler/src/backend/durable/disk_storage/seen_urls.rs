@@ -50,20 +50,20 @@ impl DiskStorage {
     pub(super) fn recover_links(&mut self, links_up_to: u64) -> Result<(), BackendError> {
         let first = links_up_to.checked_add(1).ok_or_else(|| self.view.damaged())?;
         let mut lost: BTreeMap<u64, (String, Depth, u32)> = BTreeMap::new();
-        for (ticket, row) in self.view.tasks_from(first, usize::MAX)? {
+        for (task_id, row) in self.view.tasks_from(first, usize::MAX)? {
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            lost.insert(ticket, (row.url, row.depth, row.generation));
+            lost.insert(task_id, (row.url, row.depth, row.generation));
         }
-        for (ticket, row) in self.view.ends_from(first, usize::MAX)? {
+        for (task_id, row) in self.view.ends_from(first, usize::MAX)? {
             let row = CompletedRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            lost.insert(ticket, (row.url, row.depth, row.generation));
+            lost.insert(task_id, (row.url, row.depth, row.generation));
         }
-        for (ticket, (url, depth, generation)) in lost {
+        for (task_id, (url, depth, generation)) in lost {
             let id = self.key.url_id(&url);
             if self.find(id)?.is_none() {
                 self.known += 1;
             }
-            self.seen.change(id, SeenRow { ticket: TaskId(ticket), depth, generation });
+            self.seen.change(id, SeenRow { task_id: TaskId(task_id), depth, generation });
         }
         Ok(())
     }
@@ -87,16 +87,16 @@ impl DiskStorage {
         }
         let nearer = self.keep_depths && depth < link.depth;
         if link.generation == generation && !nearer {
-            return Ok(SeenStatus::Known);
+            return Ok(SeenStatus::Seen);
         }
         link.generation = generation;
-        let mut met = SeenStatus::Known;
+        let mut met = SeenStatus::Seen;
         if nearer {
             link.depth = depth;
-            match self.ended(link.ticket)? {
-                Some(end) if depth < end.depth && end.has_links() => met = SeenStatus::Nearer,
+            match self.ended(link.task_id)? {
+                Some(end) if depth < end.depth && end.has_links() => met = SeenStatus::Shallower,
                 Some(_) => {}
-                None => self.lower(link.ticket, depth)?,
+                None => self.lower(link.task_id, depth)?,
             }
         }
         self.seen.change(id, link);
@@ -126,12 +126,12 @@ impl DiskStorage {
     }
 
     /// Lowers the depth of an outstanding URL, safe with the move that met it.
-    fn lower(&mut self, ticket: TaskId, depth: Depth) -> Result<(), BackendError> {
-        let Some(mut row) = self.task(ticket)? else { return Ok(()) };
+    fn lower(&mut self, task_id: TaskId, depth: Depth) -> Result<(), BackendError> {
+        let Some(mut row) = self.task(task_id)? else { return Ok(()) };
         if depth < row.depth {
             row.depth = depth;
-            self.batch.tasks.insert(ticket.0, Some(row.to_bytes()));
-            self.lowered.insert(ticket, depth);
+            self.batch.tasks.insert(task_id.0, Some(row.to_bytes()));
+            self.lowered.insert(task_id, depth);
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl DiskStorage {
         if !old(link.generation) {
             return Ok(false);
         }
-        Ok(self.ended(link.ticket)?.is_some_and(|end| old(end.generation)))
+        Ok(self.ended(link.task_id)?.is_some_and(|end| old(end.generation)))
     }
 
     /// Whether there is link storage to be looked through.

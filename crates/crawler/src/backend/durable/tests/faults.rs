@@ -15,7 +15,7 @@ use crate::modules::OutputWrite;
 #[tokio::test]
 async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
     let mut life = Life::new(7, ROOM);
-    life.resources().admit(found(0..10)).await.unwrap();
+    life.backend().admit(found(0..10)).await.unwrap();
     life.close();
     let path = life.path();
     life.open = None;
@@ -35,7 +35,7 @@ async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
 async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_panic() {
     let life = Life::new(7, CacheLimits::default());
     for first in (0..2_000).step_by(100) {
-        life.resources().admit(found(first..first + 100)).await.unwrap();
+        life.backend().admit(found(first..first + 100)).await.unwrap();
     }
     let whole = fs::read(life.path().join(FILE)).unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -45,10 +45,10 @@ async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_
         (0..16).for_each(|n| bytes[at + n * 37] ^= 1 << (n % 8));
         fs::write(place.path().join(FILE), &bytes).unwrap();
         match open_with(place.path(), begin(7), ROOM) {
-            Ok(OpenState { resources, keeper, .. }) => {
-                let _ = resources.incoming(100, Duration::ZERO).await;
-                let _ = resources.admit(found(1_990..2_010)).await;
-                drop(resources);
+            Ok(OpenState { backend, keeper, .. }) => {
+                let _ = backend.take_unprioritized(100, Duration::ZERO).await;
+                let _ = backend.admit(found(1_990..2_010)).await;
+                drop(backend);
                 let _ = keeper.close();
             }
             Err(error) => {
@@ -63,28 +63,28 @@ async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_
 #[tokio::test]
 async fn a_move_that_fails_half_way_leaves_the_last_commit_as_it_was() {
     let mut life = Life::new(7, ROOM);
-    life.resources().admit(found(0..10)).await.unwrap();
+    life.backend().admit(found(0..10)).await.unwrap();
     let trouble = BackendError("the disk is gone".into());
     {
-        let mut state = life.resources().shared.state();
+        let mut state = life.backend().shared.state();
         state.counts.completed += 1;
         state.storage.fail(&trouble);
     }
-    let refused = life.resources().admit(found(10..20)).await.unwrap_err();
+    let refused = life.backend().admit(found(10..20)).await.unwrap_err();
     assert!(refused.to_string().contains("the disk is gone"), "{refused}");
-    let (resources, keeper) = life.open.take().unwrap();
-    drop(resources);
+    let (backend, keeper) = life.open.take().unwrap();
+    drop(backend);
     assert!(keeper.close().unwrap_err().to_string().contains("the disk is gone"));
     life.open();
-    let snapshot = life.resources().snapshot().await.unwrap();
+    let snapshot = life.backend().snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed), (10, 0));
 }
 
 #[tokio::test]
 async fn a_move_that_panics_half_way_leaves_the_last_commit_as_it_was() {
     let mut life = Life::new(7, ROOM);
-    life.resources().admit(found(0..10)).await.unwrap();
-    let shared = Arc::clone(&life.resources().shared);
+    life.backend().admit(found(0..10)).await.unwrap();
+    let shared = Arc::clone(&life.backend().shared);
     let broken = std::thread::spawn(move || {
         let mut state = shared.state();
         state.counts.completed += 1;
@@ -92,12 +92,12 @@ async fn a_move_that_panics_half_way_leaves_the_last_commit_as_it_was() {
         panic!("half-way");
     });
     broken.join().unwrap_err();
-    let refused = life.resources().admit(found(10..20)).await.unwrap_err();
+    let refused = life.backend().admit(found(10..20)).await.unwrap_err();
     assert!(refused.to_string().contains("broke off half-way"), "{refused}");
-    let (resources, keeper) = life.open.take().unwrap();
-    drop(resources);
+    let (backend, keeper) = life.open.take().unwrap();
+    drop(backend);
     assert!(keeper.close().unwrap_err().to_string().contains("nothing committed is lost"));
     life.open();
-    let snapshot = life.resources().snapshot().await.unwrap();
+    let snapshot = life.backend().snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed), (10, 0));
 }

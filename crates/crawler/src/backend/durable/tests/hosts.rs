@@ -18,12 +18,12 @@ fn life(max_pages_per_host: u64) -> Life {
 
 /// The hosts that have a row.
 fn rows(life: &Life) -> Vec<String> {
-    let state = life.resources().shared.state();
+    let state = life.backend().shared.state();
     state.storage.view.hosts_after("", usize::MAX).unwrap().into_iter().map(|(host, _)| host).collect()
 }
 
 async fn pace(life: &Life, host: &str, delay: Duration, rest: Duration) {
-    life.resources().pace(host, HostDelay { delay, rest }).await.unwrap();
+    life.backend().set_host_delay(host, HostDelay { delay, cooldown: rest }).await.unwrap();
 }
 
 #[tokio::test]
@@ -51,13 +51,18 @@ async fn thousands_of_hosts_are_taken_back_after_a_death() {
     let mut life = life(u64::MAX);
     // Waited for once, all are there.
     for number in 0..3_000 {
-        let pacing = HostDelay { delay: DELAY * 30, rest: DELAY * 30 };
-        life.resources().shared.state().storage.pace(&format!("host{number}.test"), pacing).unwrap();
+        let host_delay = HostDelay { delay: DELAY * 30, cooldown: DELAY * 30 };
+        life.backend()
+            .shared
+            .state()
+            .storage
+            .set_host_delay(&format!("host{number}.test"), host_delay)
+            .unwrap();
     }
     pace(&life, "last.test", DELAY * 30, DELAY * 30).await;
     life.die();
     assert_eq!(rows(&life).len(), 3_001);
-    let rest = |host: &str| life.resources().shared.state().rests.of(&format!("http://{host}.test/"));
+    let rest = |host: &str| life.backend().shared.state().rests.of(&format!("http://{host}.test/"));
     for number in 0..3_000 {
         assert!(rest(&format!("host{number}")) > DELAY * 20, "{number}");
     }
@@ -67,17 +72,17 @@ async fn thousands_of_hosts_are_taken_back_after_a_death() {
 #[tokio::test]
 async fn pages_that_are_limited_are_counted_across_ends_however_the_host_is_paced() {
     let mut life = life(2);
-    life.resources().admit(found(0..1)).await.unwrap();
+    life.backend().admit(found(0..1)).await.unwrap();
     for lease in life.leases().await {
-        life.resources().reserve(&lease, 0).await.unwrap();
-        let mut completion = Completion::of(&lease);
-        completion.outcome = Outcome::Kept;
-        completion.pacing = Some(HostDelay { delay: DELAY, rest: DELAY * 60 });
-        life.resources().complete(vec![completion]).await.unwrap();
+        life.backend().reserve(&lease, 0).await.unwrap();
+        let mut completion = Completion::new(&lease);
+        completion.outcome = Outcome::Page;
+        completion.host_delay = Some(HostDelay { delay: DELAY, cooldown: DELAY * 60 });
+        life.backend().complete(vec![completion]).await.unwrap();
     }
     pace(&life, "h0.test", DELAY, DELAY).await;
     life.die();
     assert_eq!(rows(&life), ["h0.test"]);
-    let pages = life.resources().shared.state().budgets.pages_of_host("http://h0.test/");
+    let pages = life.backend().shared.state().budgets.pages_of_host("http://h0.test/");
     assert_eq!(pages.map(|(_, pages)| pages), Some(1));
 }

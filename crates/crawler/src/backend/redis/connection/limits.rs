@@ -27,7 +27,7 @@ impl Connection {
 
     /// Returns when the end has been asked for, and Redis has been away for too long to be waited for.
     pub(super) async fn asked_to_end(&self) {
-        self.inner.stop.asked().await;
+        self.inner.stop.stop_requested().await;
         while self.in_trouble_since().is_none_or(|since| since.elapsed() < GRACE) {
             sleep(GLANCE).await;
         }

@@ -37,19 +37,19 @@ pub(super) struct DirectoryPart {
 /// A page's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
-    pub(super) ticket: u64,
-    pub(super) loan: u64,
+    pub(super) task_id: u64,
+    pub(super) lease_id: u64,
 }
 
 impl Name {
     pub(super) fn text(&self) -> String {
-        let Name { ticket, loan } = self;
-        format!("{ticket}.{loan}")
+        let Name { task_id, lease_id } = self;
+        format!("{task_id}.{lease_id}")
     }
 
     fn parse(text: &str) -> Option<Name> {
-        let (ticket, loan) = text.split_once('.')?;
-        let name = Name { ticket: ticket.parse().ok()?, loan: loan.parse().ok()? };
+        let (task_id, lease_id) = text.split_once('.')?;
+        let name = Name { task_id: task_id.parse().ok()?, lease_id: lease_id.parse().ok()? };
         // What is not written as it would be written here is a file of somebody else.
         (name.text() == text).then_some(name)
     }
@@ -101,16 +101,16 @@ impl DirectoryPart {
     }
 
     /// Writes a page's file whole.
-    pub(super) fn write(&self, ticket: u64, loan: u64, bytes: &[u8]) -> io::Result<()> {
-        let name = Name { ticket, loan }.text();
+    pub(super) fn write(&self, task_id: u64, lease_id: u64, bytes: &[u8]) -> io::Result<()> {
+        let name = Name { task_id, lease_id }.text();
         let written = self.files.replace_as(&name, bytes);
         written.map_err(|error| files::named(&self.files.path().join(name), &error))
     }
 
     /// Notes that what earlier loans have written does not count.
-    pub(super) fn withdraw(&mut self, ticket: u64, loan: u64) -> io::Result<()> {
+    pub(super) fn withdraw(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
         let before = self.withdrawn.length();
-        self.withdrawn.append(format!("{ticket} {loan}\n").as_bytes());
+        self.withdrawn.append(format!("{task_id} {lease_id}\n").as_bytes());
         let written = self.withdrawn.flush();
         if written.is_err() {
             // Nothing of it is in the file, and it is not to come later.
@@ -171,8 +171,8 @@ pub(super) fn withdrawn(path: &Path, mut tell: impl FnMut(Option<Name>)) -> io::
 }
 
 fn line_of(line: &str) -> Option<Name> {
-    let (ticket, loan) = line.split_once(' ')?;
-    Some(Name { ticket: ticket.parse().ok()?, loan: loan.parse().ok()? })
+    let (task_id, lease_id) = line.split_once(' ')?;
+    Some(Name { task_id: task_id.parse().ok()?, lease_id: lease_id.parse().ok()? })
 }
 
 /// How many bytes of a file are whole lines.

@@ -83,7 +83,7 @@ impl FilePart {
         self.index
             .flush()
             .and_then(|()| self.part.flush())
-            .map_err(|error| Error::Setting(error.to_string()))?;
+            .map_err(|error| Error::InvalidSetting(error.to_string()))?;
         self.whole = (self.part.length(), self.index.length());
         Ok(())
     }
@@ -95,10 +95,10 @@ impl FilePart {
     }
 
     /// Names what was written last, or that an earlier loan's page is withdrawn.
-    pub(super) fn name(&mut self, ticket: u64, loan: u64, withdrawn: bool) -> io::Result<()> {
+    pub(super) fn name(&mut self, task_id: u64, lease_id: u64, withdrawn: bool) -> io::Result<()> {
         let (offset, end) = (self.whole.0, self.part.length());
         let length = (!withdrawn).then_some(end - offset);
-        self.index.append(IndexEntry { ticket, loan, offset, length }.text().as_bytes());
+        self.index.append(IndexEntry { task_id, lease_id, offset, length }.text().as_bytes());
         self.index.flush()
     }
 

@@ -40,7 +40,7 @@ impl PartHeader {
             crawl: crawl.name.clone(),
             id: crawl.id.clone(),
             output: output.name().into(),
-            head: output.head().len() as u64,
+            head: output.header().len() as u64,
         }
     }
 
@@ -74,8 +74,8 @@ impl PartHeader {
 /// Where a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexEntry {
-    pub(super) ticket: u64,
-    pub(super) loan: u64,
+    pub(super) task_id: u64,
+    pub(super) lease_id: u64,
     pub(super) offset: u64,
     /// None where what earlier loans have written does not count.
     pub(super) length: Option<u64>,
@@ -83,22 +83,22 @@ pub(super) struct IndexEntry {
 
 impl IndexEntry {
     pub(super) fn text(&self) -> String {
-        let IndexEntry { ticket, loan, offset, length } = self;
+        let IndexEntry { task_id, lease_id, offset, length } = self;
         match length {
-            Some(length) => format!("{ticket} {loan} {offset} {length}\n"),
-            None => format!("{ticket} {loan} {offset} -\n"),
+            Some(length) => format!("{task_id} {lease_id} {offset} {length}\n"),
+            None => format!("{task_id} {lease_id} {offset} -\n"),
         }
     }
 
     fn parse(text: &[u8]) -> Option<IndexEntry> {
         let mut fields = std::str::from_utf8(text).ok()?.strip_suffix('\n')?.split(' ');
         let mut number = || fields.next()?.parse().ok();
-        let (ticket, loan, offset) = (number()?, number()?, number()?);
+        let (task_id, lease_id, offset) = (number()?, number()?, number()?);
         let length = match fields.next()? {
             "-" => None,
             length => Some(length.parse().ok()?),
         };
-        let line = IndexEntry { ticket, loan, offset, length };
+        let line = IndexEntry { task_id, lease_id, offset, length };
         // What is not written as it would be written here was not written here.
         (line.text().as_bytes() == text).then_some(line)
     }

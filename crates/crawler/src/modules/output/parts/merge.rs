@@ -66,8 +66,8 @@ impl std::error::Error for MergeError {}
 /// A page, or the withdrawal of one, as it was written on one loan.
 #[derive(Debug, Clone, Copy)]
 struct Delivery {
-    ticket: u64,
-    loan: u64,
+    task_id: u64,
+    lease_id: u64,
     offset: u64,
     length: u64,
     part: u32,
@@ -103,15 +103,15 @@ pub fn collect(parts: &[PathBuf], to: Destination, overwrite: bool) -> Result<Me
 /// Leaves one delivery of each page, in the order of tickets, and counts the others.
 fn keep_what_counts(deliveries: &mut Vec<Delivery>, collected: &mut MergeReport) {
     // The largest loan of each ticket comes first.
-    deliveries.sort_unstable_by_key(|it| (it.ticket, std::cmp::Reverse(it.loan), it.part, it.offset));
-    for of_ticket in deliveries.chunk_by(|one, other| one.ticket == other.ticket) {
+    deliveries.sort_unstable_by_key(|it| (it.task_id, std::cmp::Reverse(it.lease_id), it.part, it.offset));
+    for of_ticket in deliveries.chunk_by(|one, other| one.task_id == other.task_id) {
         let pages = of_ticket.iter().filter(|it| !it.withdrawn).count() as u64;
         collected.repeated += pages.saturating_sub(1);
         // What never had a page is withdrawn for safety's sake, and no loss.
         let counted = if of_ticket[0].withdrawn { &mut collected.withdrawn } else { &mut collected.pages };
         *counted += pages.min(1);
     }
-    deliveries.dedup_by_key(|it| it.ticket);
+    deliveries.dedup_by_key(|it| it.task_id);
     deliveries.retain(|it| !it.withdrawn);
 }
 

@@ -47,17 +47,17 @@ fn patiently(open: impl Fn() -> Result<Parts, Error>) -> Result<Parts, Error> {
 }
 
 /// What the page of a ticket adds, fetched on this loan.
-fn additions(specs: &[OutputSpec], ticket: u64, loan: u64) -> Vec<(usize, OutputWrite)> {
-    let url = format!("http://a.test/{ticket}");
-    let body = format!("<p>page {ticket} on loan {loan}");
-    let links = [format!("http://b.test/{loan},"), "http://c.test/".into()];
-    let links: Vec<&str> = links[..ticket as usize % 3].iter().map(String::as_str).collect();
+fn additions(specs: &[OutputSpec], task_id: u64, lease_id: u64) -> Vec<(usize, OutputWrite)> {
+    let url = format!("http://a.test/{task_id}");
+    let body = format!("<p>page {task_id} on loan {lease_id}");
+    let links = [format!("http://b.test/{lease_id},"), "http://c.test/".into()];
+    let links: Vec<&str> = links[..task_id as usize % 3].iter().map(String::as_str).collect();
     let page = example::page(&url, body.as_bytes(), &links);
     specs.iter().map(|spec| spec.output.render(&page)).enumerate().collect()
 }
 
-fn add(parts: &mut Parts, ticket: u64, loan: u64) {
-    parts.add(ticket, loan, &additions(&specs(Path::new("")), ticket, loan)).unwrap();
+fn add(parts: &mut Parts, task_id: u64, lease_id: u64) {
+    parts.add(task_id, lease_id, &additions(&specs(Path::new("")), task_id, lease_id)).unwrap();
 }
 
 /// All files below a directory with their bytes.
@@ -123,11 +123,11 @@ fn a_worker_that_is_started_again_goes_on_after_its_last_page_also_if_told_to_ov
     let directory = tempfile::tempdir().unwrap();
     let once = tempfile::tempdir().unwrap();
     let mut parts = open(once.path(), 1).unwrap();
-    for ticket in 0..6 {
-        add(&mut parts, ticket, 1);
+    for task_id in 0..6 {
+        add(&mut parts, task_id, 1);
         let parts =
-            patiently(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), ticket % 2 == 0));
-        add(&mut parts.unwrap(), ticket, 1);
+            patiently(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), task_id % 2 == 0));
+        add(&mut parts.unwrap(), task_id, 1);
     }
     let relative = |root: &Path| -> Vec<(PathBuf, Vec<u8>)> {
         let strip = |(path, bytes): (PathBuf, _)| (path.strip_prefix(root).unwrap().to_owned(), bytes);
@@ -198,7 +198,7 @@ fn a_part_of_this_crawl_that_lost_something_is_never_replaced() {
     for (change, words) in cases {
         let directory = tempfile::tempdir().unwrap();
         let mut parts = open(directory.path(), 1).unwrap();
-        (9..12).for_each(|ticket| add(&mut parts, ticket, if ticket == 10 { 2 } else { 1 }));
+        (9..12).for_each(|task_id| add(&mut parts, task_id, if task_id == 10 { 2 } else { 1 }));
         drop(parts);
         change(directory.path());
         let before = contents(directory.path());

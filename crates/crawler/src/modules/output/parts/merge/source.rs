@@ -50,9 +50,16 @@ impl Source {
         while header.is_some()
             && let Some(line) = reader.page().map_err(damaged)?
         {
-            let index::IndexEntry { ticket, loan, offset, length } = line;
+            let index::IndexEntry { task_id, lease_id, offset, length } = line;
             let withdrawn = length.is_none();
-            to.push(Delivery { ticket, loan, offset, length: length.unwrap_or(0), part: number, withdrawn });
+            to.push(Delivery {
+                task_id,
+                lease_id,
+                offset,
+                length: length.unwrap_or(0),
+                part: number,
+                withdrawn,
+            });
         }
         let file = File::open(path).map_err(|error| unreadable(path, &error))?;
         let length = file.metadata().map_err(|error| unreadable(path, &error))?.len();
@@ -82,8 +89,8 @@ impl Source {
         let Some(header) = directory::identity(path).map_err(damaged)? else {
             return Err(no_part(path, "it has no 'crawl.json' that says of which crawl it is"));
         };
-        let mut push = |Name { ticket, loan }, withdrawn| {
-            to.push(Delivery { ticket, loan, offset: 0, length: 0, part: number, withdrawn });
+        let mut push = |Name { task_id, lease_id }, withdrawn| {
+            to.push(Delivery { task_id, lease_id, offset: 0, length: 0, part: number, withdrawn });
         };
         let names = directory::names(path).map_err(|error| unreadable(path, &error))?;
         names.into_iter().for_each(|name| push(name, false));
@@ -102,11 +109,11 @@ impl Source {
 
     /// Reads a page, in place of what is in the buffer.
     pub(super) fn read(&self, delivery: &Delivery, page: &mut Vec<u8>) -> Result<(), MergeError> {
-        let Delivery { ticket, loan, offset, length, .. } = *delivery;
+        let Delivery { task_id, lease_id, offset, length, .. } = *delivery;
         match &self.file {
             Some(file) => self.read_at(file, offset, length, page),
             None => {
-                let path = self.path.join(Name { ticket, loan }.text());
+                let path = self.path.join(Name { task_id, lease_id }.text());
                 page.clear();
                 let read = File::open(&path).and_then(|mut file| file.read_to_end(page));
                 read.map(drop).map_err(|error| unreadable(&path, &error))

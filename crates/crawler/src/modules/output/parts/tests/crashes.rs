@@ -38,17 +38,17 @@ fn files(directory: &Path, worker: u16) -> [PathBuf; 4] {
 }
 
 /// Adds a page and makes it look as if the worker had died before it had written all of it.
-fn add_and_die(directory: &Path, worker: u16, ticket: u64, loan: u64, written: u8) {
+fn add_and_die(directory: &Path, worker: u16, task_id: u64, lease_id: u64, written: u8) {
     let files = files(directory, worker);
     let mut parts = open(directory, worker).unwrap();
     let length = |path: &PathBuf| fs::metadata(path).unwrap().len();
     let before = files.each_ref().map(length);
-    add(&mut parts, ticket, loan);
+    add(&mut parts, task_id, lease_id);
     drop(parts);
     let added: Vec<u64> = files.iter().zip(before).map(|(path, before)| length(path) - before).collect();
     let mut left = added.iter().sum::<u64>() * u64::from(written) / 255;
     if left < added[0] + added[1] {
-        fs::remove_file(directory.join(format!("pages.{worker}/{ticket}.{loan}"))).unwrap();
+        fs::remove_file(directory.join(format!("pages.{worker}/{task_id}.{lease_id}"))).unwrap();
     }
     for ((path, before), added) in files.iter().zip(before).zip(added) {
         let kept = left.min(added);
@@ -61,33 +61,33 @@ fn add_and_die(directory: &Path, worker: u16, ticket: u64, loan: u64, written: u
 fn deliver(directory: &Path, workers: u16, ends: &[Vec<(u16, End)>]) -> Vec<(u64, u64)> {
     let mut pages = Vec::new();
     let mut late = Vec::new();
-    let mut waiting: Vec<(u64, u64)> = (0..ends.len() as u64).map(|ticket| (ticket * 7, 1)).collect();
+    let mut waiting: Vec<(u64, u64)> = (0..ends.len() as u64).map(|task_id| (task_id * 7, 1)).collect();
     // Round by round, so that the deliveries of a page have others between them.
     while !waiting.is_empty() {
-        let mut again = Vec::new();
-        for (ticket, loan) in waiting {
-            let planned = ends[ticket as usize / 7].get(loan as usize - 1);
-            let (worker, end) = *planned.unwrap_or(&(loan as u16, End::CompleteResult));
+        let mut is_revisit = Vec::new();
+        for (task_id, lease_id) in waiting {
+            let planned = ends[task_id as usize / 7].get(lease_id as usize - 1);
+            let (worker, end) = *planned.unwrap_or(&(lease_id as u16, End::CompleteResult));
             let worker = 1 + worker % workers;
             match end {
                 End::CompleteResult => {
-                    add(&mut open(directory, worker).unwrap(), ticket, loan);
-                    pages.push((ticket, loan));
+                    add(&mut open(directory, worker).unwrap(), task_id, lease_id);
+                    pages.push((task_id, lease_id));
                     continue;
                 }
                 End::Withdrawn => {
-                    open(directory, worker).unwrap().withdraw(ticket, loan).unwrap();
+                    open(directory, worker).unwrap().withdraw(task_id, lease_id).unwrap();
                     continue;
                 }
-                End::Died(written) => add_and_die(directory, worker, ticket, loan, written),
-                End::Late => late.push((worker, ticket, loan)),
+                End::Died(written) => add_and_die(directory, worker, task_id, lease_id, written),
+                End::Late => late.push((worker, task_id, lease_id)),
             }
-            again.push((ticket, loan + 1));
+            is_revisit.push((task_id, lease_id + 1));
         }
-        waiting = again;
+        waiting = is_revisit;
     }
-    for (worker, ticket, loan) in late {
-        add(&mut open(directory, worker).unwrap(), ticket, loan);
+    for (worker, task_id, lease_id) in late {
+        add(&mut open(directory, worker).unwrap(), task_id, lease_id);
     }
     pages.sort_unstable();
     pages
@@ -112,9 +112,9 @@ proptest! {
             output
         };
         let specs = specs(directory.path());
-        let added = |(ticket, loan): &(u64, u64), output: usize| {
+        let added = |(task_id, lease_id): &(u64, u64), output: usize| {
             let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) =
-                additions(&specs, *ticket, *loan).swap_remove(output).1;
+                additions(&specs, *task_id, *lease_id).swap_remove(output).1;
             bytes
         };
         let lines: Vec<u8> = pages.iter().flat_map(|page| added(page, 0)).collect();
@@ -137,10 +137,10 @@ fn a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added(
     if let Some(directory) = std::env::var_os(KILLED).map(PathBuf::from) {
         let first: u64 = text(directory.join("first")).parse().unwrap();
         let mut parts = open(&directory, 1).unwrap();
-        for ticket in first.. {
-            add(&mut parts, ticket, 1);
+        for task_id in first.. {
+            add(&mut parts, task_id, 1);
             // What a completion would be: from now on nobody delivers the page again.
-            fs::write(directory.join("next"), (ticket + 1).to_string()).unwrap();
+            fs::write(directory.join("next"), (task_id + 1).to_string()).unwrap();
             fs::rename(directory.join("next"), directory.join("first")).unwrap();
         }
     }
@@ -167,8 +167,8 @@ fn a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added(
     assert!((completed..=completed + 1).contains(&collected.pages), "{completed} {collected:?}");
     let specs = specs(directory.path());
     let mut expected = b"from,to\n".to_vec();
-    for ticket in 0..collected.pages {
-        let OutputWrite::Append(lines) = additions(&specs, ticket, 1).swap_remove(1).1 else {
+    for task_id in 0..collected.pages {
+        let OutputWrite::Append(lines) = additions(&specs, task_id, 1).swap_remove(1).1 else {
             unreachable!()
         };
         expected.extend(lines);

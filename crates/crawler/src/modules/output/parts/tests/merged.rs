@@ -34,7 +34,7 @@ fn three_workers(directory: &Path) {
     let deliveries: [&[(u64, u64)]; 3] = [&[(8, 1), (2, 1), (5, 1)], &[(2, 2), (1, 1)], &[(5, 3), (700, 1)]];
     for (worker, deliveries) in (1..).zip(deliveries) {
         let mut parts = open(directory, worker).unwrap();
-        deliveries.iter().for_each(|(ticket, loan)| add(&mut parts, *ticket, *loan));
+        deliveries.iter().for_each(|(task_id, lease_id)| add(&mut parts, *task_id, *lease_id));
     }
 }
 
@@ -44,8 +44,8 @@ fn the_output_is_byte_for_byte_what_one_process_writes() {
     three_workers(directory.path());
     let one = specs(expected.path());
     let mut files = OutputFiles::open(&one, Start::Fresh).unwrap();
-    for (id, (ticket, loan)) in (1..).zip([(1, 1), (2, 2), (5, 3), (8, 1), (700, 1)]) {
-        files.apply(id, &additions(&one, ticket, loan)).unwrap();
+    for (id, (task_id, lease_id)) in (1..).zip([(1, 1), (2, 2), (5, 3), (8, 1), (700, 1)]) {
+        files.apply(id, &additions(&one, task_id, lease_id)).unwrap();
     }
     files.flush().unwrap();
     for (stem, extension) in OUTPUTS {
@@ -75,8 +75,8 @@ fn a_withdrawn_page_is_left_out_unless_it_was_delivered_later() {
     let directory = tempfile::tempdir().unwrap();
     three_workers(directory.path());
     let mut parts = open(directory.path(), 1).unwrap();
-    for (ticket, loan) in [(5, 2), (8, 2), (1, 2), (900, 4)] {
-        parts.withdraw(ticket, loan).unwrap();
+    for (task_id, lease_id) in [(5, 2), (8, 2), (1, 2), (900, 4)] {
+        parts.withdraw(task_id, lease_id).unwrap();
     }
     for output in OUTPUTS {
         let parts = named(directory.path(), output, &[1, 2, 3]);
