@@ -69,7 +69,7 @@ async fn visit(backend: Arc<RedisBackend>, lease: Lease, web: Web) {
         outcome: Outcome::Page,
         bytes: body.len() as u64,
         outlinks: web.links(page),
-        linked_domains: vec![Domain::of_text(&lease.url)],
+        linked_domains: vec![Domain::from_url_str(&lease.url)],
         ..Completion::new(&lease)
     };
     assert!(matches!(backend.complete(vec![done]).await.unwrap()[..], [CompleteResult::Applied { .. }]));

@@ -75,7 +75,7 @@ impl ClassicCrawl {
     ) -> Result<ClassicReport, Error> {
         let concurrency = self.config.concurrency.max(1);
         let page = BodyPolicy::Page(self.config.max_page_bytes);
-        let pace = Arc::new(HostThrottle::of(&self.config));
+        let pace = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Arc::new(Fetcher::new(self.config, &[self.credentials], pace, stop.clone())?);
         let mut crawl = RunningCrawl {
             scope: self.scope,
@@ -99,7 +99,7 @@ impl ClassicCrawl {
                 crawl.observer.on_fetch_start(task.url.as_str(), task.depth);
                 let fetcher = Arc::clone(&fetcher);
                 visits.spawn(async move {
-                    let visit = fetcher.visit(&task.url, &page).await;
+                    let visit = fetcher.fetch(&task.url, &page).await;
                     (task, visit)
                 });
             }

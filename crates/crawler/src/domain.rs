@@ -12,7 +12,7 @@ use crate::origin::{Origin, throttle_key};
 /// ```
 /// use crawler::domain::Domain;
 ///
-/// let of = |url: &str| Domain::of(&url.parse().unwrap()).to_string();
+/// let of = |url: &str| Domain::from_url(&url.parse().unwrap()).to_string();
 /// assert_eq!(of("https://www.example.co.uk:8443/page"), "example.co.uk");
 /// assert_eq!(of("http://127.0.0.1:8080/"), "127.0.0.1:8080");
 /// ```
@@ -30,37 +30,42 @@ impl Domain {
     ///
     /// A dot at the end of a name makes no difference. A name with an empty label, which DNS does not have, is its
     /// own domain.
-    pub fn of(url: &Url) -> Domain {
-        let Some(url::Host::Domain(host)) = url.host() else { return Domain::of_machine(Origin::of(url)) };
+    pub fn from_url(url: &Url) -> Domain {
+        let Some(url::Host::Domain(host)) = url.host() else {
+            return Domain::from_ip_or_single_label(Origin::from_url(url));
+        };
         let name = host.strip_suffix('.').unwrap_or(host);
         if name.split('.').any(str::is_empty) {
             return Domain(host.into());
         }
         if !name.contains('.') {
-            return Domain::of_machine(Origin { host: name.to_owned(), ..Origin::of(url) });
+            return Domain::from_ip_or_single_label(Origin {
+                host: name.to_owned(),
+                ..Origin::from_url(url)
+            });
         }
         Domain(psl::domain_str(name).unwrap_or(name).into())
     }
 
     /// The domain of a URL given as text; what is no URL is a domain of its own.
-    pub fn of_text(url: &str) -> Domain {
-        if let Some(domain) = Domain::of_plain_name(throttle_key(url)) {
+    pub fn from_url_str(url: &str) -> Domain {
+        if let Some(domain) = Domain::from_plain_name(throttle_key(url)) {
             return domain;
         }
-        Url::parse(url).map_or_else(|_| Domain(url.into()), |url| Domain::of(&url))
+        Url::parse(url).map_or_else(|_| Domain(url.into()), |url| Domain::from_url(&url))
     }
 
     /// The domain of a host, with its port where that is neither 80 nor 443. Most are names that need no parsing.
     pub(crate) fn from_throttle_key(host: &str) -> Domain {
-        Domain::of_plain_name(host).unwrap_or_else(|| {
+        Domain::from_plain_name(host).unwrap_or_else(|| {
             let url = format!("http://{host}/");
-            Url::parse(&url).map_or_else(|_| Domain(url.into()), |url| Domain::of(&url))
+            Url::parse(&url).map_or_else(|_| Domain(url.into()), |url| Domain::from_url(&url))
         })
     }
 
     /// The domain of a name of several labels in its normal form, whose port says nothing, or of an address whose port
     /// does; `None` of anything odd.
-    fn of_plain_name(host: &str) -> Option<Domain> {
+    fn from_plain_name(host: &str) -> Option<Domain> {
         let name = host.split(':').next()?;
         if name.parse::<Ipv4Addr>().is_ok() {
             return Some(Domain(host.into()));
@@ -68,7 +73,7 @@ impl Domain {
         is_plain_name(name).then(|| Domain(psl::domain_str(name).unwrap_or(name).into()))
     }
 
-    fn of_machine(origin: Origin) -> Domain {
+    fn from_ip_or_single_label(origin: Origin) -> Domain {
         Domain(origin.throttle_key().into())
     }
 
@@ -110,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn domain(url: &str) -> String {
-        Domain::of(&Url::parse(url).unwrap()).to_string()
+        Domain::from_url(&Url::parse(url).unwrap()).to_string()
     }
 
     #[test]
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn only_names_with_a_dot_are_dotted_names() {
-        let dotted = |url: &str| Domain::of(&Url::parse(url).unwrap()).is_dotted_name();
+        let dotted = |url: &str| Domain::from_url(&Url::parse(url).unwrap()).is_dotted_name();
         assert!(dotted("http://a.example.org:81/") && dotted("http://co.uk/"));
         for machine in ["127.0.0.1", "127.0.0.1:81", "[::1]", "[::1]:81", "[::ffff:1.2.3.4]", "box", "box:81"]
         {
@@ -190,16 +195,16 @@ mod tests {
         fn the_quick_way_is_the_same_as_parsing(host in "[a-z0-9.\\-]{1,30}|([a-zä0-9]{0,3}\\.){0,5}(com|co\\.uk|jp|ck|0x1f|7|xn--p1ai)\\.{0,2}", port in prop_oneof![Just(""), Just(":80"), Just(":81")], https: bool) {
             let scheme = if https { "https" } else { "http" };
             if let Ok(url) = Url::parse(&format!("{scheme}://{host}{port}/x/y")) {
-                prop_assert_eq!(Domain::of_text(url.as_str()), Domain::of(&url));
-                prop_assert_eq!(Domain::from_throttle_key(throttle_key(url.as_str())), Domain::of(&url));
+                prop_assert_eq!(Domain::from_url_str(url.as_str()), Domain::from_url(&url));
+                prop_assert_eq!(Domain::from_throttle_key(throttle_key(url.as_str())), Domain::from_url(&url));
             }
         }
 
         #[test]
         fn any_host_has_a_domain_which_is_the_domain_of_itself(host in "[a-z0-9.\\-]{1,40}|([a-zäß]{0,3}\\.){0,5}(com|co\\.uk|jp|ck)\\.{0,2}") {
             if let Ok(url) = Url::parse(&format!("http://{host}/")) {
-                let domain = Domain::of(&url);
-                let is_revisit = Url::parse(&format!("http://{domain}/")).map(|url| Domain::of(&url));
+                let domain = Domain::from_url(&url);
+                let is_revisit = Url::parse(&format!("http://{domain}/")).map(|url| Domain::from_url(&url));
                 prop_assert_eq!(is_revisit.as_ref(), Ok(&domain));
             }
         }
@@ -210,8 +215,8 @@ mod tests {
                 Url::parse(&format!("{scheme}://{host}:{port}/")).unwrap()
             })).collect();
             for (one, other) in urls.iter().zip(urls.iter().rev()) {
-                if Origin::of(one).throttle_key() == Origin::of(other).throttle_key() {
-                    prop_assert_eq!(Domain::of(one), Domain::of(other));
+                if Origin::from_url(one).throttle_key() == Origin::from_url(other).throttle_key() {
+                    prop_assert_eq!(Domain::from_url(one), Domain::from_url(other));
                 }
             }
         }

@@ -17,7 +17,7 @@ pub struct Origin {
 
 impl Origin {
     /// The origin of a normalised URL.
-    pub fn of(url: &Url) -> Origin {
+    pub fn from_url(url: &Url) -> Origin {
         let https = url.scheme() == "https";
         let default_port = if https { 443 } else { 80 };
         Origin {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn http_and_https_of_a_host_share_their_pace_and_other_ports_do_not() {
-        let paced = |url: &str| Origin::of(&Url::parse(url).unwrap()).throttle_key();
+        let paced = |url: &str| Origin::from_url(&Url::parse(url).unwrap()).throttle_key();
         assert_eq!(paced("http://host/a"), "host");
         assert_eq!(paced("https://host/b"), "host");
         assert_eq!(paced("https://host:80/"), "host");
@@ -93,7 +93,7 @@ mod tests {
             let port = port.map(|port| format!(":{port}")).unwrap_or_default();
             let scheme = if https { "https" } else { "http" };
             if let Ok(url) = Url::parse(&format!("{scheme}://{user}{host}{port}{rest}")) {
-                prop_assert_eq!(throttle_key(url.as_str()), Origin::of(&url).throttle_key());
+                prop_assert_eq!(throttle_key(url.as_str()), Origin::from_url(&url).throttle_key());
             }
         }
     }

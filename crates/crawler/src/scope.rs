@@ -103,12 +103,12 @@ impl Scope {
 
     /// The registrable domains of these URLs, with all their hosts.
     pub fn domains(urls: &[Url]) -> Scope {
-        Scope::within(Bounds::Domains(urls.iter().map(Domain::of).collect()))
+        Scope::within(Bounds::Domains(urls.iter().map(Domain::from_url).collect()))
     }
 
     /// The hosts of these URLs, over http and https alike.
     pub fn hosts(urls: &[Url]) -> Scope {
-        Scope::within(Bounds::Hosts(urls.iter().map(|url| Origin::of(url).throttle_key()).collect()))
+        Scope::within(Bounds::Hosts(urls.iter().map(|url| Origin::from_url(url).throttle_key()).collect()))
     }
 
     /// The whole server of a URL: its scheme, host and port.
@@ -160,7 +160,7 @@ impl Scope {
     /// seeds' own origins and those that the settings send elsewhere, and none where the settings allow them.
     pub fn rejecting_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
         let special = (!config.allow_private).then(|| Special {
-            homes: seeds.iter().map(|seed| format!("{}/", Origin::of(seed))).collect(),
+            homes: seeds.iter().map(|seed| format!("{}/", Origin::from_url(seed))).collect(),
             resolve: config.dns_overrides.clone(),
         });
         Scope { special, ..self }
@@ -180,7 +180,7 @@ impl Scope {
     pub fn contains(&self, url: &str) -> bool {
         match &self.bounds {
             Bounds::Anywhere => true,
-            Bounds::Domains(domains) => domains.contains(&Domain::of_text(url)),
+            Bounds::Domains(domains) => domains.contains(&Domain::from_url_str(url)),
             Bounds::Hosts(hosts) => hosts.contains(throttle_key(url)),
             Bounds::Prefixes(prefixes) => prefixes.iter().any(|prefix| is_below(prefix, url)),
         }

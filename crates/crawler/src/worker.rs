@@ -129,17 +129,17 @@ impl<R: Backend> Worker<R> {
                 }
                 passed = passing.next(), if passing.is_under_way() => {
                     passing.passed(passed?, &mut hosts);
-                    passing.go_on(self.id, backend, &hosts, self.fetcher.pace());
+                    passing.go_on(self.id, backend, &hosts, self.fetcher.throttle());
                 }
                 leases = backend.lease(self.id, room.min(BATCH), WAIT), if room > 0 => {
                     for lease in leases? {
                         let host = throttle_key(&lease.url).to_owned();
-                        self.fetcher.pace().leave_alone(&host, lease.cooldown);
+                        self.fetcher.throttle().cool_down(&host, lease.cooldown);
                         hosts.add(host, lease);
                     }
                 }
             }
-            passing.begin(&mut hosts, &self.burden.takers());
+            passing.begin(&mut hosts, &self.burden.transfer_targets());
             self.burden.set_domains(hosts.domains());
             while let Some((host, lease)) = hosts.next() {
                 visits.spawn(Arc::clone(&self).serve(host, lease));
@@ -180,14 +180,14 @@ impl<R: Backend> Worker<R> {
             }
         }
         done.bytes = budget.read();
-        done.host_delay = self.fetcher.pace().host_delay(&host);
+        done.host_delay = self.fetcher.throttle().host_delay(&host);
         Ok(FetchedLease { host, done: Some(done), place: budget.place() })
     }
 
     async fn visit(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
         let url =
             Url::parse(&lease.url).map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
-        let visit = self.fetcher.visit(&url, budget).await?;
+        let visit = self.fetcher.fetch(&url, budget).await?;
         Ok((url, visit))
     }
 

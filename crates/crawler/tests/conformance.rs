@@ -240,7 +240,7 @@ async fn a_domain_that_is_to_be_passed_on_is_one_workers_as_a_whole(backend: imp
         leases = backend.lease(from, 10, NO_WAIT).await.unwrap();
     }
     assert_eq!(leases.len(), 10);
-    let domain = Domain::of_text("http://a.test/");
+    let domain = Domain::from_url_str("http://a.test/");
     let handover = DomainTransfer { domain, to, leases: leases.clone(), cooldowns: Vec::new() };
     let passed = backend.transfer_domains(from, vec![handover]).await.unwrap();
     let is_passed = passed == [TransferResult::Moved];
@@ -415,7 +415,7 @@ async fn the_prioritizer_learns_how_many_pages_link_to_a_domain(backend: impl Ba
     backend.admit(of_host("a.test", 2)).await.unwrap();
     run_frontier(&backend).await;
     for lease in lease_all(&backend, FIRST).await {
-        let linked = vec![Domain::of_text("http://www.popular.test/")];
+        let linked = vec![Domain::from_url_str("http://www.popular.test/")];
         backend
             .complete(vec![Completion { linked_domains: linked, ..kept(&lease, Vec::new()) }])
             .await

@@ -219,8 +219,8 @@ impl Model {
         assert_eq!(somewhere as u64, snapshot.outstanding(), "{snapshot:?}");
         let mut owners: HashMap<Domain, (WorkerId, usize)> = HashMap::new();
         for (worker, lease) in &self.loans {
-            let (owner, held) = owners.entry(Domain::of_text(&lease.url)).or_insert((*worker, 0));
-            assert_eq!(owner, worker, "two have URLs of {}", Domain::of_text(&lease.url));
+            let (owner, held) = owners.entry(Domain::from_url_str(&lease.url)).or_insert((*worker, 0));
+            assert_eq!(owner, worker, "two have URLs of {}", Domain::from_url_str(&lease.url));
             *held += 1;
             assert!(*held <= DOMAIN_SHARE);
         }

@@ -87,7 +87,7 @@ fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
 /// host included.
 fn elsewhere(seed: &Url, to: &str) -> String {
     match Url::parse(to) {
-        Ok(target) if Origin::of(&target) == Origin::of(seed) => {
+        Ok(target) if Origin::from_url(&target) == Origin::from_url(seed) => {
             "; start there, or designate a prefix that holds both with --internal".into()
         }
         // Quoted, because it is from the web and will be pasted into a shell.

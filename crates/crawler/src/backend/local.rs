@@ -271,7 +271,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
-        Ok(self.state().budgets.spent())
+        Ok(self.state().budgets.exhausted())
     }
 
     async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {

@@ -63,11 +63,11 @@ impl Crawler {
         let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
         // Its own: a budget that is spent ends the worker, and not whoever runs it.
         let stop = StopHandle::new();
-        let license = LivenessGuard::until_dead(sharing.dead_after);
+        let license = LivenessGuard::with_timeout(sharing.dead_after);
         let context = context(&self, &membership.backend, &installed, &stop);
-        let pace = Arc::new(HostThrottle::of(&self.config));
+        let pace = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
-        let worker = Arc::new(Worker::new(id, fetcher.licensed(license.clone()), context));
+        let worker = Arc::new(Worker::new(id, fetcher.with_liveness(license.clone()), context));
         let burden = Arc::clone(worker.burden());
         let (done, worked) = watch::channel(false);
         let ends = stop.clone();
@@ -151,7 +151,7 @@ impl Crawler {
                 _ => license.renew(sent),
             }
             if !takers.is_empty() {
-                burden.ease(takers);
+                burden.request_transfer(takers);
             }
             let now = membership.backend.connections();
             if std::mem::replace(&mut connections, now) != now

@@ -49,8 +49,8 @@ impl Fetcher {
     }
 
     /// The same, asking only while it has leave to.
-    pub fn licensed(self, license: LivenessGuard) -> Fetcher {
-        Fetcher { ask: self.ask.licensed(license), ..self }
+    pub fn with_liveness(self, license: LivenessGuard) -> Fetcher {
+        Fetcher { ask: self.ask.with_liveness(license), ..self }
     }
 
     /// The settings it goes by.
@@ -59,12 +59,12 @@ impl Fetcher {
     }
 
     /// When each host may be asked.
-    pub fn pace(&self) -> &HostThrottle {
+    pub fn throttle(&self) -> &HostThrottle {
         &self.ask.pace
     }
 
     /// Visits one URL; an error is the outcome of a URL that gave no page.
-    pub async fn visit(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
+    pub async fn fetch(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
         if self.config.obey_robots {
             self.robots.check(url, &self.ask, budget).await?;
         }
@@ -87,17 +87,17 @@ impl Fetcher {
             return Err(failure);
         }
         if !(stale || self.ask.pause(RETRY_PAUSE).await) {
-            return Err(budget.unfinished(failure));
+            return Err(budget.stopped_before_retry(failure));
         }
         match self.try_download(url, budget).await {
             // The crawl ended before the second try.
-            Err(Outcome::NotReached) => Err(budget.unfinished(failure)),
+            Err(Outcome::NotReached) => Err(budget.stopped_before_retry(failure)),
             answer => answer,
         }
     }
 
     async fn try_download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        let download = self.ask.once(url, budget).await?;
+        let download = self.ask.send(url, budget).await?;
         match download.status {
             204 | 205 => Err(Outcome::UnsupportedMedia {
                 what: format!("HTTP status {}, no content", download.status),

@@ -114,10 +114,10 @@ impl Downloader {
             HeaderValue::from_static("text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"),
         );
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
-        let homes: Vec<Origin> = seeds.iter().map(Origin::of).collect();
+        let homes: Vec<Origin> = seeds.iter().map(Origin::from_url).collect();
         let credentials = seeds
             .iter()
-            .filter_map(|seed| Some((Origin::of(seed), header::AUTHORIZATION, authorization(seed)?)))
+            .filter_map(|seed| Some((Origin::from_url(seed), header::AUTHORIZATION, authorization(seed)?)))
             .collect();
         let connector = Connector::new(Arc::clone(&config), homes);
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
@@ -130,7 +130,7 @@ impl Downloader {
         let name = HeaderName::from_static(name);
         let mut value = HeaderValue::from_str(secret).ok()?;
         value.set_sensitive(true);
-        self.credentials.push((Origin::of(home), name, value));
+        self.credentials.push((Origin::from_url(home), name, value));
         Some(self)
     }
 
@@ -141,21 +141,21 @@ impl Downloader {
         let answer = timeout(limit, self.exchange(url, want, meter)).await;
         answer.unwrap_or_else(|_| {
             // A shared connection that answers nobody would otherwise be shared for ever.
-            self.connections.forget_shared(&Origin::of(url));
+            self.connections.forget_shared(&Origin::from_url(url));
             Err(Outcome::Timeout { doing: "the request", limit })
         })
     }
 
     async fn exchange(&self, url: &Url, want: BodyPolicy, meter: &ByteCounter) -> Result<Download, Outcome> {
-        let origin = Origin::of(url);
-        let mut connection = self.connections.take(&origin).await?;
+        let origin = Origin::from_url(url);
+        let mut connection = self.connections.acquire(&origin).await?;
         let request = self.request(url, &origin, &connection)?;
         let response = match connection.send(request).await {
             Ok(response) => response,
             Err(error) => {
                 let failure = failure(&error, connection.reused);
                 match failure {
-                    Outcome::StaleConnection => self.connections.forget(&origin),
+                    Outcome::StaleConnection => self.connections.evict(&origin),
                     Outcome::RequestNotProcessed => self.connections.stop_sharing(&origin, &connection),
                     _ => {}
                 }
@@ -164,7 +164,7 @@ impl Downloader {
         };
         let (download, whole) = read(response, want, meter).await?;
         if whole {
-            self.connections.keep(&origin, connection);
+            self.connections.release(&origin, connection);
         }
         Ok(download)
     }

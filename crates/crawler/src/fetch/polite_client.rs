@@ -26,35 +26,35 @@ const NOT_NOW: Duration = Duration::from_millis(20);
 /// Says how much a request may read, at the moment it can be made, and learns what came of it.
 pub trait FetchBudget: Sync {
     /// The host's turn is being waited for, maybe for minutes: nothing is in flight meanwhile.
-    fn waits(&self) -> impl Future<Output = ()> + Send;
+    fn before_wait(&self) -> impl Future<Output = ()> + Send;
 
     /// What may be read; `None` if nothing now, but maybe soon; an outcome if nothing at all.
-    fn want(&self) -> impl Future<Output = Result<Option<BodyPolicy>, Outcome>> + Send;
+    fn body_policy(&self) -> impl Future<Output = Result<Option<BodyPolicy>, Outcome>> + Send;
 
     /// So many body bytes were read.
-    fn used(&self, bytes: u64);
+    fn record_bytes(&self, bytes: u64);
 
     /// What a URL ends with whose first try failed, when the crawl ends before the second.
-    fn unfinished(&self, first: Outcome) -> Outcome {
+    fn stopped_before_retry(&self, first: Outcome) -> Outcome {
         first
     }
 
     /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
     /// noted where it outlives this process.
-    fn slowed(&self, host: &str, host_delay: HostDelay) -> impl Future<Output = ()> + Send;
+    fn host_slowed(&self, host: &str, host_delay: HostDelay) -> impl Future<Output = ()> + Send;
 }
 
 /// The same for everybody.
 impl FetchBudget for BodyPolicy {
-    async fn waits(&self) {}
+    async fn before_wait(&self) {}
 
-    async fn want(&self) -> Result<Option<BodyPolicy>, Outcome> {
+    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
         Ok(Some(*self))
     }
 
-    fn used(&self, _: u64) {}
+    fn record_bytes(&self, _: u64) {}
 
-    async fn slowed(&self, _: &str, _: HostDelay) {}
+    async fn host_slowed(&self, _: &str, _: HostDelay) {}
 }
 
 /// The one way to a server, for pages and robots.txt alike.
@@ -81,41 +81,41 @@ impl PoliteClient {
     }
 
     /// The same, only while it has leave to.
-    pub fn licensed(self, license: LivenessGuard) -> PoliteClient {
+    pub fn with_liveness(self, license: LivenessGuard) -> PoliteClient {
         PoliteClient { license, ..self }
     }
 
     /// Whether others ask other hosts meanwhile, with a pace of their own.
-    pub fn is_licensed(&self) -> bool {
+    pub fn has_liveness(&self) -> bool {
         self.license.is_limited()
     }
 
     /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
     /// its own.
-    pub async fn once(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+    pub async fn send(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         for _ in 1..MAX_NOT_TAKEN {
-            match self.in_turn(url, budget).await {
+            match self.send_throttled(url, budget).await {
                 Err(Outcome::RequestNotProcessed) => {}
                 answer => return answer,
             }
         }
-        self.in_turn(url, budget).await
+        self.send_throttled(url, budget).await
     }
 
-    async fn in_turn(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        let host = Origin::of(url).throttle_key();
-        budget.waits().await;
+    async fn send_throttled(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+        let host = Origin::from_url(url).throttle_key();
+        budget.before_wait().await;
         let ready = async {
-            let turn = self.pace.turn(&host).await;
+            let turn = self.pace.acquire(&host).await;
             loop {
                 let slot = self.slots.acquire().await.expect("the semaphore is never closed");
-                match budget.want().await {
+                match budget.body_policy().await {
                     // Whoever has what is missing may need the slot to bring it back.
                     Ok(None) => drop(slot),
                     // Its storage may have been out of reach for longer than this worker counts as alive.
                     Ok(Some(_)) if !self.license.is_current() => {
                         drop(slot);
-                        self.license.granted().await;
+                        self.license.renewed().await;
                         continue;
                     }
                     Ok(Some(want)) => break (turn, slot, Ok(want)),
@@ -137,14 +137,14 @@ impl PoliteClient {
             answer = Box::pin(self.downloader.get(url, want, &meter)) => answer,
             () = self.stop.aborted() => Err(Outcome::NotReached),
             // Others are about to take over; if they do not, it is asked again.
-            () = self.license.lapsed() => Err(Outcome::RequestNotProcessed),
+            () = self.license.expired() => Err(Outcome::RequestNotProcessed),
         };
         turn.took(asked.elapsed());
-        budget.used(meter.bytes());
+        budget.record_bytes(meter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {
             turn.rest(time.min(MAX_RETRY_AFTER));
             if let Some(host_delay) = self.pace.host_delay(&host) {
-                budget.slowed(&host, host_delay).await;
+                budget.host_slowed(&host, host_delay).await;
             }
         }
         answer

@@ -71,7 +71,7 @@ impl Robots {
         ask: &PoliteClient,
         budget: &impl FetchBudget,
     ) -> Result<(), Outcome> {
-        let origin = Origin::of(url);
+        let origin = Origin::from_url(url);
         let (entry, start) = (self.origins().entry(&origin), Start(budget));
         let learn = async {
             let rules = rules_of(&origin, ask, &start).await;
@@ -155,16 +155,16 @@ fn bytes_of(rules: &Result<Rules, String>) -> usize {
 struct Start<'a, A>(&'a A);
 
 impl<A: FetchBudget> FetchBudget for Start<'_, A> {
-    async fn waits(&self) {}
+    async fn before_wait(&self) {}
 
-    async fn want(&self) -> Result<Option<BodyPolicy>, Outcome> {
+    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
         Ok(Some(BodyPolicy::Start(MAX_BYTES)))
     }
 
-    fn used(&self, _: u64) {}
+    fn record_bytes(&self, _: u64) {}
 
-    async fn slowed(&self, host: &str, host_delay: HostDelay) {
-        self.0.slowed(host, host_delay).await;
+    async fn host_slowed(&self, host: &str, host_delay: HostDelay) {
+        self.0.host_slowed(host, host_delay).await;
     }
 }
 
@@ -200,7 +200,7 @@ async fn keep_delay(origin: &Origin, rules: &Rules, ask: &PoliteClient, budget: 
     if ask.pace.slow_down(&host, delay.min(MAX_CRAWL_DELAY))
         && let Some(host_delay) = ask.pace.host_delay(&host)
     {
-        budget.slowed(&host, host_delay).await;
+        budget.host_slowed(&host, host_delay).await;
     }
 }
 
@@ -210,11 +210,13 @@ async fn fetch(origin: &Origin, ask: &PoliteClient, budget: &impl FetchBudget) -
         .map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
     let mut url = html::resolve(&root, "/robots.txt").unwrap_or(root);
     for _ in 0..=MAX_REDIRECTS {
-        let answer = ask.once(&url, budget).await?;
+        let answer = ask.send(&url, budget).await?;
         match (answer.status, answer.redirect) {
             (_, Some(location)) => match html::resolve(&url, &location) {
                 // Another domain may be somebody else's to ask.
-                Ok(target) if ask.is_licensed() && Domain::of(&target) != Domain::of(&url) => break,
+                Ok(target) if ask.has_liveness() && Domain::from_url(&target) != Domain::from_url(&url) => {
+                    break;
+                }
                 Ok(target) => url = target,
                 Err(_) => break,
             },

@@ -73,9 +73,9 @@ pub struct ThrottlePermit {
 
 impl HostThrottle {
     /// The pace that these settings ask for.
-    pub fn of(config: &FetchConfig) -> HostThrottle {
+    pub fn from_config(config: &FetchConfig) -> HostThrottle {
         let pace = HostThrottle::new(config.delay, config.max_per_host);
-        if config.adaptive_delay { pace.adapting() } else { pace }
+        if config.adaptive_delay { pace.adaptive() } else { pace }
     }
 
     /// At least `delay` between requests to a host, at most `parallel` in flight. With one in flight the delay
@@ -87,12 +87,12 @@ impl HostThrottle {
 
     /// Slows down with a host whose answers slow down: it is left alone for at least as long as they took lately, or
     /// a fair part of that where several are in flight. Only where there is a delay at all, and never below it.
-    pub fn adapting(self) -> HostThrottle {
+    pub fn adaptive(self) -> HostThrottle {
         HostThrottle { adapts: true, ..self }
     }
 
     /// Waits until the host may be asked, and takes the turn.
-    pub async fn turn(&self, host: &str) -> ThrottlePermit {
+    pub async fn acquire(&self, host: &str) -> ThrottlePermit {
         let host = self.host(host);
         let slots = Arc::clone(&host.slots);
         let slot = slots.acquire_owned().await.expect("the semaphore is never closed");
@@ -130,7 +130,7 @@ impl HostThrottle {
     }
 
     /// Leaves the host alone for at least this long from now.
-    pub fn leave_alone(&self, host: &str, time: Duration) {
+    pub fn cool_down(&self, host: &str, time: Duration) {
         if !time.is_zero() {
             self.host(host).rest(time);
         }
@@ -146,7 +146,7 @@ impl HostThrottle {
     }
 
     /// The hosts that have to be left alone for a while, and how they are paced.
-    pub fn resting(&self) -> Vec<(String, HostDelay)> {
+    pub fn cooldowns(&self) -> Vec<(String, HostDelay)> {
         let (hosts, now) = (unpoisoned(&self.hosts), Instant::now());
         let resting = hosts.by_name.iter().filter_map(|(name, host)| {
             let times = host.times();
@@ -238,11 +238,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_delay_runs_from_the_end_of_one_request_to_the_next() {
         let pace = HostThrottle::new(SECOND, 1);
-        let turn = pace.turn("host").await;
+        let turn = pace.acquire("host").await;
         sleep(5 * SECOND).await;
         drop(turn);
         let ended = Instant::now();
-        let _turn = pace.turn("host").await;
+        let _turn = pace.acquire("host").await;
         assert!(ended.elapsed() >= SECOND);
         assert!(ended.elapsed() < SECOND + Duration::from_millis(5));
     }
@@ -251,18 +251,18 @@ mod tests {
     async fn only_hosts_that_are_owed_nothing_are_forgotten() {
         let pace = HostThrottle::new(SECOND, 1);
         for number in 0..FORGET_AT - 2 {
-            drop(pace.turn(&format!("host{number}")).await);
+            drop(pace.acquire(&format!("host{number}")).await);
         }
         pace.slow_down("slow", 5 * SECOND);
         sleep(10 * SECOND).await;
-        let _held = pace.turn("held").await;
-        drop(pace.turn("fresh").await);
+        let _held = pace.acquire("held").await;
+        drop(pace.acquire("fresh").await);
         let hosts =
             || unpoisoned(&pace.hosts).by_name.keys().cloned().collect::<std::collections::BTreeSet<_>>();
         assert_eq!(hosts(), ["fresh", "held", "slow"].map(String::from).into());
-        drop(pace.turn("slow").await);
+        drop(pace.acquire("slow").await);
         let ended = Instant::now();
-        drop(pace.turn("slow").await);
+        drop(pace.acquire("slow").await);
         assert!(ended.elapsed() >= 5 * SECOND);
     }
 
@@ -282,9 +282,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_hosts_delay_does_not_hold_up_another() {
         let pace = HostThrottle::new(SECOND, 1);
-        drop(pace.turn("slow").await);
+        drop(pace.acquire("slow").await);
         let begun = Instant::now();
-        drop(pace.turn("other").await);
+        drop(pace.acquire("other").await);
         assert_eq!(begun.elapsed(), Duration::ZERO);
     }
 
@@ -295,7 +295,7 @@ mod tests {
         let asks = (0..6).map(|_| {
             let pace = Arc::clone(&pace);
             tokio::spawn(async move {
-                let _turn = pace.turn("host").await;
+                let _turn = pace.acquire("host").await;
                 let started = begun.elapsed();
                 sleep(2 * SECOND + SECOND / 2).await;
                 started
@@ -313,11 +313,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_rest_is_waited_out_also_by_those_who_wait_already() {
         let pace = Arc::new(HostThrottle::new(SECOND, 1));
-        let turn = pace.turn("host").await;
+        let turn = pace.acquire("host").await;
         let waiting = tokio::spawn({
             let pace = Arc::clone(&pace);
             async move {
-                drop(pace.turn("host").await);
+                drop(pace.acquire("host").await);
                 Instant::now()
             }
         });
@@ -330,28 +330,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_longer_delay_wins_and_a_shorter_one_does_not() {
         let pace = HostThrottle::new(SECOND, 1);
-        drop(pace.turn("host").await);
+        drop(pace.acquire("host").await);
         let ended = Instant::now();
         pace.slow_down("host", 3 * SECOND);
         pace.slow_down("host", SECOND / 2);
-        drop(pace.turn("host").await);
+        drop(pace.acquire("host").await);
         assert!(ended.elapsed() >= 3 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_given_up_while_waiting_leaves_the_host_to_the_next() {
         let pace = HostThrottle::new(SECOND, 1);
-        drop(pace.turn("host").await);
-        let given_up = tokio::time::timeout(SECOND / 2, pace.turn("host")).await;
+        drop(pace.acquire("host").await);
+        let given_up = tokio::time::timeout(SECOND / 2, pace.acquire("host")).await;
         assert!(given_up.is_err());
         let begun = Instant::now();
-        drop(pace.turn("host").await);
+        drop(pace.acquire("host").await);
         assert!(begun.elapsed() <= SECOND);
     }
 
     /// Asks a host once, who takes so long to answer, and tells how long the pause after it is.
     async fn pause_after(pace: &HostThrottle, answer: Duration) -> Duration {
-        let turn = pace.turn("host").await;
+        let turn = pace.acquire("host").await;
         sleep(answer).await;
         turn.took(answer);
         drop(turn);
@@ -360,7 +360,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_answers_lead_to_longer_pauses_and_quick_ones_back_to_the_delay() {
-        let pace = HostThrottle::new(SECOND, 1).adapting();
+        let pace = HostThrottle::new(SECOND, 1).adaptive();
         assert_eq!(pause_after(&pace, SECOND / 10).await, SECOND, "never below the delay");
         assert!(pause_after(&pace, 8 * SECOND).await > 2 * SECOND, "the newest answer counts for a quarter");
         for _ in 0..20 {
@@ -368,7 +368,7 @@ mod tests {
         }
         let ended = Instant::now();
         assert_eq!(pace.host_delay("host").unwrap().delay.as_secs_f64().round(), 8.0);
-        drop(pace.turn("host").await);
+        drop(pace.acquire("host").await);
         assert!(ended.elapsed() > 7 * SECOND, "{:?}", ended.elapsed());
         for _ in 0..20 {
             pause_after(&pace, SECOND / 100).await;
@@ -378,12 +378,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_answer_is_slow_enough_for_a_pause_beyond_the_longest() {
-        let pace = HostThrottle::new(SECOND, 1).adapting();
+        let pace = HostThrottle::new(SECOND, 1).adaptive();
         for _ in 0..3 {
             assert_eq!(pause_after(&pace, 100 * SECOND).await, MAX_ADAPTED);
         }
         assert_eq!(
-            pause_after(&HostThrottle::new(2 * MAX_ADAPTED, 1).adapting(), SECOND).await,
+            pause_after(&HostThrottle::new(2 * MAX_ADAPTED, 1).adaptive(), SECOND).await,
             2 * MAX_ADAPTED
         );
     }
@@ -391,7 +391,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn slow_answers_change_nothing_where_there_is_no_delay_or_nobody_adapts() {
         assert_eq!(
-            pause_after(&HostThrottle::new(Duration::ZERO, 1).adapting(), 5 * SECOND).await,
+            pause_after(&HostThrottle::new(Duration::ZERO, 1).adaptive(), 5 * SECOND).await,
             Duration::ZERO
         );
         assert_eq!(pause_after(&HostThrottle::new(SECOND, 1), 5 * SECOND).await, SECOND);
@@ -399,7 +399,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn several_in_flight_share_the_pause_that_slow_answers_lead_to() {
-        let pace = HostThrottle::new(SECOND, 4).adapting();
+        let pace = HostThrottle::new(SECOND, 4).adaptive();
         pause_after(&pace, 12 * SECOND).await;
         assert_eq!(pace.host_delay("host").unwrap().delay, 3 * SECOND);
     }
@@ -408,11 +408,11 @@ mod tests {
     async fn a_host_is_left_alone_for_as_long_as_somebody_else_says() {
         let pace = HostThrottle::new(SECOND, 1);
         assert_eq!(pace.host_delay("host"), None, "nothing is known yet");
-        pace.leave_alone("host", 5 * SECOND);
-        pace.leave_alone("host", 2 * SECOND);
+        pace.cool_down("host", 5 * SECOND);
+        pace.cool_down("host", 2 * SECOND);
         assert_eq!(pace.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: 5 * SECOND }));
         let begun = Instant::now();
-        drop(pace.turn("host").await);
+        drop(pace.acquire("host").await);
         assert!(begun.elapsed() >= 5 * SECOND);
         assert_eq!(pace.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: SECOND }));
     }
@@ -420,7 +420,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_host_without_delay_and_rest_has_no_pacing() {
         let pace = HostThrottle::new(Duration::ZERO, 1);
-        drop(pace.turn("host").await);
+        drop(pace.acquire("host").await);
         assert_eq!(pace.host_delay("host"), None);
         assert!(pace.slow_down("host", SECOND) && !pace.slow_down("host", SECOND));
         assert_eq!(pace.host_delay("host").map(|host_delay| host_delay.delay), Some(SECOND));

@@ -77,7 +77,7 @@ impl<R: Backend> LocalRun<R> {
     ) -> Result<CrawlEnd, Error> {
         let Crawler { settings, config, stop, .. } = crawler;
         let context = context(crawler, &self.backend, &self.installed, stop);
-        let pace = Arc::new(HostThrottle::of(config));
+        let pace = Arc::new(HostThrottle::from_config(config));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
             let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;

@@ -55,7 +55,7 @@ mod tests {
     use url::Url;
 
     fn candidate(depth: u32, linking_pages: u32) -> Candidate {
-        let domain = Domain::of(&Url::parse("http://example.org/").unwrap());
+        let domain = Domain::from_url(&Url::parse("http://example.org/").unwrap());
         Candidate { domain, depth, linking_pages }
     }
 

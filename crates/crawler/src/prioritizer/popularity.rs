@@ -85,7 +85,7 @@ mod tests {
     use url::Url;
 
     fn domain(name: u8) -> Domain {
-        Domain::of(&Url::parse(&format!("http://d{name}.test/")).unwrap())
+        Domain::from_url(&Url::parse(&format!("http://d{name}.test/")).unwrap())
     }
 
     #[test]

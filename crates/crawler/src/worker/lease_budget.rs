@@ -52,7 +52,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
 }
 
 impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
-    async fn waits(&self) {
+    async fn before_wait(&self) {
         // Between two tries; a host that wants minutes of rest must not keep from the others what they could use.
         let place = self.taken().take();
         if place.is_some() {
@@ -61,7 +61,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         }
     }
 
-    async fn want(&self) -> Result<Option<BodyPolicy>, Outcome> {
+    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
         let place = Arc::clone(self.places).acquire_owned().await.ok();
         let read = self.read.swap(0, Ordering::Relaxed);
         match self.backend.reserve(self.lease, read).await {
@@ -80,16 +80,16 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         }
     }
 
-    fn used(&self, bytes: u64) {
+    fn record_bytes(&self, bytes: u64) {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn unfinished(&self, _: Outcome) -> Outcome {
+    fn stopped_before_retry(&self, _: Outcome) -> Outcome {
         // It stays to be done: whoever goes on with the crawl tries again.
         Outcome::NotReached
     }
 
-    async fn slowed(&self, host: &str, host_delay: HostDelay) {
+    async fn host_slowed(&self, host: &str, host_delay: HostDelay) {
         // If the storage is gone, the next move will tell.
         let _ = self.backend.set_host_delay(host, host_delay).await;
     }

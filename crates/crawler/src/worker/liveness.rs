@@ -28,7 +28,7 @@ impl LivenessGuard {
 
     /// For one who counts as dead when it was not heard of for so long: two thirds of that to begin requests, and most of
     /// what is left then to bring them to an end. It is yet to be renewed for the first time.
-    pub fn until_dead(dead_after: Duration) -> LivenessGuard {
+    pub fn with_timeout(dead_after: Duration) -> LivenessGuard {
         let (begins, ends) = (dead_after * 2 / 3, dead_after * 13 / 15);
         let long_ago = Instant::now().checked_sub(2 * dead_after).unwrap_or_else(Instant::now);
         LivenessGuard(Some(Arc::new(Renewed { at: watch::Sender::new(long_ago), begins, ends })))
@@ -52,14 +52,14 @@ impl LivenessGuard {
     }
 
     /// Returns as soon as a request may begin.
-    pub async fn granted(&self) {
+    pub async fn renewed(&self) {
         let Some(renewed) = &self.0 else { return };
         // The sender lives in `self`, so waiting cannot fail.
         let _ = renewed.at.subscribe().wait_for(|at| at.elapsed() < renewed.begins).await;
     }
 
     /// Returns when requests in flight have to be given up.
-    pub async fn lapsed(&self) {
+    pub async fn expired(&self) {
         let Some(renewed) = &self.0 else { return std::future::pending().await };
         loop {
             let until = *renewed.at.borrow() + renewed.ends;
@@ -78,23 +78,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_begin_for_ten_seconds_after_a_renewal_and_are_given_up_before_others_take_over() {
-        let license = LivenessGuard::until_dead(Duration::from_secs(15));
+        let license = LivenessGuard::with_timeout(Duration::from_secs(15));
         assert!(!license.is_current());
         license.renew(Instant::now());
-        license.granted().await;
+        license.renewed().await;
         advance(Duration::from_millis(9_990)).await;
         assert!(license.is_current());
         advance(Duration::from_millis(20)).await;
         assert!(!license.is_current());
-        assert!(timeout(Duration::from_millis(100), license.granted()).await.is_err());
+        assert!(timeout(Duration::from_millis(100), license.renewed()).await.is_err());
         let before = Instant::now();
-        license.lapsed().await;
+        license.expired().await;
         assert!(before.elapsed() < Duration::from_secs(4));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_renewal_gives_more_time_to_what_is_in_flight() {
-        let license = LivenessGuard::until_dead(Duration::from_secs(15));
+        let license = LivenessGuard::with_timeout(Duration::from_secs(15));
         license.renew(Instant::now());
         let renewing = license.clone();
         tokio::spawn(async move {
@@ -103,7 +103,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });
-        assert!(timeout(Duration::from_secs(60), license.lapsed()).await.is_err());
+        assert!(timeout(Duration::from_secs(60), license.expired()).await.is_err());
         assert!(license.is_current());
     }
 
@@ -111,7 +111,7 @@ mod tests {
     async fn one_who_works_alone_needs_no_renewal() {
         let license = LivenessGuard::unlimited();
         assert!(license.is_current() && !license.is_limited());
-        license.granted().await;
-        assert!(timeout(Duration::from_millis(10), license.lapsed()).await.is_err());
+        license.renewed().await;
+        assert!(timeout(Duration::from_millis(10), license.expired()).await.is_err());
     }
 }

@@ -25,14 +25,14 @@ impl RebalanceRequests {
     }
 
     /// Asks the worker to pass on a part of what it has to these.
-    pub fn ease(&self, takers: Vec<TransferTarget>) {
+    pub fn request_transfer(&self, takers: Vec<TransferTarget>) {
         let mut all = self.takers.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_asked.store(!takers.is_empty(), Ordering::Relaxed);
         *all = takers;
     }
 
     /// To whom the worker is asked to pass on something, once.
-    pub(super) fn takers(&self) -> Vec<TransferTarget> {
+    pub(super) fn transfer_targets(&self) -> Vec<TransferTarget> {
         if !self.is_asked.load(Ordering::Relaxed) {
             return Vec::new();
         }

@@ -113,7 +113,7 @@ impl PendingTransfers {
         if handovers.is_empty() {
             return;
         }
-        for (host, host_delay) in pace.resting() {
+        for (host, host_delay) in pace.cooldowns() {
             if let Some(handover) = handovers.get_mut(&Domain::from_throttle_key(&host)) {
                 handover.cooldowns.push((host, host_delay));
             }

@@ -56,7 +56,7 @@ pub fn worker<R: Backend>(
     config: FetchConfig,
     orders: &Arc<WorkerContext<R>>,
 ) -> Arc<Worker<R>> {
-    let pace = Arc::new(HostThrottle::of(&config));
+    let pace = Arc::new(HostThrottle::from_config(&config));
     let fetcher = Fetcher::new(config, std::slice::from_ref(seed), pace, orders.stop.clone()).unwrap();
     Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(orders)))
 }

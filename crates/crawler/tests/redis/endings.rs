@@ -74,7 +74,7 @@ async fn visit(backend: &RedisBackend, most: usize) -> usize {
             backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
             let delay = Duration::from_millis(20);
             let host_delay = Some(HostDelay { delay, cooldown: delay });
-            let linked = vec![crawler::domain::Domain::of_text(&lease.url)];
+            let linked = vec![crawler::domain::Domain::from_url_str(&lease.url)];
             let outcome = Outcome::Page;
             completions.push(Completion {
                 outcome,

@@ -56,8 +56,8 @@ fn kept(lease: &Lease) -> Completion {
 
 /// All that is in hand of a domain, for another worker.
 fn handover(domain: &str, to: WorkerId, in_hand: &[Lease]) -> DomainTransfer {
-    let domain = Domain::of_text(&format!("http://{domain}/"));
-    let leases = in_hand.iter().filter(|lease| Domain::of_text(&lease.url) == domain).cloned().collect();
+    let domain = Domain::from_url_str(&format!("http://{domain}/"));
+    let leases = in_hand.iter().filter(|lease| Domain::from_url_str(&lease.url) == domain).cloned().collect();
     DomainTransfer { domain, to, leases, cooldowns: Vec::new() }
 }
 

@@ -71,7 +71,7 @@ impl Checkpoint {
 
     /// Lets a crawl go on from here.
     pub(crate) fn resume<S: Storage>(self, state: &mut LocalState<S>) {
-        state.budgets.resume(self.pages, self.bytes);
+        state.budgets.restore(self.pages, self.bytes);
         state.counts = CrawlCounters {
             last_ticket: self.last_ticket,
             admitted: self.admitted,

@@ -198,7 +198,7 @@ fn state_of(
     }
     resume_hosts(&mut state, *everybody)?;
     if was_begun {
-        state.rests.note_everybody(*everybody);
+        state.rests.set_for_all(*everybody);
     }
     Ok(state)
 }
@@ -214,7 +214,7 @@ fn resume_hosts(state: &mut LocalState<DiskStorage>, everybody: Duration) -> Res
         for (host, row) in rows {
             let row = HostRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
             if row.pages > 0 {
-                state.budgets.resume_host(host.clone(), row.pages);
+                state.budgets.restore_host(host.clone(), row.pages);
             }
             // A request may have been in flight when the last process ended, so the whole delay runs from now. No host
             // is owed more than the longest rest: the clock may have been set back since.
@@ -222,7 +222,7 @@ fn resume_hosts(state: &mut LocalState<DiskStorage>, everybody: Duration) -> Res
             let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(everybody));
             // What everybody gets is noted once for all.
             if rest > everybody {
-                state.rests.note(host, HostDelay { delay, cooldown: rest });
+                state.rests.set(host, HostDelay { delay, cooldown: rest });
             }
         }
     }

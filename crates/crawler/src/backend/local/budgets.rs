@@ -64,7 +64,7 @@ impl Budgets {
     }
 
     /// The budget of which nothing is left.
-    pub(crate) fn spent(&self) -> Option<Budget> {
+    pub(crate) fn exhausted(&self) -> Option<Budget> {
         match () {
             () if self.pages >= self.max_pages => Some(Budget::Pages),
             () if self.bytes >= self.max_bytes => Some(Budget::Bytes),
@@ -78,7 +78,7 @@ impl Budgets {
     /// Less than a page may have is given only where no more is left and nobody has reserved any of it: what others
     /// have reserved mostly comes back, and a page must not be cut for it.
     pub(crate) fn reserve(&mut self, url: &str, page: bool) -> Result<BudgetReservation, BudgetDecision> {
-        if let Some(budget) = self.spent() {
+        if let Some(budget) = self.exhausted() {
             return Err(BudgetDecision::Exhausted(budget));
         }
         let left = self.max_bytes - self.bytes;
@@ -102,7 +102,7 @@ impl Budgets {
     }
 
     /// Counts what a request used and returns the rest; a kept page gets its number.
-    pub(crate) fn settle(
+    pub(crate) fn commit(
         &mut self,
         url: &str,
         reserved: Option<BudgetReservation>,
@@ -110,7 +110,7 @@ impl Budgets {
         bytes: u64,
     ) -> Option<u64> {
         self.bytes += bytes;
-        self.give_back(url, reserved);
+        self.release(url, reserved);
         if !kept {
             return None;
         }
@@ -122,7 +122,7 @@ impl Budgets {
     }
 
     /// Returns a reservation.
-    pub(crate) fn give_back(&mut self, url: &str, reserved: Option<BudgetReservation>) {
+    pub(crate) fn release(&mut self, url: &str, reserved: Option<BudgetReservation>) {
         let Some(BudgetReservation { bytes, page }) = reserved else { return };
         self.bytes_reserved -= bytes;
         if !page {
@@ -137,12 +137,12 @@ impl Budgets {
     }
 
     /// Goes on from what an earlier process used.
-    pub(crate) fn resume(&mut self, pages: u64, bytes: u64) {
+    pub(crate) fn restore(&mut self, pages: u64, bytes: u64) {
         (self.pages, self.bytes) = (pages, bytes);
     }
 
     /// Goes on from what an earlier process kept of a host.
-    pub(crate) fn resume_host(&mut self, host: String, pages: u64) {
+    pub(crate) fn restore_host(&mut self, host: String, pages: u64) {
         self.hosts.entry(host).or_default().kept = pages;
     }
 

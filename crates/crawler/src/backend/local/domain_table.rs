@@ -73,7 +73,7 @@ impl<Parked: Default> DomainTable<Parked> {
     }
 
     /// Decides where the next URL of a domain goes, given the lengths of the queues of the workers that are there.
-    pub(super) fn place(
+    pub(super) fn route(
         &self,
         domain: &Domain,
         lengths: &[Option<usize>],
@@ -95,7 +95,7 @@ impl<Parked: Default> DomainTable<Parked> {
     }
 
     /// A URL of the domain went into the worker's queue.
-    pub(super) fn hold(&mut self, domain: &Domain, worker: WorkerId) {
+    pub(super) fn assign(&mut self, domain: &Domain, worker: WorkerId) {
         let now = Instant::now();
         if let Some(state) = self.domains.get_mut(domain) {
             (state.owner, state.last_used) = (worker, now);
@@ -109,7 +109,7 @@ impl<Parked: Default> DomainTable<Parked> {
     }
 
     /// Lets a URL wait for its domain's share, where [`DomainTable::place`] said so.
-    pub(super) fn wait(
+    pub(super) fn park(
         &mut self,
         domain: &Domain,
         mut item: QueuedTask,
@@ -125,7 +125,7 @@ impl<Parked: Default> DomainTable<Parked> {
         storage.park(&mut state.line, item);
         state.waiting += 1;
         self.waiting += 1;
-        self.note_hunger(domain);
+        self.mark_refillable(domain);
     }
 
     /// A URL of the domain was completed.
@@ -133,11 +133,11 @@ impl<Parked: Default> DomainTable<Parked> {
         if let Some(state) = self.domains.get_mut(domain) {
             state.held = state.held.saturating_sub(1);
             state.last_used = Instant::now();
-            self.note_hunger(domain);
+            self.mark_refillable(domain);
         }
     }
 
-    fn note_hunger(&mut self, domain: &Domain) {
+    fn mark_refillable(&mut self, domain: &Domain) {
         if let Some(state) = self.domains.get_mut(domain)
             && !state.is_hungry
             && state.waiting > 0
@@ -149,7 +149,7 @@ impl<Parked: Default> DomainTable<Parked> {
     }
 
     /// Takes up to `room` waiting URLs for a worker's queue, from its domains in turn.
-    pub(super) fn feed(
+    pub(super) fn refill(
         &mut self,
         worker: WorkerId,
         room: usize,
@@ -167,13 +167,13 @@ impl<Parked: Default> DomainTable<Parked> {
                 item.domain = Some(domain.clone());
                 fed.push(item);
             }
-            self.note_hunger(&domain);
+            self.mark_refillable(&domain);
         }
         Ok(fed)
     }
 
     /// Frees the domains of a worker that is no more; what waited for them is given back.
-    pub(super) fn free(
+    pub(super) fn release_worker(
         &mut self,
         worker: WorkerId,
         storage: &mut impl Storage<Parked = Parked>,
@@ -226,10 +226,10 @@ mod tests {
             is_revisit: false,
             domain: None,
         };
-        domains.wait(&domain, item, &mut storage);
+        domains.park(&domain, item, &mut storage);
         assert_eq!((domains.waiting(), domains.owned()), (1, 1));
-        assert_eq!(domains.place(&domain, &[Some(0)], 10), RouteDecision::Park, "what comes joins its end");
-        let fed = domains.feed(WorkerId(0), 10, &mut storage).unwrap();
+        assert_eq!(domains.route(&domain, &[Some(0)], 10), RouteDecision::Park, "what comes joins its end");
+        let fed = domains.refill(WorkerId(0), 10, &mut storage).unwrap();
         assert_eq!(fed.iter().map(|item| item.task_id).collect::<Vec<_>>(), [task_id]);
         assert_eq!(domains.waiting(), 0);
     }

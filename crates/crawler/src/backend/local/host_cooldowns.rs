@@ -21,7 +21,7 @@ pub(crate) struct HostCooldowns {
 }
 
 impl HostCooldowns {
-    pub(crate) fn note(&mut self, host: String, host_delay: HostDelay) {
+    pub(crate) fn set(&mut self, host: String, host_delay: HostDelay) {
         if host_delay.cooldown.is_zero() {
             return;
         }
@@ -36,7 +36,7 @@ impl HostCooldowns {
     }
 
     /// Leaves all hosts alone for a while from now.
-    pub(crate) fn note_everybody(&mut self, rest: Duration) {
+    pub(crate) fn set_for_all(&mut self, rest: Duration) {
         self.everybody = self.everybody.max(Some(Instant::now() + rest));
     }
 
@@ -59,12 +59,12 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut rests = HostCooldowns::default();
         let mut note =
-            |seconds| rests.note("host".into(), HostDelay { delay: second, cooldown: seconds * second });
+            |seconds| rests.set("host".into(), HostDelay { delay: second, cooldown: seconds * second });
         note(300);
         note(1);
         assert_eq!(rests.of("http://host/"), 300 * second);
-        rests.note_everybody(9 * second);
-        rests.note_everybody(2 * second);
+        rests.set_for_all(9 * second);
+        rests.set_for_all(2 * second);
         assert_eq!(rests.of("http://other/"), 9 * second);
         assert_eq!(rests.of("http://host/"), 300 * second);
         tokio::time::advance(100 * second).await;

@@ -48,7 +48,7 @@ impl Storage for MemoryStorage {
     }
 
     fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
-        Ok(match self.links.meet(id, depth, now) {
+        Ok(match self.links.mark_seen(id, depth, now) {
             SeenLookup::New => SeenStatus::New,
             SeenLookup::Shallower { outstanding: false } => SeenStatus::Shallower,
             // Its smaller depth is looked up when it is lent.

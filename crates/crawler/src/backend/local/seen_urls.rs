@@ -53,7 +53,7 @@ impl SeenUrls {
     }
 
     /// Meets a URL, which is outstanding from now on if it is new: one question, one step.
-    pub(super) fn meet(&mut self, id: u64, depth: Depth, now: Duration) -> SeenLookup {
+    pub(super) fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> SeenLookup {
         self.advance(now);
         let age = age(self.generation);
         let found = match self.shard(id).find_mut(hash(id), |entry| entry >> AGE_BITS == id) {
@@ -119,12 +119,12 @@ impl SeenUrls {
     fn advance(&mut self, now: Duration) {
         let passed = self.generation.advance(now);
         if passed > 0 {
-            self.forget(passed);
+            self.expire(passed);
         }
     }
 
     /// Forgets what was last met a lifetime ago and is not outstanding, now that so many generations have passed.
-    fn forget(&mut self, passed: u32) {
+    fn expire(&mut self, passed: u32) {
         let now = age(self.generation);
         // After a long silence numbers may have come round: whatever was met is over, however young it looks.
         let all_are_over = passed > GENERATIONS;
@@ -170,39 +170,39 @@ mod tests {
     fn a_url_is_forgotten_an_hour_after_it_was_last_met() {
         let mut links = SeenUrls::new(HOUR, false);
         let mut now = Duration::ZERO;
-        assert_eq!(links.meet(1, 0, now), SeenLookup::New);
+        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::New);
         links.completed(1, now);
         for _ in 0..5 {
             now += HOUR * 9 / 10;
-            assert_eq!(links.meet(1, 0, now), SeenLookup::Seen, "each meeting begins the hour anew");
+            assert_eq!(links.mark_seen(1, 0, now), SeenLookup::Seen, "each meeting begins the hour anew");
         }
         now += HOUR * 12 / 10;
-        assert_eq!(links.meet(2, 0, now), SeenLookup::New);
+        assert_eq!(links.mark_seen(2, 0, now), SeenLookup::New);
         assert_eq!(links.len(), 1);
-        assert_eq!(links.meet(1, 0, now), SeenLookup::New);
+        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::New);
     }
 
     #[test]
     fn a_url_is_forgotten_after_a_silence_of_any_length() {
         for sixteenths in 18..800 {
             let mut links = SeenUrls::new(HOUR, false);
-            links.meet(1, 0, Duration::ZERO);
+            links.mark_seen(1, 0, Duration::ZERO);
             links.completed(1, Duration::ZERO);
-            links.meet(2, 0, Duration::ZERO);
+            links.mark_seen(2, 0, Duration::ZERO);
             let now = HOUR / 16 * sixteenths;
-            assert_eq!(links.meet(1, 0, now), SeenLookup::New, "{sixteenths}");
-            assert_eq!(links.meet(2, 0, now), SeenLookup::Seen, "{sixteenths}: it is outstanding");
+            assert_eq!(links.mark_seen(1, 0, now), SeenLookup::New, "{sixteenths}");
+            assert_eq!(links.mark_seen(2, 0, now), SeenLookup::Seen, "{sixteenths}: it is outstanding");
         }
     }
 
     #[test]
     fn an_outstanding_url_is_never_forgotten() {
         let mut links = SeenUrls::new(HOUR, true);
-        links.meet(1, 3, Duration::ZERO);
+        links.mark_seen(1, 3, Duration::ZERO);
         for half_hours in 0..600 {
-            links.meet(2, 0, HOUR / 2 * half_hours);
+            links.mark_seen(2, 0, HOUR / 2 * half_hours);
         }
-        assert_eq!(links.meet(1, 3, HOUR * 300), SeenLookup::Seen);
+        assert_eq!(links.mark_seen(1, 3, HOUR * 300), SeenLookup::Seen);
         assert_eq!(links.depth(1), Some(3));
     }
 
@@ -210,16 +210,16 @@ mod tests {
     fn the_smallest_depth_is_kept_where_depths_matter() {
         let mut links = SeenUrls::new(HOUR, true);
         let now = Duration::ZERO;
-        assert_eq!(links.meet(1, 3, now), SeenLookup::New);
-        assert_eq!(links.meet(1, 3, now), SeenLookup::Seen);
-        assert_eq!(links.meet(1, 1, now), SeenLookup::Shallower { outstanding: true });
-        assert_eq!(links.meet(1, 2, now), SeenLookup::Seen);
+        assert_eq!(links.mark_seen(1, 3, now), SeenLookup::New);
+        assert_eq!(links.mark_seen(1, 3, now), SeenLookup::Seen);
+        assert_eq!(links.mark_seen(1, 1, now), SeenLookup::Shallower { outstanding: true });
+        assert_eq!(links.mark_seen(1, 2, now), SeenLookup::Seen);
         links.completed(1, now);
-        assert_eq!(links.meet(1, 0, now), SeenLookup::Shallower { outstanding: false });
-        assert_eq!(links.meet(1, 0, now), SeenLookup::Seen);
+        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::Shallower { outstanding: false });
+        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::Seen);
         assert_eq!(links.depth(1), Some(0));
         links.completed(1, now);
-        links.meet(2, 0, 2 * HOUR);
+        links.mark_seen(2, 0, 2 * HOUR);
         assert_eq!(links.depth(1), None);
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let key = crate::similarity::HashKey::new(7);
         for number in 0..1_000_000u64 {
             let id = (key.hash(format!("http://host/{number}").as_bytes()) >> 72) as u64;
-            assert_eq!(links.meet(id, 0, Duration::ZERO), SeenLookup::New);
+            assert_eq!(links.mark_seen(id, 0, Duration::ZERO), SeenLookup::New);
         }
         let bytes: usize = links.shards.iter().map(HashTable::allocation_size).sum();
         assert!(bytes < 24 * 1_000_000, "{bytes}");

@@ -158,7 +158,7 @@ impl<S: Storage> LocalState<S> {
         self.fill_url_queue()?;
         let mut incoming = Vec::with_capacity(count);
         for mut item in taken {
-            let domain = Domain::of_text(&item.url);
+            let domain = Domain::from_url_str(&item.url);
             item.domain = Some(domain.clone());
             let linking_pages = self.popularity.linking_pages(&domain);
             let depth = self.storage.depth(&item);
@@ -212,13 +212,13 @@ impl<S: Storage> LocalState<S> {
         let domain = item.domain();
         let lengths: Vec<Option<usize>> =
             self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len)).collect();
-        match self.domains.place(&domain, &lengths, self.settings.queue_size) {
+        match self.domains.route(&domain, &lengths, self.settings.queue_size) {
             RouteDecision::Enqueue(worker) => {
-                self.domains.hold(&domain, worker);
+                self.domains.assign(&domain, worker);
                 self.worker_queue(worker).push_back(item);
                 routed.to.insert(worker);
             }
-            RouteDecision::Park => self.domains.wait(&domain, item, &mut self.storage),
+            RouteDecision::Park => self.domains.park(&domain, item, &mut self.storage),
             RouteDecision::WorkerFull => return Err(item),
         }
         routed.moved += 1;
@@ -255,7 +255,7 @@ impl<S: Storage> LocalState<S> {
     /// Brings what waits for its domain's share into a worker's queue, as far as there is room.
     fn feed(&mut self, worker: WorkerId) -> Result<(), BackendError> {
         let room = self.settings.queue_size.saturating_sub(self.worker_queue(worker).len());
-        let fed = self.domains.feed(worker, room, &mut self.storage)?;
+        let fed = self.domains.refill(worker, room, &mut self.storage)?;
         self.worker_queue(worker).extend(fed);
         Ok(())
     }
@@ -266,7 +266,7 @@ impl<S: Storage> LocalState<S> {
         else {
             return BudgetDecision::LeaseLost;
         };
-        self.budgets.settle(&lease.url, lease_id.reserved.take(), false, read);
+        self.budgets.commit(&lease.url, lease_id.reserved.take(), false, read);
         match self.budgets.reserve(&lease.url, !lease_id.item.is_revisit) {
             Ok(reserved) => {
                 lease_id.reserved = Some(reserved);
@@ -280,7 +280,7 @@ impl<S: Storage> LocalState<S> {
         if let Some(lease_id) = self.loans.get_mut(&lease.task_id)
             && lease_id.number == lease.lease_id
         {
-            self.budgets.settle(&lease.url, lease_id.reserved.take(), false, read);
+            self.budgets.commit(&lease.url, lease_id.reserved.take(), false, read);
         }
     }
 
@@ -316,7 +316,7 @@ impl<S: Storage> LocalState<S> {
             }
         }
         let kept = outcome == Outcome::Page && !item.is_revisit;
-        let document = self.budgets.settle(&item.url, reserved, kept, bytes);
+        let document = self.budgets.commit(&item.url, reserved, kept, bytes);
         if let Some(document) = document {
             self.storage.record(document, output);
             if let Some((host, pages)) = self.budgets.pages_of_host(&item.url) {
@@ -338,11 +338,11 @@ impl<S: Storage> LocalState<S> {
         self.domains.release(&item.domain());
         self.feed(worker)?;
         self.called.insert(worker);
-        Ok(CompleteResult::Applied { id: document, new, exhausted: self.budgets.spent() })
+        Ok(CompleteResult::Applied { id: document, new, exhausted: self.budgets.exhausted() })
     }
 
     pub(super) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        self.rests.note(host.to_owned(), host_delay);
+        self.rests.set(host.to_owned(), host_delay);
         self.storage.set_host_delay(host, host_delay)
     }
 
@@ -389,12 +389,12 @@ impl<S: Storage> LocalState<S> {
         let mut returned: Vec<QueuedTask> = Vec::new();
         for task_id in lost {
             if let Some(lease_id) = self.loans.remove(&task_id) {
-                self.budgets.give_back(&lease_id.item.url, lease_id.reserved);
+                self.budgets.release(&lease_id.item.url, lease_id.reserved);
                 returned.push(lease_id.item);
             }
         }
         returned.extend(self.worker_queues[usize::from(worker.0)].take().unwrap_or_default());
-        returned.extend(self.domains.free(worker, &mut self.storage)?);
+        returned.extend(self.domains.release_worker(worker, &mut self.storage)?);
         returned.sort_by_key(|item| item.task_id);
         self.returned.extend(returned);
         Ok(())

@@ -35,7 +35,7 @@ pub(crate) struct QueuedTask {
 
 impl QueuedTask {
     pub(crate) fn domain(&self) -> Domain {
-        self.domain.clone().unwrap_or_else(|| Domain::of_text(&self.url))
+        self.domain.clone().unwrap_or_else(|| Domain::from_url_str(&self.url))
     }
 }
 

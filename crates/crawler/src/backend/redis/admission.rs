@@ -163,7 +163,7 @@ fn by_host<'a>(found: &[(u64, &'a DiscoveredUrl)]) -> Vec<OfHost<'a>> {
                 hosts[at].found.push((*id, url));
             }
             other => {
-                let domain = other.map_or_else(|| Domain::of_text(url), |at| hosts[at].domain.clone());
+                let domain = other.map_or_else(|| Domain::from_url_str(url), |at| hosts[at].domain.clone());
                 let (depth, redirects, found) = (*depth, *redirects, vec![(*id, url.as_str())]);
                 hosts.push(OfHost { host, domain, depth, redirects, found });
             }

@@ -229,7 +229,7 @@ impl Moves {
     fn tell_ending(&self, call: &mut Call, completion: &Completion) {
         let Completion { lease, outcome, rejected_links: refused, host_delay, .. } = completion;
         call.arg(u8::from(lease.is_revisit));
-        call.arg(Domain::of_text(&lease.url).as_str()).arg(throttle_key(&lease.url)).arg(lease.depth);
+        call.arg(Domain::from_url_str(&lease.url).as_str()).arg(throttle_key(&lease.url)).arg(lease.depth);
         call.arg(outcome.label());
         let ended = Ended::of(outcome, lease.redirects > 0);
         call.arg(ended.byte).arg(ended.status);

@@ -101,7 +101,7 @@ mod tests {
         let keys = Keys::new("news", 16);
         let mut counts = [0; 16];
         for number in 0..16_000 {
-            counts[keys.of_domain(&Domain::of_text(&format!("http://www.h{number}.test/")))] += 1;
+            counts[keys.of_domain(&Domain::from_url_str(&format!("http://www.h{number}.test/")))] += 1;
         }
         assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
     }

@@ -116,7 +116,7 @@ impl Moves {
     }
 
     async fn known_by_url(&self, url: &str) -> Result<Option<Known>, BackendError> {
-        let partition = self.keys.of_domain(&Domain::of_text(url));
+        let partition = self.keys.of_domain(&Domain::from_url_str(url));
         let told = self.connection.one(self.look_up(partition, self.key.url_id(url))).await?;
         Ok(known(told))
     }

@@ -87,7 +87,7 @@ impl ConnectionPool {
     }
 
     /// A connection to the origin: a kept one if there is one.
-    pub async fn take(&self, origin: &Origin) -> Result<Connection, Outcome> {
+    pub async fn acquire(&self, origin: &Origin) -> Result<Connection, Outcome> {
         if let Some(kept) = self.kept(origin).await {
             return Ok(kept);
         }
@@ -111,7 +111,7 @@ impl ConnectionPool {
     }
 
     /// Keeps a connection whose response was read to its end.
-    pub fn keep(&self, origin: &Origin, mut connection: Connection) {
+    pub fn release(&self, origin: &Origin, mut connection: Connection) {
         let mut idle = self.idle();
         let Sender::Http1(sender) = &connection.sender else {
             // It is kept already. Where it was one too many, it was so only while somebody was at work on it.
@@ -141,7 +141,7 @@ impl ConnectionPool {
     }
 
     /// Forgets the kept connections of an origin: one was stale, so the others may be.
-    pub fn forget(&self, origin: &Origin) {
+    pub fn evict(&self, origin: &Origin) {
         let mut idle = self.idle();
         let forgotten = idle.http1.remove(origin).map_or(0, |kept| kept.len());
         idle.http1_count -= forgotten;

@@ -66,7 +66,7 @@ mod tests {
     const LIFETIME: Duration = Duration::from_secs(60);
 
     fn domain(number: usize) -> Domain {
-        Domain::of(&Url::parse(&format!("http://d{number}.test/")).unwrap())
+        Domain::from_url(&Url::parse(&format!("http://d{number}.test/")).unwrap())
     }
 
     #[tokio::test(start_paused = true)]

@@ -134,7 +134,7 @@ mod tests {
     fn domains(count: usize, length: usize) -> Vec<Domain> {
         let label = "a".repeat(length);
         let url = |number| Url::parse(&format!("http://d{number}{label}.test/")).unwrap();
-        (0..count).map(|number| Domain::of(&url(number))).collect()
+        (0..count).map(|number| Domain::from_url(&url(number))).collect()
     }
 
     #[test]
