@@ -27,7 +27,7 @@ use self::collect::CollectArgs;
 use self::fetch::FetchArgs;
 use self::url_query::UrlQueryArgs;
 use crate::EXIT_FAILED;
-use crate::printable::could_be_printed;
+use crate::printable::is_printed;
 
 /// The commands that have a help of their own worth pointing to.
 const COMMANDS: [&str; 11] =
@@ -155,9 +155,9 @@ impl Invocation {
             Cli::from_arg_matches_mut(&mut matches).map(|typed| typed.with_given(given))
         });
         let refused = match matches {
-            Ok(typed) => typed.meant(),
+            Ok(typed) => typed.validate(),
             Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-                let printed = could_be_printed(error.print());
+                let printed = is_printed(error.print());
                 std::process::exit(if printed { 0 } else { EXIT_FAILED.into() })
             }
             Err(error) => Err(in_words(&error)),
@@ -298,17 +298,17 @@ impl Cli {
         self
     }
 
-    fn meant(self) -> Result<Invocation, String> {
+    fn validate(self) -> Result<Invocation, String> {
         let command = match self.command {
-            Some(CliCommand::Crawl(options)) => Command::Crawl(Box::new(options.meant()?)),
-            Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.meant()?)),
-            Some(CliCommand::Show(look)) => Command::Show(look.meant()?),
-            Some(CliCommand::UrlHistory(look)) => Command::UrlHistory(look.meant()?),
-            Some(CliCommand::Collect(collect)) => Command::Collect(collect.meant()?),
-            Some(CliCommand::Frontier(role)) => Command::Role(RoleKind::Frontier, Box::new(role.meant()?)),
+            Some(CliCommand::Crawl(options)) => Command::Crawl(Box::new(options.validate()?)),
+            Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
+            Some(CliCommand::Show(look)) => Command::Show(look.validate()?),
+            Some(CliCommand::UrlHistory(look)) => Command::UrlHistory(look.validate()?),
+            Some(CliCommand::Collect(collect)) => Command::Collect(collect.validate()?),
+            Some(CliCommand::Frontier(role)) => Command::Role(RoleKind::Frontier, Box::new(role.validate()?)),
             Some(CliCommand::Worker(worker)) => {
                 let id = worker.id.map(WorkerId);
-                Command::Role(RoleKind::Worker(id), Box::new(worker.role.meant()?))
+                Command::Role(RoleKind::Worker(id), Box::new(worker.role.validate()?))
             }
             Some(CliCommand::Submit(options)) => Command::Submit(options),
             Some(CliCommand::CrawlStatus(options)) => Command::CrawlStatus(options),
@@ -322,7 +322,7 @@ impl Cli {
                     None => Command::Demo(verbosity),
                 }
             }
-            None => Command::ClassicCrawl(Box::new(self.classic.meant()?)),
+            None => Command::ClassicCrawl(Box::new(self.classic.validate()?)),
         };
         Ok(Invocation { command })
     }

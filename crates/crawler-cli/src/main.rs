@@ -12,7 +12,7 @@ mod values;
 use std::process::ExitCode;
 
 use args::{Command, Invocation};
-use printable::complain;
+use printable::print_error;
 
 /// The crawl ended, but something could not be written.
 const EXIT_NOT_WRITTEN: u8 = 3;
@@ -28,14 +28,14 @@ fn main() -> ExitCode {
     let invocation = match Invocation::from_command_line() {
         Ok(invocation) => invocation,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             return EXIT_USAGE.into();
         }
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            complain(&format!("cannot start: {error}"));
+            print_error(&format!("cannot start: {error}"));
             return EXIT_FAILED.into();
         }
     };

@@ -4,21 +4,21 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Tells the user what is wrong. One who has closed standard error is not told, and the exit status stays what it is.
-pub fn complain(message: &str) {
+pub fn print_error(message: &str) {
     let _ = writeln!(io::stderr(), "crawler: {}", printable(message));
 }
 
 /// Prints a text as it is; false, and told, if it is lost.
-pub fn say(text: &str) -> bool {
+pub fn print_stdout(text: &str) -> bool {
     let mut out = io::stdout();
-    could_be_printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    is_printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Whether printing went well; a failure is told. A reader who has gone away (`| head`) has seen enough.
-pub fn could_be_printed(printed: io::Result<()>) -> bool {
+pub fn is_printed(printed: io::Result<()>) -> bool {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("cannot write to standard output: {error}"));
+            print_error(&format!("cannot write to standard output: {error}"));
             false
         }
         _ => true,

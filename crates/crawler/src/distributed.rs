@@ -134,7 +134,7 @@ impl Membership {
                     }
                     let phase = backend.crew().await?.1.phase;
                     if absence.is_final(&phase) {
-                        (sharing.notice)(&absence.told(&phase));
+                        (sharing.notice)(&absence.message(&phase));
                         return Ok(Err(RoleExit::Gone));
                     }
                     match phase {

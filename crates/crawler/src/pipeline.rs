@@ -368,7 +368,7 @@ impl Crawler {
             PriorState::Nothing => Duration::ZERO,
             PriorState::Begun { elapsed } => elapsed,
         };
-        let (written, outputs) = (keeper.written()?, self.outputs.len());
+        let (written, outputs) = (keeper.outputs_written()?, self.outputs.len());
         let installed = match &written {
             Some((last_id, committed)) => self.install(Start::Resumed { committed, last_id: *last_id })?,
             None => match self.install(self.fresh_start()) {
@@ -379,7 +379,7 @@ impl Crawler {
                 Err(error) => {
                     // Nothing was begun: whoever mends what is in the way begins afresh.
                     if before == PriorState::Nothing {
-                        keeper.abandon();
+                        keeper.discard();
                     }
                     return Err(error);
                 }

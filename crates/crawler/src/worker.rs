@@ -99,7 +99,7 @@ impl<R: Backend> Worker<R> {
     }
 
     /// How much it has in hand, and who shall take a part of it.
-    pub fn burden(&self) -> &Arc<RebalanceRequests> {
+    pub fn rebalance_requests(&self) -> &Arc<RebalanceRequests> {
         &self.burden
     }
 
@@ -125,7 +125,7 @@ impl<R: Backend> Worker<R> {
                 Some(served) = visits.join_next() => {
                     let FetchedLease { host, done, place } = joined(served)?;
                     hosts.served(&host);
-                    endings.spawn(Arc::clone(&self).end(host, done, place));
+                    endings.spawn(Arc::clone(&self).complete(host, done, place));
                 }
                 passed = passing.next(), if passing.is_under_way() => {
                     passing.passed(passed?, &mut hosts);
@@ -142,12 +142,12 @@ impl<R: Backend> Worker<R> {
             passing.begin(&mut hosts, &self.burden.transfer_targets());
             self.burden.set_domains(hosts.domains());
             while let Some((host, lease)) = hosts.next() {
-                visits.spawn(Arc::clone(&self).serve(host, lease));
+                visits.spawn(Arc::clone(&self).process_lease(host, lease));
             }
         }
         while let Some(served) = visits.join_next().await {
             let FetchedLease { host, done, place } = joined(served)?;
-            endings.spawn(Arc::clone(&self).end(host, done, place));
+            endings.spawn(Arc::clone(&self).complete(host, done, place));
         }
         while let Some(ended) = endings.join_next().await {
             joined(ended)?;
@@ -156,16 +156,22 @@ impl<R: Backend> Worker<R> {
     }
 
     /// A lease's life from its visit to the moment when all about its page is known.
-    async fn serve(self: Arc<Self>, host: String, lease: Lease) -> Result<FetchedLease, BackendError> {
+    async fn process_lease(
+        self: Arc<Self>,
+        host: String,
+        lease: Lease,
+    ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
         let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.places);
         let mut done = Completion::new(&lease);
-        done.outcome = match self.visit(&lease, &budget).await {
+        done.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
             Ok((url, FetchResult::Redirect(location))) => {
                 self.redirect(&url, &lease, &location, &mut done.outlinks)
             }
-            Ok((url, FetchResult::Page(download))) => self.keep(url, &lease, download, &mut done).await?,
+            Ok((url, FetchResult::Page(download))) => {
+                self.process_page(url, &lease, download, &mut done).await?
+            }
         };
         if done.outcome == Outcome::NotReached {
             return Ok(FetchedLease { host, done: None, place: None });
@@ -184,7 +190,7 @@ impl<R: Backend> Worker<R> {
         Ok(FetchedLease { host, done: Some(done), place: budget.place() })
     }
 
-    async fn visit(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
+    async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
         let url =
             Url::parse(&lease.url).map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
         let visit = self.fetcher.fetch(&url, budget).await?;
@@ -192,7 +198,7 @@ impl<R: Backend> Worker<R> {
     }
 
     /// Content, modules, links: what is done with a page that was downloaded.
-    async fn keep(
+    async fn process_page(
         &self,
         url: Url,
         lease: &Lease,
@@ -218,7 +224,7 @@ impl<R: Backend> Worker<R> {
             done.linked_domains = linked_domains(&content.page.links);
         }
         if !lease.is_revisit {
-            let Some(page) = self.show(content.page).await else { return Ok(Outcome::NotReached) };
+            let Some(page) = self.run_modules(content.page).await else { return Ok(Outcome::NotReached) };
             done.writes = context.installed.render(&page);
         }
         Ok(Outcome::Page)
@@ -226,17 +232,17 @@ impl<R: Backend> Worker<R> {
 
     /// Shows a page to the modules; where one of them may block, on a thread where that holds up nothing else. Nothing
     /// comes back if the crawl ends and a module will not: the page stays to be done.
-    async fn show(&self, page: Page) -> Option<Page> {
+    async fn run_modules(&self, page: Page) -> Option<Page> {
         let WorkerContext { installed, stop, .. } = &*self.context;
         let installed = Arc::clone(installed);
-        if !installed.blocks() {
-            installed.see(&page);
+        if !installed.is_blocking() {
+            installed.run_modules(&page);
             return Some(page);
         }
         let seen = async {
             let _call = self.module_calls.acquire().await;
             let seen = tokio::task::spawn_blocking(move || {
-                installed.see(&page);
+                installed.run_modules(&page);
                 page
             });
             seen.await
@@ -256,7 +262,7 @@ impl<R: Backend> Worker<R> {
     }
 
     /// The end of a lease's life, whose host it tells. Its place is given up after that.
-    async fn end(
+    async fn complete(
         self: Arc<Self>,
         host: String,
         done: Option<Completion>,
@@ -266,10 +272,10 @@ impl<R: Backend> Worker<R> {
         let WorkerContext { installed, backend, stop, .. } = &*self.context;
         // One that is visited again for its links has been told of before.
         if !done.lease.is_revisit {
-            installed.tell(&done.outcome, &done.lease);
+            installed.report_outcome(&done.outcome, &done.lease);
         }
         // It stays to be done, by whoever can write it.
-        if !installed.hand_over(&done) {
+        if !installed.write_parts(&done) {
             stop.stop();
             return Ok(host);
         }

@@ -136,17 +136,17 @@ fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
     let url = |path: &str| web.url_of("h0.test", path).parse().unwrap();
     crawl(&web, &state).max_pages(2).metadata(*b"a note").run().unwrap();
     let mut stored = StateReader::open(&state).unwrap();
-    assert_eq!(stored.note().unwrap(), b"a note");
-    let why = stored.why(&url("/one")).unwrap().unwrap();
+    assert_eq!(stored.metadata().unwrap(), b"a note");
+    let why = stored.history(&url("/one")).unwrap().unwrap();
     assert_eq!((why.depth, why.found_on), (1, vec![String::from(url("/"))]));
     assert!(matches!(why.fate, UrlStatus::Ended { outcome, document: Some(_), .. } if outcome == "kept"));
     let shown = stored.content(&url("/one")).unwrap().unwrap();
     assert!(String::from_utf8(shown).unwrap().contains("first words"));
-    let why = stored.why(&url("/two")).unwrap().unwrap();
+    let why = stored.history(&url("/two")).unwrap().unwrap();
     assert_eq!((why.depth, why.fate), (2, UrlStatus::Waiting));
     assert_eq!(why.found_on, [String::from(url("/one")), String::from(url("/"))]);
     assert_eq!(stored.content(&url("/two")).unwrap(), None);
-    assert_eq!(stored.why(&url("/never")).unwrap(), None);
+    assert_eq!(stored.history(&url("/never")).unwrap(), None);
     let second = StateReader::open(&state).err().unwrap().to_string();
     assert!(second.contains("another process is at work"), "{second}");
 }
@@ -170,7 +170,7 @@ fn a_damaged_state_is_refused_and_left_as_it_is() {
         fs::write(&file, bytes).unwrap();
         let looked_at = StateReader::open(&state).and_then(|mut stored| {
             stored.pages(10)?;
-            stored.why(&web.url_of("h0.test", "/").parse().unwrap())
+            stored.history(&web.url_of("h0.test", "/").parse().unwrap())
         });
         if let Err(error) = looked_at {
             assert!(error.to_string().contains("state"), "{what}: {error}");

@@ -59,7 +59,7 @@ pub struct ClassicJob {
 
 impl ClassicArgs {
     /// Checks what was typed.
-    pub fn meant(self) -> Result<ClassicJob, String> {
+    pub fn validate(self) -> Result<ClassicJob, String> {
         let missing = |name| format!("{name} is missing; see the usage");
         let seed = self.seed.as_deref().ok_or_else(|| missing("seedURL"))?;
         let seed = values::seed(seed).map_err(|error| format!("seedURL is not usable: {error}"))?;

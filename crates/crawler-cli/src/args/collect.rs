@@ -41,7 +41,7 @@ pub enum Place {
 
 impl CollectArgs {
     /// Looks for the parts, where they are not named.
-    pub fn meant(self) -> Result<CollectJob, String> {
+    pub fn validate(self) -> Result<CollectJob, String> {
         let parts = match &self.of {
             None => self.parts,
             Some(of) => match parts::parts_of(of) {

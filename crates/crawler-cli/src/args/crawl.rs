@@ -167,7 +167,7 @@ pub struct CrawlJob {
 
 impl CrawlOptions {
     /// Checks what was typed.
-    pub fn meant(self) -> Result<CrawlJob, String> {
+    pub fn validate(self) -> Result<CrawlJob, String> {
         // Where many processes work on a crawl, a path is one on the machine of each.
         let options = if self.sharing.redis.is_none() { self.with_absolute_paths()? } else { self };
         options.check_outputs()?;

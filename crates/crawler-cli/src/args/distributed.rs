@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::crawl::CrawlOptions;
 use super::fetch::certificates;
-use crate::printable::complain;
+use crate::printable::print_error;
 use crate::values;
 
 /// The crawl that is meant where none is named.
@@ -107,8 +107,8 @@ pub struct RedisArgs {
 
 impl RedisArgs {
     /// Checks what was typed.
-    pub fn meant(&self) -> Result<SharedCrawl, String> {
-        let notice: Notice = Arc::new(complain);
+    pub fn validate(&self) -> Result<SharedCrawl, String> {
+        let notice: Notice = Arc::new(print_error);
         let mut place = place(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
         // Somebody waits for the answer.
         place.manner.endures = false;
@@ -132,7 +132,7 @@ pub struct OptionalRedisArgs {
 
 impl OptionalRedisArgs {
     /// Checks what was typed.
-    pub fn meant(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
+    pub fn validate(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
         let place = place(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
         Ok(Some(SharedCrawl { place, dead_after: DEAD_AFTER, notice }))
@@ -168,7 +168,7 @@ pub enum RoleKind {
 
 impl RoleOptions {
     /// Checks what was typed.
-    pub fn meant(self) -> Result<RoleOptions, String> {
+    pub fn validate(self) -> Result<RoleOptions, String> {
         if !self.options.seeds.is_empty() {
             return Err("a role takes no URLs; give them to 'crawler submit'".into());
         }

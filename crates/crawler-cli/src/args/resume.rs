@@ -49,7 +49,7 @@ pub struct ResumeOptions {
 
 impl ResumeOptions {
     /// Checks what was typed.
-    pub fn meant(mut self) -> Result<ResumeOptions, String> {
+    pub fn validate(mut self) -> Result<ResumeOptions, String> {
         self.directory = absolute("DIR", &self.directory)?;
         if let Some(summary) = &mut self.summary {
             *summary = absolute("--summary", summary)?;

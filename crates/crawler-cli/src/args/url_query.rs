@@ -7,7 +7,7 @@ use crawler::distributed::SharedCrawl;
 use url::Url;
 
 use super::distributed::OptionalRedisArgs;
-use crate::printable::complain;
+use crate::printable::print_error;
 
 /// What was typed.
 #[derive(clap::Args)]
@@ -40,10 +40,10 @@ pub enum Source {
 
 impl UrlQueryArgs {
     /// Checks what was typed.
-    pub fn meant(self) -> Result<UrlQuery, String> {
+    pub fn validate(self) -> Result<UrlQuery, String> {
         let url = Url::parse(&self.url)
             .map_err(|error| format!("the URL is not usable: {error}; give an absolute URL"))?;
-        let shared = self.shared.meant(Arc::new(complain))?;
+        let shared = self.shared.validate(Arc::new(print_error))?;
         let source = match (self.state, shared) {
             (Some(directory), _) => Source::State(directory),
             (None, Some(sharing)) => Source::Redis(Box::new(sharing)),

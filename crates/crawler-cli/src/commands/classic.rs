@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
 use crate::open_files::make_room;
-use crate::printable::{complain, say};
+use crate::printable::{print_error, print_stdout};
 use crate::progress::Progress;
 use crate::summary::summary;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
@@ -25,7 +25,7 @@ pub async fn run(job: ClassicJob) -> u8 {
     match pages {
         Ok(pages) => crawl(&job.seed, job.crawl, pages, job.verbosity).await,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             EXIT_USAGE
         }
     }
@@ -51,11 +51,11 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, pages: PageFiles, verbosity:
     let report = match report {
         Ok(report) => report,
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             return EXIT_FAILED;
         }
     };
-    let printed = verbosity == Verbosity::Quiet || say(&summary(&report.stats));
+    let printed = verbosity == Verbosity::Quiet || print_stdout(&summary(&report.stats));
     match ended_by.get().unwrap_or_else(|| exit_status(seed, &report)) {
         0 if !printed => EXIT_FAILED,
         status => status,
@@ -79,7 +79,7 @@ fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
         Outcome::RobotsDisallowed => "; give --ignore-robots if the site is yours".into(),
         _ => String::new(),
     };
-    complain(&format!("the seed yielded no page: {}{remedy}", report.seed));
+    print_error(&format!("the seed yielded no page: {}{remedy}", report.seed));
     EXIT_FAILED
 }
 

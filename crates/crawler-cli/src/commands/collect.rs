@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crawler::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
 use crate::args::{CollectJob, Place};
-use crate::printable::{complain, could_be_printed, say};
+use crate::printable::{is_printed, print_error, print_stdout};
 use crate::signals;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE};
 
@@ -15,7 +15,7 @@ pub async fn run(job: &CollectJob) -> u8 {
     match &job.output {
         Place::Path(path) => match parts::collect(&job.parts, Destination::Path(path), job.overwrite) {
             Ok(collected) => {
-                if say(&format!("{}\n", in_words(&collected))) {
+                if print_stdout(&format!("{}\n", in_words(&collected))) {
                     0
                 } else {
                     EXIT_FAILED
@@ -33,7 +33,7 @@ pub async fn run(job: &CollectJob) -> u8 {
                 }
                 // A reader who has gone away has seen enough.
                 Err(MergeError::NotWritten(error)) => {
-                    if could_be_printed(Err(error)) {
+                    if is_printed(Err(error)) {
                         0
                     } else {
                         EXIT_NOT_WRITTEN
@@ -46,7 +46,7 @@ pub async fn run(job: &CollectJob) -> u8 {
 }
 
 fn failed(failure: &MergeError) -> u8 {
-    complain(&failure.to_string());
+    print_error(&failure.to_string());
     match failure {
         MergeError::Refused(_) => EXIT_USAGE,
         MergeError::Unreadable(_) => EXIT_FAILED,

@@ -19,7 +19,7 @@ use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::crawl::{conclude, status_of};
-use crate::printable::complain;
+use crate::printable::print_error;
 use crate::{EXIT_USAGE, signals};
 
 /// How often the controller looks after its children.
@@ -45,7 +45,7 @@ pub async fn run(job: CrawlJob) -> u8 {
         Ok((Some(sharing), summary)) => (sharing, summary),
         Ok((None, _)) => return EXIT_USAGE,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             return EXIT_USAGE;
         }
     };
@@ -64,7 +64,7 @@ pub async fn run(job: CrawlJob) -> u8 {
             ended_by.get().unwrap_or(status)
         }
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             ended_by.get().unwrap_or(status_of(&error))
         }
     }
@@ -77,7 +77,7 @@ async fn control(
     stop: &StopHandle,
 ) -> Result<crawler::pipeline::CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
-    let begun = RemoteCrawl::begun(sharing).await?;
+    let begun = RemoteCrawl::info(sharing).await?;
     // What others have submitted since stays within its scope.
     let submitted =
         begun.as_ref().and_then(|begun| SavedOptions::read(&begun.note, &sharing.place.crawl).ok());
@@ -88,7 +88,7 @@ async fn control(
     }
     let seeds = crawler.seeds().to_vec();
     let remote = RemoteCrawl::open(crawler, sharing).await?;
-    if let Some(warning) = remote.risk().await? {
+    if let Some(warning) = remote.durability_warning().await? {
         (sharing.notice)(&warning);
     }
     let resumed = match &begun {
@@ -125,7 +125,7 @@ async fn look_after(
     let mut shown = Instant::now();
     let (mut told_to_stop, mut absence) = (None, CrawlLossDetector::new(sharing));
     loop {
-        let (members, course) = remote.crew().await?;
+        let (members, course) = remote.members().await?;
         if !matches!(course.phase, Phase::Opening | Phase::Running)
             && let Some(report) = remote.report(resumed).await?
         {
@@ -133,7 +133,7 @@ async fn look_after(
         }
         let is_absent = matches!(course.phase, Phase::Unknown | Phase::Purged);
         if absence.is_final(&course.phase) || is_absent && stop.is_stop_requested() {
-            return Err(Error::Storage(absence.told(&course.phase)));
+            return Err(Error::Storage(absence.message(&course.phase)));
         }
         if is_absent {
             tokio::time::sleep(LOOK).await;

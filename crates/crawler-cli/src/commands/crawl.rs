@@ -24,7 +24,7 @@ use self::saved_options::SavedOptions;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
 use crate::open_files::{make_room, spare};
-use crate::printable::{complain, say};
+use crate::printable::{print_error, print_stdout};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// Connections that each worker keeps open at most: more hosts than it asks within a delay or two.
@@ -35,10 +35,10 @@ const FILES_PER_WORKER: usize = 8;
 
 /// Goes on with a crawl as it was begun, but for what is told now, and returns the exit status.
 pub async fn resume(resume: ResumeOptions) -> u8 {
-    let begun = match StateReader::note_in(&resume.directory) {
-        Ok(note) => SavedOptions::read(&note, resume.directory.display()),
+    let begun = match StateReader::metadata_in(&resume.directory) {
+        Ok(metadata) => SavedOptions::read(&metadata, resume.directory.display()),
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             return status_of(&error);
         }
     };
@@ -47,14 +47,14 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
         if let Some(warning) = resume_hints::without_credentials(&options.forgotten_credentials)
             && options.fetch.verbosity() != Verbosity::Quiet
         {
-            complain(&warning);
+            print_error(&warning);
         }
-        options.meant()
+        options.validate()
     });
     match job {
         Ok(job) => run(job).await,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             EXIT_USAGE
         }
     }
@@ -72,7 +72,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     let (summary_file, max_idle) = match prepare(&options) {
         Ok(prepared) => prepared,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             return EXIT_USAGE;
         }
     };
@@ -98,7 +98,7 @@ pub async fn run(job: CrawlJob) -> u8 {
             ended_by.get().unwrap_or(status)
         }
         Ok(Err(error)) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             if account.has_begun() { EXIT_FAILED } else { status_of(&error) }
         }
         Err(failed) => match failed.try_into_panic() {
@@ -136,20 +136,20 @@ pub fn conclude(
     let printed = print(options, &summary::table(options, report, health.as_ref()));
     let mut not_written = false;
     if let Some(why) = lost_output(report) {
-        complain(&format!("not everything could be written: {why}"));
+        print_error(&format!("not everything could be written: {why}"));
         not_written = true;
     }
     if let Some(file) = summary_file
         && let Err(error) = file.write(&json::SummaryJson::of(report, health.as_ref()))
     {
-        complain(&error);
+        print_error(&error);
         not_written = true;
     }
     for message in resume_hints::at_the_end(options, report) {
         display.say(&message);
     }
     if report.snapshot.pages == 0 && report.end != CrawlEnd::Stopped {
-        complain(&format!("no page was kept{}", account.why_nothing_was_kept()));
+        print_error(&format!("no page was kept{}", account.why_nothing_was_kept()));
     }
     match () {
         () if not_written => EXIT_NOT_WRITTEN,
@@ -162,7 +162,7 @@ pub fn conclude(
 fn print(options: &CrawlOptions, table: &str) -> bool {
     match (options.fetch.verbosity(), options.stdout_is_taken()) {
         (Verbosity::Quiet, _) => true,
-        (_, false) => say(table),
+        (_, false) => print_stdout(table),
         // Whoever reads JSON from standard error has had it all in the last object.
         (_, true) if options.progress == ProgressForm::Json => true,
         (_, true) => {

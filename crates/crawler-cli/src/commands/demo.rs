@@ -15,7 +15,7 @@ use url::Url;
 use crate::EXIT_FAILED;
 use crate::args::Verbosity;
 use crate::commands::classic;
-use crate::printable::{complain, say};
+use crate::printable::{print_error, print_stdout};
 
 /// Deep enough for the whole site.
 const MAX_DEPTH: u32 = 5;
@@ -29,17 +29,17 @@ pub async fn run(verbosity: Verbosity) -> u8 {
         Ok((web, seed, crawl, pages, directory)) => {
             let (url, place) = (web.url("/"), directory.display());
             let command = format!("crawler {url} {place} {MAX_DEPTH} --delay 200ms");
-            if !say(&format!("A small site is being served at {url}\n  {command}\n\n")) {
+            if !print_stdout(&format!("A small site is being served at {url}\n  {command}\n\n")) {
                 return EXIT_FAILED;
             }
             let status = classic::crawl(&seed, crawl, pages, verbosity).await;
             let first = std::fs::read_to_string(directory.join("1")).unwrap_or_default();
             let beginning: String = first.lines().take(6).map(|line| format!("  {line}\n")).collect();
-            say(&format!("\nThe pages are in {place}; the first begins:\n{beginning}"));
+            print_stdout(&format!("\nThe pages are in {place}; the first begins:\n{beginning}"));
             status
         }
         Err(error) => {
-            complain(&format!("the demonstration cannot run: {error}"));
+            print_error(&format!("the demonstration cannot run: {error}"));
             EXIT_FAILED
         }
     }

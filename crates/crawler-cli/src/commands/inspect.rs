@@ -18,7 +18,7 @@ use crate::EXIT_FAILED;
 use crate::args::{CrawlOptions, Source, UrlQuery, target};
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
-use crate::printable::{complain, could_be_printed, printable, say};
+use crate::printable::{is_printed, print_error, print_stdout, printable};
 
 /// More pages than this on the way to a seed are not all named.
 const LONGEST_WAY: usize = 8;
@@ -38,12 +38,12 @@ impl Crawl {
         match source {
             Source::State(directory) => {
                 let stored = StateReader::open(directory)?;
-                let note = stored.note()?;
+                let note = stored.metadata()?;
                 let options = SavedOptions::read(&note, directory.display()).ok();
                 Ok((Crawl::StateReader(Box::new(stored)), options))
             }
             Source::Redis(sharing) => {
-                let note = RemoteCrawl::begun(sharing).await?.map(|begun| begun.note).unwrap_or_default();
+                let note = RemoteCrawl::info(sharing).await?.map(|begun| begun.note).unwrap_or_default();
                 let options = SavedOptions::read(&note, &sharing.place.crawl).ok();
                 Ok((Crawl::Shared(RedisStateReader::open(sharing.place.clone()).await?), options))
             }
@@ -59,7 +59,7 @@ impl Crawl {
 
     async fn why(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         match self {
-            Crawl::StateReader(stored) => stored.why(url),
+            Crawl::StateReader(stored) => stored.history(url),
             Crawl::Shared(stored) => Ok(stored.why(url).await?),
         }
     }
@@ -67,30 +67,30 @@ impl Crawl {
 
 /// Prints a stored page as it was served, and returns the exit status.
 pub async fn show(look: &UrlQuery) -> u8 {
-    answered(shown(look).await)
+    exit_code(try_show(look).await)
 }
 
-async fn shown(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
+async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = Crawl::open(source).await?;
     if let Some(body) = crawl.content(url).await? {
         let mut out = io::stdout();
-        let printed = could_be_printed(out.write_all(&body).and_then(|()| out.flush()));
+        let printed = is_printed(out.write_all(&body).and_then(|()| out.flush()));
         return Ok(if printed { 0 } else { EXIT_FAILED });
     }
     let reason = match crawl.why(url).await? {
         Some(why) => not_stored(&why, options.as_ref()),
         None => never_admitted(url, options.as_ref()),
     };
-    complain(&format!("{} is not stored: {reason}", without_credentials(url)));
+    print_error(&format!("{} is not stored: {reason}", without_credentials(url)));
     Ok(EXIT_FAILED)
 }
 
 /// Tells what became of a URL, and returns the exit status.
 pub async fn why(look: &UrlQuery) -> u8 {
-    answered(told(look).await)
+    exit_code(try_why(look).await)
 }
 
-async fn told(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
+async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = Crawl::open(source).await?;
     let (lines, status) = match crawl.why(url).await? {
         Some(why) => {
@@ -99,7 +99,7 @@ async fn told(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
                 Source::State(_) => options.as_ref().map_or(&[][..], |options| &options.module),
                 Source::Redis(_) => &[],
             };
-            (story(&why, modules), 0)
+            (describe(&why, modules), 0)
         }
         None => {
             let reason = never_admitted(url, options.as_ref());
@@ -108,12 +108,12 @@ async fn told(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
         }
     };
     let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
-    Ok(if say(&text) { status } else { EXIT_FAILED })
+    Ok(if print_stdout(&text) { status } else { EXIT_FAILED })
 }
 
-fn answered(answer: Result<u8, Error>) -> u8 {
+fn exit_code(answer: Result<u8, Error>) -> u8 {
     answer.unwrap_or_else(|error| {
-        complain(&error.to_string());
+        print_error(&error.to_string());
         status_of(&error)
     })
 }
@@ -134,7 +134,7 @@ fn not_stored(why: &UrlHistory, options: Option<&CrawlOptions>) -> String {
 }
 
 /// What became of a URL, in lines.
-fn story(why: &UrlHistory, modules: &[String]) -> Vec<String> {
+fn describe(why: &UrlHistory, modules: &[String]) -> Vec<String> {
     let mut lines = vec![why.url.clone()];
     match &why.fate {
         UrlStatus::Waiting => lines.push("  waiting to be visited".into()),
@@ -152,12 +152,12 @@ fn story(why: &UrlHistory, modules: &[String]) -> Vec<String> {
         1 => "  1 hop from a seed".into(),
         depth => format!("  {depth} hops from a seed"),
     });
-    lines.extend(way(why));
+    lines.extend(discovery_path(why));
     lines
 }
 
 /// How the crawl came to a URL, the nearest page first.
-fn way(why: &UrlHistory) -> Vec<String> {
+fn discovery_path(why: &UrlHistory) -> Vec<String> {
     let pages = &why.found_on;
     let mut lines: Vec<String> = pages
         .iter()

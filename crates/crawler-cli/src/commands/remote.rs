@@ -13,7 +13,7 @@ use crate::args::{CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
 use crate::commands::crawl::json;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
-use crate::printable::{complain, printable, say};
+use crate::printable::{print_error, print_stdout, printable};
 use crate::summary::{bytes, row};
 use crate::{EXIT_FAILED, EXIT_USAGE};
 
@@ -38,27 +38,27 @@ impl From<String> for CommandError {
     }
 }
 
-fn answered(answer: Result<u8, CommandError>) -> u8 {
+fn exit_code(answer: Result<u8, CommandError>) -> u8 {
     answer.unwrap_or_else(|CommandError(message, status)| {
-        complain(&message);
+        print_error(&message);
         status
     })
 }
 
 /// Gives URLs to a crawl.
 pub async fn submit(options: CrawlOptions) -> u8 {
-    answered(submitted(options).await)
+    exit_code(try_submit(options).await)
 }
 
-async fn submitted(options: CrawlOptions) -> Result<u8, CommandError> {
-    let mut sharing = options.shared(Arc::new(complain))?.ok_or_else(|| "give --redis".to_owned())?;
+async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
+    let mut sharing = options.shared(Arc::new(print_error))?.ok_or_else(|| "give --redis".to_owned())?;
     // Somebody waits for the answer.
     sharing.place.manner.endures = false;
     let given = options.seeds.len();
     let is_quiet = options.fetch.quiet;
     // What is wrong with them is told before anything is changed.
-    let fresh = options.clone().meant()?;
-    let begun = RemoteCrawl::begun(&sharing).await?;
+    let fresh = options.clone().validate()?;
+    let begun = RemoteCrawl::info(&sharing).await?;
     let (options, note) = match &begun {
         None => (options.clone(), SavedOptions::shared(&options).to_bytes()),
         Some(begun) => {
@@ -70,7 +70,7 @@ async fn submitted(options: CrawlOptions) -> Result<u8, CommandError> {
             (options, note)
         }
     };
-    let job = options.clone().meant()?;
+    let job = options.clone().validate()?;
     let remote = RemoteCrawl::open(job.crawler, &sharing).await?;
     let admitted = remote.submit(&note, fresh.crawler.seeds()).await?;
     if !is_quiet {
@@ -82,7 +82,7 @@ async fn submitted(options: CrawlOptions) -> Result<u8, CommandError> {
             }
             Some(_) => "given",
         };
-        say(&format!(
+        print_stdout(&format!(
             "the crawl '{name}' was {begins} {given} {what}: {} new, {} known already\n",
             admitted.new, admitted.seen
         ));
@@ -93,22 +93,22 @@ async fn submitted(options: CrawlOptions) -> Result<u8, CommandError> {
 /// A crawl on Redis, as it was begun.
 async fn open(sharing: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
     let name = &sharing.place.crawl;
-    let Some(begun) = RemoteCrawl::begun(sharing).await? else {
+    let Some(begun) = RemoteCrawl::info(sharing).await? else {
         return Err(CommandError(
             format!("there is no crawl '{name}' on Redis; 'crawler submit' begins one"),
             EXIT_FAILED,
         ));
     };
-    Ok((RemoteCrawl::look(sharing).await?, SavedOptions::read(&begun.note, name)?))
+    Ok((RemoteCrawl::attach(sharing).await?, SavedOptions::read(&begun.note, name)?))
 }
 
 /// Ends a crawl.
 pub async fn stop(place: RedisArgs) -> u8 {
-    answered(stopped(place).await)
+    exit_code(try_stop(place).await)
 }
 
-async fn stopped(place: RedisArgs) -> Result<u8, CommandError> {
-    let sharing = place.meant()?;
+async fn try_stop(place: RedisArgs) -> Result<u8, CommandError> {
+    let sharing = place.validate()?;
     let (remote, _) = open(&sharing).await?;
     let name = &sharing.place.crawl;
     let text = match remote.stop().await? {
@@ -117,19 +117,19 @@ async fn stopped(place: RedisArgs) -> Result<u8, CommandError> {
         }
         false => format!("the crawl '{name}' is over already\n"),
     };
-    Ok(if say(&text) { 0 } else { EXIT_FAILED })
+    Ok(if print_stdout(&text) { 0 } else { EXIT_FAILED })
 }
 
 /// Tells how a crawl stands.
 pub async fn status(options: StatusOptions) -> u8 {
-    answered(told(options).await)
+    exit_code(try_status(options).await)
 }
 
-async fn told(options: StatusOptions) -> Result<u8, CommandError> {
-    let sharing = options.place.meant()?;
+async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
+    let sharing = options.place.validate()?;
     if options.ready {
         // A role that waits for its crawl to begin is in good health.
-        RemoteCrawl::begun(&sharing).await?;
+        RemoteCrawl::info(&sharing).await?;
         return Ok(0);
     }
     let (remote, begun) = open(&sharing).await?;
@@ -146,7 +146,7 @@ async fn told(options: StatusOptions) -> Result<u8, CommandError> {
     } else {
         table(&sharing.place.crawl, &status, snapshot, &begun)
     };
-    Ok(if say(&text) { 0 } else { EXIT_FAILED })
+    Ok(if print_stdout(&text) { 0 } else { EXIT_FAILED })
 }
 
 fn table(
@@ -202,11 +202,11 @@ fn phase(phase: &Phase) -> String {
 
 /// Removes a crawl.
 pub async fn purge(options: PurgeOptions) -> u8 {
-    answered(purged(options).await)
+    exit_code(try_purge(options).await)
 }
 
-async fn purged(options: PurgeOptions) -> Result<u8, CommandError> {
-    let sharing = options.place.meant()?;
+async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
+    let sharing = options.place.validate()?;
     let name = &sharing.place.crawl;
     let members = at_work(&sharing).await?;
     if members > 0 {
@@ -226,19 +226,19 @@ async fn purged(options: PurgeOptions) -> Result<u8, CommandError> {
         0 => format!("there is nothing of a crawl '{name}'\n"),
         keys => format!("the crawl '{name}' is removed: {keys} keys\n"),
     };
-    Ok(if say(&text) { 0 } else { EXIT_FAILED })
+    Ok(if print_stdout(&text) { 0 } else { EXIT_FAILED })
 }
 
 /// How many processes work on a crawl. Those that are dead, and that nobody is there to bury, do not.
 async fn at_work(sharing: &SharedCrawl) -> Result<usize, CommandError> {
-    let members = RemoteCrawl::begun(sharing).await?.map_or(0, |begun| begun.members);
+    let members = RemoteCrawl::info(sharing).await?.map_or(0, |begun| begun.members);
     if members == 0 {
         return Ok(0);
     }
     // Of a crawl that cannot be opened nothing more is known.
     let Ok((remote, begun)) = open(sharing).await else { return Ok(members) };
     let sharing = SharedCrawl { dead_after: begun.sharing.dead_after, ..sharing.clone() };
-    let (members, _) = remote.crew().await?;
+    let (members, _) = remote.members().await?;
     Ok(members.iter().filter(|member| RemoteCrawl::is_alive(member, &sharing)).count())
 }
 

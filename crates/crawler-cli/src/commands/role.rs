@@ -14,7 +14,7 @@ use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
 use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{connections, status_of};
-use crate::printable::complain;
+use crate::printable::print_error;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// How long between two looks for a crawl that has not begun, or is over.
@@ -28,14 +28,14 @@ pub async fn run(part: RoleKind, role: RoleOptions) -> u8 {
     let is_quiet = role.options.fetch.verbosity() == Verbosity::Quiet;
     let notice: Notice = Arc::new(move |message: &str| {
         if !is_quiet {
-            complain(message);
+            print_error(message);
         }
     });
     let mut sharing = match role.options.shared(Arc::clone(&notice)) {
         Ok(Some(sharing)) => sharing,
         Ok(None) => unreachable_redis(),
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             return EXIT_USAGE;
         }
     };
@@ -51,7 +51,7 @@ pub async fn run(part: RoleKind, role: RoleOptions) -> u8 {
 
 /// Clap does not let a role through without it.
 fn unreachable_redis() -> ! {
-    complain("give --redis");
+    print_error("give --redis");
     std::process::exit(EXIT_USAGE.into())
 }
 
@@ -64,11 +64,11 @@ async fn work(part: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, stop
         };
         // When others count as dead must be the same for all, or two would ask a host.
         let dead_after = begun.sharing.dead_after;
-        let job = role.options.clone().over(begun).and_then(CrawlOptions::meant);
+        let job = role.options.clone().over(begun).and_then(CrawlOptions::validate);
         let CrawlJob { crawler, options, .. } = match job {
             Ok(job) => job,
             Err(error) => {
-                complain(&error);
+                print_error(&error);
                 return EXIT_USAGE;
             }
         };
@@ -76,7 +76,7 @@ async fn work(part: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, stop
         let max_idle = match connections(1, options.concurrency) {
             Ok(max_idle) => max_idle,
             Err(error) => {
-                complain(&error);
+                print_error(&error);
                 return EXIT_USAGE;
             }
         };
@@ -95,7 +95,7 @@ async fn work(part: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, stop
             // It goes on as a new member, with what the crawl is told by now.
             Ok(Ok(_)) => tokio::time::sleep(LOOK).await,
             Ok(Err(error)) => {
-                complain(&error.to_string());
+                print_error(&error.to_string());
                 return status_of(&error);
             }
             Err(failed) => match failed.try_into_panic() {
@@ -117,8 +117,8 @@ async fn begun(
         if stop.is_stop_requested() {
             return Ok(None);
         }
-        let begun = RemoteCrawl::begun(sharing).await.map_err(|error| {
-            complain(&error.to_string());
+        let begun = RemoteCrawl::info(sharing).await.map_err(|error| {
+            print_error(&error.to_string());
             status_of(&error)
         })?;
         // The address is right: should nobody be there later, that will pass.
@@ -133,7 +133,7 @@ async fn begun(
                 }
                 _ => {
                     let options = SavedOptions::read(&begun.note, &name).map_err(|error| {
-                        complain(&error);
+                        print_error(&error);
                         EXIT_USAGE
                     })?;
                     return Ok(Some(options));

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::EXIT_USAGE;
 use crate::args::{CrawlOptions, Verbosity};
 use crate::commands::crawl::display::Display;
-use crate::printable::complain;
+use crate::printable::print_error;
 
 /// The pause before a role is started again, which doubles with each start that comes to nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -162,7 +162,7 @@ impl Supervisor {
                 let line = line.trim_end().trim_start_matches("crawler: ");
                 // One that is to be quiet speaks only of errors.
                 match is_quiet {
-                    true => complain(&format!("{role}: {line}")),
+                    true => print_error(&format!("{role}: {line}")),
                     false => display.say(&format!("crawler: {role}: {line}")),
                 }
             });

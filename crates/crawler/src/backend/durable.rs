@@ -34,7 +34,7 @@ use self::lock::Lock;
 pub use self::open::{OpenState, PriorState, StateOptions, StateWriter, open};
 use self::panics::{DropGuarded, catch_panic};
 pub use self::recorded_settings::RecordedSettings;
-pub(crate) use self::state_reader::as_admitted;
+pub(crate) use self::state_reader::admitted_form;
 pub use self::state_reader::{StateReader, UrlHistory, UrlStatus};
 use super::BackendError;
 

@@ -67,7 +67,7 @@ impl CrawlLossDetector {
     }
 
     /// What became of a crawl that was found to be there no more in this phase, and what helps.
-    pub fn told(&self, phase: &Phase) -> String {
+    pub fn message(&self, phase: &Phase) -> String {
         let CrawlLossDetector { crawl, address, .. } = self;
         match phase {
             Phase::Purged => format!("the crawl '{crawl}' is no more: it was purged while it was under way"),
@@ -120,7 +120,7 @@ mod tests {
         let second = |second| begun + Duration::from_secs(second);
         assert!((0..15).all(|at| !absence.is_final_at(&Phase::Unknown, second(at))));
         assert!(absence.is_final_at(&Phase::Unknown, second(15)));
-        let told = absence.told(&Phase::Unknown);
+        let told = absence.message(&Phase::Unknown);
         assert!(told.contains("has lost the crawl 'news'") && told.contains("crawler purge"), "{told}");
     }
 
@@ -138,9 +138,9 @@ mod tests {
     fn a_purge_is_believed_at_once_and_so_is_the_absence_of_a_crawl_that_was_over() {
         let (mut absence, told) = absence(Duration::from_secs(3_600));
         assert!(!absence.is_final(&Phase::Running) && absence.is_final(&Phase::Purged));
-        assert!(absence.told(&Phase::Purged).contains("it was purged while it was under way"));
+        assert!(absence.message(&Phase::Purged).contains("it was purged while it was under way"));
         assert!(!absence.is_final(&Phase::Over("done".into())) && absence.is_final(&Phase::Unknown));
-        assert!(absence.told(&Phase::Unknown).contains("it was purged when it was over"));
+        assert!(absence.message(&Phase::Unknown).contains("it was purged when it was over"));
         assert!(told.lock().unwrap().is_empty());
     }
 }

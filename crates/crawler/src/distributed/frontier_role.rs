@@ -122,7 +122,7 @@ impl FrontierRole<'_> {
     async fn look_for_it(&mut self) -> Result<Option<RoleExit>, BackendError> {
         loop {
             if self.absence.is_final(&self.course.phase) {
-                (self.sharing.notice)(&self.absence.told(&self.course.phase));
+                (self.sharing.notice)(&self.absence.message(&self.course.phase));
                 return Ok(Some(RoleExit::Gone));
             }
             tokio::select! {

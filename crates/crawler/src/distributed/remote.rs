@@ -48,7 +48,7 @@ pub struct CrawlStatus {
 
 impl RemoteCrawl {
     /// What is known of a crawl without its settings; nothing if nobody has begun it.
-    pub async fn begun(sharing: &SharedCrawl) -> Result<Option<CrawlInfo>, Error> {
+    pub async fn info(sharing: &SharedCrawl) -> Result<Option<CrawlInfo>, Error> {
         Ok(redis::begun(&sharing.place).await?)
     }
 
@@ -60,14 +60,14 @@ impl RemoteCrawl {
     }
 
     /// The crawl of this name, to be looked at and steered; nothing of it is begun.
-    pub async fn look(sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
+    pub async fn attach(sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         Ok(RemoteCrawl { backend: RedisBackend::look(sharing.place.clone()).await? })
     }
 
     /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note; an empty one
     /// leaves that as it was.
     pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<AdmitCounts, Error> {
-        let found = crew::found(seeds);
+        let found = crew::seed_urls(seeds);
         let mut new = 0;
         loop {
             let course = self.backend.set_opening(note).await?;
@@ -96,7 +96,7 @@ impl RemoteCrawl {
     }
 
     /// How far it is, and who works on it.
-    pub async fn crew(&self) -> Result<(Vec<Member>, CrawlState), Error> {
+    pub async fn members(&self) -> Result<(Vec<Member>, CrawlState), Error> {
         Ok(self.backend.crew().await?)
     }
 
@@ -134,7 +134,7 @@ impl RemoteCrawl {
     }
 
     /// What of the crawl the server may lose, in words, if anything.
-    pub async fn risk(&self) -> Result<Option<String>, Error> {
+    pub async fn durability_warning(&self) -> Result<Option<String>, Error> {
         Ok(self.backend.risk().await?)
     }
 

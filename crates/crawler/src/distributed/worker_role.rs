@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::throttle::HostThrottle;
 use crate::modules::page_pipeline::{self, PagePipeline};
-use crate::pipeline::local_run::{context, work};
+use crate::pipeline::local_run::{context, run_worker};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::stop::StopHandle;
 use crate::worker::Worker;
@@ -68,13 +68,13 @@ impl Crawler {
         let pace = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(license.clone()), context));
-        let burden = Arc::clone(worker.burden());
+        let burden = Arc::clone(worker.rebalance_requests());
         let (done, worked) = watch::channel(false);
         let ends = stop.clone();
         // Where the connection lives: each page makes several moves, and a way between threads costs as much as some of
         // them. The sign of life is given from here.
         let working = membership.backend.host(async move {
-            let worked = work(worker, ends).await;
+            let worked = run_worker(worker, ends).await;
             done.send_replace(true);
             worked
         });
@@ -128,7 +128,7 @@ impl Crawler {
             let domains = (!*worked.borrow()).then(|| burden.domains());
             let HeartbeatReply { has_place, course, takers } = membership.beat(domains).await?;
             if absence.is_final(&course.phase) {
-                (sharing.notice)(&absence.told(&course.phase));
+                (sharing.notice)(&absence.message(&course.phase));
                 return Ok(RoleExit::Gone);
             }
             if is_absent(&course.phase) {
@@ -185,7 +185,7 @@ impl Crawler {
 /// Makes the parts safe from a loss of power. The disk may take its time, and the next sign of life must not wait for it.
 fn write_out(installed: &Arc<PagePipeline>) -> JoinHandle<()> {
     let installed = Arc::clone(installed);
-    tokio::task::spawn_blocking(move || drop(installed.write_out(true)))
+    tokio::task::spawn_blocking(move || drop(installed.flush_outputs(true)))
 }
 
 /// Goes on telling that the worker lives, while it finishes what is in flight.

@@ -80,12 +80,12 @@ impl PagePipeline {
     }
 
     /// Whether showing a page to the modules may block.
-    pub fn blocks(&self) -> bool {
+    pub fn is_blocking(&self) -> bool {
         self.modules.iter().any(|module| module.is_blocking())
     }
 
     /// Shows a page to every module. One that panics has failed, as one that returns an error has.
-    pub fn see(&self, page: &Page) {
+    pub fn run_modules(&self, page: &Page) {
         for module in &self.modules {
             self.attempt(&**module, |module| module.process_page(page));
         }
@@ -110,7 +110,7 @@ impl PagePipeline {
 
     /// Writes a page to this worker's parts, where there are parts: before it counts, so that every page that counts is in
     /// them. One that was delivered before, and gave no page this time, is taken back. Tells whether all went well so far.
-    pub fn hand_over(&self, done: &Completion) -> bool {
+    pub fn write_parts(&self, done: &Completion) -> bool {
         let Completion { lease, outcome, writes: output, .. } = done;
         let mut files = lock(&self.files);
         let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.is_revisit)
@@ -147,7 +147,7 @@ impl PagePipeline {
     }
 
     /// Refuses to go on if the outputs do not have all pages kept so far.
-    pub fn refuse_unless_whole(&self, pages: u64) -> Result<(), Error> {
+    pub fn check_complete(&self, pages: u64) -> Result<(), Error> {
         let last = lock(&self.files).open.last_id();
         if self.outputs.is_empty() || last == pages {
             return Ok(());
@@ -159,7 +159,7 @@ impl PagePipeline {
     }
 
     /// Tells how a URL ended.
-    pub fn tell(&self, outcome: &Outcome, lease: &Lease) {
+    pub fn report_outcome(&self, outcome: &Outcome, lease: &Lease) {
         (self.teller)(&lease.url, outcome);
     }
 
@@ -186,7 +186,7 @@ impl PagePipeline {
     /// Hands everything to the system, and to the disk itself if it is to be synced; tells how far the outputs are,
     /// where that is certain. After a failure it is certain no more: the system tells of a lost write once, and the
     /// next sync succeeds without it.
-    pub fn write_out(&self, sync: bool) -> Option<(u64, Vec<u64>)> {
+    pub fn flush_outputs(&self, sync: bool) -> Option<(u64, Vec<u64>)> {
         let _alone = lock(&self.writing_out);
         let mut files = lock(&self.files);
         if files.failure.is_some() {
@@ -212,7 +212,7 @@ impl PagePipeline {
     }
 
     /// The crawl was told to end: nobody waits long for the modules.
-    pub fn hurry(&self) {
+    pub fn shutdown_requested(&self) {
         for module in &self.modules {
             self.attempt(&**module, |module| {
                 module.shutdown_requested();
@@ -328,7 +328,7 @@ mod tests {
         let counting = move |_: &Page| *lock(&count) += 1;
         let installed = installed(vec![Box::new(Clumsy("bad")), Box::new(counting)], Vec::new());
         for path in ["good", "bad", "better", "bad/again"] {
-            installed.see(&page(path));
+            installed.run_modules(&page(path));
         }
         assert_eq!((*lock(&seen), lock(&installed.counts).failures["clumsy"]), (4, 2));
         let said = lock(&installed.counts).last_failure.clone().unwrap();
@@ -363,12 +363,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let installed = installed(Vec::new(), vec![clumsy_output(directory.path())]);
         installed.write(1, vec![(0, OutputWrite::File(Vec::new()))]);
-        assert_eq!(installed.write_out(true), Some((1, vec![0])));
+        assert_eq!(installed.flush_outputs(true), Some((1, vec![0])));
         let obstacle = directory.path().join("out/2");
         fs::create_dir(&obstacle).unwrap();
         assert!(!installed.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
         fs::remove_dir(&obstacle).unwrap();
-        assert_eq!(installed.write_out(true), None, "although this time all would go well");
+        assert_eq!(installed.flush_outputs(true), None, "although this time all would go well");
         assert!(!installed.write(3, vec![(0, OutputWrite::File(Vec::new()))]));
     }
 
@@ -377,11 +377,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let waiting = installed(Vec::new(), vec![clumsy_output(directory.path())]);
         assert!(waiting.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
-        assert!(waiting.refuse_unless_whole(2).is_err() && waiting.refuse_unless_whole(0).is_ok());
+        assert!(waiting.check_complete(2).is_err() && waiting.check_complete(0).is_ok());
         waiting.finish();
         assert_eq!(waiting.output_failure().unwrap(), "page 1 was never completed, and page 2 waits for it");
         let without = installed(Vec::new(), Vec::new());
         assert!(without.write(2, Vec::new()) && lock(&without.files).early.is_empty());
-        without.refuse_unless_whole(2).unwrap();
+        without.check_complete(2).unwrap();
     }
 }

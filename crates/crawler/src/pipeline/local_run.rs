@@ -41,7 +41,7 @@ impl<R: Backend> LocalRun<R> {
     pub(crate) fn crawl(self, crawler: Crawler, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
         let begun = Instant::now();
         let before = block_on(self.backend.snapshot())??;
-        self.installed.refuse_unless_whole(before.pages)?;
+        self.installed.check_complete(before.pages)?;
         watch(&before);
         let resumed = match before.admitted {
             0 => ResumeStatus::No,
@@ -55,7 +55,7 @@ impl<R: Backend> LocalRun<R> {
             _ => self.work_on(&crawler, resumed, watch),
         };
         if !matches!(end, Ok(CrawlEnd::Done | CrawlEnd::Spent(_))) {
-            self.installed.hurry();
+            self.installed.shutdown_requested();
         }
         let (counts, summaries) = self.installed.finish();
         let written = block_on(self.write_outputs())?;
@@ -88,7 +88,7 @@ impl<R: Backend> LocalRun<R> {
             let workers = workers.into_iter().map(|worker| {
                 let stop = stop.clone();
                 scope.spawn(move || {
-                    block_on(work(worker, stop)).map_err(|error| BackendError(error.to_string()))?
+                    block_on(run_worker(worker, stop)).map_err(|error| BackendError(error.to_string()))?
                 })
             });
             let workers: Vec<_> = workers.collect();
@@ -122,7 +122,7 @@ impl<R: Backend> LocalRun<R> {
         let backend = &*self.backend;
         if resumed == ResumeStatus::No {
             self.write_outputs().await?;
-            backend.admit(found(&crawler.seeds)).await?;
+            backend.admit(seed_urls(&crawler.seeds)).await?;
         }
         let time_up = async {
             match crawler.max_time {
@@ -162,7 +162,7 @@ impl<R: Backend> LocalRun<R> {
     async fn write_outputs(&self) -> Result<(), BackendError> {
         let (installed, syncs) = (Arc::clone(&self.installed), self.syncs);
         // The disk may take its time, and nobody shall wait for it.
-        let written = tokio::task::spawn_blocking(move || installed.write_out(syncs)).await;
+        let written = tokio::task::spawn_blocking(move || installed.flush_outputs(syncs)).await;
         match written {
             Ok(Some((last_id, lengths))) => self.backend.record_outputs_written(last_id, lengths).await,
             Ok(None) => Ok(()),
@@ -193,7 +193,7 @@ pub(crate) fn context<R>(
 }
 
 /// Seeds, as they are admitted.
-pub(crate) fn found(seeds: &[Url]) -> Vec<DiscoveredUrl> {
+pub(crate) fn seed_urls(seeds: &[Url]) -> Vec<DiscoveredUrl> {
     let seeds = seeds.iter().map(|seed| {
         let mut url = without_credentials(seed);
         url.set_fragment(None);
@@ -204,7 +204,10 @@ pub(crate) fn found(seeds: &[Url]) -> Vec<DiscoveredUrl> {
 
 /// A worker at its work. However it ends, the others are told: a crawl that lost a worker would wait for ever for what that
 /// one held.
-pub(crate) async fn work<R: Backend>(worker: Arc<Worker<R>>, stop: StopHandle) -> Result<(), BackendError> {
+pub(crate) async fn run_worker<R: Backend>(
+    worker: Arc<Worker<R>>,
+    stop: StopHandle,
+) -> Result<(), BackendError> {
     let _stop = StopWhenDropped(stop);
     worker.run().await
 }

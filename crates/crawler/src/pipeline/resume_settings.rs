@@ -12,38 +12,38 @@ impl Crawler {
         let Crawler { config, settings, .. } = self;
         let mut terms = RecordedSettings::default();
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(" ");
-        terms.fix("seed", list(&mut self.seeds.iter().map(|seed| without_credentials(seed).to_string())));
+        terms.fixed("seed", list(&mut self.seeds.iter().map(|seed| without_credentials(seed).to_string())));
         for (name, value) in self.scope.terms() {
-            terms.fix(name, value);
+            terms.fixed(name, value);
         }
-        terms.fix("the bounds of the scope", self.bounds());
-        terms.fix("--max-depth", self.max_depth.map_or("none".into(), |depth| depth.to_string()));
-        terms.fix("--module", list(&mut self.given.iter().map(|spec| quoted(spec))));
-        terms.fix("--similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
-        terms.fix("--no-content", !settings.keep_content);
-        terms.fix("--ttl", format!("{:?}", settings.ttl));
-        terms.fix("--domain-ttl", format!("{:?}", settings.domain_ttl));
-        terms.fix("--queue-size", settings.queue_size);
-        terms.fix("--priority-queues", settings.priority_queues.count());
-        terms.fix("--pagerank-url", self.prioritize.name());
-        terms.fix("--delay", format!("{:?}", config.delay));
-        terms.fix("--per-host", config.max_per_host);
-        terms.fix("adapting to slow hosts", config.adaptive_delay);
-        terms.fix("--ignore-robots", !config.obey_robots);
-        terms.fix("--user-agent", &config.user_agent);
-        terms.fix("--connect-timeout", format!("{:?}", config.connect_timeout));
-        terms.fix("--timeout", format!("{:?}", config.timeout));
-        terms.fix("--max-page-bytes", config.max_page_bytes);
-        terms.fix("--allow-private", config.allow_private);
+        terms.fixed("the bounds of the scope", self.bounds());
+        terms.fixed("--max-depth", self.max_depth.map_or("none".into(), |depth| depth.to_string()));
+        terms.fixed("--module", list(&mut self.given.iter().map(|spec| quoted(spec))));
+        terms.fixed("--similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
+        terms.fixed("--no-content", !settings.keep_content);
+        terms.fixed("--ttl", format!("{:?}", settings.ttl));
+        terms.fixed("--domain-ttl", format!("{:?}", settings.domain_ttl));
+        terms.fixed("--queue-size", settings.queue_size);
+        terms.fixed("--priority-queues", settings.priority_queues.count());
+        terms.fixed("--pagerank-url", self.prioritize.name());
+        terms.fixed("--delay", format!("{:?}", config.delay));
+        terms.fixed("--per-host", config.max_per_host);
+        terms.fixed("adapting to slow hosts", config.adaptive_delay);
+        terms.fixed("--ignore-robots", !config.obey_robots);
+        terms.fixed("--user-agent", &config.user_agent);
+        terms.fixed("--connect-timeout", format!("{:?}", config.connect_timeout));
+        terms.fixed("--timeout", format!("{:?}", config.timeout));
+        terms.fixed("--max-page-bytes", config.max_page_bytes);
+        terms.fixed("--allow-private", config.allow_private);
         let resolve =
             config.dns_overrides.iter().map(|resolve| format!("{}={}", resolve.host, resolve.address));
-        terms.fix("--resolve", list(&mut resolve.into_iter()));
-        terms.fix("--ca-file", format!("{} certificates", config.extra_roots.len()));
-        terms.budget("--max-pages", settings.max_pages);
-        terms.budget("--max-bytes", settings.max_bytes);
-        terms.budget("--max-pages-per-host", settings.max_pages_per_host);
+        terms.fixed("--resolve", list(&mut resolve.into_iter()));
+        terms.fixed("--ca-file", format!("{} certificates", config.extra_roots.len()));
+        terms.raisable("--max-pages", settings.max_pages);
+        terms.raisable("--max-bytes", settings.max_bytes);
+        terms.raisable("--max-pages-per-host", settings.max_pages_per_host);
         let time = self.max_time.map_or(u64::MAX, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        terms.budget("--max-time (in milliseconds)", time);
+        terms.raisable("--max-time (in milliseconds)", time);
         terms
     }
 

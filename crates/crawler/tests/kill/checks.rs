@@ -42,7 +42,8 @@ pub fn state(directory: &Path, world: World, web: &Web) {
     let mut stored = StateReader::open(&directory.join("state")).unwrap();
     let numbers: BTreeMap<String, u64> = urls(directory).into_iter().zip(1..).collect();
     for url in world.truth(&web.port().to_string()).keys() {
-        let why = stored.why(&url.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{url} is not known"));
+        let why =
+            stored.history(&url.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{url} is not known"));
         match why.fate {
             UrlStatus::Ended { outcome, document, .. } => {
                 assert_eq!((outcome.as_str(), document), ("kept", numbers.get(url).copied()), "{url}");

@@ -31,7 +31,8 @@ fn assert_kept(directory: &Path, truth: &Depths) {
     assert_eq!(kept, truth.keys().collect());
     let mut stored = StateReader::open(&directory.join("state")).unwrap();
     for (url, depth) in truth {
-        let why = stored.why(&url.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{url} is not known"));
+        let why =
+            stored.history(&url.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{url} is not known"));
         assert_eq!(why.depth as usize, *depth, "{url}");
     }
     let report = checks::report(directory);

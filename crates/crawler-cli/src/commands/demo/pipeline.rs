@@ -92,7 +92,7 @@ fn near_duplicate(stage: &Stage) -> Told<Option<String>> {
     for (host, path) in paths.iter().flat_map(|path| [("mirror.test", path), (original.as_str(), path)]) {
         let url = stage.web.url_of(host, path);
         let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
-        let why = stored.why(&parsed).map_err(|error| error.to_string())?;
+        let why = stored.history(&parsed).map_err(|error| error.to_string())?;
         if let Some(UrlStatus::Ended { outcome, .. }) = why.map(|why| why.fate)
             && outcome.starts_with("near duplicate")
         {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use testweb::{Web, demo_pages};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::printable::{complain, say};
+use crate::printable::{print_error, print_stdout};
 use crate::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED};
 
 /// What every host is given between two requests.
@@ -26,7 +26,7 @@ pub async fn shown(demonstration: impl Future<Output = Told<bool>>) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        complain("the demonstration cannot run: signals cannot be listened for");
+        print_error("the demonstration cannot run: signals cannot be listened for");
         return EXIT_FAILED;
     };
     // Whichever ends first, the others are dropped, and with them the crawl that is under way.
@@ -38,11 +38,11 @@ pub async fn shown(demonstration: impl Future<Output = Told<bool>>) -> u8 {
     match shown {
         Ok(true) => 0,
         Ok(false) => {
-            complain("the demonstration shows that something is wrong");
+            print_error("the demonstration shows that something is wrong");
             EXIT_FAILED
         }
         Err((status, error)) => {
-            complain(&format!("the demonstration did not come to its end: {error}"));
+            print_error(&format!("the demonstration did not come to its end: {error}"));
             status
         }
     }
@@ -166,5 +166,5 @@ pub fn check(is_true: bool, what: &str) -> Told<bool> {
 }
 
 pub fn tell(text: &str) -> Told<()> {
-    if say(text) { Ok(()) } else { Err("nobody listens".into()) }
+    if print_stdout(text) { Ok(()) } else { Err("nobody listens".into()) }
 }

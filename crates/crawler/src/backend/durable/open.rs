@@ -105,7 +105,7 @@ pub(super) fn open_with(
     let terms = view.meta("terms")?;
     if let Some(terms) = &terms {
         let terms: RecordedSettings = serde_json::from_slice(terms).map_err(|_| view.damaged())?;
-        terms.allow(&begin.terms).map_err(Error::InvalidSetting)?;
+        terms.check_resume(&begin.terms).map_err(Error::InvalidSetting)?;
     }
     let before = match is_new {
         true => PriorState::Nothing,
@@ -230,7 +230,7 @@ fn resume_hosts(state: &mut LocalState<DiskStorage>, everybody: Duration) -> Res
 
 impl StateWriter {
     /// How far the outputs were written: the last page and the length of each; `None` if they were never opened.
-    pub fn written(&self) -> Result<Option<(u64, Vec<u64>)>, Error> {
+    pub fn outputs_written(&self) -> Result<Option<(u64, Vec<u64>)>, Error> {
         let written = self.view()?.meta("written")?;
         let written = written.map(|written| serde_json::from_slice(&written)).transpose();
         written.map_err(|_| Error::from(self.damaged()))
@@ -277,7 +277,7 @@ impl StateWriter {
     }
 
     /// Removes a state that was begun for nothing.
-    pub fn abandon(mut self) {
+    pub fn discard(mut self) {
         let _ = self.finish();
         // While it is still ours: as soon as it is not, another process may begin a crawl there. Whatever cannot be
         // removed is an empty state, and harmless.

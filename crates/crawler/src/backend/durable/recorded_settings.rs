@@ -13,17 +13,17 @@ pub struct RecordedSettings {
 
 impl RecordedSettings {
     /// Adds a setting that stays.
-    pub fn fix(&mut self, name: &str, value: impl ToString) {
+    pub fn fixed(&mut self, name: &str, value: impl ToString) {
         self.fixed.push((name.to_owned(), value.to_string()));
     }
 
     /// Adds a budget, which may be raised.
-    pub fn budget(&mut self, name: &str, most: u64) {
+    pub fn raisable(&mut self, name: &str, most: u64) {
         self.budgets.push((name.to_owned(), most));
     }
 
     /// Whether a crawl that was begun on these terms may go on under others; if not, what is in the way.
-    pub fn allow(&self, others: &RecordedSettings) -> Result<(), String> {
+    pub fn check_resume(&self, others: &RecordedSettings) -> Result<(), String> {
         for (name, before) in &self.fixed {
             let now = others.fixed.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
             if now != Some(before.as_str()) {
@@ -54,20 +54,20 @@ mod tests {
 
     fn terms(scope: &str, pages: u64) -> RecordedSettings {
         let mut terms = RecordedSettings::default();
-        terms.fix("--scope", scope);
-        terms.budget("--max-pages", pages);
+        terms.fixed("--scope", scope);
+        terms.raisable("--max-pages", pages);
         terms
     }
 
     #[test]
     fn budgets_may_be_raised_and_nothing_else_may_change() {
         let begun = terms("host", 100);
-        assert_eq!(begun.allow(&begun), Ok(()));
-        assert_eq!(begun.allow(&terms("host", 200)), Ok(()));
-        let lowered = begun.allow(&terms("host", 99)).unwrap_err();
+        assert_eq!(begun.check_resume(&begun), Ok(()));
+        assert_eq!(begun.check_resume(&terms("host", 200)), Ok(()));
+        let lowered = begun.check_resume(&terms("host", 99)).unwrap_err();
         assert!(lowered.contains("--max-pages was 100 and is 99 now"), "{lowered}");
-        let other = begun.allow(&terms("any", 100)).unwrap_err();
+        let other = begun.check_resume(&terms("any", 100)).unwrap_err();
         assert!(other.contains("--scope was 'host'") && other.contains("'any' now"), "{other}");
-        assert!(begun.allow(&RecordedSettings::default()).is_err());
+        assert!(begun.check_resume(&RecordedSettings::default()).is_err());
     }
 }

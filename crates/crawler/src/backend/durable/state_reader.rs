@@ -73,7 +73,7 @@ impl StateReader {
     }
 
     /// What was noted in the state of a directory, without a look at the rest of it.
-    pub fn note_in(directory: &Path) -> Result<Vec<u8>, Error> {
+    pub fn metadata_in(directory: &Path) -> Result<Vec<u8>, Error> {
         let tables = open(directory)?;
         let view = tables.view()?;
         key_of(&view, directory)?;
@@ -81,13 +81,13 @@ impl StateReader {
     }
 
     /// What was noted for whoever resumes.
-    pub fn note(&self) -> Result<Vec<u8>, Error> {
+    pub fn metadata(&self) -> Result<Vec<u8>, Error> {
         Ok(self.disk.view.meta("note")?.unwrap_or_default())
     }
 
     /// What became of a URL; `None` if it was never admitted.
-    pub fn why(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
-        let url = as_admitted(url);
+    pub fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
+        let url = admitted_form(url);
         let id = self.disk.id(&url);
         let task_id = match self.disk.find(id)? {
             Some(link) => Some(link.task_id),
@@ -110,13 +110,13 @@ impl StateReader {
                 document: Some(row.document).filter(|document| *document > 0),
             },
         };
-        let found_on = self.way(task_id, row.from)?;
+        let found_on = self.path_to_seed(task_id, row.from)?;
         Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, fate }))
     }
 
     /// A stored page.
     pub fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
-        let body = self.disk.body(self.disk.id(&as_admitted(url)))?;
+        let body = self.disk.body(self.disk.id(&admitted_form(url)))?;
         Ok(body.map(decompress).transpose()?)
     }
 
@@ -148,7 +148,7 @@ impl StateReader {
     }
 
     /// The URLs that led to one, the nearest first.
-    fn way(&self, of: TaskId, mut from: TaskId) -> Result<Vec<String>, BackendError> {
+    fn path_to_seed(&self, of: TaskId, mut from: TaskId) -> Result<Vec<String>, BackendError> {
         let (mut way, mut seen) = (Vec::new(), HashSet::from([of]));
         while seen.insert(from)
             && let Some((row, _)) = self.row(from)?
@@ -191,7 +191,7 @@ fn open(directory: &Path) -> Result<Tables, Error> {
 }
 
 /// A URL as links to it were admitted.
-pub(crate) fn as_admitted(url: &Url) -> String {
+pub(crate) fn admitted_form(url: &Url) -> String {
     let mut url = without_credentials(url);
     url.set_fragment(None);
     url.into()

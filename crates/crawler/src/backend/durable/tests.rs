@@ -341,7 +341,7 @@ async fn a_page_visited_again_for_its_links_is_still_the_one_that_was_kept() {
     assert_eq!(model.revisits, 1);
     life.close();
     life.open = None;
-    let why = StateReader::open(&life.path()).unwrap().why(&url(0).parse().unwrap()).unwrap().unwrap();
+    let why = StateReader::open(&life.path()).unwrap().history(&url(0).parse().unwrap()).unwrap().unwrap();
     assert_eq!(why.depth, 1);
     assert!(matches!(why.fate, UrlStatus::Ended { document: Some(1), .. }), "{:?}", why.fate);
 }

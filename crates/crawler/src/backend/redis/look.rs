@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use url::Url;
 
-use super::super::durable::{UrlHistory, UrlStatus, as_admitted};
+use super::super::durable::{UrlHistory, UrlStatus, admitted_form};
 use super::super::{BackendError, Snapshot};
 use super::RedisCrawl;
 use super::connection::Call;
@@ -65,13 +65,13 @@ impl RedisStateReader {
 
     /// A stored page.
     pub async fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, BackendError> {
-        let url = as_admitted(url);
+        let url = admitted_form(url);
         self.make(async move |moves| moves.content(&url).await).await
     }
 
     /// What became of a URL; `None` if it was never admitted, or is forgotten.
     pub async fn why(&self, url: &Url) -> Result<Option<UrlHistory>, BackendError> {
-        let url = as_admitted(url);
+        let url = admitted_form(url);
         self.make(async move |moves| moves.why(url).await).await
     }
 
