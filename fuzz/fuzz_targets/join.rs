@@ -1,7 +1,7 @@
 //! Joining quickly, whenever it gives an answer, gives that of the `url` crate.
 #![no_main]
 
-use crawler::html::url_resolver::UrlResolver;
+use crawler::internal::html::url_resolver::UrlResolver;
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 

@@ -1,7 +1,7 @@
 //! Whatever a page holds, every link found is a URL in its normal form.
 #![no_main]
 
-use crawler::html;
+use crawler::internal::html;
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 

@@ -3,7 +3,7 @@
 
 mod text;
 
-use crawler::callbacks::{CallbackCrawl, LinkRule};
+use crawler::internal::callbacks::{CallbackCrawl, LinkRule};
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use text::{Page, with_c_string};

@@ -13,7 +13,7 @@ mod url_query;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use crawler::backend::WorkerId;
+use crawler::internal::backend::WorkerId;
 
 pub use self::classic::ClassicJob;
 pub use self::collect::{CollectJob, Place};

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crawler::event::{Event, Observer};
-use crawler::outcome::Outcome;
-use crawler::stats::Stats;
-use crawler::task::Depth;
+use crawler::internal::event::{Event, Observer};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::stats::Stats;
+use crawler::internal::task::Depth;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::MissedTickBehavior;
 
@@ -163,7 +163,9 @@ fn describe(event: &Event<'_>) -> (&'static str, String) {
         Event::DiscoveredUrl => ("Found", String::new()),
         Event::Added => ("Added", String::new()),
         Event::Duplicate => ("IgnDupl", String::new()),
-        Event::Ignored { why: crawler::scope::RejectReason::External } => ("IgnExtrn", String::new()),
+        Event::Ignored { why: crawler::internal::scope::RejectReason::External } => {
+            ("IgnExtrn", String::new())
+        }
         Event::Ignored { why } => ("Ignored", format!(" ({why})")),
         Event::BadLink { why } => ("Ignored", format!(" (a link there: {why})")),
         Event::Ended { outcome: Outcome::Redirect { to } } => ("Redirected", format!(" to {to}")),

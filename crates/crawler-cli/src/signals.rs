@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 
-use crawler::stop::StopHandle;
+use crawler::internal::stop::StopHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawler::outcome::Outcome;
-use crawler::stats::Stats;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::stats::Stats;
 
 /// Where the numbers stand.
 const COLUMN: usize = 34;

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crawler::config::DnsOverride;
-use crawler::html::{self, BadLink};
-use crawler::modules::registry;
-use crawler::scope::Scope;
-use crawler::task::Depth;
+use crawler::internal::config::DnsOverride;
+use crawler::internal::html::{self, BadLink};
+use crawler::internal::modules::registry;
+use crawler::internal::scope::Scope;
+use crawler::internal::task::Depth;
 use url::{Host, Url};
 
 /// No delay or timeout is longer than a day.

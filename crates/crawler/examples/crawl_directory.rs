@@ -7,7 +7,7 @@
 //! prints every edge to standard output, and to standard error what the crawl came to. Names and pages are bytes, in
 //! whatever encoding they come.
 
-use crawler::callbacks::CallbackCrawl;
+use crawler::internal::callbacks::CallbackCrawl;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crawler::{Crawler, Error, page::Page};
+use crawler::{Crawler, Error, internal::page::Page};
 
 fn main() -> Result<(), Error> {
     let seed = std::env::args().nth(1).unwrap_or_else(|| "http://localhost:8000/".into());

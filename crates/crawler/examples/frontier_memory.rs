@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use crawler::backend::durable::{self, OpenState, RecordedSettings, StateOptions};
-use crawler::backend::local::{BackendConfig, LocalBackend};
-use crawler::backend::{Backend, BackendError, Completion, DiscoveredUrl, WorkerId};
-use crawler::outcome::Outcome;
-use crawler::prioritizer::{Candidate, DepthPopularity, PriorityQueues, Random, draw};
-use crawler::similarity::Threshold;
+use crawler::internal::backend::durable::{self, OpenState, RecordedSettings, StateOptions};
+use crawler::internal::backend::local::{BackendConfig, LocalBackend};
+use crawler::internal::backend::{Backend, BackendError, Completion, DiscoveredUrl, WorkerId};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::{Candidate, DepthPopularity, PriorityQueues, Random, draw};
+use crawler::internal::similarity::Threshold;
 use tokio::task::JoinSet;
 
 const HOSTS: u64 = 1_000;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
-use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, PriorityQueues};
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::{Priority, PriorityQueues};
 
 /// URLs are admitted and moved on so many at a time.
 const BATCH: usize = 1_000;

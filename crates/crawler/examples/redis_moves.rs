@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
-use crawler::domain::Domain;
-use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, PriorityQueues};
-use crawler::similarity::{Fingerprint, Threshold};
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::domain::Domain;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::{Priority, PriorityQueues};
+use crawler::internal::similarity::{Fingerprint, Threshold};
 
 const LINKS: usize = 25;
 const IN_FLIGHT: usize = 16;

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use std::{env, fs, io};
 
-use crawler::html::{self, Targets};
-use crawler::similarity::{Fingerprint, HashKey};
+use crawler::internal::html::{self, Targets};
+use crawler::internal::similarity::{Fingerprint, HashKey};
 use url::Url;
 
 fn main() -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! links are found.
 //!
 //! ```
-//! use crawler::callbacks::CallbackCrawl;
+//! use crawler::internal::callbacks::CallbackCrawl;
 //! use std::collections::HashMap;
 //!
 //! let pages = HashMap::from([("home", "link:news link:about"), ("news", "see link:home"), ("about", "")]);
@@ -15,7 +15,7 @@
 //!     .work_queue_size(10)
 //!     .run_str("home", |link| pages.get(link), |from, to| println!("{from} -> {to}"))?;
 //! assert_eq!((report.pages, report.broken, report.edges), (3, 0, 3));
-//! # Ok::<(), crawler::callbacks::StartError>(())
+//! # Ok::<(), crawler::internal::callbacks::StartError>(())
 //! ```
 
 mod link_rule;

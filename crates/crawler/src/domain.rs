@@ -10,7 +10,7 @@ use crate::origin::{Origin, throttle_key};
 /// A registrable domain: what somebody registered under a public suffix.
 ///
 /// ```
-/// use crawler::domain::Domain;
+/// use crawler::internal::domain::Domain;
 ///
 /// let of = |url: &str| Domain::from_url(&url.parse().unwrap()).to_string();
 /// assert_eq!(of("https://www.example.co.uk:8443/page"), "example.co.uk");

@@ -149,7 +149,7 @@ impl Crawler {
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// use crawler::similarity::Threshold;
+    /// use crawler::internal::similarity::Threshold;
     ///
     /// let crawler = crawler.settings(|settings| {
     ///     settings.similarity = Threshold::new(0.95);
@@ -167,7 +167,7 @@ impl Crawler {
     ///
     /// ```no_run
     /// # use crawler::Crawler;
-    /// use crawler::scope::Scope;
+    /// use crawler::internal::scope::Scope;
     ///
     /// let seed = "https://www.example.org/docs/".parse().expect("a URL");
     /// let scope = Scope::domains(std::slice::from_ref(&seed)).filtered(&[], &[r"\.php$".into()])?;
@@ -210,8 +210,8 @@ impl Crawler {
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// use crawler::config::FetchConfig;
-    /// use crawler::prioritizer::{PageRank, Random, pagerank};
+    /// use crawler::internal::config::FetchConfig;
+    /// use crawler::internal::prioritizer::{PageRank, Random, pagerank};
     ///
     /// let service = pagerank::BackendConfig::new("https://ranks.example/".parse().expect("a URL"));
     /// let crawler = crawler.prioritize(PageRank::new(&FetchConfig::default(), service, Random::from_system())?);
@@ -226,7 +226,7 @@ impl Crawler {
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// use crawler::page::Page;
+    /// use crawler::internal::page::Page;
     ///
     /// let crawler = crawler.module(|page: &Page| println!("{} has {} links", page.url, page.links.len()));
     /// # Ok::<(), crawler::Error>(())

@@ -1,6 +1,6 @@
 //! The promises of the callback face, through its Rust API.
 
-use crawler::callbacks::{CallbackCrawl, LinkRule, StartError};
+use crawler::internal::callbacks::{CallbackCrawl, LinkRule, StartError};
 use std::collections::{BTreeMap, HashMap};
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -1,6 +1,6 @@
 //! When a crawl fails, through the callback face's Rust API: threads that cannot be had, and callbacks that panic.
 
-use crawler::callbacks::{CallbackCrawl, StartError};
+use crawler::internal::callbacks::{CallbackCrawl, StartError};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::cell::OnceCell;
 use std::io::ErrorKind;

@@ -1,6 +1,6 @@
 //! The HTML links of the callback face: which they are, how they are written, and how they are read.
 
-use crawler::callbacks::{CallbackCrawl, LinkRule};
+use crawler::internal::callbacks::{CallbackCrawl, LinkRule};
 use std::sync::Mutex;
 
 /// The edges of one HTML page, and what was fetched, when all other pages are broken.

@@ -1,7 +1,7 @@
 //! Random graphs, random pools: a crawl announces exactly the edges of what can be reached, and fetches each
 //! node once.
 
-use crawler::callbacks::CallbackCrawl;
+use crawler::internal::callbacks::CallbackCrawl;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

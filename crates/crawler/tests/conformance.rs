@@ -5,17 +5,17 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use crawler::backend::durable::{self, OpenState, PriorState, RecordedSettings, StateOptions};
-use crawler::backend::local::{BackendConfig, LocalBackend};
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{
+use crawler::internal::backend::durable::{self, OpenState, PriorState, RecordedSettings, StateOptions};
+use crawler::internal::backend::local::{BackendConfig, LocalBackend};
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{
     Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, DomainTransfer,
     Lease, TransferResult, WorkerId,
 };
-use crawler::domain::Domain;
-use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, PriorityQueues};
-use crawler::similarity::{Fingerprint, Threshold};
+use crawler::internal::domain::Domain;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::{Priority, PriorityQueues};
+use crawler::internal::similarity::{Fingerprint, Threshold};
 use testredis::Server;
 
 const NO_WAIT: Duration = Duration::ZERO;

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crawler::backend::durable::UrlStatus;
-use crawler::config::DnsOverride;
-use crawler::page::Page;
-use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
-use crawler::scope::Scope;
+use crawler::internal::backend::durable::UrlStatus;
+use crawler::internal::config::DnsOverride;
+use crawler::internal::page::Page;
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
+use crawler::internal::scope::Scope;
 use crawler::{Crawler, StateReader, StopHandle};
 use testweb::{Site, Web};
 
@@ -295,7 +295,9 @@ fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
     let begin = || {
         let seen = Arc::clone(&seen);
         crawl(&web, &state)
-            .configure_backend(|settings| settings.similarity = crawler::similarity::Threshold::new(0.9))
+            .configure_backend(|settings| {
+                settings.similarity = crawler::internal::similarity::Threshold::new(0.9)
+            })
             .module(move |page: &Page| {
                 seen.lock().unwrap().insert(page.url.to_string());
             })

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crawler::backend::local::{BackendConfig, LocalBackend};
-use crawler::backend::{
+use crawler::internal::backend::local::{BackendConfig, LocalBackend};
+use crawler::internal::backend::{
     AdmitCounts, Backend, CompleteResult, Completion, DiscoveredUrl, Lease, UnprioritizedUrl, WorkerId,
 };
-use crawler::domain::Domain;
-use crawler::outcome::Outcome;
-use crawler::prioritizer::{Priority, PriorityQueues, Random, draw};
+use crawler::internal::domain::Domain;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::{Priority, PriorityQueues, Random, draw};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

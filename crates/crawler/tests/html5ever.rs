@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use crawler::html::scanner::{self, Element, Sink};
-use crawler::html::{Attributes, LinkKind, Targets, attribute_text, refresh};
+use crawler::internal::html::scanner::{self, Element, Sink};
+use crawler::internal::html::{Attributes, LinkKind, Targets, attribute_text, refresh};
 use encoding_rs::UTF_8;
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::RawKind;

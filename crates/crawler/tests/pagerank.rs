@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crawler::config::FetchConfig;
-use crawler::domain::Domain;
-use crawler::prioritizer::pagerank::{ApiKey, PageRankConfig};
-use crawler::prioritizer::{Candidate, PageRank, Prioritizer, Priority, Random};
+use crawler::internal::config::FetchConfig;
+use crawler::internal::domain::Domain;
+use crawler::internal::prioritizer::pagerank::{ApiKey, PageRankConfig};
+use crawler::internal::prioritizer::{Candidate, PageRank, Prioritizer, Priority, Random};
 use testweb::{Answer, Hostile, Request, Site, Web};
 use url::Url;
 

@@ -16,7 +16,7 @@
 //!   in a rule for a literal `*` and `$`, nor encodes white space and other octets that no URL contains;
 //!   it expects the URL in normal form, and lets `/index.html` stand for `/`. There we keep to the RFC.
 
-use crawler::fetch::robots::rules::Rules;
+use crawler::internal::fetch::robots::rules::Rules;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

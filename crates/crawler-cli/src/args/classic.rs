@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use crawler::classic::ClassicCrawl;
-use crawler::task::Depth;
+use crawler::internal::classic::ClassicCrawl;
+use crawler::internal::task::Depth;
 use url::Url;
 
 use super::{FetchArgs, Verbosity};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crawler::modules::output::parts;
+use crawler::internal::modules::output::parts;
 
 /// What was typed.
 #[derive(clap::Args)]

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use crawler::Crawler;
-use crawler::config::FetchConfig;
-use crawler::distributed::{Notice, SharedCrawl};
-use crawler::modules::Target;
-use crawler::modules::registry::{self, RegisteredModule};
-use crawler::origin::without_credentials;
-use crawler::prioritizer::{PageRank, PriorityQueues, Random, pagerank};
-use crawler::scope::Scope;
-use crawler::similarity::Threshold;
-use crawler::task::Depth;
+use crawler::internal::config::FetchConfig;
+use crawler::internal::distributed::{Notice, SharedCrawl};
+use crawler::internal::modules::Target;
+use crawler::internal::modules::registry::{self, RegisteredModule};
+use crawler::internal::origin::without_credentials;
+use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank};
+use crawler::internal::scope::Scope;
+use crawler::internal::similarity::Threshold;
+use crawler::internal::task::Depth;
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawler::backend::WorkerId;
-use crawler::backend::redis::{Address, RedisConnectOptions, RedisCrawl, is_name};
-use crawler::distributed::{DEAD_AFTER, Notice, SharedCrawl};
+use crawler::internal::backend::WorkerId;
+use crawler::internal::backend::redis::{Address, RedisConnectOptions, RedisCrawl, is_name};
+use crawler::internal::distributed::{DEAD_AFTER, Notice, SharedCrawl};
 use serde::{Deserialize, Serialize};
 
 use super::crawl::CrawlOptions;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawler::config::{self, Certificates, DnsOverride, FetchConfig};
+use crawler::internal::config::{self, Certificates, DnsOverride, FetchConfig};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -113,7 +113,7 @@ pub fn certificates(file: Option<&Path>) -> Result<Certificates, String> {
 
 /// Writes `--resolve` as it is typed, and reads it as strictly.
 mod resolve_as_text {
-    use crawler::config::DnsOverride;
+    use crawler::internal::config::DnsOverride;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 

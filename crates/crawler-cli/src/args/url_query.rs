@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crawler::distributed::SharedCrawl;
+use crawler::internal::distributed::SharedCrawl;
 use url::Url;
 
 use super::distributed::OptionalRedisArgs;

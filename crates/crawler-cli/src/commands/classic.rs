@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crawler::classic::{ClassicCrawl, ClassicReport};
-use crawler::modules::pages::PageFiles;
-use crawler::origin::Origin;
-use crawler::outcome::Outcome;
-use crawler::scope::RejectReason;
-use crawler::stop::StopHandle;
+use crawler::internal::classic::{ClassicCrawl, ClassicReport};
+use crawler::internal::modules::pages::PageFiles;
+use crawler::internal::origin::Origin;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::scope::RejectReason;
+use crawler::internal::stop::StopHandle;
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crawler::modules::output::parts::{self, Destination, MergeError, MergeReport};
+use crawler::internal::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
 use crate::args::{CollectJob, Place};
 use crate::printable::{is_printed, print_error, print_stdout};

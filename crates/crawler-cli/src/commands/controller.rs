@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
-use crawler::backend::redis::Phase;
-use crawler::distributed::crawl_loss::CrawlLossDetector;
-use crawler::distributed::remote::RemoteCrawl;
-use crawler::distributed::{Notice, SharedCrawl};
-use crawler::pipeline::ResumeStatus;
-use crawler::stop::StopHandle;
+use crawler::internal::backend::redis::Phase;
+use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
+use crawler::internal::distributed::remote::RemoteCrawl;
+use crawler::internal::distributed::{Notice, SharedCrawl};
+use crawler::internal::pipeline::ResumeStatus;
+use crawler::internal::stop::StopHandle;
 
 use super::supervisor::Supervisor;
 use crate::args::CrawlJob;
@@ -75,7 +75,7 @@ async fn control(
     sharing: &SharedCrawl,
     display: &Arc<Display>,
     stop: &StopHandle,
-) -> Result<crawler::pipeline::CrawlReport, Error> {
+) -> Result<crawler::internal::pipeline::CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
     let begun = RemoteCrawl::info(sharing).await?;
     // What others have submitted since stays within its scope.
@@ -121,7 +121,7 @@ async fn look_after(
     sharing: &SharedCrawl,
     display: &Display,
     stop: &StopHandle,
-) -> Result<crawler::pipeline::CrawlReport, Error> {
+) -> Result<crawler::internal::pipeline::CrawlReport, Error> {
     let mut shown = Instant::now();
     let (mut told_to_stop, mut absence) = (None, CrawlLossDetector::new(sharing));
     loop {

@@ -13,9 +13,9 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use crawler::pipeline::{CrawlEnd, CrawlReport};
-use crawler::prioritizer::PageRank;
-use crawler::stop::StopHandle;
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
+use crawler::internal::prioritizer::PageRank;
+use crawler::internal::stop::StopHandle;
 use crawler::{Error, StateReader};
 
 use self::display::Display;

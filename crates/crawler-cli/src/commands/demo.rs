@@ -6,9 +6,9 @@ mod stage;
 
 use std::time::Duration;
 
-use crawler::classic::ClassicCrawl;
-use crawler::config::FetchConfig;
-use crawler::modules::pages::PageFiles;
+use crawler::internal::classic::ClassicCrawl;
+use crawler::internal::config::FetchConfig;
+use crawler::internal::modules::pages::PageFiles;
 use testweb::{Web, demo_site};
 use url::Url;
 

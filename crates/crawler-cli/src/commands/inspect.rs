@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crawler::backend::durable::{UrlHistory, UrlStatus};
-use crawler::backend::redis::RedisStateReader;
-use crawler::distributed::remote::RemoteCrawl;
-use crawler::html::{self, BadLink};
-use crawler::modules::timestamp::rfc3339;
-use crawler::origin::without_credentials;
-use crawler::scope::RejectReason;
+use crawler::internal::backend::durable::{UrlHistory, UrlStatus};
+use crawler::internal::backend::redis::RedisStateReader;
+use crawler::internal::distributed::remote::RemoteCrawl;
+use crawler::internal::html::{self, BadLink};
+use crawler::internal::modules::timestamp::rfc3339;
+use crawler::internal::origin::without_credentials;
+use crawler::internal::scope::RejectReason;
 use crawler::{Error, Outcome, StateReader};
 use url::Url;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
-use crawler::backend::redis::{Phase, RedisBackend, Role};
-use crawler::distributed::SharedCrawl;
-use crawler::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
-use crawler::pipeline::ResumeStatus;
+use crawler::internal::backend::redis::{Phase, RedisBackend, Role};
+use crawler::internal::distributed::SharedCrawl;
+use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
+use crawler::internal::pipeline::ResumeStatus;
 
 use crate::args::{CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
 use crate::commands::crawl::json;
@@ -152,7 +152,7 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
 fn table(
     name: &str,
     status: &CrawlStatus,
-    snapshot: &crawler::backend::Snapshot,
+    snapshot: &crawler::internal::backend::Snapshot,
     begun: &CrawlOptions,
 ) -> String {
     let elapsed = status.course.elapsed.as_secs_f64();
@@ -196,7 +196,7 @@ fn phase(phase: &Phase) -> String {
         Phase::Purged => "purged".into(),
         Phase::Opening => "beginning".into(),
         Phase::Running => "under way".into(),
-        Phase::Over(how) => format!("over, because {}", crawler::distributed::end_of(how)),
+        Phase::Over(how) => format!("over, because {}", crawler::internal::distributed::end_of(how)),
     }
 }
 

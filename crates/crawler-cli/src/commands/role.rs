@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawler::backend::redis::Phase;
-use crawler::distributed::remote::RemoteCrawl;
-use crawler::distributed::{Notice, RoleExit, SharedCrawl};
-use crawler::pipeline::CrawlEnd;
-use crawler::stop::StopHandle;
+use crawler::internal::backend::redis::Phase;
+use crawler::internal::distributed::remote::RemoteCrawl;
+use crawler::internal::distributed::{Notice, RoleExit, SharedCrawl};
+use crawler::internal::pipeline::CrawlEnd;
+use crawler::internal::stop::StopHandle;
 
 use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
 use crate::commands::crawl::outcome_log::OutcomeLog;

@@ -11,10 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
-use crawler::backend::WorkerId;
-use crawler::backend::redis::Role;
-use crawler::distributed::SharedCrawl;
-use crawler::prioritizer::pagerank;
+use crawler::internal::backend::WorkerId;
+use crawler::internal::backend::redis::Role;
+use crawler::internal::distributed::SharedCrawl;
+use crawler::internal::prioritizer::pagerank;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::EXIT_USAGE;

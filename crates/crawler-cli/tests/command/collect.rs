@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crawler::modules::edges::Edges;
-use crawler::modules::output::parts::{CrawlIdentity, Parts};
-use crawler::modules::pages::Pages;
-use crawler::modules::{OutputSpec, OutputWrite, Target};
+use crawler::internal::modules::edges::Edges;
+use crawler::internal::modules::output::parts::{CrawlIdentity, Parts};
+use crawler::internal::modules::pages::Pages;
+use crawler::internal::modules::{OutputSpec, OutputWrite, Target};
 use tempfile::TempDir;
 
 use crate::common::{Ended, binary, names, run};

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 
 use super::stage::{Running, Stage};
 

@@ -15,9 +15,9 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run as
 ///
 /// ```no_run
 /// use crawler::Crawler;
-/// use crawler::backend::redis::RedisCrawl;
-/// use crawler::distributed::remote::RemoteCrawl;
-/// use crawler::distributed::SharedCrawl;
+/// use crawler::internal::backend::redis::RedisCrawl;
+/// use crawler::internal::distributed::remote::RemoteCrawl;
+/// use crawler::internal::distributed::SharedCrawl;
 ///
 /// # async fn example() -> Result<(), crawler::Error> {
 /// let sharing = SharedCrawl::new(RedisCrawl::new("redis://127.0.0.1/".parse()?, "news"));

@@ -21,7 +21,7 @@ pub fn weight(priority: Priority) -> u32 {
 /// Draws a priority, each as likely as its [`weight`] says.
 ///
 /// ```
-/// use crawler::prioritizer::{PriorityQueues, Random, draw};
+/// use crawler::internal::prioritizer::{PriorityQueues, Random, draw};
 ///
 /// let (queues, mut random) = (PriorityQueues::new(10).unwrap(), Random::from_system());
 /// let lengths = [0, 0, 3, 0, 0, 0, 0, 8, 0, 0];

@@ -26,7 +26,7 @@ impl PriorityQueues {
     /// shared equally the first queues have one more each, so that a better queue is always drawn more often.
     ///
     /// ```
-    /// # use crawler::prioritizer::PriorityQueues;
+    /// # use crawler::internal::prioritizer::PriorityQueues;
     /// assert_eq!(PriorityQueues::new(4).unwrap().ranges(), [0..=25, 26..=50, 51..=75, 76..=100]);
     /// ```
     pub fn ranges(self) -> Vec<RangeInclusive<u8>> {

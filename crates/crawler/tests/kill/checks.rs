@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crawler::StateReader;
-use crawler::backend::durable::UrlStatus;
+use crawler::internal::backend::durable::UrlStatus;
 use serde_json::Value;
 use testweb::{Hit, Log, Web};
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crawler::config::DnsOverride;
-use crawler::pipeline::CrawlReport;
-use crawler::similarity::Threshold;
+use crawler::internal::config::DnsOverride;
+use crawler::internal::pipeline::CrawlReport;
+use crawler::internal::similarity::Threshold;
 use crawler::{Crawler, Error};
 use serde_json::{Value, json};
 

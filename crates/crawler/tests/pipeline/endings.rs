@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::LocalBackend;
-use crawler::backend::{
+use crawler::StopHandle;
+use crawler::internal::backend::local::LocalBackend;
+use crawler::internal::backend::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
-use crawler::config::{DnsOverride, FetchConfig};
-use crawler::prioritizer::{DepthPopularity, Priority, Random};
-use crawler::similarity::{Fingerprint, HashKey};
-use crawler::{StopHandle, frontier};
+use crawler::internal::config::{DnsOverride, FetchConfig};
+use crawler::internal::frontier;
+use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
+use crawler::internal::similarity::{Fingerprint, HashKey};
 use testweb::{Answer, Site, Web};
 
 use super::parts::{orders, settings, worker};

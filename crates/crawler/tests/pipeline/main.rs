@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crawler::Crawler;
-use crawler::backend::Budget;
-use crawler::config::DnsOverride;
-use crawler::page::Page;
-use crawler::pipeline::{CrawlEnd, CrawlReport};
-use crawler::scope::Scope;
+use crawler::internal::backend::Budget;
+use crawler::internal::config::DnsOverride;
+use crawler::internal::page::Page;
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
+use crawler::internal::scope::Scope;
 use testweb::{Answer, Hostile, Site, Web};
 
 /// A crawl of hosts that are all on loopback, without delay and without robots.txt.
@@ -152,7 +152,8 @@ fn no_page_is_cut_while_others_only_reserve_the_budget() {
         Answer::page(page).after(Duration::from_millis(50))
     });
     let web = Web::builder().site(site).start();
-    let settings = |settings: &mut crawler::backend::local::BackendConfig| settings.similarity = None;
+    let settings =
+        |settings: &mut crawler::internal::backend::local::BackendConfig| settings.similarity = None;
     let report =
         crawl(&web, "start.test").workers(4).configure_backend(settings).max_bytes(10_000_000).run().unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, 301), "{:?}", report.snapshot.outcomes);

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crawler::config::FetchConfig;
-use crawler::pipeline::CrawlEnd;
-use crawler::prioritizer::pagerank::PageRankConfig;
-use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
+use crawler::internal::config::FetchConfig;
+use crawler::internal::pipeline::CrawlEnd;
+use crawler::internal::prioritizer::pagerank::PageRankConfig;
+use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use testweb::{Answer, Hostile, Site, Web};
 
 use super::{assert_adds_up, crawl, site_of};
@@ -55,7 +55,7 @@ fn bad_priorities_are_visited_while_good_ones_keep_coming() {
         .unwrap();
     assert_eq!(
         (report.end, report.snapshot.pages),
-        (CrawlEnd::Spent(crawler::backend::Budget::Pages), 2_000)
+        (CrawlEnd::Spent(crawler::internal::backend::Budget::Pages), 2_000)
     );
     let log = web.log();
     let visits: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
@@ -114,7 +114,9 @@ fn a_url_is_visited_again_once_its_time_has_passed_and_never_while_it_waits() {
             .configure(|config| config.max_per_host = 2)
             .configure_backend(|settings| settings.ttl = ttl)
             .max_time(Duration::from_millis(1_300))
-            .module(move |page: &crawler::page::Page| seen.lock().unwrap().push(page.url.path().to_owned()))
+            .module(move |page: &crawler::internal::page::Page| {
+                seen.lock().unwrap().push(page.url.path().to_owned())
+            })
             .run()
             .unwrap();
         let kept = kept.lock().unwrap();

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::StopHandle;
-use crawler::backend::local::BackendConfig;
-use crawler::backend::{Backend, WorkerId};
-use crawler::config::FetchConfig;
-use crawler::fetch::fetcher::Fetcher;
-use crawler::fetch::throttle::HostThrottle;
-use crawler::modules::output::files::{OutputFiles, Start};
-use crawler::modules::page_pipeline::PagePipeline;
-use crawler::prioritizer::PriorityQueues;
-use crawler::scope::Scope;
-use crawler::worker::{Worker, WorkerContext};
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::{Backend, WorkerId};
+use crawler::internal::config::FetchConfig;
+use crawler::internal::fetch::fetcher::Fetcher;
+use crawler::internal::fetch::throttle::HostThrottle;
+use crawler::internal::modules::output::files::{OutputFiles, Start};
+use crawler::internal::modules::page_pipeline::PagePipeline;
+use crawler::internal::prioritizer::PriorityQueues;
+use crawler::internal::scope::Scope;
+use crawler::internal::worker::{Worker, WorkerContext};
 use url::Url;
 
 /// Resources for two workers.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::LocalBackend;
-use crawler::backend::{Backend, DiscoveredUrl, WorkerId};
-use crawler::config::FetchConfig;
-use crawler::page::Page;
-use crawler::prioritizer::{DepthPopularity, Random};
-use crawler::{StopHandle, frontier};
+use crawler::StopHandle;
+use crawler::internal::backend::local::LocalBackend;
+use crawler::internal::backend::{Backend, DiscoveredUrl, WorkerId};
+use crawler::internal::config::FetchConfig;
+use crawler::internal::frontier;
+use crawler::internal::page::Page;
+use crawler::internal::prioritizer::{DepthPopularity, Random};
 use testweb::{Answer, Site, Web};
 
 use super::parts::{orders, settings, worker};

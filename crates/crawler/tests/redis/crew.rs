@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawler::backend::WorkerId;
-use crawler::backend::redis::{JoinResult, Member, Phase, RedisBackend, RedisCrawl, Role};
+use crawler::internal::backend::WorkerId;
+use crawler::internal::backend::redis::{JoinResult, Member, Phase, RedisBackend, RedisCrawl, Role};
 use testredis::Server;
 
 use super::{block_on, settings};

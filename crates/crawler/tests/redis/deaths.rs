@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use crawler::StopHandle;
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, BudgetDecision, Completion, DiscoveredUrl, Lease, WorkerId};
-use crawler::frontier;
-use crawler::outcome::Outcome;
-use crawler::prioritizer::{DepthPopularity, Random};
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, BudgetDecision, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::frontier;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::{DepthPopularity, Random};
 use testredis::Server;
 use tokio::time::timeout;
 

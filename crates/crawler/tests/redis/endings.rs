@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{
     Backend, BackendError, Budget, Completion, DiscoveredUrl, HostDelay, Lease, WorkerId,
 };
-use crawler::outcome::Outcome;
-use crawler::similarity::{Fingerprint, Threshold};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::similarity::{Fingerprint, Threshold};
 use testredis::{Cluster, Server};
 
 use super::{block_on, route, settings};
@@ -74,7 +74,7 @@ async fn visit(backend: &RedisBackend, most: usize) -> usize {
             backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
             let delay = Duration::from_millis(20);
             let host_delay = Some(HostDelay { delay, cooldown: delay });
-            let linked = vec![crawler::domain::Domain::from_url_str(&lease.url)];
+            let linked = vec![crawler::internal::domain::Domain::from_url_str(&lease.url)];
             let outcome = Outcome::Page;
             completions.push(Completion {
                 outcome,

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
-use crawler::outcome::Outcome;
-use crawler::prioritizer::Priority;
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::Priority;
 use testredis::Server;
 
 use super::{block_on, settings};

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{Phase, RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
-use crawler::outcome::Outcome;
-use crawler::prioritizer::Priority;
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{Phase, RedisBackend, RedisCrawl};
+use crawler::internal::backend::{
+    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId,
+};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::Priority;
 use testredis::{Proxy, Reply, Server};
 
 use super::{block_on, route, settings};
@@ -148,7 +150,7 @@ async fn comes_late_after(
     backend: &RedisBackend,
     proxy: &Proxy,
     server: &Server,
-    task_ids: Vec<crawler::backend::TaskId>,
+    task_ids: Vec<crawler::internal::backend::TaskId>,
 ) {
     backend
         .enqueue_prioritized(task_ids.into_iter().map(|task_id| (task_id, Priority::BEST)).collect())

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, ContentMatch};
-use crawler::similarity::{Fingerprint, HashKey, Threshold};
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, ContentMatch};
+use crawler::internal::similarity::{Fingerprint, HashKey, Threshold};
 use testredis::{Mode, Proxy, Server};
 use tokio::task::JoinSet;
 

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use crawler::backend::durable::{UrlHistory, UrlStatus};
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl, RedisStateReader};
-use crawler::backend::{Backend, BackendError, Completion, DiscoveredUrl, Lease, WorkerId};
-use crawler::outcome::Outcome;
-use crawler::prioritizer::Priority;
-use crawler::similarity::{Fingerprint, Threshold};
+use crawler::internal::backend::durable::{UrlHistory, UrlStatus};
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl, RedisStateReader};
+use crawler::internal::backend::{Backend, BackendError, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::Priority;
+use crawler::internal::similarity::{Fingerprint, Threshold};
 use testredis::Server;
 
 use super::{block_on, settings};

@@ -5,8 +5,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crawler::backend::redis::{Address, RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, BackendError, DiscoveredUrl};
+use crawler::internal::backend::redis::{Address, RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl};
 use testredis::{Cluster, Fsync, Server};
 use testweb::Web;
 
@@ -115,7 +115,7 @@ fn a_server_that_forgot_the_scripts_learns_them_again() {
 fn refused(
     url: &str,
     crawl: &str,
-    change: impl FnOnce(&mut crawler::backend::local::BackendConfig),
+    change: impl FnOnce(&mut crawler::internal::backend::local::BackendConfig),
 ) -> String {
     let mut settings = settings(1);
     change(&mut settings);

@@ -6,14 +6,14 @@ mod random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{JoinResult, RedisBackend, RedisCrawl, Role};
-use crawler::backend::{
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{JoinResult, RedisBackend, RedisCrawl, Role};
+use crawler::internal::backend::{
     Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, DomainTransfer, HostDelay, Lease,
     Snapshot, TransferResult, TransferTarget, WorkerId,
 };
-use crawler::domain::Domain;
-use crawler::outcome::Outcome;
+use crawler::internal::domain::Domain;
+use crawler::internal::outcome::Outcome;
 use testredis::{Proxy, Server};
 
 use super::{block_on, route, settings};

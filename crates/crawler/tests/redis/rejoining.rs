@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{
     Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostDelay, Lease, WorkerId,
 };
-use crawler::modules::OutputWrite;
-use crawler::outcome::Outcome;
+use crawler::internal::modules::OutputWrite;
+use crawler::internal::outcome::Outcome;
 use testredis::{Proxy, Server};
 
 use super::{block_on, route, settings};
@@ -130,7 +130,7 @@ fn a_restarted_worker_has_its_loans_its_queue_and_its_domains_as_before() {
             for lease in &taken {
                 assert!(matches!(backend.reserve(lease, 0).await.unwrap(), BudgetDecision::Granted(_)));
             }
-            let mine = |snapshot: crawler::backend::Snapshot| snapshot.workers[0];
+            let mine = |snapshot: crawler::internal::backend::Snapshot| snapshot.workers[0];
             let (queued, on_loan) = mine(backend.snapshot().await.unwrap());
             assert_eq!(on_loan, 10);
 

@@ -1,10 +1,10 @@
 //! What a crawl takes of Redis's memory, and for how long.
 
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, Completion, ContentMatch, DiscoveredUrl, WorkerId};
-use crawler::outcome::Outcome;
-use crawler::prioritizer::Priority;
-use crawler::similarity::{Fingerprint, Threshold};
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, Completion, ContentMatch, DiscoveredUrl, WorkerId};
+use crawler::internal::outcome::Outcome;
+use crawler::internal::prioritizer::Priority;
+use crawler::internal::similarity::{Fingerprint, Threshold};
 use std::sync::Arc;
 use std::time::Duration;
 use testredis::Server;
@@ -44,7 +44,7 @@ async fn complete_many(backend: &RedisBackend) {
 fn a_known_url_takes_less_than_60_bytes() {
     for keep_depths in [false, true] {
         let redis = Server::start();
-        let settings = crawler::backend::local::BackendConfig {
+        let settings = crawler::internal::backend::local::BackendConfig {
             queue_size: 10_000,
             keep_depths,
             max_pages: u64::MAX,
@@ -144,8 +144,11 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
         delay: Duration::ZERO,
         ..RedisCrawl::new(redis.url().parse().unwrap(), "clean")
     };
-    let settings =
-        crawler::backend::local::BackendConfig { queue_size: 10_000, max_pages: u64::MAX, ..settings(1) };
+    let settings = crawler::internal::backend::local::BackendConfig {
+        queue_size: 10_000,
+        max_pages: u64::MAX,
+        ..settings(1)
+    };
     let backend = block_on(RedisBackend::open(place, settings)).unwrap();
     block_on(complete_many(&backend));
     let left: Vec<String> = redis.ask("KEYS *:tasks");
@@ -169,7 +172,7 @@ fn of_like_pages_that_are_remembered_together_one_is_new() {
         delay: Duration::ZERO,
         ..RedisCrawl::new(redis.url().parse().unwrap(), "together")
     };
-    let settings = crawler::backend::local::BackendConfig {
+    let settings = crawler::internal::backend::local::BackendConfig {
         similarity: Threshold::new(0.9),
         keep_content: true,
         ..settings(1)

@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crawler::backend::Snapshot;
-use crawler::pipeline::CrawlReport;
+use crawler::internal::backend::Snapshot;
+use crawler::internal::pipeline::CrawlReport;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::json::{self, ProgressJson};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawler::backend::redis::{Phase, Role};
-use crawler::backend::{Budget, Snapshot};
-use crawler::distributed::remote::CrawlStatus;
-use crawler::outcome::Outcome;
-use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
-use crawler::prioritizer::pagerank::PageRankStats;
+use crawler::internal::backend::redis::{Phase, Role};
+use crawler::internal::backend::{Budget, Snapshot};
+use crawler::internal::distributed::remote::CrawlStatus;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
+use crawler::internal::prioritizer::pagerank::PageRankStats;
 use serde::Serialize;
 
 /// How things stand at one moment.

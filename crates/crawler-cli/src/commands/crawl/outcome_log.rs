@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crawler::outcome::Outcome;
+use crawler::internal::outcome::Outcome;
 
 use crate::args::{CrawlOptions, Verbosity};
 use crate::printable::printable;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crawler::backend::{Budget, Snapshot};
-use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
+use crawler::internal::backend::{Budget, Snapshot};
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 
 use crate::args::{CrawlOptions, target};
 use crate::summary::bytes;

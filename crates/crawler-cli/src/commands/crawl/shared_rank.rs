@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crawler::prioritizer::{Candidate, PageRank, Priorities, Prioritizer};
+use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer};
 
 /// Prioritizes as the PageRank does that it shares.
 pub struct SharedRank(pub Arc<PageRank>);

@@ -1,9 +1,9 @@
 //! The summary at the end of a crawl of many hosts, whose numbers add up.
 
-use crawler::backend::Budget;
-use crawler::outcome::Outcome;
-use crawler::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
-use crawler::prioritizer::pagerank::PageRankStats;
+use crawler::internal::backend::Budget;
+use crawler::internal::outcome::Outcome;
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
+use crawler::internal::prioritizer::pagerank::PageRankStats;
 
 use super::json::{admitted, links_found};
 use crate::args::CrawlOptions;

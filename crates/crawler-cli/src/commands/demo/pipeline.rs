@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use crawler::StateReader;
-use crawler::backend::durable::UrlStatus;
+use crawler::internal::backend::durable::UrlStatus;
 use testweb::{DEMO_SEED, Web, demo_hosts, demo_mirrored};
 use url::Url;
 

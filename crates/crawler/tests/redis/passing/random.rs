@@ -1,8 +1,8 @@
 //! Domains passed on in the midst of random other moves.
 
-use crawler::backend::local::BackendConfig;
-use crawler::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::backend::{Backend, CompleteResult, DomainTransfer, Lease, TransferResult, WorkerId};
+use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+use crawler::internal::backend::{Backend, CompleteResult, DomainTransfer, Lease, TransferResult, WorkerId};
 use testredis::Server;
 
 use super::super::{block_on, route, settings};

@@ -1,0 +1,59 @@
+//! What this workspace's command, tests, benchmarks and fuzz targets need beyond the public API.
+//!
+//! Not part of the public API: anything in here may change in any release.
+
+macro_rules! expose {
+    ($($(#[$condition:meta])* $module:ident),+ $(,)?) => {
+        $($(#[$condition])* pub mod $module {
+            pub use crate::$module::*;
+        })+
+    };
+}
+
+expose!(
+    callbacks,
+    html,
+    media,
+    #[cfg(feature = "net")]
+    backend,
+    #[cfg(feature = "net")]
+    classic,
+    #[cfg(feature = "net")]
+    config,
+    #[cfg(feature = "net")]
+    distributed,
+    #[cfg(feature = "net")]
+    domain,
+    #[cfg(feature = "net")]
+    error,
+    #[cfg(feature = "net")]
+    event,
+    #[cfg(feature = "net")]
+    fetch,
+    #[cfg(feature = "net")]
+    frontier,
+    #[cfg(feature = "net")]
+    modules,
+    #[cfg(feature = "net")]
+    origin,
+    #[cfg(feature = "net")]
+    outcome,
+    #[cfg(feature = "net")]
+    page,
+    #[cfg(feature = "net")]
+    pipeline,
+    #[cfg(feature = "net")]
+    prioritizer,
+    #[cfg(feature = "net")]
+    scope,
+    #[cfg(feature = "net")]
+    similarity,
+    #[cfg(feature = "net")]
+    stats,
+    #[cfg(feature = "net")]
+    stop,
+    #[cfg(feature = "net")]
+    task,
+    #[cfg(feature = "net")]
+    worker,
+);
