@@ -132,7 +132,7 @@ impl Observer for Progress {
 
     fn on_progress(&self, stats: &Stats, _url: &str) {
         let mut now = self.now.borrow_mut();
-        (now.saved, now.queued, now.failed) = (stats.kept(), stats.outstanding(), stats.failed());
+        (now.saved, now.queued, now.failed) = (stats.pages(), stats.outstanding(), stats.failed());
     }
 
     fn wants_links(&self) -> bool {
@@ -160,14 +160,14 @@ fn describe(event: &Event<'_>) -> (&'static str, String) {
         Event::Fetched { bytes } => ("Fetched", format!(" ({bytes} bytes)")),
         Event::Saved { id } => ("Saved", format!(" as {id}")),
         Event::Scanning => ("Scanning", String::new()),
-        Event::DiscoveredUrl => ("Found", String::new()),
+        Event::Found => ("Found", String::new()),
         Event::Added => ("Added", String::new()),
         Event::Duplicate => ("IgnDupl", String::new()),
-        Event::Ignored { why: crawler::internal::scope::RejectReason::External } => {
+        Event::Ignored { reason: crawler::internal::scope::RejectReason::External } => {
             ("IgnExtrn", String::new())
         }
-        Event::Ignored { why } => ("Ignored", format!(" ({why})")),
-        Event::BadLink { why } => ("Ignored", format!(" (a link there: {why})")),
+        Event::Ignored { reason } => ("Ignored", format!(" ({reason})")),
+        Event::BadLink { reason } => ("Ignored", format!(" (a link there: {reason})")),
         Event::Ended { outcome: Outcome::Redirect { to } } => ("Redirected", format!(" to {to}")),
         Event::Ended { outcome } => ("Failed", format!(" ({outcome})")),
     }

@@ -13,7 +13,7 @@ pub fn summary(stats: &Stats) -> String {
     let mut text = String::new();
     let mut row = |indent, name: &str, count| text.push_str(&self::row(indent, name, count));
     row(0, "URLs admitted", stats.admitted);
-    row(2, "saved", stats.kept());
+    row(2, "saved", stats.pages());
     for (label, count) in stats.outcomes.iter().filter(|(label, _)| **label != Outcome::Page.label()) {
         row(2, label, *count);
     }
@@ -24,7 +24,7 @@ pub fn summary(stats: &Stats) -> String {
     for (label, count) in &stats.refused {
         row(2, label, *count);
     }
-    text + &last_line(stats.bytes, stats.elapsed, stats.kept())
+    text + &last_line(stats.bytes, stats.elapsed, stats.pages())
 }
 
 /// One line of the table.

@@ -1,24 +1,23 @@
-//! A module of one's own: counts the words of each page, and prints the total at the end.
-//!
-//!     cargo run --example custom_module -- https://example.org/
+//! A module of your own: prints the pages with the most links. Run with `cargo run --example custom_module URL`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
-use crawler::{Crawler, Error, internal::page::Page};
+use crawler::{Crawler, Error, Page};
 
 fn main() -> Result<(), Error> {
-    let seed = std::env::args().nth(1).unwrap_or_else(|| "http://localhost:8000/".into());
-    let total = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&total);
+    let seed = std::env::args().nth(1).unwrap_or_else(|| "https://example.org/".into());
+    let pages = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&pages);
     let report = Crawler::new(&seed)?
         .max_depth(2)
         .module(move |page: &Page| {
-            let words = page.text().split_whitespace().count();
-            counted.fetch_add(words, Ordering::Relaxed);
-            println!("{words:6} {}", page.url);
+            seen.lock().expect("no module panics").insert((page.links.len(), page.url.to_string()));
         })
-        .run()?;
-    println!("{} words on {} pages", total.load(Ordering::Relaxed), report.snapshot.pages);
+        .run_blocking()?;
+    println!("{} pages", report.snapshot.pages);
+    for (links, url) in pages.lock().expect("no module panics").iter().rev().take(10) {
+        println!("{links:5} {url}");
+    }
     Ok(())
 }

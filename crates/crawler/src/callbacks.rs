@@ -1,22 +1,7 @@
-//! The callback face: you bring a function that fetches, and learn every edge of the link graph.
+//! The callback mode: your function fetches, your other function receives every edge of the link graph.
 //!
-//! Two pools of plain threads, no runtime: *downloaders* call your fetch function, *parsers* find the links
-//! of the pages and call your edge function. Nothing here knows the rest of the crawler, except where HTML
-//! links are found.
-//!
-//! ```
-//! use crawler::internal::callbacks::CallbackCrawl;
-//! use std::collections::HashMap;
-//!
-//! let pages = HashMap::from([("home", "link:news link:about"), ("news", "see link:home"), ("about", "")]);
-//! let report = CallbackCrawl::new()
-//!     .download_workers(2)
-//!     .parse_workers(2)
-//!     .work_queue_size(10)
-//!     .run_str("home", |link| pages.get(link), |from, to| println!("{from} -> {to}"))?;
-//! assert_eq!((report.pages, report.broken, report.edges), (3, 0, 3));
-//! # Ok::<(), crawler::internal::callbacks::StartError>(())
-//! ```
+//! Two pools of plain threads, without an async runtime: download threads call the fetch function, parse threads extract
+//! links and call the edge function.
 
 mod link_rule;
 mod pools;
@@ -24,7 +9,7 @@ mod seen;
 mod threads;
 mod workers;
 
-/// What the pools are built on. The model checker's test builds the same files on its own.
+/// The primitives of the pools. The model checker's test replaces them with its own.
 mod sync {
     pub(super) use std::hash::RandomState;
     pub(super) use std::sync::atomic::AtomicBool;
@@ -40,25 +25,60 @@ use std::{fmt, io};
 use threads::Job;
 use workers::Scanner;
 
-/// How to crawl: how large the pools and the queue are, and what counts as a link.
+/// Crawls everything that can be reached from `start_url`, with the given numbers of threads and the `link:` rule
+/// ([`LinkRule::Words`]). [`CallbackCrawl`] has more options, and the guarantees.
 ///
-/// What [`run`](Self::run) promises:
+/// ```
+/// use std::collections::HashMap;
 ///
-/// - Exactly as many threads as asked for, all able to be inside their callback at the same time. No lock is
-///   held during a callback: it may block, be slow, wait for another callback, or start a crawl of its own.
-/// - Each distinct link is fetched at most once, the start included.
-/// - `edge` is called for every occurrence of a link, in the order of its page: an edge is announced, then
-///   its target is queued if it is new, then the next edge comes.
-/// - No more than `work_queue_size` links wait to be fetched; while the queue is full, parsers wait. Pages
-///   that wait to be parsed are not bounded: if downloaders waited for room too, both pools could wait
-///   for each other for ever.
-/// - It returns when nothing is left to do, all its threads joined. No callback comes afterwards.
-/// - If a callback panics, no other begins once it has unwound, those that are running finish, all threads
-///   are joined, and the panic goes on in the caller. So a callback that waits for something that only the
-///   one that panicked would have done waits for ever, and the crawl with it.
-/// - If the system refuses a thread, the answer is [`StartError::Threads`]. Running out of memory is another
-///   matter: it aborts the process, as elsewhere in Rust, also where a thread that the system has granted
-///   finds no memory to set itself up with.
+/// let pages = HashMap::from([("home", "link:news link:about"), ("news", "see link:home"), ("about", "")]);
+/// let report = crawler::crawl("home", 2, 2, 10, |link| pages.get(link), |from, to| println!("{from} -> {to}"))?;
+/// assert_eq!((report.pages, report.broken, report.edges), (3, 0, 3));
+/// # Ok::<(), crawler::StartError>(())
+/// ```
+pub fn crawl<P>(
+    start_url: &str,
+    download_workers: usize,
+    parse_workers: usize,
+    work_queue_size: usize,
+    fetch_fn: impl Fn(&str) -> Option<P> + Sync,
+    edge_fn: impl Fn(&str, &str) + Sync,
+) -> Result<CallbackReport, StartError>
+where
+    P: AsRef<str> + Send,
+{
+    CallbackCrawl::new()
+        .download_workers(download_workers)
+        .parse_workers(parse_workers)
+        .work_queue_size(work_queue_size)
+        .run_str(start_url, fetch_fn, edge_fn)
+}
+
+/// A crawl with your own fetch function: configure it, then run it.
+///
+/// ```
+/// use crawler::{CallbackCrawl, LinkRule};
+///
+/// let crawl = CallbackCrawl::new().download_workers(8).parse_workers(2).links(LinkRule::Html);
+/// let fetch = |url: &str| (url == "http://a.test/").then_some("<a href=/b>b</a>");
+/// let report = crawl.run_str("http://a.test/", fetch, |from, to| println!("{from} -> {to}"))?;
+/// assert_eq!((report.pages, report.broken, report.edges), (1, 1, 1));
+/// # Ok::<(), crawler::StartError>(())
+/// ```
+///
+/// Guarantees of [`run`](Self::run):
+///
+/// - It starts exactly the configured number of threads, and all can be in their callback at the same time. No lock is
+///   held during a callback: it may block, wait for another callback, or run a crawl of its own.
+/// - Each distinct link is fetched at most once, including the start.
+/// - `edge` is called for every occurrence of a link, in document order. An edge is reported before its target is queued.
+/// - At most `work_queue_size` links wait to be fetched. While the queue is full, parse threads wait. Pages that wait to
+///   be parsed are not bounded: if they were, the two pools could deadlock.
+/// - It returns when nothing is left to do and all threads are joined. No callback comes afterwards.
+/// - If a callback panics, no other starts after it has unwound, running ones finish, all threads are joined, and the
+///   panic continues in the caller. A callback that waits for the one that panicked waits forever.
+/// - If the system refuses a thread, the result is [`StartError::Threads`]. Running out of memory aborts the process, as
+///   elsewhere in Rust.
 #[must_use = "a crawl does nothing until it is run"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackCrawl {
@@ -68,28 +88,28 @@ pub struct CallbackCrawl {
     links: LinkRule,
 }
 
-/// Why there was no crawl. No callback has been made.
+/// Why a crawl could not start. No callback was called.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A pool or the queue has the size zero.
+    /// A pool or the queue has size zero.
     Zero {
-        /// Which of them: the name of the method that sets it.
+        /// The name of the setting.
         what: &'static str,
     },
-    /// The system gave fewer threads than asked for. Those it gave have been joined.
+    /// The system refused a thread. Those that had started are joined.
     Threads {
-        /// How many were asked for.
+        /// The number of threads that were wanted.
         wanted: usize,
-        /// How many there were.
+        /// The number of threads that had started.
         started: usize,
-        /// What the system said to the next.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl CallbackCrawl {
-    /// One downloader, one parser, a queue of 1,000 links, and the `link:` rule.
+    /// One download thread, one parse thread, a queue of 1,000 links, and the `link:` rule.
     pub fn new() -> Self {
         CallbackCrawl {
             download_workers: 1,
@@ -99,30 +119,30 @@ impl CallbackCrawl {
         }
     }
 
-    /// How many threads call `fetch`.
+    /// Sets the number of threads that call `fetch`.
     pub fn download_workers(self, download_workers: usize) -> Self {
         CallbackCrawl { download_workers, ..self }
     }
 
-    /// How many threads parse pages and call `edge`.
+    /// Sets the number of threads that parse pages and call `edge`.
     pub fn parse_workers(self, parse_workers: usize) -> Self {
         CallbackCrawl { parse_workers, ..self }
     }
 
-    /// How many links may wait to be fetched.
+    /// Sets the maximum number of links that wait to be fetched.
     pub fn work_queue_size(self, work_queue_size: usize) -> Self {
         CallbackCrawl { work_queue_size, ..self }
     }
 
-    /// What counts as a link.
+    /// Sets what counts as a link.
     pub fn links(self, links: LinkRule) -> Self {
         CallbackCrawl { links, ..self }
     }
 
     /// Crawls everything that can be reached from `start`.
     ///
-    /// `fetch` gives the page behind a link, or `None` if there is none: a broken link, after which the crawl
-    /// goes on. `edge` hears of every link on every page: the page's own link, then the link found there.
+    /// `fetch` returns the page behind a link, or `None` for a broken link. `edge` receives every link of every page: the
+    /// page's own link, then the link found on it.
     pub fn run<P>(
         &self,
         start: &[u8],
@@ -136,11 +156,10 @@ impl CallbackCrawl {
         self.job(self.links.in_bytes(), fetch, edge)?.run_borrowed(self, &self.links.start(start))
     }
 
-    /// As [`run`](Self::run), for callbacks that borrow nothing; and `edge` gets the page as well.
+    /// Like [`run`](Self::run), for callbacks that borrow nothing; `edge` receives the page as well.
     ///
-    /// It leaves nothing behind on the calling thread, whereas the scoped threads that `run` is built on
-    /// leave the standard library's handle to the caller there, once: little, but enough to be noticed by who
-    /// looks for leaks from C.
+    /// It allocates nothing on the calling thread that outlives it. The scoped threads of `run` leave the standard
+    /// library's thread handle there, which leak checkers of C programs report.
     pub fn run_static<P>(
         &self,
         start: &[u8],
@@ -153,8 +172,7 @@ impl CallbackCrawl {
         self.job(self.links.in_bytes(), fetch, edge)?.run_shared(self, &self.links.start(start))
     }
 
-    /// As [`run`](Self::run), for pages and links that are text. It is text already, so what an HTML page
-    /// says about its encoding means nothing.
+    /// Like [`run`](Self::run), for pages and links that are text. The encoding that an HTML page declares is ignored.
     pub fn run_str<P>(
         &self,
         start: &str,
@@ -165,7 +183,7 @@ impl CallbackCrawl {
         P: AsRef<str> + Send,
     {
         fn text(link: &[u8]) -> &str {
-            str::from_utf8(link).expect("links are URLs, or cut out of text at white space, which is ASCII")
+            str::from_utf8(link).expect("links are URLs, or parts of text between ASCII white space")
         }
         let fetch = |link: &[u8]| fetch(text(link)).map(TextPage);
         let edge = |_: &TextPage<P>, from: &[u8], to: &[u8]| edge(text(from), text(to));
@@ -192,7 +210,7 @@ impl Default for CallbackCrawl {
     }
 }
 
-/// A page that is text, seen as bytes.
+/// A text page as bytes.
 struct TextPage<P>(P);
 
 impl<P: AsRef<str>> AsRef<[u8]> for TextPage<P> {

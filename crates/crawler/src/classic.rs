@@ -1,17 +1,18 @@
-//! The classic face: every page of one server within so many hops, level by level, each saved as a file.
+//! The classic mode: saves all pages of one site within a number of hops, level by level, as numbered files.
 
 mod levels;
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use url::Url;
 
-use self::levels::{Levels, SeenStatus};
-use crate::config::{FetchConfig, MAX_REDIRECTS};
+use self::levels::{Levels, LinkStatus};
+use crate::config::{FetchConfig, MAX_REDIRECTS, fetch_setters};
 use crate::error::Error;
-use crate::event::{Event, Observer};
+use crate::event::{Event, NoopObserver, Observer};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyPolicy, Download};
 use crate::fetch::throttle::HostThrottle;
@@ -20,63 +21,131 @@ use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
+use crate::pipeline::local_run::{block_on, check_outside_runtime};
 use crate::scope::{RejectReason, Scope};
 use crate::stats::Stats;
 use crate::stop::StopHandle;
 use crate::task::{Depth, Task};
 
-/// A crawl to be: where it starts, where it stays, how deep it goes.
+/// A crawl of one site into a directory of numbered files: configure it, then run it.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), crawler::Error> {
+/// use crawler::ClassicCrawl;
+///
+/// let report = ClassicCrawl::new("https://example.org/", "pages", 2)?.run().await?;
+/// println!("{} pages saved, {} URLs failed", report.stats.pages(), report.stats.failed());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Page N is the file `N` in the directory: the URL on the first line, the depth on the second, then the page unchanged.
+/// By default the crawl stays on the seed's origin, obeys robots.txt, and waits one second between requests.
+#[must_use = "a crawl does nothing until it runs"]
 #[derive(Debug, Clone)]
 pub struct ClassicCrawl {
     seed: Url,
-    /// The seed as it was given: only the downloader may know who we are.
-    credentials: Url,
+    /// The seed with the credentials it was given with. Only the HTTP client may see them.
+    seed_with_credentials: Url,
+    directory: PathBuf,
     scope: Scope,
-    max_depth: Depth,
+    max_depth: u32,
     config: FetchConfig,
+    overwrite: bool,
+    stop: StopHandle,
 }
 
-/// How a crawl ended.
+/// The report of a classic crawl.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ClassicReport {
     /// The counts.
     pub stats: Stats,
-    /// What the seed led to, at the end of its redirects.
+    /// The outcome of the seed, after its redirects.
     pub seed: Outcome,
-    /// Somebody asked the crawl to stop before its end.
+    /// Whether the crawl was stopped before its end.
     pub stopped: bool,
 }
 
 impl ClassicCrawl {
-    /// A crawl from a seed, down to a depth. Internal is the seed's own origin, or the prefix if one is given.
-    pub fn new(
-        seed: Url,
-        internal: Option<&Url>,
-        max_depth: Depth,
-        config: FetchConfig,
-    ) -> Result<ClassicCrawl, Error> {
-        let (seed, credentials) = (without_credentials(&seed), seed);
-        let scope = internal.map_or_else(|| Scope::origin(&seed), Scope::prefix);
-        if !scope.contains(seed.as_str()) {
-            return Err(Error::SeedOutOfScope { seed: seed.into(), internal: scope.describe() });
+    /// A crawl from a seed, an absolute http or https URL, into an existing directory, to a depth.
+    pub fn new(seed: &str, directory: impl Into<PathBuf>, max_depth: u32) -> Result<ClassicCrawl, Error> {
+        // The seed is not repeated in messages: it may contain a password.
+        let invalid = |cause: &str| {
+            Error::InvalidSetting(format!("the seed is {cause}; use an absolute http or https URL"))
+        };
+        let seed = Url::parse(seed).map_err(|error| invalid(&format!("not a URL ({error})")))?;
+        if !matches!(seed.scheme(), "http" | "https") {
+            return Err(invalid(&format!("a {} URL", seed.scheme())));
         }
-        Ok(ClassicCrawl { seed, credentials, scope, max_depth, config })
+        let (seed, seed_with_credentials) = (without_credentials(&seed), seed);
+        let (scope, config) = (Scope::origin(&seed), FetchConfig::default());
+        let (directory, stop) = (directory.into(), StopHandle::new());
+        Ok(ClassicCrawl {
+            seed,
+            seed_with_credentials,
+            directory,
+            scope,
+            max_depth,
+            config,
+            overwrite: false,
+            stop,
+        })
     }
 
-    /// Crawls to the end, or until `stop` is asked: then what is in flight is finished.
+    fetch_setters!();
+
+    /// Sets the maximum number of requests in flight; 1 by default. With 1, the delay runs from the end of a response to
+    /// the next request; with more, from request to request.
+    pub fn concurrency(mut self, requests: usize) -> ClassicCrawl {
+        (self.config.concurrency, self.config.max_per_host) = (requests.max(1), requests.max(1));
+        self
+    }
+
+    /// Stays below this URL prefix instead of the seed's origin.
+    pub fn internal_prefix(mut self, prefix: &Url) -> Result<ClassicCrawl, Error> {
+        self.scope = Scope::prefix(prefix);
+        if !self.scope.contains(self.seed.as_str()) {
+            return Err(Error::SeedOutOfScope { seed: self.seed.into(), scope: self.scope.describe() });
+        }
+        Ok(self)
+    }
+
+    /// Sets whether pages of an earlier crawl in the directory are removed first; false by default.
+    pub fn overwrite(mut self, overwrite: bool) -> ClassicCrawl {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// Sets the handle that stops this crawl early.
+    pub fn stop_handle(mut self, stop: StopHandle) -> ClassicCrawl {
+        self.stop = stop;
+        self
+    }
+
+    /// Runs the crawl to its end.
+    pub async fn run(self) -> Result<ClassicReport, Error> {
+        self.run_with_observer(&NoopObserver).await
+    }
+
+    /// Runs the crawl to its end, without a runtime. Inside an async runtime it fails with [`Error::InsideRuntime`]: use
+    /// [`run`](ClassicCrawl::run) there.
+    pub fn run_blocking(self) -> Result<ClassicReport, Error> {
+        check_outside_runtime()?;
+        block_on(self.run())?
+    }
+
+    /// Runs the crawl to its end, and reports its events.
     ///
-    /// One level after the other: pages of depth d + 1 are asked for when all of depth d are done, so the depth
-    /// of a page is always the fewest hops, however many requests are in flight.
-    pub async fn run(
-        self,
-        pages: PageFiles,
-        observer: &dyn Observer,
-        stop: &StopHandle,
-    ) -> Result<ClassicReport, Error> {
+    /// The crawl proceeds by levels: it fetches pages of depth d + 1 after all pages of depth d. So the depth of a page is
+    /// always the smallest possible, with any number of requests in flight.
+    pub async fn run_with_observer<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
+        let pages = PageFiles::open(&self.directory, self.overwrite)?;
         let concurrency = self.config.concurrency.max(1);
-        let page = BodyPolicy::Page(self.config.max_page_bytes);
-        let pace = Arc::new(HostThrottle::from_config(&self.config));
-        let fetcher = Arc::new(Fetcher::new(self.config, &[self.credentials], pace, stop.clone())?);
+        let body_policy = BodyPolicy::Page(self.config.max_page_bytes);
+        let throttle = Arc::new(HostThrottle::from_config(&self.config));
+        let seeds = [self.seed_with_credentials];
+        let fetcher = Arc::new(Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?);
         let mut crawl = RunningCrawl {
             scope: self.scope,
             max_depth: self.max_depth,
@@ -86,69 +155,82 @@ impl ClassicCrawl {
             stats: Stats::default(),
             seed: Outcome::NotReached,
         };
-        let begun = Instant::now();
-        // The seed is what the user asked for: inside by construction, and no trap by definition.
-        let _ = crawl.levels.meet(self.seed.as_str(), 0, 0, || Ok(()));
+        let (stop, started) = (self.stop, Instant::now());
+        // The user chose the seed, so it is not checked for traps.
+        let _ = crawl.levels.mark_seen(self.seed.as_str(), 0, 0, || Ok(()));
         crawl.stats.admitted = 1;
-        let mut visits = JoinSet::new();
+        let mut fetches = JoinSet::new();
         loop {
-            while visits.len() < concurrency
+            while fetches.len() < concurrency
                 && !stop.is_stop_requested()
                 && let Some(task) = crawl.levels.next()
             {
                 crawl.observer.on_fetch_start(task.url.as_str(), task.depth);
                 let fetcher = Arc::clone(&fetcher);
-                visits.spawn(async move {
-                    let visit = fetcher.fetch(&task.url, &page).await;
-                    (task, visit)
+                fetches.spawn(async move {
+                    let result = fetcher.fetch(&task.url, &body_policy).await;
+                    (task, result)
                 });
             }
-            match visits.join_next().await {
-                Some(Ok((task, visit))) => crawl.settle(&task, visit),
+            match fetches.join_next().await {
+                Some(Ok((task, result))) => crawl.complete(&task, result),
                 Some(Err(failed)) => std::panic::resume_unwind(failed.into_panic()),
                 None if !stop.is_stop_requested() && crawl.levels.descend() => {}
                 None => break,
             }
         }
-        crawl.abandon_the_rest();
-        crawl.stats.elapsed = begun.elapsed();
+        crawl.complete_not_reached();
+        crawl.stats.elapsed = started.elapsed();
         Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_stop_requested() })
     }
 }
 
-/// A crawl under way.
-struct RunningCrawl<'a> {
+/// The settings that only the command changes.
+pub trait ClassicInternals {
+    /// Changes how pages are fetched.
+    fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
+}
+
+impl ClassicInternals for ClassicCrawl {
+    fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> ClassicCrawl {
+        change(&mut self.config);
+        self
+    }
+}
+
+/// A running crawl.
+struct RunningCrawl<'a, O: ?Sized> {
     scope: Scope,
     max_depth: Depth,
     pages: PageFiles,
-    observer: &'a dyn Observer,
+    observer: &'a O,
     levels: Levels,
     stats: Stats,
     seed: Outcome,
 }
 
-impl RunningCrawl<'_> {
-    /// The one way in for a URL: in scope, no trap, and new or nearer than it was.
-    fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<SeenStatus, RejectReason> {
-        // Most links are known, and what is known was checked when it was new.
-        let met = self.levels.meet(url, depth, redirects, || self.scope.check(url))?;
-        if met == SeenStatus::New {
+impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
+    /// Adds a URL to its level if it is in scope and new, or lowers its depth.
+    fn admit(&mut self, url: &str, depth: Depth, redirects: u8) -> Result<LinkStatus, RejectReason> {
+        // Most links were seen before, and were checked then.
+        let status = self.levels.mark_seen(url, depth, redirects, || self.scope.check(url))?;
+        if status == LinkStatus::New {
             self.stats.admitted += 1;
         }
-        Ok(met)
+        Ok(status)
     }
 
-    /// The rest of a task's life, once its visit is over.
-    fn settle(&mut self, task: &Task, visit: Result<FetchResult, Outcome>) {
-        let outcome = match visit {
-            Ok(FetchResult::Page(page)) => self.keep(task, &page),
+    /// Processes the result of a fetch and records the outcome.
+    fn complete(&mut self, task: &Task, result: Result<FetchResult, Outcome>) {
+        let outcome = match result {
+            Ok(FetchResult::Page(page)) => self.save(task, &page),
             Ok(FetchResult::Redirect(location)) => self.redirect(task, &location),
             Err(outcome) => outcome,
         };
-        self.end(task.depth, task.url.as_str(), outcome);
+        self.record(task.depth, task.url.as_str(), outcome);
     }
 
-    fn end(&mut self, depth: Depth, url: &str, outcome: Outcome) {
+    fn record(&mut self, depth: Depth, url: &str, outcome: Outcome) {
         self.stats.ended(&outcome);
         if outcome != Outcome::Page {
             self.observer.on_event(Event::Ended { outcome: &outcome }, depth, url);
@@ -159,7 +241,7 @@ impl RunningCrawl<'_> {
         }
     }
 
-    fn keep(&mut self, task: &Task, page: &Download) -> Outcome {
+    fn save(&mut self, task: &Task, page: &Download) -> Outcome {
         let (url, depth) = (task.url.as_str(), task.depth);
         self.observer.on_event(Event::Fetched { bytes: page.body.len() }, depth, url);
         let outcome = match self.pages.save(url, depth, &page.body) {
@@ -168,7 +250,7 @@ impl RunningCrawl<'_> {
                 self.observer.on_event(Event::Saved { id }, depth, url);
                 Outcome::Page
             }
-            // Its links are followed all the same: one full disk must not hide the rest of a site.
+            // Its links are followed nevertheless: a full disk must not hide the rest of the site.
             Err(error) => Outcome::WriteFailed { cause: error.to_string() },
         };
         if page.media == Media::Html && depth < self.max_depth {
@@ -190,31 +272,31 @@ impl RunningCrawl<'_> {
                 Err(bad) => ("", Err(RejectReason::InvalidLink(bad))),
             };
             match admitted {
-                Ok(SeenStatus::New) => {}
-                Ok(SeenStatus::Shallower | SeenStatus::Seen) => self.stats.duplicates += 1,
+                Ok(LinkStatus::New) => {}
+                Ok(LinkStatus::Shallower | LinkStatus::Seen) => self.stats.duplicates += 1,
                 Err(why) => self.stats.refused(why),
             }
             if self.observer.wants_links() {
-                self.tell_link(task, url, admitted);
+                self.report_link(task, url, admitted);
             }
         });
     }
 
-    fn tell_link(&self, task: &Task, url: &str, admitted: Result<SeenStatus, RejectReason>) {
+    fn report_link(&self, task: &Task, url: &str, admitted: Result<LinkStatus, RejectReason>) {
         let depth = task.depth + 1;
-        if let Err(RejectReason::InvalidLink(why)) = admitted {
-            return self.observer.on_event(Event::BadLink { why }, depth, task.url.as_str());
+        if let Err(RejectReason::InvalidLink(reason)) = admitted {
+            return self.observer.on_event(Event::BadLink { reason }, depth, task.url.as_str());
         }
-        self.observer.on_event(Event::DiscoveredUrl, depth, url);
+        self.observer.on_event(Event::Found, depth, url);
         let event = match admitted {
-            Ok(SeenStatus::New) => Event::Added,
-            Ok(SeenStatus::Shallower | SeenStatus::Seen) => Event::Duplicate,
-            Err(why) => Event::Ignored { why },
+            Ok(LinkStatus::New) => Event::Added,
+            Ok(LinkStatus::Shallower | LinkStatus::Seen) => Event::Duplicate,
+            Err(reason) => Event::Ignored { reason },
         };
         self.observer.on_event(event, depth, url);
     }
 
-    /// A redirect's target is checked like a link, and has the depth of the link that led to it.
+    /// Checks a redirect's target like a link. It has the depth of the URL that redirects to it.
     fn redirect(&mut self, task: &Task, location: &str) -> Outcome {
         if task.redirects >= MAX_REDIRECTS {
             return Outcome::TooManyRedirects;
@@ -223,7 +305,7 @@ impl RunningCrawl<'_> {
             Ok(to) => to,
             Err(bad) => {
                 return Outcome::RedirectRejected {
-                    to: nameable(&task.url, location),
+                    to: printable_target(&task.url, location),
                     why: RejectReason::InvalidLink(bad),
                 };
             }
@@ -234,11 +316,11 @@ impl RunningCrawl<'_> {
         }
     }
 
-    /// Gives an outcome to what a stopped crawl did not get to.
-    fn abandon_the_rest(&mut self) {
+    /// Gives an outcome to the URLs that a stopped crawl did not reach.
+    fn complete_not_reached(&mut self) {
         loop {
             while let Some(task) = self.levels.next() {
-                self.end(task.depth, task.url.as_str(), Outcome::NotReached);
+                self.record(task.depth, task.url.as_str(), Outcome::NotReached);
             }
             if !self.levels.descend() {
                 break;
@@ -247,8 +329,8 @@ impl RunningCrawl<'_> {
     }
 }
 
-/// A target that is not followed, as it may be told: without credentials, and in a line of bearable length.
-fn nameable(page: &Url, location: &str) -> String {
+/// A target that is not followed, for messages: without credentials, and of limited length.
+fn printable_target(page: &Url, location: &str) -> String {
     let target = page.join(location).map(|target| without_credentials(&target).to_string());
     target.ok().filter(|target| target.len() <= html::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
 }

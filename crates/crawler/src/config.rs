@@ -1,8 +1,9 @@
-//! What a crawl is told: checked once, then immutable.
+//! How pages are fetched: the settings that all modes share, and their setters.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
+use hyper::header::{HeaderName, HeaderValue};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -10,49 +11,51 @@ use url::Url;
 
 use crate::error::Error;
 
-/// Our name in robots.txt, whatever the User-Agent header says.
+/// The product token that robots.txt rules are matched against.
 pub const PRODUCT_TOKEN: &str = "crawler";
 
-/// The largest Crawl-delay that is obeyed: a longer one would let a site stall a crawl for days.
+/// The largest Crawl-delay that is obeyed. A longer one would let a site stall a crawl for days.
 pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(30);
 
-/// The longest Retry-After that is waited out before the URL is asked for again.
+/// The longest Retry-After that the crawler waits for before it retries the URL.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// How many redirects in a row are followed.
+/// The number of consecutive redirects that are followed.
 pub const MAX_REDIRECTS: u8 = 10;
 
-/// The settings of the stages that fetch pages.
+/// How pages are fetched.
 #[derive(Debug, Clone)]
 pub struct FetchConfig {
     /// The User-Agent header.
     pub user_agent: String,
+    /// Headers that are sent to the origins of the seeds, and to no other.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Fetch robots.txt and obey it.
     pub obey_robots: bool,
-    /// The least time between two requests to a host.
+    /// The minimum time between two requests to a host.
     pub delay: Duration,
-    /// Requests in flight.
+    /// The maximum number of requests in flight.
     pub concurrency: usize,
-    /// Requests in flight to one host. With one, the delay runs from the end of a response to the next
-    /// request; with more, from start to start.
+    /// The maximum number of requests in flight to one host. With one, the delay runs from the end of a response to
+    /// the next request; with more, from request to request.
     pub max_per_host: usize,
-    /// Slow down with hosts whose answers slow down: leave them alone for at least as long as their answers took
-    /// lately, up to 30 seconds. Only where there is a delay.
+    /// Slow down for hosts whose responses slow down: wait at least as long as their recent responses took, up to
+    /// 30 seconds. Has no effect without a delay.
     pub adaptive_delay: bool,
-    /// Connections kept open between requests, by each worker: a host that is asked every second or so finds its own
-    /// again if no more others have been asked meanwhile. Each takes a file and some 30 KB.
+    /// The maximum number of idle connections that each worker keeps open. A connection is reused if no more than
+    /// this many other hosts were fetched from in the meantime. Each takes a file descriptor and about 30 KB.
     pub max_idle_connections: usize,
-    /// The longest time for finding, reaching and securing a host.
+    /// The timeout for DNS lookup, TCP connect and TLS handshake.
     pub connect_timeout: Duration,
-    /// The longest time for a whole request.
+    /// The timeout for a whole request.
     pub timeout: Duration,
-    /// The largest page kept, in decoded bytes.
+    /// The maximum size of a page, in decoded bytes.
     pub max_page_bytes: usize,
-    /// Addresses that take the place of DNS.
+    /// Addresses that are used instead of DNS.
     pub dns_overrides: Vec<DnsOverride>,
-    /// Certificates trusted besides the well-known roots.
+    /// Certificates that are trusted in addition to the well-known roots.
     pub extra_roots: Certificates,
-    /// Let pages lead to private and other special addresses.
+    /// Let links and redirects lead to private and other non-public addresses.
     pub allow_private: bool,
 }
 
@@ -60,6 +63,7 @@ impl Default for FetchConfig {
     fn default() -> FetchConfig {
         FetchConfig {
             user_agent: user_agent(None),
+            headers: Vec::new(),
             obey_robots: true,
             delay: Duration::from_secs(1),
             concurrency: 1,
@@ -76,7 +80,102 @@ impl Default for FetchConfig {
     }
 }
 
-/// Our User-Agent, with a URL where the crawl's owner can be reached if one is given.
+/// The setters for [`FetchConfig`] that every mode's builder has, written once.
+macro_rules! fetch_setters {
+    () => {
+        /// Sets the minimum time between two requests to a host; 1 second by default.
+        pub fn delay(mut self, delay: Duration) -> Self {
+            self.config.delay = delay;
+            self
+        }
+
+        /// Sets the User-Agent header; `crawler/VERSION` by default. Site owners expect a name and a contact, such as
+        /// `mybot/1.0 (+https://example.org/bot)`.
+        pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
+            self.config.user_agent = user_agent.into();
+            self
+        }
+
+        /// Adds a header to the requests that go to the origins of the seeds. It is sent to no other origin, because
+        /// it may contain a secret.
+        pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+            self.config.headers.push(crate::config::header(name, value)?);
+            Ok(self)
+        }
+
+        /// Sets the timeout for a whole request; 10 seconds by default.
+        pub fn timeout(mut self, timeout: Duration) -> Self {
+            self.config.timeout = timeout;
+            self
+        }
+
+        /// Sets the timeout for DNS lookup, TCP connect and TLS handshake; 5 seconds by default.
+        pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+            self.config.connect_timeout = timeout;
+            self
+        }
+
+        /// Sets the maximum size of a page in decoded bytes; 500 KB by default. A larger page is skipped.
+        pub fn max_page_bytes(mut self, bytes: usize) -> Self {
+            self.config.max_page_bytes = bytes;
+            self
+        }
+
+        /// Sets whether robots.txt is fetched and obeyed; true by default. Only turn it off for sites that you own.
+        pub fn obey_robots(mut self, obey: bool) -> Self {
+            self.config.obey_robots = obey;
+            self
+        }
+
+        /// Sets whether links and redirects may lead to private, loopback and other non-public addresses; false by
+        /// default. The origins of the seeds are always allowed.
+        pub fn allow_private(mut self, allow: bool) -> Self {
+            self.config.allow_private = allow;
+            self
+        }
+
+        /// Uses this address for a host instead of DNS. The host is a name, `*.name` for all its subdomains, or `*`
+        /// for all hosts.
+        pub fn dns_override(mut self, host: impl Into<String>, address: std::net::IpAddr) -> Self {
+            self.config.dns_overrides.push(crate::config::DnsOverride { host: host.into(), address });
+            self
+        }
+
+        /// Trusts the certificates of a PEM file in addition to the well-known roots.
+        pub fn trust_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
+            self.config.extra_roots.extend(crate::config::certificates(pem)?);
+            Ok(self)
+        }
+    };
+}
+pub(crate) use fetch_setters;
+
+/// Headers that describe the connection or the message, which only the HTTP client can get right.
+const HTTP_CLIENT_HEADERS: [&str; 8] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Checks a header that is to be sent. Its value is marked as sensitive, so that it is never logged.
+pub(crate) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    let invalid = |what: &str| Error::InvalidSetting(format!("cannot send header {name:?}: {what}"));
+    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("its name is not a token"))?;
+    if HTTP_CLIENT_HEADERS.contains(&header.as_str()) {
+        return Err(invalid("the HTTP client sets it"));
+    }
+    let mut value = HeaderValue::from_str(value)
+        .map_err(|_| invalid("its value contains a character that HTTP forbids"))?;
+    value.set_sensitive(true);
+    Ok((header, value))
+}
+
+/// The default User-Agent, with a contact URL of the crawl's operator if one is given.
 pub fn user_agent(contact: Option<&Url>) -> String {
     let name = concat!("crawler/", env!("CARGO_PKG_VERSION"));
     match contact {
@@ -85,37 +184,40 @@ pub fn user_agent(contact: Option<&Url>) -> String {
     }
 }
 
-/// Certificates that are trusted.
+/// Trusted certificates.
 pub type Certificates = Vec<CertificateDer<'static>>;
 
 /// Reads the certificates of a PEM file.
 pub fn certificates(pem: &[u8]) -> Result<Certificates, Error> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let certificates = certificates.map_err(|cause| Error::Certificates(cause.to_string()))?;
+    let unreadable = |cause: String| {
+        Error::InvalidSetting(format!("cannot read certificates: {cause}; use a PEM file with certificates"))
+    };
+    let certificates = certificates.map_err(|error| unreadable(error.to_string()))?;
     if certificates.is_empty() {
-        return Err(Error::Certificates("no certificate in it".into()));
+        return Err(unreadable("the file contains none".into()));
     }
     for (index, certificate) in certificates.iter().enumerate() {
-        RootCertStore::empty().add(certificate.clone()).map_err(|cause| {
-            Error::Certificates(format!("number {} in it is no certificate ({cause})", index + 1))
-        })?;
+        RootCertStore::empty()
+            .add(certificate.clone())
+            .map_err(|cause| unreadable(format!("number {} is not a certificate ({cause})", index + 1)))?;
     }
     Ok(certificates)
 }
 
-/// One answer that takes the place of DNS.
+/// An address that is used instead of DNS for some hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsOverride {
-    /// A host name, `*.name` for every name below it, or `*` for all.
+    /// A host name, `*.name` for all its subdomains, or `*` for all hosts.
     pub host: String,
-    /// Where these hosts are.
+    /// The address of these hosts.
     pub address: IpAddr,
 }
 
 impl DnsOverride {
-    /// Whether this answer is for the host.
+    /// Whether this override applies to the host.
     pub fn matches(&self, host: &str) -> bool {
-        // A dot at the end makes a name absolute, and no other name.
+        // A trailing dot makes a name absolute; it is the same name.
         let host = host.trim_end_matches('.');
         match self.host.strip_prefix('*') {
             Some("") => true,
@@ -134,27 +236,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_starred_answer_is_for_names_below_and_not_for_the_name_itself() {
-        let starred = DnsOverride { host: "*.name".into(), address: [127, 0, 0, 1].into() };
-        assert!(starred.matches("a.name") && starred.matches("B.A.NAME"));
-        assert!(!starred.matches("name") && !starred.matches("aname") && !starred.matches(".name.org"));
-        assert!(DnsOverride { host: "*".into(), ..starred.clone() }.matches("anything"));
-        assert!(DnsOverride { host: "Name".into(), ..starred }.matches("name."));
+    fn a_wildcard_matches_subdomains_but_not_the_name_itself() {
+        let wildcard = DnsOverride { host: "*.name".into(), address: [127, 0, 0, 1].into() };
+        assert!(wildcard.matches("a.name") && wildcard.matches("B.A.NAME"));
+        assert!(!wildcard.matches("name") && !wildcard.matches("aname") && !wildcard.matches(".name.org"));
+        assert!(DnsOverride { host: "*".into(), ..wildcard.clone() }.matches("anything"));
+        assert!(DnsOverride { host: "Name".into(), ..wildcard }.matches("name."));
     }
 
     #[test]
-    fn the_user_agent_carries_the_contact() {
+    fn the_user_agent_contains_the_contact() {
         let contact = Url::parse("https://example.org/bot").unwrap();
         assert!(user_agent(Some(&contact)).ends_with(" (+https://example.org/bot)"));
         assert!(user_agent(None).starts_with("crawler/"));
     }
 
     #[test]
-    fn a_certificate_file_without_a_certificate_is_an_error() {
+    fn a_pem_file_without_a_certificate_is_an_error() {
         assert!(certificates(b"").is_err());
         for content in ["!!", "AAAA"] {
             let pem = format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n");
             assert!(certificates(pem.as_bytes()).is_err(), "{content}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_sent_is_refused_without_its_value() {
+        assert!(header("Authorization", "Bearer x").is_ok());
+        for (name, value) in
+            [("a b", "secret"), ("", "secret"), ("Host", "secret"), ("x", "secret\r\nHost: evil")]
+        {
+            let error = header(name, value).unwrap_err().to_string();
+            assert!(error.starts_with("cannot send header") && !error.contains("secret"), "{error}");
         }
     }
 }

@@ -193,10 +193,10 @@ fn is_absent(phase: &Phase) -> bool {
 /// How a crawl is called to have ended.
 pub(super) fn word(end: CrawlEnd) -> &'static str {
     match end {
-        CrawlEnd::Done => "done",
-        CrawlEnd::Spent(Budget::Pages) => "pages",
-        CrawlEnd::Spent(Budget::Bytes) => "bytes",
-        CrawlEnd::TimeUp => "time",
+        CrawlEnd::Finished => "done",
+        CrawlEnd::LimitReached(Budget::Pages) => "pages",
+        CrawlEnd::LimitReached(Budget::Bytes) => "bytes",
+        CrawlEnd::TimeLimit => "time",
         CrawlEnd::Stopped => "stopped",
         CrawlEnd::OutputFailed => "output",
     }
@@ -205,10 +205,10 @@ pub(super) fn word(end: CrawlEnd) -> &'static str {
 /// The end of this name, as a crawl's course has it.
 pub fn end_of(word: &str) -> CrawlEnd {
     match word {
-        "done" => CrawlEnd::Done,
-        "pages" => CrawlEnd::Spent(Budget::Pages),
-        "bytes" => CrawlEnd::Spent(Budget::Bytes),
-        "time" => CrawlEnd::TimeUp,
+        "done" => CrawlEnd::Finished,
+        "pages" => CrawlEnd::LimitReached(Budget::Pages),
+        "bytes" => CrawlEnd::LimitReached(Budget::Bytes),
+        "time" => CrawlEnd::TimeLimit,
         "output" => CrawlEnd::OutputFailed,
         _ => CrawlEnd::Stopped,
     }
@@ -241,12 +241,12 @@ impl StoredReport {
         CrawlReport {
             end: end_of(&self.end),
             snapshot: self.snapshot,
-            counts,
-            summaries,
+            module_failures: counts,
+            module_summaries: summaries,
             output_failure,
             elapsed: Duration::from_millis(self.milliseconds),
             resumed,
-            traffic: Some(traffic),
+            redis_traffic: Some(traffic),
         }
     }
 }

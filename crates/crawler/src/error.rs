@@ -1,84 +1,109 @@
-//! Why a crawl could not be carried out, as opposed to why a page could not be had.
+//! Why a crawl could not run. Why a single URL gave no page is an [`Outcome`](crate::Outcome).
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A crawl that could not begin. Each names the thing, what is wrong, and the remedy.
+/// Why a crawl could not start or continue. The message names the thing, the cause and the remedy.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
-    /// The page directory cannot be used.
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// The page directory holds pages of an earlier crawl.
-    NotEmpty {
-        /// Which.
-        path: PathBuf,
-        /// One of the files.
-        example: String,
-    },
-    /// Something in the page directory that a crawl did not write has the name of what it writes.
-    PathBlocked {
-        /// Which.
-        path: PathBuf,
-    },
-    /// Another crawl is writing to the page directory.
-    InUse {
-        /// Which.
-        path: PathBuf,
-    },
-    /// The seed is outside of the prefix that was called internal.
+    /// A setting has a value that cannot be used.
+    InvalidSetting(String),
+    /// A seed is out of scope.
     SeedOutOfScope {
         /// The seed.
         seed: String,
-        /// The prefix.
-        internal: String,
+        /// The bounds of the scope.
+        scope: String,
     },
-    /// A setting of the downloader is of no use.
-    InvalidSetting(String),
-    /// The crawl's storage cannot do what it is asked.
-    Storage(String),
-    /// Certificates to trust that cannot be read.
-    Certificates(String),
+    /// A module or output specification is invalid.
+    Module(String),
+    /// The directory of an output cannot be used.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The directory of an output contains pages of an earlier crawl.
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+        /// One of the files in it.
+        example: String,
+    },
+    /// Something that no crawl wrote has the name of a file that an output writes.
+    PathBlocked {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Another crawl is writing to the directory of an output.
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The files of an output cannot be used, or could not be written.
+    Output(String),
+    /// The state directory cannot be used, or the state in it is damaged.
+    State(String),
+    /// Redis cannot be used, or the distributed crawl on it cannot continue.
+    Redis(String),
+    /// A blocking function was called inside an async runtime.
+    InsideRuntime,
+    /// The system refused a resource.
+    System {
+        /// What could not be done, such as "start a thread".
+        action: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Directory { path, cause } => {
-                write!(
-                    f,
-                    "cannot use page directory '{}': {cause}; name an existing directory you may write to",
-                    path.display()
-                )
+            Error::InvalidSetting(message)
+            | Error::Module(message)
+            | Error::Output(message)
+            | Error::State(message)
+            | Error::Redis(message) => f.write_str(message),
+            Error::SeedOutOfScope { seed, scope } => {
+                write!(f, "seed '{seed}' is out of scope '{scope}'; start within it, or choose another scope")
             }
+            Error::Directory { path, source } => write!(
+                f,
+                "cannot use directory '{}': {source}; name an existing directory that you may write to",
+                path.display()
+            ),
             Error::NotEmpty { path, example } => write!(
                 f,
-                "page directory '{}' holds pages of an earlier crawl (file {example}); name another, or give --overwrite to remove them",
+                "directory '{}' contains pages of an earlier crawl (file {example}); name another directory, or overwrite them",
                 path.display()
             ),
             Error::PathBlocked { path } => write!(
                 f,
-                "'{}' is in the way and no file; move it, or name another page directory",
+                "cannot write '{}': something that is not a file is there; move it, or name another directory",
                 path.display()
             ),
             Error::InUse { path } => write!(
                 f,
-                "another crawl is writing to page directory '{}'; wait for its end or name another",
+                "another crawl is writing to directory '{}'; wait for its end, or name another directory",
                 path.display()
             ),
-            Error::SeedOutOfScope { seed, internal } => write!(
-                f,
-                "seed '{seed}' is outside of '{internal}'; start inside, or designate another prefix with --internal"
+            Error::InsideRuntime => f.write_str(
+                "cannot block inside an async runtime; await run() instead of calling run_blocking()",
             ),
-            Error::InvalidSetting(what) | Error::Storage(what) => f.write_str(what),
-            Error::Certificates(cause) => write!(f, "cannot read certificates: {cause}; give a PEM file"),
+            Error::System { action, source } => write!(f, "cannot {action}: {source}"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Directory { source, .. } | Error::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,70 +1,69 @@
-//! What a crawl tells while it runs.
+//! Events of a classic crawl, for progress displays and logs.
 
 use crate::html::BadLink;
 use crate::outcome::Outcome;
 use crate::scope::RejectReason;
 use crate::stats::Stats;
-use crate::task::Depth;
 
-/// One thing that happened, to a URL at a depth. URLs are normalised; texts from the web may hold any character.
+/// Something that happened to a URL. URLs are normalized; text that comes from the web may contain any character.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A page was downloaded.
     Fetched {
-        /// How many bytes, decoded.
+        /// Its size in decoded bytes.
         bytes: usize,
     },
-    /// A page was written as document `id`.
+    /// A page was written to a file.
     Saved {
-        /// Its number.
+        /// The number of the file.
         id: u64,
     },
-    /// A page's links are about to be found.
+    /// The links of a page are about to be extracted.
     Scanning,
-    /// A link was found (the URL is its target).
-    DiscoveredUrl,
-    /// The link is new and will be visited.
+    /// A link was found. The URL is its target.
+    Found,
+    /// The link is new and will be fetched.
     Added,
-    /// The link is known already.
+    /// The link was seen before.
     Duplicate,
     /// The link is not followed.
     Ignored {
-        /// Why.
-        why: RejectReason,
+        /// The reason.
+        reason: RejectReason,
     },
-    /// A link was found that has no URL to be told, or none that may be (the URL is that of its page).
+    /// A link has no usable target. The URL is that of its page.
     BadLink {
-        /// What is wrong with it.
-        why: BadLink,
+        /// The reason.
+        reason: BadLink,
     },
-    /// The URL ended otherwise than kept.
+    /// The URL ended with another outcome than a page.
     Ended {
-        /// How.
+        /// The outcome.
         outcome: &'a Outcome,
     },
 }
 
-/// Somebody who watches a crawl.
+/// Watches a classic crawl. The crawl's own loop calls these methods, so a slow observer slows down the crawl.
 pub trait Observer {
-    /// Something happened. Called from the crawl's own loop: what takes long here holds up the crawl.
-    fn on_event(&self, event: Event<'_>, depth: Depth, url: &str);
+    /// Called for each event.
+    fn on_event(&self, event: Event<'_>, depth: u32, url: &str);
 
-    /// A URL is about to be visited.
-    fn on_fetch_start(&self, _url: &str, _depth: Depth) {}
+    /// Called before a URL is fetched.
+    fn on_fetch_start(&self, _url: &str, _depth: u32) {}
 
-    /// A URL has ended; these are the counts now.
+    /// Called after a URL has its outcome.
     fn on_progress(&self, _stats: &Stats, _url: &str) {}
 
-    /// Whether the events of single links are wanted; a crawl has far more links than pages.
+    /// Whether events of single links are wanted. A crawl has far more links than pages.
     fn wants_links(&self) -> bool {
         false
     }
 }
 
-/// An observer that looks away.
+/// An observer that ignores everything.
 #[derive(Debug, Clone, Copy)]
-pub struct NoopObserver;
+pub(crate) struct NoopObserver;
 
 impl Observer for NoopObserver {
-    fn on_event(&self, _: Event<'_>, _: Depth, _: &str) {}
+    fn on_event(&self, _: Event<'_>, _: u32, _: &str) {}
 }

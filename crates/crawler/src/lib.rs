@@ -1,9 +1,46 @@
-//! A polite, safe and fast web crawler with three modes:
+//! A polite, safe and fast web crawler with three modes.
 //!
-//! - **Pipeline** ([`Crawler`]): crawls many hosts and runs modules on each page.
-//! - **Classic** ([`ClassicCrawl`]): saves one site as numbered files.
-//! - **Callbacks** ([`crawl`], [`CallbackCrawl`]): your own fetch function, every edge of the link graph, on pools of
-//!   plain threads. It needs no network: everything that does is behind the feature `net`, which is on by default.
+//! # Pipeline
+//!
+//! [`Crawler`] crawls many hosts within limits and processes each page: with modules, with outputs, or as a stream.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), crawler::Error> {
+//! let mut pages = crawler::Crawler::new("https://example.org/")?.max_depth(3).max_pages(500).pages()?;
+//! while let Some(page) = pages.next().await {
+//!     println!("{} {}", page.url, page.title);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Classic
+//!
+//! [`ClassicCrawl`] saves one site as numbered files.
+//!
+//! ```no_run
+//! # fn example() -> Result<(), crawler::Error> {
+//! let report = crawler::ClassicCrawl::new("https://example.org/", "pages", 2)?.run_blocking()?;
+//! println!("{} pages saved", report.stats.pages());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Callbacks
+//!
+//! [`crawl`] and [`CallbackCrawl`] call your own fetch function, and report every edge of the link graph, on pools of plain
+//! threads.
+//!
+//! ```
+//! let fetch = |link: &str| (link == "home").then_some("link:news link:about");
+//! let report = crawler::crawl("home", 2, 1, 100, fetch, |from, to| println!("{from} -> {to}"))?;
+//! assert_eq!((report.pages, report.broken), (1, 2));
+//! # Ok::<(), crawler::StartError>(())
+//! ```
+//!
+//! # Features
+//!
+//! `net`, on by default, is everything that uses the network. Without it, only the callback mode remains.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "net")]
@@ -60,24 +97,34 @@ mod worker;
 
 #[cfg(feature = "net")]
 pub use backend::durable::{StateReader, UrlHistory, UrlStatus};
-pub use callbacks::{CallbackCrawl, CallbackReport, LinkRule, StartError};
+#[cfg(feature = "net")]
+pub use backend::{Budget, Snapshot};
+pub use callbacks::{CallbackCrawl, CallbackReport, LinkRule, StartError, crawl};
 #[cfg(feature = "net")]
 pub use classic::{ClassicCrawl, ClassicReport};
 #[cfg(feature = "net")]
 pub use error::Error;
 #[cfg(feature = "net")]
-pub use event::{Event, NoopObserver, Observer};
+pub use event::{Event, Observer};
 #[cfg(feature = "net")]
-pub use modules::{Module, Output};
+pub use html::BadLink;
+#[cfg(feature = "net")]
+pub use media::Media;
+#[cfg(feature = "net")]
+pub use modules::page_pipeline::ModuleFailures;
+#[cfg(feature = "net")]
+pub use modules::{Module, Output, OutputWrite, Target};
 #[cfg(feature = "net")]
 pub use outcome::Outcome;
 #[cfg(feature = "net")]
 pub use page::Page;
 #[cfg(feature = "net")]
-pub use pipeline::{CrawlEnd, CrawlReport, Crawler};
+pub use pipeline::{CrawlEnd, CrawlReport, Crawler, PageStream, ResumeStatus};
 #[cfg(feature = "net")]
-pub use prioritizer::{Candidate, Prioritizer, Priority};
+pub use prioritizer::{Candidate, DepthPopularity, Priorities, Prioritizer, Priority};
 #[cfg(feature = "net")]
-pub use scope::Scope;
+pub use scope::{RejectReason, Scope};
+#[cfg(feature = "net")]
+pub use stats::Stats;
 #[cfg(feature = "net")]
 pub use stop::StopHandle;

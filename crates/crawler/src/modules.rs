@@ -1,10 +1,6 @@
-//! What is done with a kept page, besides keeping it.
+//! Modules process each page; outputs write each page to files exactly once.
 //!
-//! There are two kinds. A [`Module`] performs a side effect, at least once for each page. An [`Output`] says what a
-//! page adds to files; the files are written by the crawl itself, from what the commit that completed the page
-//! recorded, so that each page is in them exactly once, whatever died when ([`files::OutputFiles`]).
-//!
-//! The delivered ones are known by name to [`registry::parse`].
+//! The built-in modules have names: see [`registry::parse`].
 
 pub mod edges;
 pub mod exec;
@@ -21,37 +17,47 @@ pub mod words;
 pub use self::output::{Output, OutputSpec, OutputWrite, Target};
 use crate::page::Page;
 
-/// Performs a side effect for each kept page. A page may be seen twice if the crawl was killed in between.
+/// Processes each page of a crawl, at least once: a page may be processed again after a crash.
+///
+/// Every `Fn(&Page)` is a module:
+///
+/// ```no_run
+/// # fn example() -> Result<(), crawler::Error> {
+/// use crawler::{Crawler, Page};
+///
+/// Crawler::new("https://example.org/")?.module(|page: &Page| println!("{}", page.url)).run_blocking()?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Module: Send + Sync {
-    /// What it is called in messages.
+    /// The name of the module in messages.
     fn name(&self) -> &str;
 
-    /// Sees a page, possibly from several threads at once, and returns when the side effect no longer needs the
-    /// crawl to live. It may block, but not for ever. An error or a panic is counted and told at the end, and does
-    /// not stop the crawl.
+    /// Processes a page, possibly on several threads at once. It may block, but not forever. The page is complete when
+    /// it returns. An error or a panic is counted and reported at the end, and does not stop the crawl.
     fn process_page(&self, page: &Page) -> Result<(), String>;
 
-    /// Whether seeing a page may take long or block. If so it is done on a thread where it holds up no other page;
-    /// only what is always quick should say no, and saves the way there.
+    /// Whether [`process_page`](Module::process_page) may block or take long. Then it runs on a thread where it delays
+    /// no other page. Return `false` only if it is always quick.
     fn is_blocking(&self) -> bool {
         true
     }
 
-    /// The crawl was told to end: [`finish`](Module::finish) is about to be called, and should take seconds at most.
+    /// Called when the crawl stops early: [`finish`](Module::finish) comes next, and should take seconds at most.
     fn shutdown_requested(&self) {}
 
-    /// Brings what it has under way to an end. Called once, after the last page.
+    /// Completes outstanding work. Called once, after the last page.
     fn finish(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// What it has to say at the end of the crawl, after [`finish`](Module::finish).
+    /// A text for the end of the crawl. Called after [`finish`](Module::finish).
     fn summary(&self) -> Option<String> {
         None
     }
 }
 
-/// Any function of a page is a module.
+/// Every function of a page is a module.
 impl<F: Fn(&Page) + Send + Sync> Module for F {
     fn name(&self) -> &str {
         "function"

@@ -1,4 +1,4 @@
-//! A page as modules see it: what was downloaded, and what was found in it.
+//! A fetched page, as modules receive it.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
@@ -7,43 +7,43 @@ use bytes::Bytes;
 use url::Url;
 
 use crate::media::Media;
-use crate::task::Depth;
 
-/// One kept page.
+/// A fetched page, as [modules](crate::Module) and [streams](crate::Crawler::pages) receive it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Page {
-    /// Where it was found, at the end of redirects: normalised, without credentials.
+    /// The URL it was fetched from, after redirects: normalized, without credentials.
     pub url: Url,
-    /// Hops from the nearest seed, as far as known when it was fetched.
-    pub depth: Depth,
-    /// The HTTP status, 200 for nearly every page.
+    /// The number of links between the nearest seed and this page, as known when it was fetched.
+    pub depth: u32,
+    /// The HTTP status code.
     pub status: u16,
-    /// The headers of the response, names in lower case, in the order they came.
+    /// The response headers in their order, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// HTML or text.
     pub media: Media,
-    /// The bytes, content-decoded and otherwise unchanged.
+    /// The body after content decoding, otherwise unchanged.
     pub body: Bytes,
-    /// The title of an HTML page, as plain text; empty if there is none.
+    /// The title of an HTML page as plain text; empty if it has none.
     pub title: String,
-    /// Where the page points: normalised URLs in the order of the page, repeats included.
+    /// The links of the page as normalized URLs, in document order, with repetitions.
     pub links: Vec<String>,
     /// When it was fetched.
     pub fetched: SystemTime,
 }
 
 impl Page {
-    /// The Content-Type header, if there was one.
+    /// The Content-Type header.
     pub fn content_type(&self) -> Option<&str> {
         self.header("content-type")
     }
 
-    /// The first header of a name, which is given in lower case.
+    /// The first header with this name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// What the page says to its reader: the visible text of HTML, or the text itself, decoded from its charset.
+    /// The visible text of an HTML page, or the whole of a text page, decoded from its charset.
     pub fn text(&self) -> Cow<'_, str> {
         crate::html::text::visible_text(self.content_type(), self.media, &self.body)
     }

@@ -1,6 +1,7 @@
-//! Assembles a crawl of the pipeline in one process: what it is told, its resources, its outputs, its crew.
+//! The pipeline: configures a crawl of many hosts, opens its state and outputs, and runs it in this process.
 
 pub(crate) mod local_run;
+mod page_stream;
 mod report;
 mod resume_settings;
 
@@ -9,84 +10,102 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use url::Url;
 
 use self::local_run::LocalRun;
 pub(crate) use self::local_run::block_on;
+pub use self::page_stream::PageStream;
 pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 
 use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
 use crate::backend::local::{BackendConfig, LocalBackend};
 use crate::backend::{Snapshot, WorkerId};
-use crate::config::FetchConfig;
+use crate::config::{FetchConfig, fetch_setters};
 use crate::error::Error;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
 use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
-use crate::modules::{Module, OutputSpec, registry};
+use crate::modules::{Module, Output, OutputSpec, Target, registry};
 use crate::outcome::Outcome;
 use crate::prioritizer::{DepthPopularity, Prioritizer, PriorityQueues};
 use crate::scope::Scope;
 use crate::similarity::Threshold;
 use crate::stop::StopHandle;
-use crate::task::Depth;
 
-/// A crawl to be. It reads like speech:
+/// The default number of requests in flight of each worker.
+const CONCURRENCY: usize = 64;
+
+/// A callback for the state of the crawl, about once per second.
+pub(crate) type ProgressCallback = Box<dyn Fn(&Snapshot) + Send + Sync>;
+
+/// A crawl of many hosts: configure it, then run it.
 ///
 /// ```no_run
-/// use crawler::{Crawler, page::Page};
+/// use crawler::{Crawler, Page};
 ///
+/// # async fn example() -> Result<(), crawler::Error> {
 /// let report = Crawler::new("https://example.org/")?
 ///     .max_depth(3)
 ///     .max_pages(500)
 ///     .module(|page: &Page| println!("{} {}", page.url, page.title))
-///     .run()?;
-/// println!("{} pages", report.snapshot.pages);
-/// # Ok::<(), crawler::Error>(())
+///     .module_from_spec("jsonl=pages.jsonl")?
+///     .run()
+///     .await?;
+/// println!("{} pages in {:?}", report.snapshot.pages, report.elapsed);
+/// # Ok(())
+/// # }
 /// ```
+///
+/// By default a crawl obeys robots.txt, waits one second between requests to a host, stops after 10,000 pages or 50 MB,
+/// and keeps everything in memory. It runs on threads of its own, one for each worker.
+#[must_use = "a crawl does nothing until it runs"]
 pub struct Crawler {
     pub(crate) seeds: Vec<Url>,
     pub(crate) config: FetchConfig,
     pub(crate) scope: Scope,
-    pub(crate) max_depth: Option<Depth>,
+    pub(crate) max_depth: Option<u32>,
     pub(crate) max_time: Option<Duration>,
     pub(crate) settings: BackendConfig,
-    pub(crate) prioritize: Box<dyn Prioritizer>,
+    pub(crate) prioritizer: Box<dyn Prioritizer>,
     pub(crate) modules: Vec<Box<dyn Module>>,
     pub(crate) outputs: Vec<OutputSpec>,
-    /// Modules and outputs as they were given, in their order.
-    pub(crate) given: Vec<String>,
+    /// Names of modules and specifications of outputs, in the order in which they were added.
+    pub(crate) module_specs: Vec<String>,
     pub(crate) overwrite: bool,
-    pub(crate) state: Option<PathBuf>,
-    pub(crate) note: Vec<u8>,
-    pub(crate) teller: OutcomeCallback,
+    pub(crate) state_dir: Option<PathBuf>,
+    /// What the program that started a durable crawl stores in its state.
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) on_outcome: OutcomeCallback,
+    pub(crate) on_progress: ProgressCallback,
     pub(crate) stop: StopHandle,
 }
 
 impl Crawler {
     /// A crawl from one seed: an absolute http or https URL.
     pub fn new(seed: &str) -> Result<Crawler, Error> {
-        let seed =
-            Url::parse(seed).map_err(|error| Error::InvalidSetting(format!("seed {seed:?}: {error}")))?;
-        Crawler::from_seeds(vec![seed])
+        let seed = Url::parse(seed)
+            .map_err(|error| Error::InvalidSetting(format!("seed {seed:?} is not a URL: {error}")))?;
+        Crawler::from_seeds([seed])
     }
 
-    /// A crawl from several seeds. It slows down with hosts whose answers slow down ([`FetchConfig::adapt`]).
-    pub fn from_seeds(seeds: Vec<Url>) -> Result<Crawler, Error> {
+    /// A crawl from several seeds.
+    pub fn from_seeds(seeds: impl IntoIterator<Item = Url>) -> Result<Crawler, Error> {
+        let seeds: Vec<Url> = seeds.into_iter().collect();
         if seeds.is_empty() {
-            return Err(Error::InvalidSetting("a crawl needs a seed".into()));
+            return Err(Error::InvalidSetting("a crawl needs at least one seed".into()));
         }
         if let Some(other) = seeds.iter().find(|seed| !matches!(seed.scheme(), "http" | "https")) {
             let scheme = other.scheme();
             return Err(Error::InvalidSetting(format!(
-                "a seed's scheme is '{scheme}'; give http or https URLs"
+                "a seed has the scheme '{scheme}'; use http and https URLs"
             )));
         }
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let config = FetchConfig { concurrency: 64, adaptive_delay: true, ..FetchConfig::default() };
+        let config = FetchConfig { concurrency: CONCURRENCY, adaptive_delay: true, ..FetchConfig::default() };
         let settings = BackendConfig {
             queue_size: 10_000,
-            priority_queues: PriorityQueues::new(10).expect("ten is a number of queues"),
+            priority_queues: PriorityQueues::new(10).expect("10 is a valid number of queues"),
             workers: u16::try_from(cores).unwrap_or(u16::MAX),
             ttl: Duration::from_secs(60 * 60),
             domain_ttl: Duration::from_secs(5 * 60),
@@ -105,73 +124,48 @@ impl Crawler {
             max_depth: None,
             max_time: None,
             settings,
-            prioritize: Box::new(DepthPopularity),
+            prioritizer: Box::new(DepthPopularity),
             modules: Vec::new(),
             outputs: Vec::new(),
-            given: Vec::new(),
+            module_specs: Vec::new(),
             overwrite: false,
-            state: None,
-            note: Vec::new(),
-            teller: Box::new(|_, _| {}),
+            state_dir: None,
+            metadata: Vec::new(),
+            on_outcome: Box::new(|_, _| {}),
+            on_progress: Box::new(|_| {}),
             stop: StopHandle::new(),
         })
     }
 
-    /// Where it starts.
-    pub fn seeds(&self) -> &[Url] {
-        &self.seeds
-    }
+    fetch_setters!();
 
-    /// How pages are fetched, altogether. Mind that [`FetchConfig::default`] has one request in flight, and does not adapt.
-    pub fn config(mut self, config: FetchConfig) -> Crawler {
-        self.config = config;
+    /// Sets the maximum number of requests in flight of each worker; 64 by default.
+    pub fn concurrency(mut self, requests: usize) -> Crawler {
+        self.config.concurrency = requests.max(1);
         self
     }
 
-    /// Changes how pages are fetched.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// let crawler = crawler.configure(|config| {
-    ///     config.delay = Duration::from_secs(2);
-    ///     config.timeout = Duration::from_secs(5);
-    ///     config.user_agent = "study/1.0 (+https://example.org/study)".into();
-    /// });
-    /// # Ok::<(), crawler::Error>(())
-    /// ```
-    pub fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> Crawler {
-        change(&mut self.config);
+    /// Sets the maximum number of requests in flight to one host; 1 by default. With 1, the delay runs from the end of a
+    /// response to the next request; with more, from request to request.
+    pub fn concurrency_per_host(mut self, requests: usize) -> Crawler {
+        self.config.max_per_host = requests.max(1);
         self
     }
 
-    /// Changes queues, storages and budgets.
-    ///
-    /// ```no_run
-    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// use crawler::internal::similarity::Threshold;
-    ///
-    /// let crawler = crawler.settings(|settings| {
-    ///     settings.similarity = Threshold::new(0.95);
-    ///     settings.max_pages_per_host = 100;
-    ///     settings.keep_content = false;
-    /// });
-    /// # Ok::<(), crawler::Error>(())
-    /// ```
-    pub fn configure_backend(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
-        change(&mut self.settings);
+    /// Sets whether the delay of a host grows with its response time, up to 30 seconds; true by default.
+    pub fn adaptive_delay(mut self, adaptive: bool) -> Crawler {
+        self.config.adaptive_delay = adaptive;
         self
     }
 
-    /// Where the crawl stays; anywhere by default.
+    /// Sets the scope; the whole web by default.
     ///
     /// ```no_run
-    /// # use crawler::Crawler;
-    /// use crawler::internal::scope::Scope;
+    /// use crawler::{Crawler, Scope};
     ///
     /// let seed = "https://www.example.org/docs/".parse().expect("a URL");
-    /// let scope = Scope::domains(std::slice::from_ref(&seed)).filtered(&[], &[r"\.php$".into()])?;
-    /// let crawler = Crawler::from_seeds(vec![seed])?.scope(scope);
+    /// let scope = Scope::domains(std::slice::from_ref(&seed)).with_filters(&[], &[r"\.php$"])?;
+    /// let crawler = Crawler::from_seeds([seed])?.scope(scope);
     /// # Ok::<(), crawler::Error>(())
     /// ```
     pub fn scope(mut self, scope: Scope) -> Crawler {
@@ -179,219 +173,256 @@ impl Crawler {
         self
     }
 
-    /// How many hops from the seeds it goes; as many as its budgets allow by default.
-    pub fn max_depth(mut self, depth: Depth) -> Crawler {
+    /// Sets the maximum number of links between a seed and a page; unlimited by default.
+    pub fn max_depth(mut self, depth: u32) -> Crawler {
         self.max_depth = Some(depth);
         self
     }
 
-    /// The most pages it keeps; 10,000 by default.
-    pub fn max_pages(self, pages: u64) -> Crawler {
-        self.configure_backend(|settings| settings.max_pages = pages)
+    /// Stops the crawl after this many pages; 10,000 by default.
+    pub fn max_pages(mut self, pages: u64) -> Crawler {
+        self.settings.max_pages = pages;
+        self
     }
 
-    /// The most body bytes it reads; 50 MB by default.
-    pub fn max_bytes(self, bytes: u64) -> Crawler {
-        self.configure_backend(|settings| settings.max_bytes = bytes)
+    /// Fetches at most this many pages from each host; unlimited by default.
+    pub fn max_pages_per_host(mut self, pages: u64) -> Crawler {
+        self.settings.max_pages_per_host = pages;
+        self
     }
 
-    /// How long it may take; as long as it needs by default.
+    /// Stops the crawl after this many bytes of decoded bodies; 50 MB by default.
+    pub fn max_bytes(mut self, bytes: u64) -> Crawler {
+        self.settings.max_bytes = bytes;
+        self
+    }
+
+    /// Stops the crawl after this time; unlimited by default. The time of earlier runs of a resumed crawl counts.
     pub fn max_time(mut self, time: Duration) -> Crawler {
         self.max_time = Some(time);
         self
     }
 
-    /// How many workers share the hosts; as many as there are cores by default.
-    pub fn workers(self, workers: u16) -> Crawler {
-        self.configure_backend(|settings| settings.workers = workers.max(1))
-    }
-
-    /// How priorities are computed; from the crawl itself by default.
-    ///
-    /// ```no_run
-    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// use crawler::internal::config::FetchConfig;
-    /// use crawler::internal::prioritizer::{PageRank, Random, pagerank};
-    ///
-    /// let service = pagerank::BackendConfig::new("https://ranks.example/".parse().expect("a URL"));
-    /// let crawler = crawler.prioritize(PageRank::new(&FetchConfig::default(), service, Random::from_system())?);
-    /// # Ok::<(), crawler::Error>(())
-    /// ```
-    pub fn prioritize(mut self, prioritize: impl Prioritizer + 'static) -> Crawler {
-        self.prioritize = Box::new(prioritize);
+    /// Sets the number of workers, each a thread that owns some of the domains; the number of cores by default.
+    pub fn workers(mut self, workers: u16) -> Crawler {
+        self.settings.workers = workers.max(1);
         self
     }
 
-    /// Does something with each kept page: a closure, or anything that is a [`Module`].
-    ///
-    /// ```no_run
-    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// use crawler::internal::page::Page;
-    ///
-    /// let crawler = crawler.module(|page: &Page| println!("{} has {} links", page.url, page.links.len()));
-    /// # Ok::<(), crawler::Error>(())
-    /// ```
+    /// Sets the similarity (Dice coefficient of the texts, above 0 and up to 1) from which a page is skipped as a
+    /// near-duplicate; 0.9 by default. With `None`, only identical pages are skipped.
+    pub fn near_duplicates(mut self, similarity: Option<f64>) -> Result<Crawler, Error> {
+        let invalid = |value| Error::InvalidSetting(format!("similarity {value} is not above 0 and up to 1"));
+        self.settings.similarity = match similarity {
+            Some(value) => Some(Threshold::new(value).ok_or_else(|| invalid(value))?),
+            None => Threshold::new(1.0),
+        };
+        Ok(self)
+    }
+
+    /// Sets how priorities are computed; from depth and popularity by default.
+    pub fn prioritizer(mut self, prioritizer: impl Prioritizer + 'static) -> Crawler {
+        self.prioritizer = Box::new(prioritizer);
+        self
+    }
+
+    /// Adds a module, which processes each page: a closure, or any [`Module`].
     pub fn module(mut self, module: impl Module + 'static) -> Crawler {
-        self.given.push(module.name().to_owned());
+        self.module_specs.push(module.name().to_owned());
         self.modules.push(Box::new(module));
         self
     }
 
-    /// Installs a delivered module by its name and arguments, like `jsonl=pages.jsonl`.
+    /// Adds a built-in module or output by its specification, such as `jsonl=pages.jsonl`, `pages=DIR`, `edges=FILE`,
+    /// `words=20` or `exec=COMMAND`.
     pub fn module_from_spec(mut self, spec: &str) -> Result<Crawler, Error> {
         match registry::parse(spec).map_err(Error::InvalidSetting)? {
             registry::RegisteredModule::Module(module) => self.modules.push(module),
             registry::RegisteredModule::Output(output) => self.outputs.push(output),
         }
-        self.given.push(spec.to_owned());
+        self.module_specs.push(spec.to_owned());
         Ok(self)
     }
 
-    /// Removes what earlier crawls left in the files of outputs.
+    /// Adds an output, which writes each page exactly once: to one file, or to a directory with a file for each page.
+    pub fn output(mut self, output: impl Output + 'static, target: Target) -> Crawler {
+        self.module_specs.push(format!("{}={target}", output.name()));
+        self.outputs.push(OutputSpec { output: Box::new(output), target });
+        self
+    }
+
+    /// Sets whether files of earlier crawls at the targets of outputs are replaced; false by default.
     pub fn overwrite(mut self, overwrite: bool) -> Crawler {
         self.overwrite = overwrite;
         self
     }
 
-    /// Keeps the crawl's state in this directory: after any end of the process, the same crawl with the same directory
-    /// goes on where it was. Without it, everything is in memory.
+    /// Stores the state of the crawl in this directory, so that the same crawl with the same directory resumes after a
+    /// limit, a signal, a crash or a power failure. Without it, everything is in memory.
     ///
     /// ```no_run
-    /// # use crawler::{Crawler, StateReader};
-    /// # use std::path::Path;
-    /// let crawl = || Crawler::new("https://example.org/")?.max_pages(500).state("state").named_module("jsonl=pages.jsonl");
-    /// let report = crawl()?.run()?; // … killed, and run again: the same pages, each once in the file
+    /// # async fn example() -> Result<(), crawler::Error> {
+    /// use crawler::{Crawler, StateReader};
+    ///
+    /// let crawl = || Crawler::new("https://example.org/")?.state_dir("state").module_from_spec("jsonl=pages.jsonl");
+    /// let report = crawl()?.run().await?; // after kill -9, run again: each page is in the file once
     /// println!("{} pages, {:?}", report.snapshot.pages, report.resumed);
     ///
-    /// let mut stored = StateReader::open(Path::new("state"))?;
-    /// println!("{:?}", stored.why(&"https://example.org/about".parse().expect("a URL"))?);
-    /// # Ok::<(), crawler::Error>(())
+    /// let mut state = StateReader::open("state".as_ref())?;
+    /// println!("{:?}", state.history(&"https://example.org/about".parse().expect("a URL"))?);
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Crawler {
-        self.state = Some(directory.into());
+        self.state_dir = Some(directory.into());
         self
     }
 
-    /// Notes something in the state for whoever resumes: see
-    /// [`StateReader::note`](crate::backend::durable::Stored::note).
-    pub fn metadata(mut self, note: impl Into<Vec<u8>>) -> Crawler {
-        self.note = note.into();
-        self
-    }
-
-    /// Hears how each URL ended.
+    /// Calls a function with the outcome of each URL.
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
     /// use crawler::Outcome;
     ///
-    /// let crawler = crawler.tell(|url, outcome| {
+    /// let crawler = crawler.on_outcome(|url, outcome| {
     ///     if let Outcome::HttpStatus { code: 404, .. } = outcome {
     ///         println!("{url} is gone");
     ///     }
     /// });
     /// # Ok::<(), crawler::Error>(())
     /// ```
-    pub fn on_outcome(mut self, teller: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> Crawler {
-        self.teller = Box::new(teller);
+    pub fn on_outcome(mut self, callback: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> Crawler {
+        self.on_outcome = Box::new(callback);
         self
     }
 
-    /// What ends the crawl early: keep a clone. What is in flight is finished. Every end of the crawl pulls it too, so
-    /// each crawl needs one of its own.
+    /// Calls a function with the state of the crawl: at its start, and then once per second.
     ///
     /// ```no_run
     /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// let stop = crawler::StopHandle::new();
-    /// let crawler = crawler.stop(stop.clone());
-    /// std::thread::spawn(move || {
-    ///     std::thread::sleep(std::time::Duration::from_secs(60));
-    ///     stop.stop();
+    /// let crawler = crawler.on_progress(|now| {
+    ///     eprintln!("{} pages, {} URLs pending, {} hosts", now.pages, now.outstanding(), now.active_hosts);
     /// });
-    /// println!("{}", crawler.run()?.end);
     /// # Ok::<(), crawler::Error>(())
     /// ```
+    pub fn on_progress(mut self, callback: impl Fn(&Snapshot) + Send + Sync + 'static) -> Crawler {
+        self.on_progress = Box::new(callback);
+        self
+    }
+
+    /// Sets the handle that stops this crawl early. Each crawl needs its own: a crawl that ends uses it too.
     pub fn stop_handle(mut self, stop: StopHandle) -> Crawler {
         self.stop = stop;
         self
     }
 
-    /// Crawls to the end.
-    pub fn run(self) -> Result<CrawlReport, Error> {
-        self.run_with_progress(|_| {})
-    }
-
-    /// Crawls to the end, and shows how things stand: at the beginning, where a resumed crawl has URLs admitted before,
-    /// and then once a second.
-    ///
-    /// ```no_run
-    /// # let crawler = crawler::Crawler::new("https://example.org/")?;
-    /// let report = crawler.run_watched(|now| {
-    ///     eprintln!("{} pages, {} URLs waiting, {} hosts", now.pages, now.outstanding(), now.active_hosts);
-    /// })?;
-    /// for (kind, urls) in &report.snapshot.outcomes {
-    ///     println!("{urls} {kind}");
-    /// }
-    /// # Ok::<(), crawler::Error>(())
-    /// ```
-    pub fn run_with_progress(mut self, watch: impl Fn(&Snapshot)) -> Result<CrawlReport, Error> {
-        self.settle();
-        match self.state.take() {
-            None => self.run_in_memory(&watch),
-            Some(directory) => self.run_durably(&directory, &watch),
+    /// Runs the crawl to its end. Dropping the future stops the crawl gracefully.
+    pub async fn run(self) -> Result<CrawlReport, Error> {
+        let _stop_when_dropped = local_run::StopWhenDropped(self.stop.clone());
+        match self.spawn()?.await {
+            Ok(Ok(report)) => report,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => unreachable!("the thread sends its result, also when it panics"),
         }
     }
 
-    /// Settles what follows from what was told.
-    pub(crate) fn settle(&mut self) {
+    /// Runs the crawl to its end, without a runtime. Inside an async runtime it fails with [`Error::InsideRuntime`]: use
+    /// [`run`](Crawler::run) there.
+    pub fn run_blocking(self) -> Result<CrawlReport, Error> {
+        local_run::check_outside_runtime()?;
+        self.run_to_end()
+    }
+
+    /// Runs the crawl and streams its pages.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), crawler::Error> {
+    /// let mut pages = crawler::Crawler::new("https://example.org/")?.max_pages(100).pages()?;
+    /// while let Some(page) = pages.next().await {
+    ///     println!("{} {}", page.url, page.title);
+    /// }
+    /// println!("{}", pages.report().await?.end);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The crawl waits when the consumer is slow, and stops when the stream is dropped.
+    pub fn pages(self) -> Result<PageStream, Error> {
+        PageStream::start(self)
+    }
+
+    /// Runs the crawl on a thread of its own and sends its result, or its panic.
+    fn spawn(self) -> Result<oneshot::Receiver<thread::Result<Result<CrawlReport, Error>>>, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let run = move || {
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run_to_end()));
+            // The receiver is gone if the future or stream was dropped.
+            let _ = sender.send(result);
+        };
+        let thread = thread::Builder::new().name("crawl".into()).spawn(run);
+        thread.map_err(|source| Error::System { action: "start a thread", source })?;
+        Ok(receiver)
+    }
+
+    fn run_to_end(mut self) -> Result<CrawlReport, Error> {
+        self.derive_settings();
+        match self.state_dir.take() {
+            None => self.run_in_memory(),
+            Some(directory) => self.run_durably(&directory),
+        }
+    }
+
+    /// Sets the backend's settings that follow from others.
+    pub(crate) fn derive_settings(&mut self) {
         self.settings.keep_depths = self.max_depth.is_some();
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
     }
 
-    fn run_in_memory(mut self, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
-        let installed = self.install(self.fresh_start())?;
+    fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
+        let pages = self.open_outputs(self.fresh_start())?;
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
-        let crew = LocalRun { backend, installed, elapsed: Duration::ZERO, syncs: false };
-        crew.crawl(self, watch)
+        LocalRun { backend, pages, elapsed: Duration::ZERO, syncs: false }.run(self)
     }
 
-    /// Opens the state, puts the outputs where its last commit has them, and goes on.
-    fn run_durably(mut self, directory: &Path, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
-        let begin = StateOptions {
+    /// Opens the state, restores the outputs to its last commit, and resumes or starts the crawl.
+    fn run_durably(mut self, directory: &Path) -> Result<CrawlReport, Error> {
+        let options = StateOptions {
             settings: self.settings.clone(),
             delay: self.config.delay,
-            terms: self.terms(),
-            note: std::mem::take(&mut self.note),
+            terms: self.recorded_settings(),
+            note: std::mem::take(&mut self.metadata),
         };
-        let OpenState { backend, keeper, before } = durable::open(directory, begin)?;
+        let OpenState { backend, keeper: state, before } = durable::open(directory, options)?;
         let elapsed = match before {
             PriorState::Nothing => Duration::ZERO,
             PriorState::Begun { elapsed } => elapsed,
         };
-        let (written, outputs) = (keeper.outputs_written()?, self.outputs.len());
-        let installed = match &written {
-            Some((last_id, committed)) => self.install(Start::Resumed { committed, last_id: *last_id })?,
-            None => match self.install(self.fresh_start()) {
-                Ok(installed) => {
-                    keeper.claim_outputs(outputs)?;
-                    installed
+        let (written, outputs) = (state.outputs_written()?, self.outputs.len());
+        let pages = match &written {
+            Some((last_id, committed)) => {
+                self.open_outputs(Start::Resumed { committed, last_id: *last_id })?
+            }
+            None => match self.open_outputs(self.fresh_start()) {
+                Ok(pages) => {
+                    state.claim_outputs(outputs)?;
+                    pages
                 }
                 Err(error) => {
-                    // Nothing was begun: whoever mends what is in the way begins afresh.
+                    // Nothing was crawled yet. Without a state, the user can correct the outputs and start again.
                     if before == PriorState::Nothing {
-                        keeper.discard();
+                        state.discard();
                     }
                     return Err(error);
                 }
             },
         };
-        keeper.replay(written.map_or(0, |(last_id, _)| last_id), |id, additions| {
-            installed.write(id, additions);
-            installed.output_failure().map_or(Ok(()), |failure| Err(Error::InvalidSetting(failure)))
+        state.replay(written.map_or(0, |(last_id, _)| last_id), |id, writes| {
+            pages.write(id, writes);
+            pages.output_failure().map_or(Ok(()), |failure| Err(Error::Output(failure)))
         })?;
-        let crew = LocalRun { backend: Arc::new(backend), installed, elapsed, syncs: true };
-        let report = crew.crawl(self, watch);
-        match (report, keeper.close()) {
+        let run = LocalRun { backend: Arc::new(backend), pages, elapsed, syncs: true };
+        let report = run.run(self);
+        match (report, state.close()) {
             (Ok(_), Err(error)) => Err(error),
             (report, _) => report,
         }
@@ -401,23 +432,77 @@ impl Crawler {
         if self.overwrite { Start::Overwrite } else { Start::Fresh }
     }
 
-    /// Opens a worker's parts of the outputs.
-    pub(crate) fn install_parts(
+    /// Opens the part files of one worker of a distributed crawl.
+    pub(crate) fn open_part_files(
         &mut self,
         worker: WorkerId,
         crawl: &CrawlIdentity,
     ) -> Result<Arc<PagePipeline>, Error> {
         let parts = Parts::open(&self.outputs, worker.0, crawl, self.overwrite)?;
-        let (modules, outputs) = (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs));
-        let teller = std::mem::replace(&mut self.teller, Box::new(|_, _| {}));
-        Ok(Arc::new(PagePipeline::with_parts(modules, outputs, parts, teller)?))
+        let (modules, outputs, on_outcome) = self.take_modules();
+        Ok(Arc::new(PagePipeline::with_parts(modules, outputs, parts, on_outcome)?))
     }
 
-    /// Opens the files of the outputs.
-    fn install(&mut self, start: Start) -> Result<Arc<PagePipeline>, Error> {
+    /// Opens the output files.
+    fn open_outputs(&mut self, start: Start) -> Result<Arc<PagePipeline>, Error> {
         let files = OutputFiles::open(&self.outputs, start)?;
-        let (modules, outputs) = (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs));
-        let teller = std::mem::replace(&mut self.teller, Box::new(|_, _| {}));
-        Ok(Arc::new(PagePipeline::new(modules, outputs, files, teller)))
+        let (modules, outputs, on_outcome) = self.take_modules();
+        Ok(Arc::new(PagePipeline::new(modules, outputs, files, on_outcome)))
+    }
+
+    fn take_modules(&mut self) -> (Vec<Box<dyn Module>>, Vec<OutputSpec>, OutcomeCallback) {
+        let on_outcome = std::mem::replace(&mut self.on_outcome, Box::new(|_, _| {}));
+        (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs), on_outcome)
+    }
+}
+
+impl std::fmt::Debug for Crawler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Crawler { config, scope, max_depth, settings, module_specs, state_dir, .. } = self;
+        // Seeds may contain passwords.
+        f.debug_struct("Crawler")
+            .field("scope", scope)
+            .field("max_depth", max_depth)
+            .field("config", config)
+            .field("settings", settings)
+            .field("modules", module_specs)
+            .field("state_dir", state_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The settings that only the command, tests and benchmarks change.
+pub trait CrawlerInternals {
+    /// The seeds.
+    fn seeds(&self) -> &[Url];
+
+    /// Changes how pages are fetched.
+    fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
+
+    /// Changes queues, storages and limits.
+    fn configure_backend(self, change: impl FnOnce(&mut BackendConfig)) -> Self;
+
+    /// Stores bytes in the state of a durable crawl, for the program that resumes it.
+    fn metadata(self, metadata: impl Into<Vec<u8>>) -> Self;
+}
+
+impl CrawlerInternals for Crawler {
+    fn seeds(&self) -> &[Url] {
+        &self.seeds
+    }
+
+    fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> Crawler {
+        change(&mut self.config);
+        self
+    }
+
+    fn configure_backend(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
+        change(&mut self.settings);
+        self
+    }
+
+    fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
+        self.metadata = metadata.into();
+        self
     }
 }

@@ -1,4 +1,4 @@
-//! Which URLs a crawl may visit: inside the designated prefix, and no trap.
+//! Which URLs a crawl may fetch: within its bounds, not excluded, and not a crawler trap.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,42 +14,42 @@ use crate::fetch::http::special;
 use crate::html::BadLink;
 use crate::origin::{Origin, throttle_key, without_credentials};
 
-/// More path segments than any page worth having; endless relative links grow them without end.
+/// The maximum number of path segments. Relative links that never end make paths grow without limit.
 const MAX_PATH_SEGMENTS: usize = 64;
 
-/// How often one segment may stand in a path: `/a/b/a/b/a/b/…` is a link that feeds on itself.
+/// How often a segment may occur in a path. `/a/b/a/b/a/b/…` comes from a relative link that points to itself.
 const MAX_SAME_SEGMENT: usize = 4;
 
-/// Why a link is not followed.
+/// Why a link is not followed. `Display` writes the reason as a few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectReason {
-    /// Outside the designated server or prefix.
+    /// Out of scope.
     External,
-    /// Not a URL that could be asked for.
+    /// Not a URL that can be fetched.
     InvalidLink(BadLink),
-    /// Left out by the user's patterns.
+    /// Excluded by the user's patterns.
     Excluded,
-    /// A path of more segments than pages have.
+    /// The path has too many segments.
     TooManySegments,
-    /// A path that repeats a segment over and over.
+    /// The path repeats a segment too often.
     RepeatedSegments,
-    /// At a private or otherwise special address, which pages must not make us reach.
+    /// The host is a private or otherwise non-public address.
     PrivateAddress,
 }
 
 impl RejectReason {
-    /// The kind this refusal is counted under.
-    pub fn label(self) -> &'static str {
+    /// The label that this reason is counted under.
+    pub(crate) fn label(self) -> &'static str {
         match self {
-            RejectReason::External => "external",
-            RejectReason::InvalidLink(BadLink::Malformed) => "malformed",
-            RejectReason::InvalidLink(BadLink::Scheme) => "neither http nor https",
-            RejectReason::InvalidLink(BadLink::Credentials) => "with credentials",
-            RejectReason::InvalidLink(BadLink::TooLong) => "too long",
-            RejectReason::InvalidLink(BadLink::TooMany) => "too many links on a page",
+            RejectReason::External => "out of scope",
+            RejectReason::InvalidLink(BadLink::Malformed) => "malformed URL",
+            RejectReason::InvalidLink(BadLink::Scheme) => "not http or https",
+            RejectReason::InvalidLink(BadLink::Credentials) => "credentials in the URL",
+            RejectReason::InvalidLink(BadLink::TooLong) => "URL too long",
+            RejectReason::InvalidLink(BadLink::TooMany) => "too many links on the page",
             RejectReason::Excluded => "excluded by a pattern",
             RejectReason::TooManySegments => "too many path segments",
-            RejectReason::RepeatedSegments => "repeating path segments",
+            RejectReason::RepeatedSegments => "repeated path segments",
             RejectReason::PrivateAddress => "private address",
         }
     }
@@ -61,25 +61,36 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// The part of the web a crawl stays in.
+/// The part of the web that a crawl stays in.
+///
+/// ```
+/// use crawler::Scope;
+///
+/// let seeds = ["https://www.example.org/docs/".parse()?];
+/// let scope = Scope::domains(&seeds).with_filters(&[], &[r"\.pdf$"])?;
+/// assert!(scope.check("https://blog.example.org/").is_ok());
+/// assert!(scope.check("https://example.com/").is_err());
+/// assert!(scope.check("https://www.example.org/a.pdf").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Scope {
     bounds: Bounds,
-    /// If there are any, one of these must match.
+    /// If present, at least one of these must match.
     include: Option<RegexSet>,
     /// None of these may match.
     exclude: RegexSet,
-    /// Who may be at a special address; everybody if this is not given.
-    special: Option<Special>,
+    /// The rule for non-public addresses; all are allowed if it is absent.
+    private: Option<PrivateAddressRule>,
 }
 
-/// The rule for URLs whose host is a special address, the same that connecting goes by.
+/// The rule for URLs whose host is a non-public address. The connector applies the same rule to resolved addresses.
 #[derive(Debug, Clone)]
-struct Special {
-    /// What the URLs of the seeds' own origins begin with; these may be anywhere.
-    homes: Vec<String>,
-    /// Hosts that are in truth elsewhere.
-    resolve: Vec<DnsOverride>,
+struct PrivateAddressRule {
+    /// URL prefixes of the seeds' origins, which are always allowed.
+    trusted_origins: Vec<String>,
+    /// Hosts with another address than their own.
+    dns_overrides: Vec<DnsOverride>,
 }
 
 #[derive(Debug, Clone)]
@@ -87,13 +98,13 @@ enum Bounds {
     Anywhere,
     Domains(HashSet<Domain>),
     Hosts(HashSet<String>),
-    /// Each ends at a boundary.
+    /// URL prefixes that match up to a segment boundary.
     Prefixes(Vec<String>),
 }
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope { bounds, include: None, exclude: RegexSet::empty(), special: None }
+        Scope { bounds, include: None, exclude: RegexSet::empty(), private: None }
     }
 
     /// The whole web.
@@ -101,17 +112,17 @@ impl Scope {
         Scope::within(Bounds::Anywhere)
     }
 
-    /// The registrable domains of these URLs, with all their hosts.
+    /// The registrable domains of these URLs, with all their hosts: `example.org` for `https://www.example.org/`.
     pub fn domains(urls: &[Url]) -> Scope {
         Scope::within(Bounds::Domains(urls.iter().map(Domain::from_url).collect()))
     }
 
-    /// The hosts of these URLs, over http and https alike.
+    /// The hosts of these URLs, over http and https.
     pub fn hosts(urls: &[Url]) -> Scope {
         Scope::within(Bounds::Hosts(urls.iter().map(|url| Origin::from_url(url).throttle_key()).collect()))
     }
 
-    /// The whole server of a URL: its scheme, host and port.
+    /// The origin of a URL: its scheme, host and port.
     pub fn origin(url: &Url) -> Scope {
         let mut root = without_credentials(url);
         root.set_path("/");
@@ -120,19 +131,21 @@ impl Scope {
         Scope::prefixes(&[root])
     }
 
-    /// Everything at and below a normalised URL: `http://host/tse` holds `/tse`, `/tse/x` and `/tse?x`, not `/tsetse`.
-    pub fn prefix(url: &Url) -> Scope {
+    /// One prefix: `http://host/tse` contains `/tse`, `/tse/x` and `/tse?x`, but not `/tsetse`.
+    pub(crate) fn prefix(url: &Url) -> Scope {
         Scope::prefixes(std::slice::from_ref(url))
     }
 
-    /// Everything at and below each of these.
+    /// Everything at and below each of these URLs: `http://host/docs` contains `/docs`, `/docs/x` and `/docs?x`, but not
+    /// `/docstore`.
     pub fn prefixes(urls: &[Url]) -> Scope {
         Scope::within(Bounds::Prefixes(urls.iter().map(|url| url.as_str().to_owned()).collect()))
     }
 
-    /// Narrows the scope to URLs that match one of the first patterns, if there are any, and none of the second.
-    pub fn with_filters(self, include: &[String], exclude: &[String]) -> Result<Scope, Error> {
-        let compile = |patterns: &[String]| {
+    /// Narrows the scope to URLs that match at least one of the `include` patterns, if there are any, and none of the
+    /// `exclude` patterns. Patterns are regular expressions.
+    pub fn with_filters<P: AsRef<str>>(self, include: &[P], exclude: &[P]) -> Result<Scope, Error> {
+        let compile = |patterns: &[P]| {
             RegexSet::new(patterns)
                 .map_err(|error| Error::InvalidSetting(format!("not a regular expression: {error}")))
         };
@@ -140,8 +153,8 @@ impl Scope {
         Ok(Scope { include, exclude: compile(exclude)?, ..self })
     }
 
-    /// What it is, by the names of the command's options.
-    pub fn terms(&self) -> [(&'static str, String); 3] {
+    /// The scope's settings, for comparison when a crawl is resumed.
+    pub(crate) fn recorded_settings(&self) -> [(&'static str, String); 3] {
         let name = match &self.bounds {
             Bounds::Anywhere => "any",
             Bounds::Domains(_) => "domain",
@@ -149,25 +162,21 @@ impl Scope {
             Bounds::Prefixes(_) => "prefix",
         };
         let include = self.include.as_ref().map_or(String::new(), |include| include.patterns().join(" "));
-        [
-            ("--scope", name.to_owned()),
-            ("--include", include),
-            ("--exclude", self.exclude.patterns().join(" ")),
-        ]
+        [("scope", name.to_owned()), ("include", include), ("exclude", self.exclude.patterns().join(" "))]
     }
 
-    /// Refuses URLs whose host is a special address before anybody tries to connect to it: all but those of the
-    /// seeds' own origins and those that the settings send elsewhere, and none where the settings allow them.
-    pub fn rejecting_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
-        let special = (!config.allow_private).then(|| Special {
-            homes: seeds.iter().map(|seed| format!("{}/", Origin::from_url(seed))).collect(),
-            resolve: config.dns_overrides.clone(),
+    /// Rejects URLs whose host is a non-public address, except the seeds' own origins and hosts with a DNS override,
+    /// unless the settings allow them all.
+    pub(crate) fn rejecting_private(self, config: &FetchConfig, seeds: &[Url]) -> Scope {
+        let private = (!config.allow_private).then(|| PrivateAddressRule {
+            trusted_origins: seeds.iter().map(|seed| format!("{}/", Origin::from_url(seed))).collect(),
+            dns_overrides: config.dns_overrides.clone(),
         });
-        Scope { special, ..self }
+        Scope { private, ..self }
     }
 
-    /// Where it is bounded, for messages.
-    pub fn describe(&self) -> String {
+    /// The bounds, for messages.
+    pub(crate) fn describe(&self) -> String {
         match &self.bounds {
             Bounds::Anywhere => "the web".into(),
             Bounds::Domains(domains) => domains.iter().map(Domain::as_str).collect::<Vec<_>>().join(", "),
@@ -176,8 +185,8 @@ impl Scope {
         }
     }
 
-    /// Whether a normalised URL without credentials lies inside the bounds.
-    pub fn contains(&self, url: &str) -> bool {
+    /// Whether a normalized URL without credentials lies within the bounds.
+    pub(crate) fn contains(&self, url: &str) -> bool {
         match &self.bounds {
             Bounds::Anywhere => true,
             Bounds::Domains(domains) => domains.contains(&Domain::from_url_str(url)),
@@ -186,7 +195,8 @@ impl Scope {
         }
     }
 
-    /// Whether a normalised URL without credentials may be visited, and if not, why.
+    /// Checks whether a crawl may fetch a URL. The URL must be normalized, as [`Url::as_str`] returns it, and without
+    /// credentials.
     pub fn check(&self, url: &str) -> Result<(), RejectReason> {
         if !self.contains(url) {
             return Err(RejectReason::External);
@@ -194,19 +204,26 @@ impl Scope {
         if self.include.as_ref().is_some_and(|include| !include.is_match(url)) || self.exclude.is_match(url) {
             return Err(RejectReason::Excluded);
         }
-        if self.special.as_ref().is_some_and(|special| special.refuses(url)) {
+        if self.private.as_ref().is_some_and(|rule| rule.rejects(url)) {
             return Err(RejectReason::PrivateAddress);
         }
         check_path(url)
     }
 }
 
-impl Special {
-    fn refuses(&self, url: &str) -> bool {
-        if self.homes.iter().any(|home| url.starts_with(home)) {
+/// Writes the bounds: domains, hosts or prefixes.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+impl PrivateAddressRule {
+    fn rejects(&self, url: &str) -> bool {
+        if self.trusted_origins.iter().any(|origin| url.starts_with(origin)) {
             return false;
         }
-        // Hardly any link names an address, and those are told by their last character.
+        // Few hosts are addresses. The last character tells them from names without parsing the URL.
         let authority = url.split('/').nth(2).unwrap_or("");
         let host = match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
@@ -221,8 +238,14 @@ impl Special {
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             _ => return false,
         };
-        special(address).is_some() && !self.resolve.iter().any(|resolve| resolve.matches(host))
+        special(address).is_some()
+            && !self.dns_overrides.iter().any(|dns_override| dns_override.matches(host))
     }
+}
+
+/// [`Scope::rejecting_private`], for the command.
+pub fn rejecting_private(scope: Scope, config: &FetchConfig, seeds: &[Url]) -> Scope {
+    scope.rejecting_private(config, seeds)
 }
 
 fn is_below(prefix: &str, url: &str) -> bool {
@@ -234,14 +257,14 @@ fn is_below(prefix: &str, url: &str) -> bool {
     }
 }
 
-/// Refuses the paths that only a trap has.
+/// Rejects paths that only crawler traps have.
 fn check_path(url: &str) -> Result<(), RejectReason> {
-    // Most URLs have too few segments to be looked at: two slashes come before the authority.
+    // Most URLs have too few segments to check. Two slashes come before the authority.
     if memchr::memchr_iter(b'/', url.as_bytes()).count() <= 2 + MAX_SAME_SEGMENT {
         return Ok(());
     }
     let path = url.split('?').next().unwrap_or(url);
-    // Scheme, empty and authority come before the path's own segments.
+    // The scheme, an empty string and the authority come before the path's segments.
     let segments = || path.split('/').skip(3).filter(|segment| !segment.is_empty());
     let count = segments().count();
     if count <= MAX_SAME_SEGMENT {
@@ -264,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_holds_its_own_scheme_host_and_port_only() {
+    fn an_origin_contains_its_own_scheme_host_and_port_only() {
         let scope = Scope::origin(&Url::parse("http://me:secret@host/a/b?c#d").unwrap());
         assert_eq!(scope.describe(), "http://host/");
         assert!(scope.contains("http://host/"));
@@ -277,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_ends_at_a_boundary() {
+    fn a_prefix_matches_up_to_a_segment_boundary() {
         let scope = prefix("http://host/tse");
         for inside in ["http://host/tse", "http://host/tse/", "http://host/tse/x", "http://host/tse?x"] {
             assert!(scope.contains(inside), "{inside}");
@@ -292,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_and_hosts_hold_what_belongs_to_them() {
+    fn domains_contain_their_hosts_and_hosts_only_themselves() {
         let seeds = [Url::parse("http://www.a.co.uk/x").unwrap()];
         let (domain, host) = (Scope::domains(&seeds), Scope::hosts(&seeds));
         assert!(domain.contains("https://mail.a.co.uk/") && !domain.contains("http://b.co.uk/"));
@@ -314,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn traps_are_refused() {
+    fn trap_paths_are_rejected() {
         let scope = prefix("http://host/");
         let check = |path: &str| scope.check(&format!("http://host{path}"));
         assert_eq!(check("/a/b/c/d/e/f"), Ok(()));
@@ -328,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn special_addresses_are_refused_unless_they_are_a_seeds_own_or_sent_elsewhere() {
+    fn private_addresses_are_rejected_except_for_seeds_and_dns_overrides() {
         let seeds = [Url::parse("http://127.0.0.1:8080/").unwrap()];
         let resolve = vec![DnsOverride { host: "10.1.1.1".into(), address: [192, 0, 2, 1].into() }];
         let mut config = FetchConfig { dns_overrides: resolve, ..FetchConfig::default() };
@@ -336,7 +359,7 @@ mod tests {
         let special = "http://127.0.0.1/ http://127.0.0.1:8081/ https://127.0.0.1:8080/ http://10.0.0.1/x \
             http://169.254.169.254/latest http://[::1]/ http://[::1]:99/ http://[::ffff:a00:1]/ https://192.168.0.1?a";
         for url in special.split_whitespace() {
-            // What is checked is normalised: an address of any spelling is in its usual one.
+            // Normalization brings every spelling of an address into the usual one.
             let url = Url::parse(url).unwrap();
             assert_eq!(scope.check(url.as_str()), Err(RejectReason::PrivateAddress), "{url}");
         }
@@ -352,13 +375,17 @@ mod tests {
         config.allow_private = true;
         let scope = Scope::anywhere().rejecting_private(&config, &seeds);
         assert_eq!(scope.check("http://10.0.0.1/"), Ok(()));
-        assert_eq!(prefix("http://10.0.0.1/").check("http://10.0.0.1/x"), Ok(()), "unless it is asked for");
+        assert_eq!(
+            prefix("http://10.0.0.1/").check("http://10.0.0.1/x"),
+            Ok(()),
+            "unless it is the prefix itself"
+        );
     }
 
     proptest! {
-        /// Inside means: same scheme, host and port, and a path that goes on from the prefix's at a segment's end.
+        /// A URL is below a prefix if it has its origin and its path continues the prefix at a segment boundary.
         #[test]
-        fn a_prefix_holds_what_comparing_parsed_urls_says(
+        fn a_prefix_contains_what_comparing_parsed_urls_says(
             prefix_path in "/[a-c]{0,2}(/[a-c]{0,2}){0,2}", path in "/[a-c]{0,2}(/[a-c]{0,2}){0,3}",
             host in "(a|b)(\\.a)?", port in prop::option::of(80u16..83), https: bool, query in "(\\?[a-c/]{0,3})?",
         ) {

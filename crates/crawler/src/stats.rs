@@ -42,7 +42,7 @@ impl Stats {
     }
 
     /// Pages kept.
-    pub fn kept(&self) -> u64 {
+    pub fn pages(&self) -> u64 {
         self.count(&Outcome::Page)
     }
 
@@ -54,7 +54,7 @@ impl Stats {
     /// URLs that ended neither kept nor redirected.
     pub fn failed(&self) -> u64 {
         self.outcomes.values().sum::<u64>()
-            - self.kept()
+            - self.pages()
             - self.count(&Outcome::Redirect { to: String::new() })
     }
 }

@@ -1,21 +1,36 @@
-//! The way to end a crawl early: nothing new is begun, and what is in flight is finished, or not even that.
+//! Stops a crawl early, gracefully or immediately.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A handle that ends a crawl; clones share it.
+/// Stops a crawl early. Clones stop the same crawl.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), crawler::Error> {
+/// use crawler::{Crawler, StopHandle};
+///
+/// let stop = StopHandle::new();
+/// let crawler = Crawler::new("https://example.org/")?.stop_handle(stop.clone());
+/// tokio::spawn(async move {
+///     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+///     stop.stop();
+/// });
+/// println!("{}", crawler.run().await?.end);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct StopHandle {
-    asked: Arc<watch::Sender<StopLevel>>,
+    level: Arc<watch::Sender<StopLevel>>,
 }
 
-/// How soon a crawl is to end.
+/// How a crawl is to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum StopLevel {
-    /// When it is done.
+    /// Not at all.
     Running,
-    /// When what is in flight is done.
+    /// When the requests in flight have finished.
     Graceful,
     /// Now.
     Immediate,
@@ -23,47 +38,47 @@ enum StopLevel {
 
 impl Default for StopHandle {
     fn default() -> StopHandle {
-        StopHandle { asked: Arc::new(watch::Sender::new(StopLevel::Running)) }
+        StopHandle { level: Arc::new(watch::Sender::new(StopLevel::Running)) }
     }
 }
 
 impl StopHandle {
-    /// A handle nobody has used yet.
+    /// Returns a handle for one crawl.
     pub fn new() -> StopHandle {
         StopHandle::default()
     }
 
-    /// Asks the crawl to end when what is in flight is finished.
+    /// Stops the crawl gracefully: no request starts any more, and the requests in flight finish.
     pub fn stop(&self) {
-        self.ask(StopLevel::Graceful);
+        self.raise_to(StopLevel::Graceful);
     }
 
-    /// Asks the crawl to end at once: what is in flight is given up, and stays to be done.
+    /// Stops the crawl immediately: requests in flight are aborted. Their URLs stay pending.
     pub fn abort(&self) {
-        self.ask(StopLevel::Immediate);
+        self.raise_to(StopLevel::Immediate);
     }
 
-    fn ask(&self, wanted: StopLevel) {
-        self.asked.send_modify(|asked| *asked = wanted.max(*asked));
+    fn raise_to(&self, wanted: StopLevel) {
+        self.level.send_modify(|level| *level = wanted.max(*level));
     }
 
-    /// Whether somebody has asked.
+    /// Whether the crawl was told to stop, or has stopped.
     pub fn is_stop_requested(&self) -> bool {
-        *self.asked.borrow() >= StopLevel::Graceful
+        *self.level.borrow() >= StopLevel::Graceful
     }
 
-    /// Returns as soon as somebody asks.
-    pub async fn stop_requested(&self) {
+    /// Returns as soon as the crawl is told to stop.
+    pub(crate) async fn stop_requested(&self) {
         self.reaches(StopLevel::Graceful).await;
     }
 
-    /// Returns as soon as somebody asks for the end at once.
-    pub async fn aborted(&self) {
+    /// Returns as soon as the crawl is told to stop immediately.
+    pub(crate) async fn aborted(&self) {
         self.reaches(StopLevel::Immediate).await;
     }
 
     async fn reaches(&self, wanted: StopLevel) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.asked.subscribe().wait_for(|asked| *asked >= wanted).await;
+        let _ = self.level.subscribe().wait_for(|level| *level >= wanted).await;
     }
 }

@@ -84,7 +84,7 @@ fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
             threads.push(scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _, _| ())));
         }
         assert!(seen.insert(b"a"));
-        pools.begin((*b"a").into());
+        pools.start((*b"a").into());
         threads.into_iter().map(|thread| thread.join().expect("no worker panics")).collect()
     });
     let report: CallbackReport = reports.into_iter().sum();
@@ -157,7 +157,7 @@ fn stopping_wakes_everybody_whatever_they_wait_for() {
             scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _, _| ()));
             scope.spawn(|| workers::parse(&pools, &seen, every_byte, |_, _, _| ()));
             assert!(seen.insert(b"a"));
-            pools.begin((*b"a").into());
+            pools.start((*b"a").into());
             pools.stop();
         });
     };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crawler::internal::backend::durable::UrlStatus;
 use crawler::internal::config::DnsOverride;
 use crawler::internal::page::Page;
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 use crawler::internal::scope::Scope;
 use crawler::{Crawler, StateReader, StopHandle};
@@ -46,7 +47,7 @@ fn run_until(crawler: Crawler, pages: usize) -> CrawlReport {
             stopping.stop();
         }
     });
-    crawler.run().unwrap()
+    crawler.run_blocking().unwrap()
 }
 
 #[test]
@@ -64,12 +65,13 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
     let last = loop {
         let report = run_until(begin(), 25);
         // One that was stopped just when nothing was left is found finished.
-        let is_finished = runs > 0 && report.resumed == ResumeStatus::Finished;
+        let is_finished = runs > 0 && report.resumed == ResumeStatus::AlreadyFinished;
         assert!(
-            is_finished || report.resumed == if runs == 0 { ResumeStatus::No } else { ResumeStatus::Yes }
+            is_finished
+                || report.resumed == if runs == 0 { ResumeStatus::New } else { ResumeStatus::Resumed }
         );
         runs += 1;
-        if report.end == CrawlEnd::Done {
+        if report.end == CrawlEnd::Finished {
             break report;
         }
         assert_eq!(report.end, CrawlEnd::Stopped);
@@ -97,8 +99,8 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
     });
     assert!(asked.values().all(|times| *times == 1), "what was finished is not asked for again");
 
-    let is_revisit = begin().run().unwrap();
-    assert_eq!((is_revisit.end, is_revisit.resumed), (CrawlEnd::Done, ResumeStatus::Finished));
+    let is_revisit = begin().run_blocking().unwrap();
+    assert_eq!((is_revisit.end, is_revisit.resumed), (CrawlEnd::Finished, ResumeStatus::AlreadyFinished));
     assert_eq!(is_revisit.snapshot.pages, last.snapshot.pages);
     assert_eq!(web.log().len(), asked.len(), "a finished crawl does nothing");
 }
@@ -108,19 +110,19 @@ fn budgets_go_on_where_they_were_and_may_be_raised() {
     let web = Web::builder().seeded_hosts(7, 20, 12).start();
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
-    let report = crawl(&web, &state).max_pages(10).run().unwrap();
+    let report = crawl(&web, &state).max_pages(10).run_blocking().unwrap();
     assert_eq!(
         (report.snapshot.pages, report.end.to_string().as_str()),
         (10, "the budget of pages is spent")
     );
     let asked = web.log().len();
-    let report = crawl(&web, &state).max_pages(10).run().unwrap();
+    let report = crawl(&web, &state).max_pages(10).run_blocking().unwrap();
     assert_eq!((report.snapshot.pages, web.log().len()), (10, asked), "nothing is left of it");
-    let report = crawl(&web, &state).max_pages(30).run().unwrap();
-    assert_eq!((report.snapshot.pages, report.resumed), (30, ResumeStatus::Yes));
-    let lowered = crawl(&web, &state).max_pages(29).run().unwrap_err().to_string();
+    let report = crawl(&web, &state).max_pages(30).run_blocking().unwrap();
+    assert_eq!((report.snapshot.pages, report.resumed), (30, ResumeStatus::Resumed));
+    let lowered = crawl(&web, &state).max_pages(29).run_blocking().unwrap_err().to_string();
     assert!(lowered.contains("--max-pages was 30 and is 29 now"), "{lowered}");
-    let changed = crawl(&web, &state).max_pages(30).max_depth(2).run().unwrap_err().to_string();
+    let changed = crawl(&web, &state).max_pages(30).max_depth(2).run_blocking().unwrap_err().to_string();
     assert!(changed.contains("--max-depth was 'none'"), "{changed}");
 }
 
@@ -134,7 +136,7 @@ fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     let url = |path: &str| web.url_of("h0.test", path).parse().unwrap();
-    crawl(&web, &state).max_pages(2).metadata(*b"a note").run().unwrap();
+    crawl(&web, &state).max_pages(2).metadata(*b"a note").run_blocking().unwrap();
     let mut stored = StateReader::open(&state).unwrap();
     assert_eq!(stored.metadata().unwrap(), b"a note");
     let why = stored.history(&url("/one")).unwrap().unwrap();
@@ -154,7 +156,7 @@ fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
 /// What came of a crawl whose state was damaged; it must come to an end, and not by a panic.
 fn end_of(crawler: Crawler) -> Result<CrawlReport, String> {
     let (tell, told) = mpsc::channel();
-    thread::spawn(move || drop(tell.send(crawler.run().map_err(|error| error.to_string()))));
+    thread::spawn(move || drop(tell.send(crawler.run_blocking().map_err(|error| error.to_string()))));
     told.recv_timeout(Duration::from_secs(60)).expect("neither a panic nor a crawl without end")
 }
 
@@ -163,7 +165,7 @@ fn a_damaged_state_is_refused_and_left_as_it_is() {
     let web = Web::builder().seeded_hosts(7, 5, 12).start();
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
-    crawl(&web, &state).max_pages(20).run().unwrap();
+    crawl(&web, &state).max_pages(20).run_blocking().unwrap();
     let file = state.join("crawl.state");
     let whole = fs::read(&file).unwrap();
     let refused = |bytes: &[u8], what: &str| {
@@ -211,12 +213,12 @@ fn outputs_in_the_way_refuse_the_crawl_before_it_begins() {
     fs::write(directory.path().join("jsonl"), "something dear\n").unwrap();
     let begin =
         || crawl(&web, &state).module_from_spec(&output(directory.path(), "jsonl")).unwrap().max_pages(5);
-    assert!(begin().run().unwrap_err().to_string().contains("exists and holds"));
+    assert!(begin().run_blocking().unwrap_err().to_string().contains("exists and holds"));
     fs::remove_file(directory.path().join("jsonl")).unwrap();
-    assert_eq!(begin().run().unwrap().resumed, ResumeStatus::No);
+    assert_eq!(begin().run_blocking().unwrap().resumed, ResumeStatus::New);
     // A file that lost what was written to it is not gone on with.
     fs::write(directory.path().join("jsonl"), "").unwrap();
-    let cut = begin().max_pages(6).run().unwrap_err().to_string();
+    let cut = begin().max_pages(6).run_blocking().unwrap_err().to_string();
     assert!(cut.contains("put the whole file back"), "{cut}");
 }
 
@@ -227,7 +229,7 @@ fn a_directory_of_pages_that_was_moved_away_is_not_gone_on_with() {
     let (pages, moved) = (directory.path().join("pages"), directory.path().join("moved"));
     let begin = |most| {
         let crawler = crawl(&web, &directory.path().join("state")).max_pages(most);
-        crawler.module_from_spec(&output(directory.path(), "pages")).unwrap().run()
+        crawler.module_from_spec(&output(directory.path(), "pages")).unwrap().run_blocking()
     };
     begin(5).unwrap();
     fs::rename(&pages, &moved).unwrap();
@@ -244,10 +246,11 @@ fn a_module_that_panics_is_counted_and_the_crawl_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let clumsy = |page: &Page| assert!(!page.url.path().ends_with('/'), "no page but a directory");
     let crawler = crawl(&web, &directory.path().join("state")).max_pages(20).module(clumsy);
-    let report = crawler.module_from_spec(&output(directory.path(), "edges")).unwrap().run().unwrap();
+    let report =
+        crawler.module_from_spec(&output(directory.path(), "edges")).unwrap().run_blocking().unwrap();
     assert_eq!((report.snapshot.pages, report.output_failure), (20, None));
-    assert!(report.counts.failures["function"] > 0, "{:?}", report.counts);
-    let said = report.counts.last_failure.unwrap();
+    assert!(report.module_failures.failures["function"] > 0, "{:?}", report.module_failures);
+    let said = report.module_failures.last_failure.unwrap();
     assert!(
         said.starts_with("function: panicked at ") && said.ends_with("no page but a directory"),
         "{said}"
@@ -279,10 +282,10 @@ fn what_a_crawl_is_told_is_compared_as_a_whole() {
     for (name, before, after) in changes {
         let directory = tempfile::tempdir().unwrap();
         let begin = || crawl(&web, directory.path()).max_pages(3);
-        before(begin()).run().unwrap();
-        let refused = after(begin()).run().unwrap_err().to_string();
+        before(begin()).run_blocking().unwrap();
+        let refused = after(begin()).run_blocking().unwrap_err().to_string();
         assert!(refused.starts_with(name), "{refused}");
-        before(begin()).run().expect("the same again is accepted");
+        before(begin()).run_blocking().expect("the same again is accepted");
     }
 }
 
@@ -304,12 +307,12 @@ fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
     };
     let mut last = run_until(begin(), 10);
     for _ in 0..20 {
-        if last.end == CrawlEnd::Done {
+        if last.end == CrawlEnd::Finished {
             break;
         }
         last = run_until(begin(), 10);
     }
-    assert_eq!(last.end, CrawlEnd::Done);
+    assert_eq!(last.end, CrawlEnd::Finished);
     assert_eq!(seen.lock().unwrap().len() as u64, last.snapshot.pages);
     assert!(last.snapshot.outcomes["near duplicate"] > 10, "{:?}", last.snapshot.outcomes);
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use crawler::internal::classic::ClassicCrawl;
+use crawler::internal::classic::ClassicInternals as _;
 use crawler::internal::task::Depth;
 use url::Url;
 
@@ -47,12 +48,8 @@ pub struct ClassicJob {
     pub crawl: ClassicCrawl,
     /// Where it begins.
     pub seed: Url,
-    /// Where the pages go.
-    pub directory: PathBuf,
     /// How many requests are in flight at most.
     pub concurrency: usize,
-    /// Whether earlier pages are removed from there.
-    pub overwrite: bool,
     /// How much is printed.
     pub verbosity: Verbosity,
 }
@@ -68,18 +65,15 @@ impl ClassicArgs {
         let (designated_by, internal) = self.internal()?;
         let config = self.fetch.config(self.concurrency, self.concurrency)?;
         let crawl =
-            ClassicCrawl::new(seed.clone(), internal.as_ref(), max_depth, config).map_err(|error| {
-                match designated_by {
-                    INTERNAL_VARIABLE => format!("{error} (this one is from {INTERNAL_VARIABLE})"),
-                    _ => error.to_string(),
-                }
-            })?;
+            ClassicCrawl::new(seed.as_str(), &directory, max_depth).map_err(|error| error.to_string())?;
+        let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
+        if let Some(prefix) = &internal {
+            crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} ({designated_by})"))?;
+        }
         Ok(ClassicJob {
             crawl,
             seed,
-            directory,
             concurrency: self.concurrency,
-            overwrite: self.overwrite,
             verbosity: self.fetch.verbosity(),
         })
     }

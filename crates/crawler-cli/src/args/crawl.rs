@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use crawler::Crawler;
+use crawler::Scope;
 use crawler::internal::config::FetchConfig;
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::modules::Target;
 use crawler::internal::modules::registry::{self, RegisteredModule};
 use crawler::internal::origin::without_credentials;
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::{PageRank, PriorityQueues, Random, pagerank};
-use crawler::internal::scope::Scope;
+use crawler::internal::scope::rejecting_private;
 use crawler::internal::similarity::Threshold;
 use crawler::internal::task::Depth;
 use serde::{Deserialize, Serialize, Serializer};
@@ -177,7 +179,7 @@ impl CrawlOptions {
         let told = |error: crawler::Error| error.to_string();
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(told)?
-            .config(FetchConfig { adaptive_delay: true, ..config })
+            .configure(|fetch| *fetch = FetchConfig { adaptive_delay: true, ..config })
             .scope(options.scope(&seeds)?)
             .overwrite(options.overwrite);
         if let Some(queues) = PriorityQueues::new(options.priority_queues) {
@@ -201,7 +203,7 @@ impl CrawlOptions {
             crawler = crawler.max_time(time);
         }
         if let Some(rank) = &page_rank {
-            crawler = crawler.prioritize(SharedRank(Arc::clone(rank)));
+            crawler = crawler.prioritizer(SharedRank(Arc::clone(rank)));
         }
         for module in &options.module {
             crawler = crawler.module_from_spec(module).map_err(|error| format!("--module: {error}"))?;
@@ -233,7 +235,7 @@ impl CrawlOptions {
         let seeds = self.seeds()?;
         let FetchArgs { allow_private, ref resolve, .. } = self.fetch;
         let config = FetchConfig { allow_private, dns_overrides: resolve.clone(), ..FetchConfig::default() };
-        Ok(self.scope(&seeds)?.rejecting_private(&config, &seeds))
+        Ok(rejecting_private(self.scope(&seeds)?, &config, &seeds))
     }
 
     /// The seeds as URLs. They are numbered in messages, and not repeated: there may be a password in them.

@@ -64,6 +64,7 @@ impl FetchArgs {
         let extra_roots = certificates(self.ca_file.as_deref())?;
         Ok(FetchConfig {
             user_agent: self.user_agent()?,
+            headers: Vec::new(),
             obey_robots: !self.ignore_robots,
             delay: self.delay,
             concurrency,

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crawler::internal::classic::{ClassicCrawl, ClassicReport};
-use crawler::internal::modules::pages::PageFiles;
 use crawler::internal::origin::Origin;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::scope::RejectReason;
@@ -12,6 +11,7 @@ use crawler::internal::stop::StopHandle;
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
+use crate::commands::crawl::status_of;
 use crate::open_files::make_room;
 use crate::printable::{print_error, print_stdout};
 use crate::progress::Progress;
@@ -20,10 +20,8 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// Runs the command and returns its exit status.
 pub async fn run(job: ClassicJob) -> u8 {
-    let pages = make_room(job.concurrency, &format!("--concurrency {}", job.concurrency))
-        .and_then(|()| PageFiles::open(&job.directory, job.overwrite).map_err(|error| error.to_string()));
-    match pages {
-        Ok(pages) => crawl(&job.seed, job.crawl, pages, job.verbosity).await,
+    match make_room(job.concurrency, &format!("--concurrency {}", job.concurrency)) {
+        Ok(()) => crawl(&job.seed, job.crawl, job.verbosity).await,
         Err(error) => {
             print_error(&error);
             EXIT_USAGE
@@ -31,20 +29,20 @@ pub async fn run(job: ClassicJob) -> u8 {
     }
 }
 
-/// Crawls, shows it, prints the summary, and returns the exit status.
-pub async fn crawl(seed: &Url, crawl: ClassicCrawl, pages: PageFiles, verbosity: Verbosity) -> u8 {
+/// Crawls, shows progress, prints the summary, and returns the exit status.
+pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     let progress = Rc::new(Progress::new(verbosity));
     let stop = StopHandle::new();
     let ended_by = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();
-    let (told, stopped, status) = (Rc::clone(&progress), stop.clone(), Rc::clone(&ended_by));
+    let (shown, stopped, status) = (Rc::clone(&progress), stop.clone(), Rc::clone(&ended_by));
     let watch = tasks.spawn_local(async move {
-        signals::watch(&stopped, &status, |message| told.say(message), || told.finish()).await
+        signals::watch(&stopped, &status, |message| shown.say(message), || shown.finish()).await
     });
     let shown = Rc::clone(&progress);
     let show = tasks.spawn_local(async move { shown.keep_showing().await });
-    let report = tasks.run_until(crawl.run(pages, &*progress, &stop)).await;
+    let report = tasks.run_until(crawl.stop_handle(stop).run_with_observer(&*progress)).await;
     watch.abort();
     show.abort();
     progress.finish();
@@ -52,7 +50,7 @@ pub async fn crawl(seed: &Url, crawl: ClassicCrawl, pages: PageFiles, verbosity:
         Ok(report) => report,
         Err(error) => {
             print_error(&error.to_string());
-            return EXIT_FAILED;
+            return status_of(&error);
         }
     };
     let printed = verbosity == Verbosity::Quiet || print_stdout(&summary(&report.stats));

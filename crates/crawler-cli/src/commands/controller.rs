@@ -9,6 +9,7 @@ use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::distributed::{Notice, SharedCrawl};
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::internal::stop::StopHandle;
 
@@ -92,14 +93,14 @@ async fn control(
         (sharing.notice)(&warning);
     }
     let resumed = match &begun {
-        None => ResumeStatus::No,
+        None => ResumeStatus::New,
         Some(begun) if begun.has_result && begun.is_finished() && begun.note == note => {
-            if let Some(report) = remote.report(ResumeStatus::Finished).await? {
+            if let Some(report) = remote.report(ResumeStatus::AlreadyFinished).await? {
                 return Ok(report);
             }
-            ResumeStatus::Yes
+            ResumeStatus::Resumed
         }
-        Some(_) => ResumeStatus::Yes,
+        Some(_) => ResumeStatus::Resumed,
     };
     display.show(&remote.status().await?.snapshot);
     remote.submit(&note, &seeds).await?;
@@ -133,7 +134,7 @@ async fn look_after(
         }
         let is_absent = matches!(course.phase, Phase::Unknown | Phase::Purged);
         if absence.is_final(&course.phase) || is_absent && stop.is_stop_requested() {
-            return Err(Error::Storage(absence.message(&course.phase)));
+            return Err(Error::Redis(absence.message(&course.phase)));
         }
         if is_absent {
             tokio::time::sleep(LOOK).await;
@@ -144,7 +145,7 @@ async fn look_after(
             remote.stop().await?;
         }
         if told_to_stop.is_some_and(|since| since.elapsed() > 2 * sharing.dead_after + PATIENCE) {
-            return Err(Error::Storage(
+            return Err(Error::Redis(
                 "the crawl was stopped, but nobody could sum it up; see the messages above".into(),
             ));
         }

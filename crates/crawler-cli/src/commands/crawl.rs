@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::prioritizer::PageRank;
 use crawler::internal::stop::StopHandle;
@@ -63,7 +64,7 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
 /// The exit status of a crawl, or of a look at one, that could not begin.
 pub fn status_of(error: &Error) -> u8 {
     // Of all that stands in the way, only the storage is not what the command line named.
-    if matches!(error, Error::Storage(_)) { EXIT_FAILED } else { EXIT_USAGE }
+    if matches!(error, Error::Redis(_)) { EXIT_FAILED } else { EXIT_USAGE }
 }
 
 /// Runs a crawl and returns its exit status.
@@ -84,8 +85,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     let crawler =
         crawler.stop_handle(stop.clone()).on_outcome(move |url, outcome| teller.ended(url, outcome));
     let shown = Arc::clone(&display);
-    let crawling =
-        tokio::task::spawn_blocking(move || crawler.run_with_progress(|snapshot| shown.show(snapshot)));
+    let crawling = crawler.on_progress(move |snapshot| shown.show(snapshot)).run();
     let ended_by = Cell::new(None);
     let report = tokio::select! {
         report = crawling => report,
@@ -93,18 +93,14 @@ pub async fn run(job: CrawlJob) -> u8 {
     };
     display.clear();
     match report {
-        Ok(Ok(report)) => {
+        Ok(report) => {
             let status = conclude(&options, &report, &display, &account, page_rank.as_deref(), summary_file);
             ended_by.get().unwrap_or(status)
         }
-        Ok(Err(error)) => {
+        Err(error) => {
             print_error(&error.to_string());
             if account.has_begun() { EXIT_FAILED } else { status_of(&error) }
         }
-        Err(failed) => match failed.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => EXIT_FAILED,
-        },
     }
 }
 
@@ -175,11 +171,12 @@ fn print(options: &CrawlOptions, table: &str) -> bool {
 
 /// Why some page is missing where it was to be written, if one is.
 fn lost_output(report: &CrawlReport) -> Option<&str> {
-    let failures = &report.counts.failures;
+    let failures = &report.module_failures.failures;
     // These are modules only where they print, and a reader who has gone away (`| head`) has seen enough.
-    let reader_gone = report.summaries.iter().any(|summary| summary.contains("nobody read standard output"));
+    let reader_gone =
+        report.module_summaries.iter().any(|summary| summary.contains("nobody read standard output"));
     let unprinted = ["jsonl", "edges"].iter().any(|name| failures.contains_key(*name)) && !reader_gone;
     let lost = unprinted || failures.contains_key("output");
-    let last = report.counts.last_failure.as_deref();
+    let last = report.module_failures.last_failure.as_deref();
     report.output_failure.as_deref().or(if lost { last } else { None })
 }

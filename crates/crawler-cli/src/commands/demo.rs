@@ -6,9 +6,7 @@ mod stage;
 
 use std::time::Duration;
 
-use crawler::internal::classic::ClassicCrawl;
-use crawler::internal::config::FetchConfig;
-use crawler::internal::modules::pages::PageFiles;
+use crawler::ClassicCrawl;
 use testweb::{Web, demo_site};
 use url::Url;
 
@@ -26,13 +24,13 @@ const DELAY: Duration = Duration::from_millis(200);
 /// Runs the demonstration and returns its exit status.
 pub async fn run(verbosity: Verbosity) -> u8 {
     match prepare() {
-        Ok((web, seed, crawl, pages, directory)) => {
+        Ok((web, seed, crawl, directory)) => {
             let (url, place) = (web.url("/"), directory.display());
             let command = format!("crawler {url} {place} {MAX_DEPTH} --delay 200ms");
             if !print_stdout(&format!("A small site is being served at {url}\n  {command}\n\n")) {
                 return EXIT_FAILED;
             }
-            let status = classic::crawl(&seed, crawl, pages, verbosity).await;
+            let status = classic::crawl(&seed, crawl, verbosity).await;
             let first = std::fs::read_to_string(directory.join("1")).unwrap_or_default();
             let beginning: String = first.lines().take(6).map(|line| format!("  {line}\n")).collect();
             print_stdout(&format!("\nThe pages are in {place}; the first begins:\n{beginning}"));
@@ -45,14 +43,12 @@ pub async fn run(verbosity: Verbosity) -> u8 {
     }
 }
 
-type Prepared = (Web, Url, ClassicCrawl, PageFiles, std::path::PathBuf);
+type Prepared = (Web, Url, ClassicCrawl, std::path::PathBuf);
 
 fn prepare() -> Result<Prepared, Box<dyn std::error::Error>> {
     let web = Web::builder().site(demo_site()).try_start()?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir()?.keep();
     let seed = Url::parse(&web.url("/"))?;
-    let config = FetchConfig { delay: DELAY, ..FetchConfig::default() };
-    let crawl = ClassicCrawl::new(seed.clone(), None, MAX_DEPTH, config)?;
-    let pages = PageFiles::open(&directory, false)?;
-    Ok((web, seed, crawl, pages, directory))
+    let crawl = ClassicCrawl::new(seed.as_str(), &directory, MAX_DEPTH)?.delay(DELAY);
+    Ok((web, seed, crawl, directory))
 }

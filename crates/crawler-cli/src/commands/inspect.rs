@@ -203,9 +203,7 @@ fn never_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
     let detail = match refusal {
         RejectReason::External => {
             let scope = options.and_then(|options| options.bounds().ok());
-            scope.map_or_else(String::new, |scope| {
-                format!(": the crawl stays in {} (--scope)", scope.describe())
-            })
+            scope.map_or_else(String::new, |scope| format!(": the crawl stays in {scope} (--scope)"))
         }
         RejectReason::Excluded => " (--include, --exclude)".into(),
         RejectReason::PrivateAddress => " (--allow-private)".into(),

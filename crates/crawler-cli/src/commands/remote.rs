@@ -7,6 +7,7 @@ use crawler::Error;
 use crawler::internal::backend::redis::{Phase, RedisBackend, Role};
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 
 use crate::args::{CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
@@ -135,7 +136,7 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
     let (remote, begun) = open(&sharing).await?;
     let status = remote.status().await?;
     // What is left of a crawl that is over is its result.
-    let report = remote.report(ResumeStatus::Yes).await?;
+    let report = remote.report(ResumeStatus::Resumed).await?;
     let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
     if options.quiet {
         return Ok(0);

@@ -8,6 +8,7 @@ use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::distributed::{Notice, RoleExit, SharedCrawl};
 use crawler::internal::pipeline::CrawlEnd;
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::stop::StopHandle;
 
 use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};

@@ -116,7 +116,7 @@ impl Supervisor {
         let failed = post.started.elapsed() <= SETTLED && status.code().is_some();
         post.failures = if failed { post.failures + 1 } else { 0 };
         if post.failures > MOST_FAILURES {
-            return Err(Error::Storage(format!(
+            return Err(Error::Redis(format!(
                 "{role} ended {MOST_FAILURES} times at once ({status}); see its messages above"
             )));
         }

@@ -1,5 +1,6 @@
 //! Crawls that survive: stopped and resumed, refused, finished.
 
+use crawler::internal::pipeline::CrawlerInternals as _;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -287,8 +288,11 @@ fn a_crawl_that_a_program_began_is_left_to_that_program() {
     let web = serve(Site::new().page("/", "x"));
     for note in ["", "a note", r#"{"options":{}}"#, r#"{"crawler":"9.0","options":{"seeds":[]}}"#] {
         let place = Place::new();
-        let begun =
-            crawler::Crawler::new(&web.url("/")).unwrap().state_dir(place.path("state")).metadata(note).run();
+        let begun = crawler::Crawler::new(&web.url("/"))
+            .unwrap()
+            .state_dir(place.path("state"))
+            .metadata(note)
+            .run_blocking();
         begun.unwrap();
         let ended = place.resume("").wait().expect(2);
         let words = match note.contains("9.0") {

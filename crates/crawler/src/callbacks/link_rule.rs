@@ -1,4 +1,4 @@
-//! Finds the links in a page's text; only this file knows what counts as a link.
+//! Extracts the links of a page in callback mode: `link:` words or HTML anchors.
 
 use super::workers::Scanner;
 use crate::html::{LinkKind, each_link, normalize};
@@ -8,26 +8,25 @@ use url::Url;
 
 /// What counts as a link on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LinkRule {
-    /// A word that begins with `link:`, at the start of the text or after white space. Blanks (spaces and
-    /// tabs) after the colon are skipped, and the target is everything up to the next white space (space,
-    /// tab, line feed, vertical tab, form feed, carriage return). An empty target is no link. Targets are
-    /// opaque bytes: case-sensitive, of any length, not necessarily UTF-8, never processed as URLs.
+    /// A word that starts with `link:`, at the start of the text or after white space. Spaces and tabs after the colon
+    /// are skipped. The target is everything up to the next white space (space, tab, line feed, vertical tab, form feed,
+    /// carriage return). An empty target is not a link. Targets are opaque bytes: case-sensitive, of any length, not
+    /// necessarily UTF-8, never processed as URLs.
     #[default]
     Words,
-    /// The `href` of an HTML `a` element, resolved against the page's own link (and the page's `base`, if it
-    /// has one) and written in normal form without fragment.
+    /// The `href` of an HTML `a` element, resolved against the page's own link (and its `base` element, if it has one),
+    /// normalized, without the fragment.
     ///
-    /// No link, and so no edge, is what could not be asked for over HTTP: another scheme, `mailto:` say; a
-    /// user name or password in the URL; more than 2,048 bytes in normal form, or 16 KiB as it stands on the
-    /// page. Nor is what comes after 100,000 links on one page, `area`, `frame`, `iframe` and refreshes
-    /// counted. On a page whose own link is not an absolute `http` or `https` URL, only absolute ones are
-    /// links.
+    /// These are not links, and give no edge: URLs with another scheme than http or https, such as `mailto:`; URLs with a
+    /// user name or password; URLs of more than 2,048 bytes when normalized, or 16 KiB on the page; everything after
+    /// 100,000 links on one page (`area`, `frame`, `iframe` and refreshes count). If a page's own link is not an absolute
+    /// http or https URL, only its absolute links count.
     ///
-    /// The start link is brought into the same form, so that it is recognised when it is met again. Bytes are
-    /// read in the encoding that the page's byte order mark says, or else its `meta` element, or else a
-    /// guess. That matters to a link that is not ASCII: its path becomes UTF-8 and its query stays in the
-    /// page's encoding, as in browsers, both percent-encoded.
+    /// The start link is normalized too, so that it is recognized when it is found again. The encoding of a page comes
+    /// from its byte order mark, or else its `meta` element, or else a guess. It matters for links that are not ASCII:
+    /// as in browsers, the path becomes UTF-8 and the query stays in the page's encoding, both percent-encoded.
     Html,
 }
 
@@ -42,7 +41,7 @@ impl LinkRule {
         }
     }
 
-    /// The scanner for pages that are text: whatever they say, they are UTF-8.
+    /// The scanner for pages that are text: they are UTF-8, whatever they declare.
     pub(super) fn in_text(self) -> Scanner {
         match self {
             LinkRule::Words => words,
@@ -52,8 +51,7 @@ impl LinkRule {
         }
     }
 
-    /// The start link as it would be written if it were found on a page, so that it is not fetched again
-    /// then.
+    /// The start link in the form in which a page would contain it, so that it is not fetched twice.
     pub(super) fn start(self, link: &[u8]) -> Cow<'_, [u8]> {
         match self {
             LinkRule::Words => Cow::Borrowed(link),
@@ -99,12 +97,12 @@ fn no_base() -> Url {
     Url::parse("about:blank").expect("a valid URL")
 }
 
-/// Where the run of bytes that are `within` ends that begins at `start`.
+/// The end of the run of `within` bytes that begins at `start`.
 fn end_of(text: &[u8], start: usize, within: impl Fn(u8) -> bool) -> usize {
     text[start..].iter().position(|&byte| !within(byte)).map_or(text.len(), |length| start + length)
 }
 
-/// As `isspace` in the C locale: unlike `is_ascii_whitespace`, with the vertical tab.
+/// Like `isspace` in the C locale, which includes the vertical tab, unlike `is_ascii_whitespace`.
 fn is_white_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -1,23 +1,23 @@
-//! What the two pools of workers share: the links that wait, the pages that wait, and when the crawl is over.
-//! Only this file sleeps and wakes.
+//! The queues between the download and parse threads, and the detection of the end. Only this file blocks and wakes
+//! threads.
 //!
-//! Everything stands under one lock that no callback ever runs under, with one condition for each thing a
-//! worker can wait for. The links queue is bounded. The pages are not: if both were, parsers waiting for room
-//! among the links and downloaders waiting for room among the pages would wait for each other for ever.
+//! One lock protects everything, and no callback runs under it. There is one condition variable for each thing that a
+//! thread can wait for. The link queue is bounded. The page queue is not: if both were bounded, parsers that wait for
+//! room in the link queue and downloaders that wait for room in the page queue would deadlock.
 
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
-/// A link on its way from the page where it was found to the end of its own page.
+/// A link, as bytes.
 pub(crate) type Link = Box<[u8]>;
 
-/// The links and the pages of one crawl on their way between the pools.
+/// The link queue and the page queue of one crawl.
 pub(crate) struct Pools<P> {
     state: Mutex<PoolState<P>>,
     conditions: [Condvar; WaitFor::ALL.len()],
-    /// Beside the lock, because a parser asks before each edge.
+    /// Outside the lock, because a parser reads it before each edge.
     stopped: AtomicBool,
 }
 
@@ -25,29 +25,29 @@ struct PoolState<P> {
     links: VecDeque<Link>,
     work_queue_size: usize,
     pages: VecDeque<(Link, P)>,
-    /// Links queued or being fetched, and pages waiting or being parsed.
+    /// Links that are queued or being fetched, and pages that are queued or being parsed.
     outstanding: usize,
-    over: bool,
-    sleepers: [Sleepers; WaitFor::ALL.len()],
+    finished: bool,
+    waiters: [Waiters; WaitFor::ALL.len()],
 }
 
-/// What a worker may have to wait for.
+/// What a thread can wait for.
 #[derive(Clone, Copy)]
 enum WaitFor {
     /// A link to fetch.
     Link,
     /// A page to parse.
     Page,
-    /// Room in the links queue.
+    /// Room in the link queue.
     Room,
 }
 
-/// The workers asleep on one condition.
+/// The threads that wait on one condition variable.
 #[derive(Clone, Copy, Default)]
-struct Sleepers {
-    asleep: usize,
-    /// One of them has been called and is on its way.
-    called: bool,
+struct Waiters {
+    waiting: usize,
+    /// One of them was notified and has not taken the lock yet.
+    notified: bool,
 }
 
 impl WaitFor {
@@ -55,7 +55,7 @@ impl WaitFor {
 }
 
 impl<P> Pools<P> {
-    /// Pools with nothing to do yet: workers sleep until [`begin`](Self::begin) or [`stop`](Self::stop).
+    /// Empty queues. Threads wait until [`start`](Self::start) or [`stop`](Self::stop).
     pub(crate) fn new(work_queue_size: usize) -> Self {
         Pools {
             state: Mutex::new(PoolState {
@@ -63,75 +63,75 @@ impl<P> Pools<P> {
                 work_queue_size,
                 pages: VecDeque::new(),
                 outstanding: 0,
-                over: false,
-                sleepers: Default::default(),
+                finished: false,
+                waiters: Default::default(),
             }),
             conditions: Default::default(),
             stopped: AtomicBool::new(false),
         }
     }
 
-    /// Queues the first link.
-    pub(crate) fn begin(&self, start: Link) {
-        self.queue(start);
+    /// Queues the start link.
+    pub(crate) fn start(&self, link: Link) {
+        self.queue(link);
     }
 
-    /// Queues a new link as soon as there is room for it, unless the crawl is over by then.
+    /// Queues a new link, waiting for room, unless the crawl has ended by then.
     pub(crate) fn queue(&self, link: Link) {
-        let mut state = self.when(WaitFor::Room);
-        if !state.over {
+        let mut state = self.lock_when(WaitFor::Room);
+        if !state.finished {
             state.outstanding += 1;
             state.links.push_back(link);
         }
-        self.leave(state);
+        self.unlock(state);
     }
 
-    /// The next link to fetch, as soon as there is one; none when the crawl is over.
+    /// Waits for the next link to fetch; `None` when the crawl has ended.
     pub(crate) fn next_link(&self) -> Option<Link> {
-        let mut state = self.when(WaitFor::Link);
-        let link = if state.over { None } else { state.links.pop_front() };
-        self.leave(state);
+        let mut state = self.lock_when(WaitFor::Link);
+        let link = if state.finished { None } else { state.links.pop_front() };
+        self.unlock(state);
         link
     }
 
-    /// Hands a fetched page over to the parsers. Never waits.
+    /// Queues a fetched page for the parsers. Never waits.
     pub(crate) fn deliver(&self, link: Link, page: P) {
         let mut state = self.lock();
         state.pages.push_back((link, page));
-        self.leave(state);
+        self.unlock(state);
     }
 
-    /// The next page to parse, as soon as there is one; none when the crawl is over.
+    /// Waits for the next page to parse; `None` when the crawl has ended.
     pub(crate) fn next_page(&self) -> Option<(Link, P)> {
-        let mut state = self.when(WaitFor::Page);
-        let page = if state.over { None } else { state.pages.pop_front() };
-        self.leave(state);
+        let mut state = self.lock_when(WaitFor::Page);
+        let page = if state.finished { None } else { state.pages.pop_front() };
+        self.unlock(state);
         page
     }
 
-    /// Says that a link is done with: broken, or its page parsed and every new link of it queued.
+    /// Completes a link: it is broken, or its page is parsed and all its new links are queued.
     pub(crate) fn finish(&self) {
         let mut state = self.lock();
         state.outstanding -= 1;
-        // A page is outstanding until its links are: so this is zero at the end, and never before.
-        state.over |= state.outstanding == 0;
-        self.leave(state);
+        // A page stays outstanding until its new links are, so the count is zero only at the end.
+        state.finished |= state.outstanding == 0;
+        self.unlock(state);
     }
 
-    /// Ends the crawl before its time. Links and pages still waiting are dropped with the pools.
+    /// Ends the crawl early. Queued links and pages are dropped.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, SeqCst);
         let mut state = self.lock();
-        state.over = true;
-        self.leave(state);
+        state.finished = true;
+        self.unlock(state);
     }
 
-    /// Whether the crawl was ended before its time: then no callback may begin.
+    /// Whether the crawl was ended early. Then no callback may start.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(SeqCst)
     }
 
-    /// While a worker holds this, its panic ends the crawl, so that nobody waits for it for ever.
+    /// A guard that ends the crawl when its thread panics, so that no other thread waits for it forever.
     pub(crate) fn stop_on_panic(&self) -> impl Drop {
         StopOnPanic(self)
     }
@@ -140,29 +140,30 @@ impl<P> Pools<P> {
         self.state.lock().expect("nothing under this lock panics")
     }
 
-    /// Enters the lock once there is what the caller waits for, or the crawl is over.
-    fn when(&self, until: WaitFor) -> MutexGuard<'_, PoolState<P>> {
+    /// Takes the lock once what the caller waits for is there, or the crawl has ended.
+    fn lock_when(&self, until: WaitFor) -> MutexGuard<'_, PoolState<P>> {
         let mut state = self.lock();
-        while !state.holds(until) {
-            state.sleepers[until as usize].asleep += 1;
+        while !state.is_ready(until) {
+            state.waiters[until as usize].waiting += 1;
             state = self.conditions[until as usize].wait(state).expect("nothing under this lock panics");
-            let sleepers = &mut state.sleepers[until as usize];
-            sleepers.asleep -= 1;
-            sleepers.called = false;
+            let waiters = &mut state.waiters[until as usize];
+            waiters.waiting -= 1;
+            waiters.notified = false;
         }
         state
     }
 
-    /// Leaves the lock and calls whoever can go on now.
+    /// Releases the lock and notifies the threads that can continue.
     ///
-    /// One sleeper at a time for each condition: the called one calls the next on leaving the lock itself, if
-    /// there is still reason to. So whenever there is something to wake up for, someone is awake or on the
-    /// way; and a burst of links costs one wake-up, not one for each link.
-    fn leave(&self, mut state: MutexGuard<'_, PoolState<P>>) {
-        let calls = WaitFor::ALL.map(|until| state.holds(until) && state.sleepers[until as usize].call());
+    /// It notifies one thread for each condition. That thread notifies the next when it releases the lock, if there is
+    /// still a reason. So whenever there is something to do, a thread is awake or notified; and a burst of links costs one
+    /// wake-up instead of one for each link.
+    fn unlock(&self, mut state: MutexGuard<'_, PoolState<P>>) {
+        let notify =
+            WaitFor::ALL.map(|until| state.is_ready(until) && state.waiters[until as usize].should_notify());
         drop(state);
-        for (condition, call) in self.conditions.iter().zip(calls) {
-            if call {
+        for (condition, notify) in self.conditions.iter().zip(notify) {
+            if notify {
                 condition.notify_one();
             }
         }
@@ -170,8 +171,8 @@ impl<P> Pools<P> {
 }
 
 impl<P> PoolState<P> {
-    fn holds(&self, until: WaitFor) -> bool {
-        self.over
+    fn is_ready(&self, until: WaitFor) -> bool {
+        self.finished
             || match until {
                 WaitFor::Link => !self.links.is_empty(),
                 WaitFor::Page => !self.pages.is_empty(),
@@ -180,12 +181,12 @@ impl<P> PoolState<P> {
     }
 }
 
-impl Sleepers {
-    /// Whether the caller must wake one of them.
-    fn call(&mut self) -> bool {
-        let call = self.asleep > 0 && !self.called;
-        self.called |= call;
-        call
+impl Waiters {
+    /// Whether the caller must notify one of them.
+    fn should_notify(&mut self) -> bool {
+        let notify = self.waiting > 0 && !self.notified;
+        self.notified |= notify;
+        notify
     }
 }
 

@@ -1,27 +1,27 @@
-//! Every link met in one crawl, each exactly once; only this file knows how they are found again.
+//! The seen set of a callback crawl.
 
 use super::sync::{Mutex, RandomState};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use std::hash::BuildHasher;
 
-/// How many locks the set is spread over, so that parsers seldom meet at one. A power of two.
+/// The number of shards, each with its own lock, so that parsers rarely contend. A power of two.
 const SHARDS: usize = 64;
 
-/// The links met so far. It never shrinks.
+/// The links seen so far. It never shrinks.
 pub(crate) struct SeenLinks {
-    /// Keyed at random, so that no page can choose links that collide.
+    /// Randomly keyed, so that no page can craft collisions.
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
 }
 
-/// Links packed close together: looking one up is a matter of memory that is not in the cache, and little else.
+/// Links packed into one buffer. The cost of a lookup is mostly cache misses.
 #[derive(Default)]
 struct Shard {
-    /// Where in the text each link begins.
-    places: HashTable<usize>,
-    /// The links, each after its length.
-    text: Vec<u8>,
+    /// The offset of each link in the buffer.
+    offsets: HashTable<usize>,
+    /// The links, each preceded by its length.
+    buffer: Vec<u8>,
 }
 
 impl SeenLinks {
@@ -29,28 +29,28 @@ impl SeenLinks {
         SeenLinks { hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    /// Remembers a link. Returns whether it is new: to exactly one caller, however many ask at once.
+    /// Adds a link. Returns `true` to exactly one caller for each link, with any number of concurrent callers.
     pub(crate) fn insert(&self, link: &[u8]) -> bool {
         let hash = self.hasher.hash_one(link);
-        // The table within a shard goes by the other bits of the hash.
+        // The table within a shard uses the other bits of the hash.
         let shard = &self.shards[(hash >> 32) as usize % SHARDS];
-        let Shard { places, text } = &mut *shard.lock().expect("nothing under this lock panics");
-        let is_this = |&place: &usize| link_at(text, place) == link;
-        let hash_of = |&place: &usize| self.hasher.hash_one(link_at(text, place));
-        match places.entry(hash, is_this, hash_of) {
+        let Shard { offsets, buffer } = &mut *shard.lock().expect("nothing under this lock panics");
+        let is_this = |&offset: &usize| link_at(buffer, offset) == link;
+        let hash_of = |&offset: &usize| self.hasher.hash_one(link_at(buffer, offset));
+        match offsets.entry(hash, is_this, hash_of) {
             Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                place.insert(text.len());
-                text.extend_from_slice(&link.len().to_ne_bytes());
-                text.extend_from_slice(link);
+            Entry::Vacant(entry) => {
+                entry.insert(buffer.len());
+                buffer.extend_from_slice(&link.len().to_ne_bytes());
+                buffer.extend_from_slice(link);
                 true
             }
         }
     }
 }
 
-/// The link that begins at this place of a shard's text.
-fn link_at(text: &[u8], place: usize) -> &[u8] {
-    let (length, rest) = text[place..].split_first_chunk().expect("a length comes before each link");
+/// The link at an offset of a shard's buffer.
+fn link_at(buffer: &[u8], offset: usize) -> &[u8] {
+    let (length, rest) = buffer[offset..].split_first_chunk().expect("a length comes before each link");
     &rest[..usize::from_ne_bytes(*length)]
 }

@@ -1,4 +1,4 @@
-//! Starts the threads of a crawl and joins them, so that none outlives it.
+//! Starts the threads of a crawl and joins them.
 
 use super::pools::Pools;
 use super::seen::SeenLinks;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle, ScopedJoinHandle};
 use std::{io, iter};
 
-/// The stack of a worker: what a C program's threads ordinarily have, since callbacks run on it.
+/// The stack size of a thread: the usual one of a C program, because callbacks run on it.
 const STACK_BYTES: usize = 8 << 20;
 
-/// One crawl: what its threads share.
+/// What the threads of a crawl share.
 pub(super) struct Job<P, F, E> {
     pub(super) pools: Pools<P>,
     pub(super) seen: SeenLinks,
@@ -42,7 +42,7 @@ where
     ) -> Result<CallbackReport, StartError> {
         thread::scope(|scope| {
             let spawn = |builder: Builder, role| builder.spawn_scoped(scope, move || self.work(role));
-            self.conduct(crawl, start, spawn, ScopedJoinHandle::join)
+            self.run_threads(crawl, start, spawn, ScopedJoinHandle::join)
         })
     }
 
@@ -56,12 +56,12 @@ where
             let job = job.clone();
             builder.spawn(move || job.work(role))
         };
-        job.conduct(crawl, start, spawn, JoinHandle::join)
+        job.run_threads(crawl, start, spawn, JoinHandle::join)
     }
 
-    /// Starts the threads, gives them the start link, and waits for them. If one panicked, so does this,
-    /// after the last has ended.
-    fn conduct<H>(
+    /// Starts the threads, queues the start link, and joins the threads. If one panicked, this panics too, after it has
+    /// joined the last one.
+    fn run_threads<H>(
         &self,
         crawl: &CallbackCrawl,
         start: &[u8],
@@ -71,27 +71,27 @@ where
         let downloaders = iter::repeat_n(ThreadRole::Download, crawl.download_workers);
         let roles = downloaders.chain(iter::repeat_n(ThreadRole::Parse, crawl.parse_workers));
         let mut threads = Vec::new();
-        let complete = roles.into_iter().try_for_each(|role| {
+        let started = roles.into_iter().try_for_each(|role| {
             threads.push(spawn(Builder::new().name(role.name().to_owned()).stack_size(STACK_BYTES), role)?);
             Ok(())
         });
-        let complete = complete.map_err(|source| StartError::Threads {
+        let started = started.map_err(|source| StartError::Threads {
             wanted: crawl.download_workers.saturating_add(crawl.parse_workers),
             started: threads.len(),
             source,
         });
-        // Only now is there anything to do: a crawl that lacks a thread has not made a single callback.
-        match &complete {
+        // The threads have nothing to do before this, so a crawl that lacks a thread has made no callback.
+        match &started {
             Ok(()) => {
                 self.seen.insert(start);
-                self.pools.begin(start.into());
+                self.pools.start(start.into());
             }
             Err(_) => self.pools.stop(),
         }
-        let ends: Vec<_> = threads.into_iter().map(join).collect();
-        let reports = ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
+        let results: Vec<_> = threads.into_iter().map(join).collect();
+        let reports = results.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
         let report = reports.sum();
-        complete.map(|()| report)
+        started.map(|()| report)
     }
 
     fn work(&self, role: ThreadRole) -> CallbackReport {
@@ -103,7 +103,7 @@ where
 }
 
 impl ThreadRole {
-    /// What the thread is called in a debugger.
+    /// The name of the thread in a debugger.
     fn name(self) -> &'static str {
         match self {
             ThreadRole::Download => "crawl download",

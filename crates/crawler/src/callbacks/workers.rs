@@ -1,21 +1,21 @@
-//! What a downloader and what a parser does, from its first link to the end of the crawl.
+//! The loops of the download and parse threads.
 
 use super::pools::{Link, Pools};
 use super::seen::SeenLinks;
 use std::iter::Sum;
 
-/// Finds the links of a page: the page's own link, its text, and what to call with each link, in order.
+/// Finds the links of a page: takes the page's own link, its text, and a function to call with each link, in order.
 pub(crate) type Scanner = fn(&[u8], &[u8], &mut dyn FnMut(&[u8]));
 
-/// What a crawl came to, or one worker's part of it.
+/// The counts of a callback crawl.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallbackReport {
-    /// Links that were fetched and gave a page, empty ones included.
+    /// Links whose fetch returned a page, possibly an empty one.
     pub pages: u64,
-    /// Links that were fetched in vain.
+    /// Links whose fetch returned none.
     pub broken: u64,
-    /// Edges announced: every occurrence of a link on a page.
+    /// Edges: every occurrence of a link on a page.
     pub edges: u64,
 }
 
@@ -29,7 +29,7 @@ impl Sum for CallbackReport {
     }
 }
 
-/// Fetches links until the crawl is over.
+/// Fetches links until the crawl ends.
 pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) -> CallbackReport {
     let _guard = pools.stop_on_panic();
     let mut done = CallbackReport::default();
@@ -48,7 +48,7 @@ pub(crate) fn download<P>(pools: &Pools<P>, fetch: impl Fn(&[u8]) -> Option<P>) 
     done
 }
 
-/// Parses pages until the crawl is over: announces each edge, then queues its target if that is new.
+/// Parses pages until the crawl ends: reports each edge, then queues its target if it is new.
 pub(crate) fn parse<P: AsRef<[u8]>>(
     pools: &Pools<P>,
     seen: &SeenLinks,

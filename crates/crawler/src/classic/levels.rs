@@ -1,50 +1,50 @@
-//! The classic crawl's memory: every URL met with its smallest depth, and the queues of this level and the next.
+//! The frontier of a classic crawl: the smallest depth of each seen URL, and the queues of this level and the next.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use url::Url;
 
 use crate::scope::RejectReason;
 use crate::task::{Depth, Task};
 
-/// A shorter beginning than this is not worth a pointer to it.
-const WORTH_SHARING: usize = 16;
+/// The minimum length of a prefix that is shared. A shorter one is not worth a pointer.
+const MIN_SHARED: usize = 16;
 
-/// A URL longer than this becomes the one that others share their beginning with.
-const LONG: usize = 64;
+/// A URL longer than this becomes the one whose prefix others share.
+const MIN_PREFIX_SOURCE: usize = 64;
 
-/// How a URL was met.
+/// Whether a URL was seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeenStatus {
-    /// For the first time: it is queued.
+pub enum LinkStatus {
+    /// It is new, and is queued.
     New,
-    /// Again, nearer to the seed than before: it is queued anew, and the farther one will be passed over.
+    /// It was seen at a larger depth. It is queued again, and the deeper entry will be skipped.
     Shallower,
-    /// Again.
+    /// It was seen at this depth or a smaller one.
     Seen,
 }
 
-/// URLs to visit, in order of depth.
+/// The URLs to fetch, in order of depth.
 pub struct Levels {
-    /// A keyed 64-bit hash stands for a URL, so that a million of them fit in a few dozen megabytes and no page
-    /// can make two collide.
+    /// Depths by a keyed 64-bit hash of the URL: a million URLs take a few dozen megabytes, and no page can craft
+    /// collisions.
     depths: HashMap<u64, Depth>,
     key: RandomState,
     depth: Depth,
     this_level: VecDeque<QueuedUrl>,
     next_level: VecDeque<QueuedUrl>,
-    /// The last long URL that was queued: those after it mostly begin as it does.
-    shared: Rc<str>,
+    /// The last long URL that was queued. Most later ones share a prefix with it.
+    shared: Arc<str>,
 }
 
-/// A URL that waits. A page's relative links can share a beginning of two thousand bytes while each takes ten
-/// on the wire, so what they share is kept once.
+/// A queued URL. A page's relative links can share a prefix of two thousand bytes while each takes ten bytes on the
+/// page, so the shared prefix is stored once.
 struct QueuedUrl {
-    shared: Rc<str>,
-    /// How much of `shared` the URL begins with.
+    shared: Arc<str>,
+    /// The length of the prefix of `shared` that the URL starts with.
     length: u16,
     rest: Box<str>,
     redirects: u8,
@@ -70,65 +70,65 @@ impl Default for Levels {
 }
 
 impl Levels {
-    /// Meets a URL at this level's depth or the next one's; a new one only if the check lets it pass.
-    pub fn meet(
+    /// Queues a URL for this level or the next, if it is new and passes the check, or if it was seen at a larger depth.
+    pub fn mark_seen(
         &mut self,
         url: &str,
         depth: Depth,
         redirects: u8,
         check: impl FnOnce() -> Result<(), RejectReason>,
-    ) -> Result<SeenStatus, RejectReason> {
-        let met = match self.depths.entry(self.key.hash_one(url)) {
+    ) -> Result<LinkStatus, RejectReason> {
+        let status = match self.depths.entry(self.key.hash_one(url)) {
             Entry::Vacant(vacant) => {
                 check()?;
                 vacant.insert(depth);
-                SeenStatus::New
+                LinkStatus::New
             }
-            Entry::Occupied(mut known) if depth < *known.get() => {
-                known.insert(depth);
-                SeenStatus::Shallower
+            Entry::Occupied(mut seen) if depth < *seen.get() => {
+                seen.insert(depth);
+                LinkStatus::Shallower
             }
-            Entry::Occupied(_) => SeenStatus::Seen,
+            Entry::Occupied(_) => LinkStatus::Seen,
         };
-        if met != SeenStatus::Seen {
-            let waiting = self.waiting(url, redirects);
+        if status != LinkStatus::Seen {
+            let queued = self.compress(url, redirects);
             let level = if depth == self.depth { &mut self.this_level } else { &mut self.next_level };
-            level.push_back(waiting);
+            level.push_back(queued);
         }
-        Ok(met)
+        Ok(status)
     }
 
-    fn waiting(&mut self, url: &str, redirects: u8) -> QueuedUrl {
+    fn compress(&mut self, url: &str, redirects: u8) -> QueuedUrl {
         let same = self.shared.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
-        if same < WORTH_SHARING && url.len() > LONG {
+        if same < MIN_SHARED && url.len() > MIN_PREFIX_SOURCE {
             self.shared = url.into();
-            return self.waiting(url, redirects);
+            return self.compress(url, redirects);
         }
-        // A normalised URL is ASCII, so it can be cut anywhere.
-        let same = if same < WORTH_SHARING || !url.is_char_boundary(same) { 0 } else { same };
+        // A normalized URL is ASCII, so it can be split anywhere.
+        let same = if same < MIN_SHARED || !url.is_char_boundary(same) { 0 } else { same };
         let length = u16::try_from(same).unwrap_or(0);
-        let (shared, rest) = (Rc::clone(&self.shared), url[usize::from(length)..].into());
+        let (shared, rest) = (Arc::clone(&self.shared), url[usize::from(length)..].into());
         QueuedUrl { shared, length, rest, redirects }
     }
 
     /// The next URL of this level.
     pub fn next(&mut self) -> Option<Task> {
         loop {
-            let waiting = self.this_level.pop_front()?;
-            let (url, redirects) = (waiting.url(), waiting.redirects);
-            let nearest = self.depths.get(&self.key.hash_one(url.as_str()));
-            // Visited already, at a smaller depth than the one it was queued with here.
-            if nearest.is_some_and(|nearest| *nearest < self.depth) {
+            let queued = self.this_level.pop_front()?;
+            let (url, redirects) = (queued.url(), queued.redirects);
+            let smallest = self.depths.get(&self.key.hash_one(url.as_str()));
+            // It was fetched already, at a smaller depth.
+            if smallest.is_some_and(|smallest| *smallest < self.depth) {
                 continue;
             }
-            // What was queued is a normalised URL, which parses.
+            // A queued URL is normalized, so it parses.
             if let Ok(url) = Url::parse(&url) {
                 return Some(Task { url, depth: self.depth, redirects });
             }
         }
     }
 
-    /// Goes one level deeper; tells whether there is anything there.
+    /// Starts the next level; returns whether it has any URLs.
     pub fn descend(&mut self) -> bool {
         std::mem::swap(&mut self.this_level, &mut self.next_level);
         self.depth += 1;
@@ -140,28 +140,32 @@ impl Levels {
 mod tests {
     use super::*;
 
-    fn meet(levels: &mut Levels, url: &str, depth: Depth, redirects: u8) -> SeenStatus {
-        levels.meet(url, depth, redirects, || Ok(())).unwrap()
+    fn mark_seen(levels: &mut Levels, url: &str, depth: Depth, redirects: u8) -> LinkStatus {
+        levels.mark_seen(url, depth, redirects, || Ok(())).unwrap()
     }
 
     #[test]
-    fn a_url_that_fails_the_check_is_not_remembered() {
+    fn a_url_that_fails_the_check_is_not_marked_as_seen() {
         let mut levels = Levels::default();
-        let refused = levels.meet("http://a/", 0, 0, || Err(RejectReason::External));
-        assert_eq!(refused, Err(RejectReason::External));
+        let rejected = levels.mark_seen("http://a/", 0, 0, || Err(RejectReason::External));
+        assert_eq!(rejected, Err(RejectReason::External));
         assert_eq!(levels.next(), None);
-        assert_eq!(meet(&mut levels, "http://a/", 0, 0), SeenStatus::New);
+        assert_eq!(mark_seen(&mut levels, "http://a/", 0, 0), LinkStatus::New);
     }
 
     #[test]
-    fn a_url_is_visited_once_at_its_smallest_depth() {
+    fn a_url_is_fetched_once_at_its_smallest_depth() {
         let mut levels = Levels::default();
-        assert_eq!(meet(&mut levels, "http://a/", 0, 0), SeenStatus::New);
+        assert_eq!(mark_seen(&mut levels, "http://a/", 0, 0), LinkStatus::New);
         assert_eq!(levels.next().unwrap().url.as_str(), "http://a/");
-        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), SeenStatus::New);
-        assert_eq!(meet(&mut levels, "http://a/x", 1, 0), SeenStatus::Seen);
-        assert_eq!(meet(&mut levels, "http://a/", 1, 0), SeenStatus::Seen);
-        assert_eq!(meet(&mut levels, "http://a/x", 0, 1), SeenStatus::Shallower, "by a redirect of the seed");
+        assert_eq!(mark_seen(&mut levels, "http://a/x", 1, 0), LinkStatus::New);
+        assert_eq!(mark_seen(&mut levels, "http://a/x", 1, 0), LinkStatus::Seen);
+        assert_eq!(mark_seen(&mut levels, "http://a/", 1, 0), LinkStatus::Seen);
+        assert_eq!(
+            mark_seen(&mut levels, "http://a/x", 0, 1),
+            LinkStatus::Shallower,
+            "by a redirect of the seed"
+        );
         let task = levels.next().unwrap();
         assert_eq!((task.depth, task.redirects), (0, 1));
         assert_eq!(levels.next(), None);
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_urls_share_is_kept_once_and_they_come_out_as_they_went_in() {
+    fn shared_prefixes_are_stored_once_and_urls_are_unchanged() {
         let mut levels = Levels::default();
         let long = "b".repeat(1_900);
         let urls: Vec<String> = (0..1_000)
@@ -180,7 +184,7 @@ mod tests {
             })
             .collect();
         for url in &urls {
-            meet(&mut levels, url, 1, 0);
+            mark_seen(&mut levels, url, 1, 0);
         }
         let kept: usize = levels.next_level.iter().map(|waiting| waiting.rest.len()).sum();
         assert!(kept < 40_000, "{kept} bytes");
@@ -190,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn urls_come_in_the_order_they_were_met() {
+    fn urls_are_fetched_in_the_order_of_discovery() {
         let mut levels = Levels::default();
         for url in ["http://a/1", "http://a/2", "http://a/3"] {
-            meet(&mut levels, url, 1, 0);
+            mark_seen(&mut levels, url, 1, 0);
         }
         assert!(levels.descend());
         let order: Vec<_> =

@@ -61,7 +61,7 @@ struct FrontierRole<'a> {
 impl Crawler {
     /// Is the frontier of this crawl, which was begun on Redis, until the crawl is over.
     pub fn run_frontier(mut self, sharing: &SharedCrawl) -> Result<RoleExit, Error> {
-        self.settle();
+        self.derive_settings();
         block_on(async {
             let backend = Arc::new(self.shared_resources(sharing).await?);
             let taken = Membership::take(backend, Some(Role::Frontier), &self, sharing).await?;
@@ -144,7 +144,7 @@ impl FrontierRole<'_> {
         let backend = Arc::clone(&self.membership.backend);
         // It was opened again while somebody put away what it had.
         backend.take_out(&self.course).await?;
-        let (prioritize, stop) = (&*self.crawler.prioritize, &self.crawler.stop);
+        let (prioritize, stop) = (&*self.crawler.prioritizer, &self.crawler.stop);
         let mut routing =
             std::pin::pin!(async { frontier::run(&*backend, prioritize, Random::from_system(), stop).await });
         loop {
@@ -166,7 +166,7 @@ impl FrontierRole<'_> {
                 () if over == Some(true) && is_under_way => {
                     let opening = self.course.opening;
                     return match backend.outstanding().await? {
-                        0 => self.end(opening, CrawlEnd::Done).await,
+                        0 => self.end(opening, CrawlEnd::Finished).await,
                         _ => Ok(None),
                     };
                 }
@@ -212,9 +212,9 @@ impl FrontierRole<'_> {
 
     async fn reason_to_end(&self) -> Result<Option<CrawlEnd>, BackendError> {
         if self.crawler.max_time.is_some_and(|time| self.course.elapsed >= time) {
-            return Ok(Some(CrawlEnd::TimeUp));
+            return Ok(Some(CrawlEnd::TimeLimit));
         }
-        Ok(self.membership.backend.exhausted_budget().await?.map(CrawlEnd::Spent))
+        Ok(self.membership.backend.exhausted_budget().await?.map(CrawlEnd::LimitReached))
     }
 
     /// Lets workers that have much to do pass on a part of it to those that have little.

@@ -54,7 +54,7 @@ impl RemoteCrawl {
 
     /// The crawl on Redis that has these settings: begun now, if it was not before.
     pub async fn open(mut crawler: Crawler, sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
-        crawler.settle();
+        crawler.derive_settings();
         let backend = crawler.shared_resources(sharing).await?;
         Ok(RemoteCrawl { backend })
     }
@@ -80,7 +80,7 @@ impl RemoteCrawl {
                 Phase::Over(_) => {}
                 Phase::Unknown | Phase::Purged => {
                     let (crawl, address) = self.backend.place();
-                    return Err(Error::Storage(lost(crawl, address)));
+                    return Err(Error::Redis(lost(crawl, address)));
                 }
                 Phase::Opening | Phase::Running => {
                     return Ok(AdmitCounts { new, seen: (found.len() as u64).saturating_sub(new) });
@@ -126,7 +126,7 @@ impl RemoteCrawl {
     pub async fn report(&self, resumed: ResumeStatus) -> Result<Option<CrawlReport>, Error> {
         let Some(sum) = self.backend.result().await? else { return Ok(None) };
         let sum: StoredReport = serde_json::from_str(&sum).map_err(|error| {
-            Error::Storage(format!(
+            Error::Redis(format!(
                 "the result of the crawl cannot be read: {error}; is it of another version?"
             ))
         })?;

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::throttle::HostThrottle;
 use crate::modules::page_pipeline::{self, PagePipeline};
-use crate::pipeline::local_run::{context, run_worker};
+use crate::pipeline::local_run::{run_worker, worker_context};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::stop::StopHandle;
 use crate::worker::Worker;
@@ -27,7 +27,7 @@ impl Crawler {
     /// Is a worker of this crawl, which was begun on Redis, until the crawl is over: the one of this number, or one whose
     /// place is free.
     pub fn run_worker(mut self, sharing: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error> {
-        self.settle();
+        self.derive_settings();
         block_on(async {
             let backend = Arc::new(self.shared_resources(sharing).await?);
             let wanted = id.map(Role::Worker);
@@ -43,7 +43,7 @@ impl Crawler {
             if is_again {
                 backend.rejoin(id).await?;
             }
-            let installed = match self.install_parts(id, &backend.identity()) {
+            let installed = match self.open_part_files(id, &backend.identity()) {
                 Ok(installed) => installed,
                 Err(error) => {
                     membership.part().await?;
@@ -64,7 +64,7 @@ impl Crawler {
         // Its own: a budget that is spent ends the worker, and not whoever runs it.
         let stop = StopHandle::new();
         let license = LivenessGuard::with_timeout(sharing.dead_after);
-        let context = context(&self, &membership.backend, &installed, &stop);
+        let context = worker_context(&self, &membership.backend, &installed, &stop);
         let pace = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(license.clone()), context));

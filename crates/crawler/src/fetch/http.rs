@@ -6,6 +6,7 @@ mod connections;
 mod decode;
 mod headers;
 
+use std::collections::HashSet;
 use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
@@ -115,10 +116,14 @@ impl Downloader {
         );
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
         let homes: Vec<Origin> = seeds.iter().map(Origin::from_url).collect();
-        let credentials = seeds
+        let mut credentials: Vec<_> = seeds
             .iter()
             .filter_map(|seed| Some((Origin::from_url(seed), header::AUTHORIZATION, authorization(seed)?)))
             .collect();
+        for origin in homes.iter().collect::<HashSet<_>>() {
+            let headers = config.headers.iter().cloned();
+            credentials.extend(headers.map(|(name, value)| (origin.clone(), name, value)));
+        }
         let connector = Connector::new(Arc::clone(&config), homes);
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
         Ok(Downloader { config, connections, headers, credentials })

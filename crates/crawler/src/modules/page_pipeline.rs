@@ -152,7 +152,7 @@ impl PagePipeline {
         if self.outputs.is_empty() || last == pages {
             return Ok(());
         }
-        Err(Error::Storage(format!(
+        Err(Error::State(format!(
             "the crawl's state has {pages} pages and what it recorded for its outputs ends at page {last}: it is \
              damaged; begin a new crawl in another directory"
         )))

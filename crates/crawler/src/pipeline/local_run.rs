@@ -1,4 +1,4 @@
-//! Those who work on a crawl: a thread for each worker, and the calling thread, which runs the frontier and watches.
+//! Runs a crawl in this process: one thread per worker, and a thread for the frontier and supervision.
 
 use std::sync::Arc;
 use std::thread;
@@ -20,71 +20,75 @@ use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::worker::{Worker, WorkerContext};
 
-/// How often the watcher looks.
-const LOOK: Duration = Duration::from_secs(1);
+/// The interval between two calls of the progress callback.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After so many looks, the outputs are made safe from a loss of power, and what was recorded for them is forgotten.
-const SYNC_AFTER: u32 = 5;
+/// After this many intervals, the outputs are fsynced and the state forgets what it recorded for them.
+const SYNC_INTERVALS: u32 = 5;
 
-/// What a crawl is carried out on.
+/// What a crawl runs on.
 pub(crate) struct LocalRun<R> {
     pub(crate) backend: Arc<R>,
-    pub(crate) installed: Arc<PagePipeline>,
-    /// What earlier processes took.
+    pub(crate) pages: Arc<PagePipeline>,
+    /// The active crawl time of earlier processes.
     pub(crate) elapsed: Duration,
-    /// The outputs are to outlive a loss of power, as the state does.
+    /// Whether outputs are fsynced, so that they survive a power failure as the state does.
     pub(crate) syncs: bool,
 }
 
 impl<R: Backend> LocalRun<R> {
-    /// Crawls to the end.
-    pub(crate) fn crawl(self, crawler: Crawler, watch: &dyn Fn(&Snapshot)) -> Result<CrawlReport, Error> {
-        let begun = Instant::now();
+    /// Runs the crawl to its end.
+    pub(crate) fn run(self, crawler: Crawler) -> Result<CrawlReport, Error> {
+        let started = Instant::now();
         let before = block_on(self.backend.snapshot())??;
-        self.installed.check_complete(before.pages)?;
-        watch(&before);
+        self.pages.check_complete(before.pages)?;
+        (crawler.on_progress)(&before);
         let resumed = match before.admitted {
-            0 => ResumeStatus::No,
-            _ if before.outstanding() > 0 => ResumeStatus::Yes,
-            _ => ResumeStatus::Finished,
+            0 => ResumeStatus::New,
+            _ if before.outstanding() > 0 => ResumeStatus::Resumed,
+            _ => ResumeStatus::AlreadyFinished,
         };
-        let spent = block_on(self.backend.exhausted_budget())??;
-        let end = match (resumed, spent) {
-            (ResumeStatus::Finished, _) => Ok(CrawlEnd::Done),
-            (_, Some(budget)) => Ok(CrawlEnd::Spent(budget)),
-            _ => self.work_on(&crawler, resumed, watch),
+        let exhausted = block_on(self.backend.exhausted_budget())??;
+        let end = match (resumed, exhausted) {
+            (ResumeStatus::AlreadyFinished, _) => Ok(CrawlEnd::Finished),
+            (_, Some(budget)) => Ok(CrawlEnd::LimitReached(budget)),
+            _ => self.run_workers(&crawler, resumed),
         };
-        if !matches!(end, Ok(CrawlEnd::Done | CrawlEnd::Spent(_))) {
-            self.installed.shutdown_requested();
+        if !matches!(end, Ok(CrawlEnd::Finished | CrawlEnd::LimitReached(_))) {
+            self.pages.shutdown_requested();
         }
-        let (counts, summaries) = self.installed.finish();
+        let (module_failures, module_summaries) = self.pages.finish();
         let written = block_on(self.write_outputs())?;
-        // Trouble of the storage explains everything that followed from it.
+        // An error of the backend explains the errors that followed from it.
         let end = end?;
         written?;
         let snapshot = block_on(self.backend.snapshot())??;
-        let output_failure = self.installed.output_failure();
+        let output_failure = self.pages.output_failure();
         let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
-        let elapsed = self.elapsed + begun.elapsed();
-        Ok(CrawlReport { end, snapshot, counts, summaries, output_failure, elapsed, resumed, traffic: None })
+        let elapsed = self.elapsed + started.elapsed();
+        Ok(CrawlReport {
+            end,
+            snapshot,
+            module_failures,
+            module_summaries,
+            output_failure,
+            elapsed,
+            resumed,
+            redis_traffic: None,
+        })
     }
 
-    fn work_on(
-        &self,
-        crawler: &Crawler,
-        resumed: ResumeStatus,
-        watch: &dyn Fn(&Snapshot),
-    ) -> Result<CrawlEnd, Error> {
+    fn run_workers(&self, crawler: &Crawler, resumed: ResumeStatus) -> Result<CrawlEnd, Error> {
         let Crawler { settings, config, stop, .. } = crawler;
-        let context = context(crawler, &self.backend, &self.installed, stop);
-        let pace = Arc::new(HostThrottle::from_config(config));
+        let context = worker_context(crawler, &self.backend, &self.pages, stop);
+        let throttle = Arc::new(HostThrottle::from_config(config));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
-            let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&pace), stop.clone())?;
+            let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&throttle), stop.clone())?;
             workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
         }
         thread::scope(|scope| {
-            // Each on a thread of its own, with a runtime of its own: its connections stay where they are used.
+            // Each worker has its own thread and runtime, so that its connections stay on one thread.
             let workers = workers.into_iter().map(|worker| {
                 let stop = stop.clone();
                 scope.spawn(move || {
@@ -92,35 +96,30 @@ impl<R: Backend> LocalRun<R> {
                 })
             });
             let workers: Vec<_> = workers.collect();
-            let end = block_on(self.supervise(crawler, resumed, watch));
-            // Whatever ended the crawl, the workers finish what is in flight, unless there is no time left for it.
+            let end = block_on(self.supervise(crawler, resumed));
+            // The workers finish their requests in flight, unless the time is up.
             match end {
-                Ok(Ok(CrawlEnd::TimeUp)) => stop.abort(),
+                Ok(Ok(CrawlEnd::TimeLimit)) => stop.abort(),
                 _ => stop.stop(),
             }
-            let mut trouble = None;
+            let mut failure = None;
             for worker in workers {
                 match worker.join() {
-                    Ok(worked) => trouble = trouble.or(worked.err()),
+                    Ok(result) => failure = failure.or(result.err()),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            match trouble {
-                Some(trouble) => Err(trouble.into()),
+            match failure {
+                Some(failure) => Err(failure.into()),
                 None => Ok(end??),
             }
         })
     }
 
-    /// What the calling thread does while the workers work.
-    async fn supervise(
-        &self,
-        crawler: &Crawler,
-        resumed: ResumeStatus,
-        watch: &dyn Fn(&Snapshot),
-    ) -> Result<CrawlEnd, BackendError> {
+    /// Admits the seeds, then runs the frontier until the crawl ends.
+    async fn supervise(&self, crawler: &Crawler, resumed: ResumeStatus) -> Result<CrawlEnd, BackendError> {
         let backend = &*self.backend;
-        if resumed == ResumeStatus::No {
+        if resumed == ResumeStatus::New {
             self.write_outputs().await?;
             backend.admit(seed_urls(&crawler.seeds)).await?;
         }
@@ -130,39 +129,39 @@ impl<R: Backend> LocalRun<R> {
                 None => std::future::pending().await,
             }
         };
-        let over = tokio::select! {
+        let is_finished = tokio::select! {
             biased;
-            over = frontier::run(backend, &*crawler.prioritize, Random::from_system(), &crawler.stop) => over?,
-            () = time_up => return Ok(CrawlEnd::TimeUp),
-            end = self.watch(watch) => return end,
+            finished = frontier::run(backend, &*crawler.prioritizer, Random::from_system(), &crawler.stop) => finished?,
+            () = time_up => return Ok(CrawlEnd::TimeLimit),
+            end = self.watch(&crawler.on_progress) => return end,
         };
         match backend.exhausted_budget().await? {
-            _ if over => Ok(CrawlEnd::Done),
-            Some(budget) => Ok(CrawlEnd::Spent(budget)),
+            _ if is_finished => Ok(CrawlEnd::Finished),
+            Some(budget) => Ok(CrawlEnd::LimitReached(budget)),
             None => Ok(CrawlEnd::Stopped),
         }
     }
 
-    /// Shows how things stand, and sees to the outputs; ends only when the crawl cannot go on.
-    async fn watch(&self, watch: &dyn Fn(&Snapshot)) -> Result<CrawlEnd, BackendError> {
-        for look in 1u32.. {
-            tokio::time::sleep(LOOK).await;
-            watch(&self.backend.snapshot().await?);
-            if look.is_multiple_of(SYNC_AFTER) {
+    /// Reports progress and writes the outputs; returns only when the crawl cannot continue.
+    async fn watch(&self, on_progress: &(dyn Fn(&Snapshot) + Send + Sync)) -> Result<CrawlEnd, BackendError> {
+        for interval in 1u32.. {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            on_progress(&self.backend.snapshot().await?);
+            if interval.is_multiple_of(SYNC_INTERVALS) {
                 self.write_outputs().await?;
             }
-            if self.installed.output_failure().is_some() {
+            if self.pages.output_failure().is_some() {
                 return Ok(CrawlEnd::OutputFailed);
             }
         }
         Ok(CrawlEnd::Stopped)
     }
 
-    /// Writes the outputs out, and lets the state know how far they are.
+    /// Flushes the outputs, and records in the state how far they are written.
     async fn write_outputs(&self) -> Result<(), BackendError> {
-        let (installed, syncs) = (Arc::clone(&self.installed), self.syncs);
-        // The disk may take its time, and nobody shall wait for it.
-        let written = tokio::task::spawn_blocking(move || installed.flush_outputs(syncs)).await;
+        let (pages, syncs) = (Arc::clone(&self.pages), self.syncs);
+        // A slow disk must not block the frontier.
+        let written = tokio::task::spawn_blocking(move || pages.flush_outputs(syncs)).await;
         match written {
             Ok(Some((last_id, lengths))) => self.backend.record_outputs_written(last_id, lengths).await,
             Ok(None) => Ok(()),
@@ -171,28 +170,28 @@ impl<R: Backend> LocalRun<R> {
     }
 }
 
-/// What every worker of a crawl goes by, until it is told to stop.
-pub(crate) fn context<R>(
+/// What all workers of a crawl share.
+pub(crate) fn worker_context<R>(
     crawler: &Crawler,
     backend: &Arc<R>,
-    installed: &Arc<PagePipeline>,
+    pages: &Arc<PagePipeline>,
     stop: &StopHandle,
 ) -> Arc<WorkerContext<R>> {
     let Crawler { settings, config, .. } = crawler;
     Arc::new(WorkerContext {
         backend: Arc::clone(backend),
-        installed: Arc::clone(installed),
+        installed: Arc::clone(pages),
         scope: crawler.scope.clone().rejecting_private(config, &crawler.seeds),
         max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
         max_page_bytes: config.max_page_bytes,
         compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
-        // As many as its queue holds; but what waits for its host must not keep others from being asked.
+        // As many as the queue holds, but enough that leases waiting for their hosts do not keep others from being fetched.
         in_hand: settings.queue_size.max(2 * config.concurrency),
         stop: stop.clone(),
     })
 }
 
-/// Seeds, as they are admitted.
+/// The seeds in the form in which they are admitted.
 pub(crate) fn seed_urls(seeds: &[Url]) -> Vec<DiscoveredUrl> {
     let seeds = seeds.iter().map(|seed| {
         let mut url = without_credentials(seed);
@@ -202,8 +201,7 @@ pub(crate) fn seed_urls(seeds: &[Url]) -> Vec<DiscoveredUrl> {
     seeds.collect()
 }
 
-/// A worker at its work. However it ends, the others are told: a crawl that lost a worker would wait for ever for what that
-/// one held.
+/// Runs a worker. However it ends, the crawl stops: a crawl that lost a worker would wait for its leases forever.
 pub(crate) async fn run_worker<R: Backend>(
     worker: Arc<Worker<R>>,
     stop: StopHandle,
@@ -212,7 +210,8 @@ pub(crate) async fn run_worker<R: Backend>(
     worker.run().await
 }
 
-struct StopWhenDropped(StopHandle);
+/// Stops the crawl when it is dropped.
+pub(crate) struct StopWhenDropped(pub(crate) StopHandle);
 
 impl Drop for StopWhenDropped {
     fn drop(&mut self) {
@@ -220,12 +219,20 @@ impl Drop for StopWhenDropped {
     }
 }
 
+/// Runs a future on a runtime of its own.
 pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output, Error> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Error::InvalidSetting(format!("cannot start a runtime: {error}")))?;
+    let runtime = runtime.map_err(|source| Error::System { action: "start an async runtime", source })?;
     let output = runtime.block_on(future);
-    // A name look-up may still be running on a thread of its own; nobody waits for it.
+    // A DNS lookup may still be running on a thread of its own.
     runtime.shutdown_background();
     Ok(output)
+}
+
+/// Fails inside an async runtime, where blocking would panic or stall other tasks.
+pub(crate) fn check_outside_runtime() -> Result<(), Error> {
+    match runtime::Handle::try_current() {
+        Ok(_) => Err(Error::InsideRuntime),
+        Err(_) => Ok(()),
+    }
 }

@@ -1,4 +1,4 @@
-//! What a crawl of the pipeline tells at its end.
+//! The report of a finished crawl.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,69 +8,72 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Budget, Snapshot};
 use crate::modules::page_pipeline::ModuleFailures;
 
-/// How a crawl ended.
+/// The report of a crawl.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct CrawlReport {
-    /// Counts and lengths at the end.
+    /// Counts and queue lengths at the end.
     pub snapshot: Snapshot,
-    /// What modules led to.
-    pub counts: ModuleFailures,
-    /// What the modules have to say.
-    pub summaries: Vec<String>,
-    /// Why it ended.
+    /// Why the crawl ended.
     pub end: CrawlEnd,
-    /// Why the outputs are not whole, if they are not.
-    pub output_failure: Option<String>,
-    /// How long it took, all its processes together.
+    /// How long the crawl took, including earlier runs of a resumed crawl.
     pub elapsed: Duration,
-    /// Whether an earlier process had begun it.
+    /// Whether an earlier process had started the crawl.
     pub resumed: ResumeStatus,
-    /// What went to Redis and back, where processes share the crawl over it.
-    pub traffic: Option<Traffic>,
+    /// Failures of modules and outputs.
+    pub module_failures: ModuleFailures,
+    /// The summaries of the modules.
+    pub module_summaries: Vec<String>,
+    /// Why the outputs are incomplete, if they are.
+    pub output_failure: Option<String>,
+    /// The traffic with Redis of a distributed crawl.
+    #[doc(hidden)]
+    pub redis_traffic: Option<Traffic>,
 }
 
-/// What went to Redis and back, of all processes that lived to the end of the crawl.
+/// The traffic with Redis of all processes that lived to the end of the crawl.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// How often somebody waited for Redis: what is asked together is waited for once.
+    /// How often a process waited for Redis. Commands that are sent together count once.
     pub round_trips: u64,
-    /// How many commands that were.
+    /// The number of commands.
     pub commands: u64,
 }
 
-/// Whether a crawl had been begun by an earlier process.
+/// Whether an earlier process had started a durable crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ResumeStatus {
-    /// It had not.
-    No,
-    /// It had, and went on.
-    Yes,
-    /// It had, and was finished: nothing was left to do.
-    Finished,
+    /// The crawl is new.
+    New,
+    /// The crawl continued.
+    Resumed,
+    /// The crawl was already finished: nothing was left to do.
+    AlreadyFinished,
 }
 
 /// Why a crawl ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrawlEnd {
-    /// Nothing was left to do.
-    Done,
-    /// A budget was spent.
-    Spent(Budget),
-    /// The time was up.
-    TimeUp,
-    /// Somebody asked.
+    /// All URLs have an outcome.
+    Finished,
+    /// A limit was reached.
+    LimitReached(Budget),
+    /// The time limit was reached.
+    TimeLimit,
+    /// The crawl was told to stop.
     Stopped,
-    /// An output could not be written; what is missing in it is not lost where the crawl's state is durable.
+    /// An output could not be written. A durable crawl can be resumed, and then writes what is missing.
     OutputFailed,
 }
 
 impl fmt::Display for CrawlEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CrawlEnd::Done => f.write_str("nothing was left to do"),
-            CrawlEnd::Spent(budget) => write!(f, "the budget of {budget} is spent"),
-            CrawlEnd::TimeUp => f.write_str("the time was up"),
-            CrawlEnd::Stopped => f.write_str("it was stopped"),
+            CrawlEnd::Finished => f.write_str("all URLs are done"),
+            CrawlEnd::LimitReached(limit) => write!(f, "the limit of {limit} is reached"),
+            CrawlEnd::TimeLimit => f.write_str("the time limit is reached"),
+            CrawlEnd::Stopped => f.write_str("the crawl was stopped"),
             CrawlEnd::OutputFailed => f.write_str("an output could not be written"),
         }
     }

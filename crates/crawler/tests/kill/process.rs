@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crawler::internal::config::DnsOverride;
 use crawler::internal::pipeline::CrawlReport;
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::similarity::Threshold;
 use crawler::{Crawler, Error};
 use serde_json::{Value, json};
@@ -68,7 +69,7 @@ fn crawl(told: &Value) -> Result<CrawlReport, Error> {
     for module in told["modules"].as_array().unwrap() {
         crawler = crawler.module_from_spec(module.as_str().unwrap())?;
     }
-    crawler.run()
+    crawler.run_blocking()
 }
 
 /// What a crawl is told.

@@ -14,6 +14,7 @@ use crawler::Crawler;
 use crawler::internal::backend::Budget;
 use crawler::internal::config::DnsOverride;
 use crawler::internal::page::Page;
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::scope::Scope;
 use testweb::{Answer, Hostile, Site, Web};
@@ -66,7 +67,7 @@ fn every_page_of_many_hosts_is_reached_with_any_number_of_workers() {
             ))
             .configure_backend(|settings| settings.similarity = None)
             .module(keep_in(&kept))
-            .run()
+            .run_blocking()
             .unwrap();
         let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
         let urls =
@@ -74,7 +75,7 @@ fn every_page_of_many_hosts_is_reached_with_any_number_of_workers() {
         let kept = kept.lock().unwrap();
         assert_eq!(urls(&kept), urls(&truth), "{workers} workers");
         assert!(kept.iter().all(|(url, (_, body))| *body == truth[url].1));
-        assert_eq!(report.end, CrawlEnd::Done);
+        assert_eq!(report.end, CrawlEnd::Finished);
         assert_eq!(report.snapshot.outstanding(), 0);
         assert_adds_up(&report);
         let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
@@ -87,7 +88,11 @@ fn no_host_is_asked_by_two_or_faster_than_allowed() {
     for workers in [1, 4, 16] {
         let web = Web::builder().seeded_hosts(3, 12, 6).start();
         let delay = Duration::from_millis(40);
-        crawl(&web, "h0.test").workers(workers).configure(|config| config.delay = delay).run().unwrap();
+        crawl(&web, "h0.test")
+            .workers(workers)
+            .configure(|config| config.delay = delay)
+            .run_blocking()
+            .unwrap();
         let log = web.log();
         assert!(log.len() > 40);
         assert!(log.smallest_gap().unwrap() >= delay, "{:?} with {workers} workers", log.smallest_gap());
@@ -129,7 +134,7 @@ fn a_page_is_reached_that_was_first_met_by_a_longer_way(far_takes: Duration) {
         .max_depth(3)
         .configure_backend(|settings| settings.similarity = None)
         .module(keep_in(&kept))
-        .run()
+        .run_blocking()
         .unwrap();
     let paths: BTreeSet<String> =
         kept.lock().unwrap().keys().map(|url| url.replace(&web.url(""), "")).collect();
@@ -154,9 +159,18 @@ fn no_page_is_cut_while_others_only_reserve_the_budget() {
     let web = Web::builder().site(site).start();
     let settings =
         |settings: &mut crawler::internal::backend::local::BackendConfig| settings.similarity = None;
-    let report =
-        crawl(&web, "start.test").workers(4).configure_backend(settings).max_bytes(10_000_000).run().unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, 301), "{:?}", report.snapshot.outcomes);
+    let report = crawl(&web, "start.test")
+        .workers(4)
+        .configure_backend(settings)
+        .max_bytes(10_000_000)
+        .run_blocking()
+        .unwrap();
+    assert_eq!(
+        (report.end, report.snapshot.pages),
+        (CrawlEnd::Finished, 301),
+        "{:?}",
+        report.snapshot.outcomes
+    );
 }
 
 #[test]
@@ -173,8 +187,8 @@ fn a_spent_budget_ends_the_crawl_without_waiting_for_anybodys_turn() {
     let begun = Instant::now();
     let report =
         crawl(&web, "start.test").max_pages(2).configure(|config| config.delay = Duration::from_secs(7));
-    let report = report.configure_backend(|settings| settings.similarity = None).run().unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 2));
+    let report = report.configure_backend(|settings| settings.similarity = None).run_blocking().unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 2));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
@@ -182,10 +196,10 @@ fn a_spent_budget_ends_the_crawl_without_waiting_for_anybodys_turn() {
 fn budgets_are_hit_exactly_and_end_the_crawl_cleanly() {
     for workers in [1, 4] {
         let web = Web::builder().seeded_hosts(11, 10, 20).start();
-        let report = crawl(&web, "h0.test").workers(workers).max_pages(17).run().unwrap();
-        assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 17));
-        let report = crawl(&web, "h0.test").workers(workers).max_bytes(30_000).run().unwrap();
-        assert_eq!(report.end, CrawlEnd::Spent(Budget::Bytes));
+        let report = crawl(&web, "h0.test").workers(workers).max_pages(17).run_blocking().unwrap();
+        assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 17));
+        let report = crawl(&web, "h0.test").workers(workers).max_bytes(30_000).run_blocking().unwrap();
+        assert_eq!(report.end, CrawlEnd::LimitReached(Budget::Bytes));
         assert_eq!(report.snapshot.bytes, 30_000, "the last page was cut by what was left");
         assert_adds_up(&report);
     }
@@ -196,7 +210,7 @@ fn the_bodies_of_error_answers_count_against_the_budget_of_bytes() {
     let links: String = (0..50).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
     let site = Site::new().page("/", links).otherwise(|_| Answer::status(404).body(vec![b'x'; 1_000]));
     let web = Web::builder().site(site).start();
-    let report = crawl(&web, "one.test").workers(1).max_bytes(10_000).run().unwrap();
+    let report = crawl(&web, "one.test").workers(1).max_bytes(10_000).run_blocking().unwrap();
     assert_eq!(report.snapshot.pages, 1);
     // One that does not fit into what is left is not read.
     assert!((9_000..=10_000).contains(&report.snapshot.bytes), "{}", report.snapshot.bytes);
@@ -235,7 +249,7 @@ fn a_slow_host_and_a_dead_one_do_not_hold_up_the_others() {
                 times.lock().unwrap().push(begun.elapsed());
             }
         })
-        .run()
+        .run_blocking()
         .unwrap();
     let times = seen.lock().unwrap();
     assert_eq!(times.len(), truth);
@@ -258,9 +272,9 @@ fn tiny_queues_lose_nothing() {
             settings.queue_size = 1;
             settings.similarity = None;
         })
-        .run()
+        .run_blocking()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, 10_001));
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, 10_001));
 }
 
 #[test]
@@ -275,7 +289,7 @@ fn no_host_gives_more_pages_than_a_host_may_and_none_fewer() {
                 settings.max_pages_per_host = 7;
             })
             .module(keep_in(&kept))
-            .run()
+            .run_blocking()
             .unwrap();
         let mut of_hosts: BTreeMap<String, usize> = BTreeMap::new();
         for url in kept.lock().unwrap().keys() {
@@ -300,9 +314,9 @@ fn the_last_page_of_a_budget_may_need_a_second_try_while_others_wait_for_it() {
         .configure(|config| config.concurrency = 1)
         .max_pages(2)
         .max_time(Duration::from_secs(10))
-        .run()
+        .run_blocking()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 2));
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 2));
 }
 
 #[test]
@@ -322,7 +336,7 @@ fn harmful_links_are_dropped_and_counted() {
             config.delay = Duration::ZERO;
         })
         .on_outcome(move |_, outcome| tell.lock().unwrap().push(outcome.to_string()))
-        .run()
+        .run_blocking()
         .unwrap();
     assert_eq!(report.snapshot.pages, 2, "the seed's own server is where it is");
     assert_eq!(report.snapshot.admitted, 3, "{:?}", report.snapshot.outcomes);
@@ -337,7 +351,8 @@ fn harmful_links_are_dropped_and_counted() {
 fn links_beyond_the_most_of_a_page_are_counted_and_not_followed() {
     let page = "<a href=x>".repeat(100_000) + "<a href=y><a href=z>";
     let web = Web::builder().site(Site::new().page("/", page).page("/x", "x")).start();
-    let report = crawl(&web, "one.test").configure(|config| config.max_page_bytes = 2_000_000).run().unwrap();
+    let report =
+        crawl(&web, "one.test").configure(|config| config.max_page_bytes = 2_000_000).run_blocking().unwrap();
     assert_eq!(report.snapshot.links_refused, [("too many links on a page".to_owned(), 2)].into());
     assert_eq!((report.snapshot.links_new, report.snapshot.links_known), (1, 99_999));
 }
@@ -349,7 +364,7 @@ fn a_page_like_another_is_dropped_and_named() {
     let told = Arc::clone(&outcomes);
     let report = crawl(&web, "one.test")
         .on_outcome(move |url, outcome| told.lock().unwrap().push(format!("{url}: {outcome}")))
-        .run()
+        .run_blocking()
         .unwrap();
     let dropped = report.snapshot.outcomes.get("near duplicate").copied().unwrap_or(0);
     assert!(dropped > 10, "{:?}", report.snapshot.outcomes);
@@ -376,9 +391,14 @@ fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
                 std::thread::sleep(Duration::from_secs(8));
             }
         })
-        .run()
+        .run_blocking()
         .unwrap();
-    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::TimeUp, 1), "{:?}", report.snapshot.outcomes);
+    assert_eq!(
+        (report.end, report.snapshot.pages),
+        (CrawlEnd::TimeLimit, 1),
+        "{:?}",
+        report.snapshot.outcomes
+    );
     assert_eq!(report.snapshot.outstanding(), 2, "what was given up stays to be done");
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }
@@ -398,9 +418,9 @@ fn a_program_that_never_reads_does_not_hold_up_the_end() {
         .max_time(Duration::from_secs(1))
         .module_from_spec("exec=sleep 1000")
         .unwrap()
-        .run()
+        .run_blocking()
         .unwrap();
-    assert_eq!(report.end, CrawlEnd::TimeUp);
+    assert_eq!(report.end, CrawlEnd::TimeLimit);
     // Two seconds for the pages in hand, five for the program, and one for it to die.
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     assert_adds_up(&report);

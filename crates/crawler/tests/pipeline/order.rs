@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crawler::internal::config::FetchConfig;
 use crawler::internal::pipeline::CrawlEnd;
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::pagerank::PageRankConfig;
 use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use testweb::{Answer, Hostile, Site, Web};
@@ -45,17 +46,17 @@ fn bad_priorities_are_visited_while_good_ones_keep_coming() {
     let web = web.start();
     let report = crawl(&web, "start.test")
         .workers(1)
-        .prioritize(ByName)
+        .prioritizer(ByName)
         .max_pages(2_000)
         .configure_backend(|settings| {
             settings.queue_size = 100;
             settings.similarity = None;
         })
-        .run()
+        .run_blocking()
         .unwrap();
     assert_eq!(
         (report.end, report.snapshot.pages),
-        (CrawlEnd::Spent(crawler::internal::backend::Budget::Pages), 2_000)
+        (CrawlEnd::LimitReached(crawler::internal::backend::Budget::Pages), 2_000)
     );
     let log = web.log();
     let visits: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
@@ -79,12 +80,12 @@ fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
         let pagerank = PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap();
         let web = Web::builder().seeded_hosts(17, 10, 5).start();
         let report = crawl(&web, "h0.test")
-            .prioritize(pagerank)
+            .prioritizer(pagerank)
             .configure_backend(|settings| settings.similarity = None)
-            .run()
+            .run_blocking()
             .unwrap();
         let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000).len();
-        assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Done, truth as u64), "{outage:?}");
+        assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, truth as u64), "{outage:?}");
         assert!(service.hits() > 0);
         assert_adds_up(&report);
     }
@@ -117,12 +118,12 @@ fn a_url_is_visited_again_once_its_time_has_passed_and_never_while_it_waits() {
             .module(move |page: &crawler::internal::page::Page| {
                 seen.lock().unwrap().push(page.url.path().to_owned())
             })
-            .run()
+            .run_blocking()
             .unwrap();
         let kept = kept.lock().unwrap();
         let kept_of = |path: &str| kept.iter().filter(|kept| *kept == path).count();
         assert_eq!(kept_of("/1"), times, "{ttl:?}: {kept:?}");
         assert_eq!(web.log().of_path("/slow").len(), 1, "{ttl:?}");
-        assert_eq!(report.end, if times == 1 { CrawlEnd::Done } else { CrawlEnd::TimeUp });
+        assert_eq!(report.end, if times == 1 { CrawlEnd::Finished } else { CrawlEnd::TimeLimit });
     }
 }

@@ -9,6 +9,7 @@ use crawler::internal::backend::{Backend, DiscoveredUrl, WorkerId};
 use crawler::internal::config::FetchConfig;
 use crawler::internal::frontier;
 use crawler::internal::page::Page;
+use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::{DepthPopularity, Random};
 use testweb::{Answer, Site, Web};
 
@@ -26,8 +27,11 @@ fn fan(count: usize, takes: Duration) -> Site {
 #[test]
 fn as_many_requests_to_a_host_are_in_flight_as_allowed_and_no_more() {
     let web = Web::builder().site(fan(24, Duration::from_millis(60))).start();
-    let report =
-        crawl(&web, "one.test").workers(2).configure(|config| config.max_per_host = 3).run().unwrap();
+    let report = crawl(&web, "one.test")
+        .workers(2)
+        .configure(|config| config.max_per_host = 3)
+        .run_blocking()
+        .unwrap();
     assert_eq!(report.snapshot.pages, 25);
     assert_eq!(web.log().most_at_once(), 3);
 }
@@ -39,7 +43,7 @@ fn with_several_requests_in_flight_the_delay_separates_their_starts() {
     let polite = crawl(&web, "one.test").configure(|config| {
         (config.max_per_host, config.delay, config.adaptive_delay) = (4, delay, false);
     });
-    polite.run().unwrap();
+    polite.run_blocking().unwrap();
     let log = web.log();
     assert!((2..=4).contains(&log.most_at_once()), "{}", log.most_at_once());
     // The server sees a start a little later than it was made, by more or by less.
@@ -59,7 +63,7 @@ fn a_host_that_answers_slowly_is_left_alone_for_longer() {
         let delay = Duration::from_millis(20);
         let crawl = crawl(&web, "one.test").configure(|config| config.delay = delay);
         let crawl = if adapt { crawl } else { crawl.configure(|config| config.adaptive_delay = false) };
-        assert_eq!(crawl.run().unwrap().snapshot.pages, 5);
+        assert_eq!(crawl.run_blocking().unwrap().snapshot.pages, 5);
         web.log().smallest_gap().unwrap()
     };
     assert!(smallest_gap(true) >= slow, "by default");
@@ -84,8 +88,11 @@ fn a_crawl_delay_and_a_retry_after_are_kept_and_hold_up_nobody_else() {
         .host("busy.test", overloaded)
         .start();
     let begun = Instant::now();
-    let report =
-        crawl(&web, "start.test").workers(1).configure(|config| config.obey_robots = true).run().unwrap();
+    let report = crawl(&web, "start.test")
+        .workers(1)
+        .configure(|config| config.obey_robots = true)
+        .run_blocking()
+        .unwrap();
     assert_eq!(report.snapshot.pages, 6);
     let log = web.log();
     let gap_of = |host: &str| log.of_host(host).smallest_gap().unwrap();
@@ -118,7 +125,7 @@ fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
         .workers(1)
         .configure(|config| config.concurrency = 2)
         .configure_backend(|settings| settings.similarity = None)
-        .run()
+        .run_blocking()
         .unwrap();
     assert_eq!(report.snapshot.pages, 29);
     let others = web.log().of_path("/x");
@@ -176,7 +183,7 @@ fn a_module_that_takes_its_time_holds_up_no_other_host() {
         .workers(1)
         .configure_backend(|settings| settings.similarity = None)
         .module(move |_: &Page| std::thread::sleep(nap))
-        .run()
+        .run_blocking()
         .unwrap();
     assert_eq!(report.snapshot.pages, 21);
     // One after the other they would take 21 naps.

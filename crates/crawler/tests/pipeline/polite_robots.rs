@@ -1,5 +1,6 @@
 //! What robots.txt asks of many hosts at once, and what it must not lead to.
 
+use crawler::internal::pipeline::CrawlerInternals as _;
 use std::time::Duration;
 
 use testweb::{Answer, Site, Web};
@@ -26,7 +27,7 @@ fn a_host_that_many_robots_txt_lead_to_is_asked_no_faster_than_any_other() {
     let polite =
         crawl(&web, "start.test").workers(4).configure_backend(|settings| settings.similarity = None);
     let polite = polite.configure(|config| (config.obey_robots, config.delay) = (true, delay));
-    let report = polite.run().unwrap();
+    let report = polite.run_blocking().unwrap();
     assert_eq!(report.snapshot.pages, 9);
     let asked = web.log().of_host("b.test");
     assert_eq!(asked.len(), 8);

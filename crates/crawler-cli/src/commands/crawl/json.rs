@@ -99,7 +99,7 @@ impl<'s> CrawlStatusJson<'s> {
             elapsed: status.course.elapsed.as_secs_f64(),
             counts: CountsJson::of(snapshot),
             members: members.collect(),
-            redis: report.and_then(|report| report.traffic),
+            redis: report.and_then(|report| report.redis_traffic),
         }
     }
 }
@@ -188,15 +188,15 @@ impl<'s> SummaryJson<'s> {
     pub fn of(report: &'s CrawlReport, health: Option<&'s PageRankStats>) -> SummaryJson<'s> {
         SummaryJson {
             end: name(report.end),
-            resumed: report.resumed != ResumeStatus::No,
+            resumed: report.resumed != ResumeStatus::New,
             elapsed: rounded(report.elapsed.as_secs_f64()),
             pages_per_second: rounded(whole_rate(report)),
             counts: CountsJson::of(&report.snapshot),
-            module_failures: &report.counts.failures,
-            last_module_failure: report.counts.last_failure.as_deref(),
-            module_summaries: &report.summaries,
+            module_failures: &report.module_failures.failures,
+            last_module_failure: report.module_failures.last_failure.as_deref(),
+            module_summaries: &report.module_summaries,
             output_failure: report.output_failure.as_deref(),
-            redis: report.traffic,
+            redis: report.redis_traffic,
             pagerank: health.map(|health| PageRankJson {
                 requests: health.requests,
                 failures: health.failures,
@@ -268,10 +268,10 @@ pub fn failed(snapshot: &Snapshot) -> u64 {
 
 fn name(end: CrawlEnd) -> &'static str {
     match end {
-        CrawlEnd::Done => "done",
-        CrawlEnd::Spent(Budget::Pages) => "max-pages",
-        CrawlEnd::Spent(Budget::Bytes) => "max-bytes",
-        CrawlEnd::TimeUp => "max-time",
+        CrawlEnd::Finished => "done",
+        CrawlEnd::LimitReached(Budget::Pages) => "max-pages",
+        CrawlEnd::LimitReached(Budget::Bytes) => "max-bytes",
+        CrawlEnd::TimeLimit => "max-time",
         CrawlEnd::Stopped => "stopped",
         CrawlEnd::OutputFailed => "output-failed",
     }

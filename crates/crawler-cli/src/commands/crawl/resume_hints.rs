@@ -41,19 +41,19 @@ fn durable(options: &CrawlOptions, report: &CrawlReport) -> Option<String> {
         Some(format!("to go on, raise {option}: {resume} {option} MORE (more than {than})"))
     };
     match report.end {
-        CrawlEnd::Done if report.resumed == ResumeStatus::Finished => Some(format!(
+        CrawlEnd::Finished if report.resumed == ResumeStatus::AlreadyFinished => Some(format!(
             "the crawl in '{}' is finished: {}; nothing was done",
             directory.display(),
             counted(report.snapshot.pages, "page")
         )),
-        CrawlEnd::Done => None,
+        CrawlEnd::Finished => None,
         CrawlEnd::Stopped => Some(format!("to go on: {resume}")),
         CrawlEnd::OutputFailed => {
             Some(format!("nothing is lost: see to it that the output can be written, then {resume}"))
         }
-        CrawlEnd::Spent(Budget::Pages) => more("--max-pages", options.max_pages.to_string()),
-        CrawlEnd::Spent(Budget::Bytes) => more("--max-bytes", bytes(options.max_bytes)),
-        CrawlEnd::TimeUp => more("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
+        CrawlEnd::LimitReached(Budget::Pages) => more("--max-pages", options.max_pages.to_string()),
+        CrawlEnd::LimitReached(Budget::Bytes) => more("--max-bytes", bytes(options.max_bytes)),
+        CrawlEnd::TimeLimit => more("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
     }
 }
 
@@ -65,17 +65,17 @@ fn shared(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
         Some(format!("to go on, give the command again with a larger {option} (more than {than})"))
     };
     let onward = match report.end {
-        CrawlEnd::Done if report.resumed == ResumeStatus::Finished => {
+        CrawlEnd::Finished if report.resumed == ResumeStatus::AlreadyFinished => {
             Some(format!("the crawl '{name}' is finished: {pages}; nothing was done"))
         }
-        CrawlEnd::Done => None,
+        CrawlEnd::Finished => None,
         CrawlEnd::Stopped => Some("to go on, give the command again".into()),
         CrawlEnd::OutputFailed => Some(
             "nothing is lost: see to it that the output can be written, then give the command again".into(),
         ),
-        CrawlEnd::Spent(Budget::Pages) => again("--max-pages", options.max_pages.to_string()),
-        CrawlEnd::Spent(Budget::Bytes) => again("--max-bytes", bytes(options.max_bytes)),
-        CrawlEnd::TimeUp => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
+        CrawlEnd::LimitReached(Budget::Pages) => again("--max-pages", options.max_pages.to_string()),
+        CrawlEnd::LimitReached(Budget::Bytes) => again("--max-bytes", bytes(options.max_bytes)),
+        CrawlEnd::TimeLimit => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
     };
     let outputs = options.module.iter().filter_map(|module| target(module));
     let collect = outputs

@@ -30,14 +30,15 @@ pub fn table(options: &CrawlOptions, report: &CrawlReport, health: Option<&PageR
         text += &row(2, label, *count);
     }
     // Of a crawl that was finished before, the modules saw nothing.
-    let summaries = if report.resumed == ResumeStatus::Finished { &[][..] } else { &report.summaries };
+    let summaries =
+        if report.resumed == ResumeStatus::AlreadyFinished { &[][..] } else { &report.module_summaries };
     for summary in summaries {
         for line in summary.lines() {
             text += &format!("{}\n", printable(line));
         }
     }
-    let failures: Vec<String> = report.counts.failures.iter().map(failures_of).collect();
-    if let (false, Some(last)) = (failures.is_empty(), &report.counts.last_failure) {
+    let failures: Vec<String> = report.module_failures.failures.iter().map(failures_of).collect();
+    if let (false, Some(last)) = (failures.is_empty(), &report.module_failures.last_failure) {
         text += &format!("{} (the last failure: {})\n", failures.join(", "), printable(last));
     }
     if let Some(health) = health {
@@ -63,12 +64,14 @@ fn service(health: &PageRankStats) -> String {
 
 fn reason(options: &CrawlOptions, end: CrawlEnd) -> String {
     match end {
-        CrawlEnd::Done => "nothing was left to do".into(),
-        CrawlEnd::Spent(Budget::Pages) => {
+        CrawlEnd::Finished => "nothing was left to do".into(),
+        CrawlEnd::LimitReached(Budget::Pages) => {
             format!("{} were kept (--max-pages)", times(options.max_pages, "page"))
         }
-        CrawlEnd::Spent(Budget::Bytes) => format!("{} were read (--max-bytes)", bytes(options.max_bytes)),
-        CrawlEnd::TimeUp => {
+        CrawlEnd::LimitReached(Budget::Bytes) => {
+            format!("{} were read (--max-bytes)", bytes(options.max_bytes))
+        }
+        CrawlEnd::TimeLimit => {
             format!("{:?} had passed (--max-time)", options.max_time.unwrap_or_default())
         }
         CrawlEnd::Stopped => "it was told to stop".into(),

@@ -303,6 +303,6 @@ impl Drop for StateWriter {
 
 impl From<BackendError> for Error {
     fn from(trouble: BackendError) -> Error {
-        Error::Storage(trouble.0)
+        Error::State(trouble.0)
     }
 }

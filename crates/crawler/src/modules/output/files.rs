@@ -76,7 +76,7 @@ impl OutputFiles {
         if let Start::Resumed { committed, .. } = start
             && committed.len() != specs.len()
         {
-            return Err(Error::InvalidSetting(format!(
+            return Err(Error::Output(format!(
                 "the crawl was begun with {} output modules and is resumed with {}; give the same",
                 committed.len(),
                 specs.len()
@@ -251,8 +251,8 @@ impl OpenOutput {
 /// Makes a directory if it is missing, as a file is made. A missing parent is more likely a slip of the pen.
 pub(super) fn make_directory(path: &Path) -> Result<(), Error> {
     match fs::create_dir(path) {
-        Err(cause) if cause.kind() != ErrorKind::AlreadyExists => {
-            Err(Error::Directory { path: path.to_owned(), cause })
+        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
+            Err(Error::Directory { path: path.to_owned(), source })
         }
         _ => Ok(()),
     }

@@ -31,7 +31,7 @@ enum WriteMethod {
 impl NumberedDir {
     /// Opens an existing directory and keeps other crawls out of it, and changes nothing in it.
     pub(in crate::modules) fn open(path: &Path) -> Result<NumberedDir, Error> {
-        let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
+        let unusable = |source| Error::Directory { path: path.to_owned(), source };
         if !fs::metadata(path).map_err(unusable)?.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
@@ -67,14 +67,14 @@ impl NumberedDir {
     /// Removes the files with larger numbers, and what a crash has left unfinished.
     pub(in crate::modules) fn remove_after(&self, last: u64) -> Result<(), Error> {
         for entry in self.check_after(last)? {
-            fs::remove_file(entry).map_err(|cause| Error::Directory { path: self.path.clone(), cause })?;
+            fs::remove_file(entry).map_err(|source| Error::Directory { path: self.path.clone(), source })?;
         }
         Ok(())
     }
 
     /// The files with larger numbers, all of which can be removed from a directory that can be written to.
     pub(in crate::modules) fn check_after(&self, last: u64) -> Result<Vec<PathBuf>, Error> {
-        let unusable = |cause| Error::Directory { path: self.path.clone(), cause };
+        let unusable = |source| Error::Directory { path: self.path.clone(), source };
         let later = self.numbers()?.into_iter().filter(|number| *number > last);
         let later: Vec<PathBuf> = later.map(|number| self.name(number)).collect();
         // All are looked at before any is removed: a refusal leaves the directory as it was.
@@ -152,7 +152,7 @@ impl NumberedDir {
 
     /// The numbers that stand as names in the directory, as they are written here.
     fn numbers(&self) -> Result<Vec<u64>, Error> {
-        let unusable = |cause| Error::Directory { path: self.path.clone(), cause };
+        let unusable = |source| Error::Directory { path: self.path.clone(), source };
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(unusable)? {
             let name = entry.map_err(unusable)?.file_name();
@@ -205,7 +205,7 @@ pub(in crate::modules) fn refuse_if_missing(path: &Path, last: u64) -> Result<()
 }
 
 fn lost(path: &Path, what: &str, last: u64) -> Error {
-    Error::InvalidSetting(format!(
+    Error::Output(format!(
         "page directory '{}' {what} where the crawl had written 1 to {last}; put all files back, or begin a new crawl",
         path.display()
     ))

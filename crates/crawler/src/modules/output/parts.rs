@@ -199,7 +199,7 @@ impl Parts {
 pub fn part_of(target: &Target, worker: u16) -> Result<Target, Error> {
     let (Target::File(path) | Target::Directory(path)) = target;
     let Some(whole) = path.file_name() else {
-        return Err(Error::InvalidSetting(format!(
+        return Err(Error::Output(format!(
             "the parts of output '{}' cannot be named after it; give a path that ends with a name",
             path.display()
         )));
@@ -236,7 +236,7 @@ impl PartHeader {
 
 /// What stands where a part shall be, and is not to be replaced unasked.
 fn refused(path: &Path, why: &str) -> Error {
-    Error::InvalidSetting(format!(
+    Error::Output(format!(
         "cannot write to part '{}': {why}; move it away with its index, name another output, or give --overwrite to \
          replace it",
         path.display()
@@ -246,7 +246,7 @@ fn refused(path: &Path, why: &str) -> Error {
 /// A part of this very crawl that is not as it was left. Nothing replaces it: a worker that is started again is told to
 /// overwrite as it was the first time.
 fn kept(path: &Path, why: &str) -> Error {
-    Error::InvalidSetting(format!(
+    Error::Output(format!(
         "cannot go on with part '{}': {why}; put back the part and its index as they were, or move both away and \
          keep them for 'crawler collect'",
         path.display()

@@ -69,6 +69,8 @@ impl PageRankClient {
         let config = FetchConfig {
             timeout: settings.timeout,
             connect_timeout: config.connect_timeout.min(settings.timeout),
+            // They are meant for the seeds' origins only.
+            headers: Vec::new(),
             ..config.clone()
         };
         // As the one seed of its downloader the service may be at any address: the user named it.

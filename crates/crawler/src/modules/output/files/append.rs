@@ -26,7 +26,7 @@ impl AppendFile {
     pub(in crate::modules) fn open(path: &Path) -> Result<AppendFile, Error> {
         let unusable = |cause: &dyn std::fmt::Display| {
             let path = path.display();
-            Error::InvalidSetting(format!(
+            Error::Output(format!(
                 "cannot write to output file '{path}': {cause}; name a file you may write to"
             ))
         };
@@ -47,7 +47,7 @@ impl AppendFile {
     pub(in crate::modules) fn refuse_unless_empty(&self) -> Result<(), Error> {
         match self.found()? {
             0 => Ok(()),
-            length => Err(Error::InvalidSetting(format!(
+            length => Err(Error::Output(format!(
                 "output file '{}' exists and holds {length} bytes; name another, or give --overwrite to replace it",
                 self.path.display()
             ))),
@@ -58,7 +58,7 @@ impl AppendFile {
     pub(in crate::modules) fn refuse_if_shorter(&self, committed: u64) -> Result<(), Error> {
         match self.found()? {
             length if length >= committed => Ok(()),
-            length => Err(Error::InvalidSetting(format!(
+            length => Err(Error::Output(format!(
                 "output file '{}' has {length} bytes where the crawl had written {committed}; put the whole file back, \
                  or begin a new crawl",
                 self.path.display()
@@ -68,7 +68,7 @@ impl AppendFile {
 
     /// Cuts the file to a length and goes on from there.
     pub(in crate::modules) fn begin(&mut self, length: u64) -> Result<(), Error> {
-        self.take_back(length).map_err(|error| Error::InvalidSetting(error.to_string()))
+        self.take_back(length).map_err(|error| Error::Output(error.to_string()))
     }
 
     /// Gives up what waits, and what was written after a length.
@@ -129,8 +129,7 @@ impl AppendFile {
 
     /// The length of the file as it was found.
     pub(in crate::modules) fn found(&self) -> Result<u64, Error> {
-        let found =
-            self.file.metadata().map_err(|error| Error::InvalidSetting(self.named(error).to_string()))?;
+        let found = self.file.metadata().map_err(|error| Error::Output(self.named(error).to_string()))?;
         Ok(found.len())
     }
 

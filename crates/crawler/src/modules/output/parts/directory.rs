@@ -69,7 +69,7 @@ impl DirectoryPart {
         let path = self.files.path();
         // Also whether it can be written to, and clears what a crash has left unfinished.
         self.files.check_after(u64::MAX)?;
-        let unusable = |cause| Error::Directory { path: path.to_owned(), cause };
+        let unusable = |source| Error::Directory { path: path.to_owned(), source };
         let replaced =
             |why: &str| if overwrite { Ok(ExistingPart::Nothing) } else { Err(refused(path, why)) };
         self.whole = whole_lines(&path.join(WITHDRAWN)).map_err(unusable)?;
@@ -93,7 +93,7 @@ impl DirectoryPart {
             return self.withdrawn.begin(self.whole);
         }
         self.withdrawn.begin(0)?;
-        let unusable = |cause| Error::Directory { path: self.files.path().to_owned(), cause };
+        let unusable = |source| Error::Directory { path: self.files.path().to_owned(), source };
         for name in names(self.files.path()).map_err(unusable)? {
             fs::remove_file(self.files.path().join(name.text())).map_err(unusable)?;
         }

@@ -83,7 +83,7 @@ impl FilePart {
         self.index
             .flush()
             .and_then(|()| self.part.flush())
-            .map_err(|error| Error::InvalidSetting(error.to_string()))?;
+            .map_err(|error| Error::Output(error.to_string()))?;
         self.whole = (self.part.length(), self.index.length());
         Ok(())
     }
