@@ -1,13 +1,12 @@
-//! Crawls a directory of page files: the link `news` is the file `news` in that directory.
+//! The callback mode: crawls a directory of page files, where the link `news` is the file `news`.
 //!
 //! ```sh
 //! cargo run --example crawl_directory DIRECTORY START
 //! ```
 //!
-//! prints every edge to standard output, and to standard error what the crawl came to. Names and pages are bytes, in
-//! whatever encoding they come.
+//! Prints every edge to standard output, and the counts to standard error. Names and pages are bytes in any encoding.
 
-use crawler::internal::callbacks::CallbackCrawl;
+use crawler::CallbackCrawl;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -15,9 +14,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs};
 
-/// The page behind a link, if there is one.
+/// Returns the page behind a link, if it exists.
 fn fetch(directory: &Path, link: &[u8]) -> Option<Vec<u8>> {
-    // A link is whatever a page says it is: it must not lead out of the directory.
+    // Pages choose their links, so a link must not lead out of the directory.
     if link.contains(&b'/') || link == b"." || link == b".." {
         return None;
     }
@@ -26,7 +25,7 @@ fn fetch(directory: &Path, link: &[u8]) -> Option<Vec<u8>> {
 
 fn print_edge(from: &[u8], to: &[u8]) {
     let line = [from, b" -> ", to, b"\n"].concat();
-    // Who does not listen to the end, `head` say, has what they want.
+    // A reader such as `head` may close the pipe early.
     let _ = io::stdout().write_all(&line);
 }
 

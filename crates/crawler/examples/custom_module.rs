@@ -1,4 +1,8 @@
-//! A module of your own: prints the pages with the most links. Run with `cargo run --example custom_module URL`.
+//! A module of your own: prints the pages with the most links.
+//!
+//! ```sh
+//! cargo run --example custom_module URL
+//! ```
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

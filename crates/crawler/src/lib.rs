@@ -128,3 +128,8 @@ pub use scope::{RejectReason, Scope};
 pub use stats::Stats;
 #[cfg(feature = "net")]
 pub use stop::StopHandle;
+
+/// The examples of the README compile.
+#[cfg(all(doctest, feature = "net"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

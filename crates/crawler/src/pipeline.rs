@@ -236,7 +236,7 @@ impl Crawler {
     /// Adds a built-in module or output by its specification, such as `jsonl=pages.jsonl`, `pages=DIR`, `edges=FILE`,
     /// `words=20` or `exec=COMMAND`.
     pub fn module_from_spec(mut self, spec: &str) -> Result<Crawler, Error> {
-        match registry::parse(spec).map_err(Error::InvalidSetting)? {
+        match registry::parse(spec).map_err(Error::Module)? {
             registry::RegisteredModule::Module(module) => self.modules.push(module),
             registry::RegisteredModule::Output(output) => self.outputs.push(output),
         }

@@ -70,12 +70,7 @@ impl ClassicArgs {
         if let Some(prefix) = &internal {
             crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} ({designated_by})"))?;
         }
-        Ok(ClassicJob {
-            crawl,
-            seed,
-            concurrency: self.concurrency,
-            verbosity: self.fetch.verbosity(),
-        })
+        Ok(ClassicJob { crawl, seed, concurrency: self.concurrency, verbosity: self.fetch.verbosity() })
     }
 
     /// The prefix that was designated, and by what. An empty variable is one that is not set.

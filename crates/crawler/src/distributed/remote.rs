@@ -21,7 +21,7 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run as
 ///
 /// # async fn example() -> Result<(), crawler::Error> {
 /// let sharing = SharedCrawl::new(RedisCrawl::new("redis://127.0.0.1/".parse()?, "news"));
-/// let crawl = || Crawler::new("https://example.org/")?.named_module("jsonl=pages.jsonl");
+/// let crawl = || Crawler::new("https://example.org/")?.module_from_spec("jsonl=pages.jsonl");
 ///
 /// let remote = RemoteCrawl::open(crawl()?, &sharing).await?;
 /// remote.submit(b"", crawl()?.seeds()).await?;

@@ -1,0 +1,246 @@
+//! The public API, used as a stranger would: only what the crate root exports.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crawler::{
+    ClassicCrawl, CrawlEnd, Crawler, Error, Module, Output, OutputWrite, Page, Scope, StopHandle, Target,
+};
+use testweb::{Answer, Site, Web};
+
+/// A site of `pages` pages, each linked from the start page.
+fn site(pages: usize) -> Site {
+    let links: String = (1..pages).map(|page| format!("<a href=/{page}>{page}</a> ")).collect();
+    let start = Site::new().page("/", format!("<title>start</title>{links}"));
+    (1..pages)
+        .fold(start, |site, page| site.page(&format!("/{page}"), format!("<title>{page}</title>word{page}")))
+}
+
+fn serve(site: Site) -> Web {
+    Web::builder().site(site).start()
+}
+
+/// A crawl without delays. Short pages are similar, so near-duplicates are kept.
+fn crawl(web: &Web) -> Crawler {
+    Crawler::new(&web.url("/")).unwrap().delay(Duration::ZERO).near_duplicates(None).unwrap()
+}
+
+#[tokio::test]
+async fn a_pipeline_crawl_can_be_awaited() {
+    let web = serve(site(5));
+    let (seen, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (in_module, in_callback) = (Arc::clone(&seen), Arc::clone(&count));
+    let report = crawl(&web)
+        .module(move |_: &Page| {
+            in_module.fetch_add(1, Ordering::SeqCst);
+        })
+        .on_outcome(move |_, _| {
+            in_callback.fetch_add(1, Ordering::SeqCst);
+        })
+        .run()
+        .await
+        .unwrap();
+    assert_eq!((report.snapshot.pages, report.end), (5, CrawlEnd::Finished));
+    assert_eq!((seen.load(Ordering::SeqCst), count.load(Ordering::SeqCst)), (5, 5));
+}
+
+#[test]
+fn crawls_run_without_a_runtime() {
+    let web = serve(site(4));
+    assert_eq!(crawl(&web).run_blocking().unwrap().snapshot.pages, 4);
+    let directory = tempfile::tempdir().unwrap();
+    let classic = ClassicCrawl::new(&web.url("/"), directory.path(), 3).unwrap().delay(Duration::ZERO);
+    assert_eq!(classic.run_blocking().unwrap().stats.pages(), 4);
+    assert!(directory.path().join("4").exists());
+}
+
+#[tokio::test]
+async fn blocking_inside_a_runtime_is_an_error_and_not_a_panic() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(matches!(Crawler::new("http://127.0.0.1:1/").unwrap().run_blocking(), Err(Error::InsideRuntime)));
+    let classic = ClassicCrawl::new("http://127.0.0.1:1/", directory.path(), 0).unwrap();
+    assert!(matches!(classic.run_blocking(), Err(Error::InsideRuntime)));
+}
+
+#[tokio::test]
+async fn a_classic_crawl_can_be_awaited_on_any_runtime() {
+    let web = serve(site(3));
+    let directory = tempfile::tempdir().unwrap();
+    let crawl = ClassicCrawl::new(&web.url("/"), directory.path(), 1).unwrap().delay(Duration::ZERO);
+    // Only a future that is Send can be spawned.
+    let report = tokio::spawn(crawl.run()).await.unwrap().unwrap();
+    assert_eq!((report.stats.pages(), report.stopped), (3, false));
+}
+
+#[tokio::test]
+async fn a_stream_yields_every_page_and_then_the_report() {
+    let web = serve(site(30));
+    let mut pages = crawl(&web).pages().unwrap();
+    let mut titles = Vec::new();
+    while let Some(page) = pages.next().await {
+        titles.push(page.title);
+    }
+    let report = pages.report().await.unwrap();
+    assert_eq!((titles.len(), report.snapshot.pages, report.end), (30, 30, CrawlEnd::Finished));
+    titles.sort();
+    titles.dedup();
+    assert_eq!(titles.len(), 30);
+}
+
+#[tokio::test]
+async fn a_slow_consumer_holds_back_the_crawl() {
+    let web = serve(site(2_000));
+    let mut pages = crawl(&web).concurrency(4).workers(1).pages().unwrap();
+    pages.next().await.unwrap();
+    // The crawl continues until everything between the server and the consumer is full, and no further.
+    let mut requests = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = web.log().len();
+        if now == requests {
+            break;
+        }
+        requests = now;
+    }
+    assert!(requests < 200, "{requests} requests for one page taken");
+    drop(pages);
+}
+
+#[tokio::test]
+async fn dropping_a_stream_or_a_future_stops_the_crawl() {
+    let web = serve(site(20_000));
+    let mut pages = crawl(&web).max_pages(u64::MAX).max_page_bytes(10_000_000).pages().unwrap();
+    pages.next().await.unwrap();
+    drop(pages);
+    let stop = StopHandle::new();
+    let crawl = crawl(&web).max_pages(u64::MAX).max_page_bytes(10_000_000).stop_handle(stop.clone()).run();
+    assert!(tokio::time::timeout(Duration::from_millis(300), crawl).await.is_err());
+    assert!(stop.is_stop_requested());
+    // Both crawls stop soon: then the server's log no longer grows.
+    let mut requests = web.log().len();
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = web.log().len();
+        if now == requests {
+            return;
+        }
+        requests = now;
+    }
+    panic!("the crawl still sends requests");
+}
+
+#[tokio::test]
+async fn a_header_goes_to_the_origins_of_the_seeds_and_nowhere_else() {
+    let other = serve(Site::new().page("/", "other"));
+    let web = serve(
+        Site::new()
+            .page("/", format!("<a href=/b>b</a> <a href={}>other</a>", other.url("/")))
+            .page("/b", "b"),
+    );
+    let report = crawl(&web).allow_private(true).header("X-Token", "secret").unwrap().run().await.unwrap();
+    assert_eq!(report.snapshot.pages, 3);
+    let sent =
+        |web: &Web| web.log().iter().map(|hit| hit.header("x-token").map(str::to_owned)).collect::<Vec<_>>();
+    assert!(sent(&web).iter().all(|token| token.as_deref() == Some("secret")), "{:?}", sent(&web));
+    assert!(!sent(&other).is_empty() && sent(&other).iter().all(Option::is_none), "{:?}", sent(&other));
+}
+
+#[test]
+fn settings_do_not_reset_each_other() {
+    // Two hosts answer slowly. Only several requests in flight fetch from both at once.
+    let slow = |_: usize| Site::new().answer("/", Answer::page("x").after(Duration::from_millis(400)));
+    let (one, two) = (serve(slow(1)), serve(slow(2)));
+    let seeds = [one.url("/"), two.url("/")].map(|url| url.parse().unwrap());
+    let crawl =
+        Crawler::from_seeds(seeds).unwrap().workers(1).obey_robots(false).near_duplicates(None).unwrap();
+    let report =
+        crawl.delay(Duration::ZERO).user_agent("test/1.0").timeout(Duration::from_secs(30)).run_blocking();
+    assert_eq!(report.unwrap().snapshot.outcomes.len(), 2, "a page and its duplicate");
+    let start = |web: &Web| web.log().iter().map(|hit| hit.started).min().unwrap();
+    let apart = start(&one).max(start(&two)) - start(&one).min(start(&two));
+    assert!(apart < Duration::from_millis(400), "the second request waited {apart:?} for the first");
+}
+
+/// Writes the title of each page.
+struct Titles;
+
+impl Output for Titles {
+    fn name(&self) -> &str {
+        "titles"
+    }
+
+    fn header(&self) -> &[u8] {
+        b"titles\n"
+    }
+
+    fn render(&self, page: &Page) -> OutputWrite {
+        OutputWrite::Append(format!("{}\n", page.title).into_bytes())
+    }
+}
+
+struct Failing;
+
+impl Module for Failing {
+    fn name(&self) -> &str {
+        "failing"
+    }
+
+    fn process_page(&self, _: &Page) -> Result<(), String> {
+        Err("it always fails".into())
+    }
+}
+
+#[test]
+fn outputs_and_modules_of_ones_own_take_part() {
+    let (web, directory) = (serve(site(3)), tempfile::tempdir().unwrap());
+    let file = directory.path().join("titles.txt");
+    let report =
+        crawl(&web).output(Titles, Target::File(file.clone())).module(Failing).run_blocking().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("titles\nstart\n") && text.lines().count() == 4, "{text}");
+    assert_eq!(report.module_failures.failures["failing"], 3);
+    let again = crawl(&web).output(Titles, Target::File(file)).run_blocking();
+    assert!(matches!(again, Err(Error::Output(_))), "{again:?}");
+}
+
+#[test]
+fn errors_can_be_matched_and_have_a_source() {
+    assert!(matches!(Crawler::new("no URL"), Err(Error::InvalidSetting(_))));
+    assert!(matches!(Crawler::new("ftp://a.test/"), Err(Error::InvalidSetting(_))));
+    let crawl = || Crawler::new("http://127.0.0.1:1/").unwrap();
+    assert!(matches!(crawl().module_from_spec("nothing=x"), Err(Error::Module(_))));
+    assert!(matches!(crawl().header("a b", "x"), Err(Error::InvalidSetting(_))));
+    assert!(matches!(crawl().near_duplicates(Some(1.5)), Err(Error::InvalidSetting(_))));
+    assert!(matches!(crawl().trust_certificates(b"no PEM"), Err(Error::InvalidSetting(_))));
+    let missing =
+        ClassicCrawl::new("http://127.0.0.1:1/", "/nowhere/at/all", 1).unwrap().run_blocking().unwrap_err();
+    assert!(matches!(missing, Error::Directory { .. }), "{missing}");
+    assert!(std::error::Error::source(&missing).is_some());
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("file");
+    std::fs::write(&state, "not a directory").unwrap();
+    let state = crawl().state_dir(&state).run_blocking().unwrap_err();
+    assert!(matches!(state, Error::State(_)), "{state:?}");
+    let prefix = "http://127.0.0.1:1/docs/".parse().unwrap();
+    let outside =
+        ClassicCrawl::new("http://127.0.0.1:1/", ".", 1).unwrap().internal_prefix(&prefix).unwrap_err();
+    assert!(matches!(outside, Error::SeedOutOfScope { .. }), "{outside}");
+    assert!(matches!(Scope::anywhere().with_filters(&["("], &[]), Err(Error::InvalidSetting(_))));
+}
+
+#[test]
+fn messages_of_the_library_name_no_command_line_options() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("1"), "a page of an earlier crawl").unwrap();
+    let web = serve(site(1));
+    let not_empty =
+        ClassicCrawl::new(&web.url("/"), directory.path(), 1).unwrap().run_blocking().unwrap_err();
+    let state = directory.path().join("state");
+    let resume = |depth| crawl(&web).state_dir(&state).max_depth(depth).run_blocking();
+    resume(1).unwrap();
+    let changed = resume(2).unwrap_err();
+    for error in [not_empty, changed] {
+        assert!(!error.to_string().contains("--"), "{error}");
+    }
+}
