@@ -9,7 +9,7 @@ use std::time::Duration;
 use crawler::classic::Classic;
 use crawler::config::Config;
 use crawler::modules::pages::PageFiles;
-use testweb::{Web, demo_site};
+use demoweb::{Server, one_site};
 use url::Url;
 
 use crate::args::Verbosity;
@@ -25,8 +25,8 @@ const DELAY: Duration = Duration::from_millis(200);
 /// Runs the demonstration and returns its exit status.
 pub async fn run(verbosity: Verbosity) -> u8 {
     match prepare() {
-        Ok((web, seed, crawl, pages, directory)) => {
-            let (url, place) = (web.url("/"), directory.display());
+        Ok((server, seed, crawl, pages, directory)) => {
+            let (url, place) = (server.url("/"), directory.display());
             let command = format!("crawler {url} {place} {MAX_DEPTH} --delay 200ms");
             if !say(&format!("A small site is being served at {url}\n  {command}\n\n")) {
                 return EXIT_FAILED;
@@ -44,14 +44,14 @@ pub async fn run(verbosity: Verbosity) -> u8 {
     }
 }
 
-type Prepared = (Web, Url, Classic, PageFiles, std::path::PathBuf);
+type Prepared = (Server, Url, Classic, PageFiles, std::path::PathBuf);
 
 fn prepare() -> Result<Prepared, Box<dyn std::error::Error>> {
-    let web = Web::builder().site(demo_site()).try_start()?;
+    let server = Server::start(one_site::answer)?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir()?.keep();
-    let seed = Url::parse(&web.url("/"))?;
+    let seed = Url::parse(&server.url("/"))?;
     let config = Config { delay: DELAY, ..Config::default() };
     let crawl = Classic::new(seed.clone(), None, MAX_DEPTH, config)?;
     let pages = PageFiles::open(&directory, false)?;
-    Ok((web, seed, crawl, pages, directory))
+    Ok((server, seed, crawl, pages, directory))
 }
