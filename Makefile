@@ -25,13 +25,13 @@ help: ## list the targets
 run: ## crawl: make run URL=https://example.org/ [DIR=pages] [DEPTH=2]; without URL, the demonstration
 ifdef URL
 	mkdir -p '$(DIR)'
-	$(CARGO) run --quiet --release -p crawler-cli -- '$(URL)' '$(DIR)' '$(DEPTH)'
+	$(CARGO) run --profile demo -p crawler-cli -- '$(URL)' '$(DIR)' '$(DEPTH)'
 else
-	$(CARGO) run --quiet --release -p crawler-cli -- demo
+	$(CARGO) run --profile demo -p crawler-cli -- demo
 endif
 
 demo: ## crawl a small site served on loopback, no network needed
-	$(CARGO) run --quiet --release -p crawler-cli -- demo
+	$(CARGO) run --profile demo -p crawler-cli -- demo
 
 test: ## run every test, installing through apt what they need and is missing
 	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
