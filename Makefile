@@ -17,7 +17,7 @@ CHAOS_SEEDS ?= 1 2 3
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test soak chaos lint bench fuzz install
+.PHONY: help run demo test soak chaos lint audit bench fuzz install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -25,13 +25,13 @@ help: ## list the targets
 run: ## crawl: make run URL=https://example.org/ [DIR=pages] [DEPTH=2]; without URL, the demonstration
 ifdef URL
 	mkdir -p '$(DIR)'
-	$(CARGO) run --quiet --release -p crawler-cli -- '$(URL)' '$(DIR)' '$(DEPTH)'
+	$(CARGO) run --profile demo -p crawler-cli -- '$(URL)' '$(DIR)' '$(DEPTH)'
 else
-	$(CARGO) run --quiet --release -p crawler-cli -- demo
+	$(CARGO) run --profile demo -p crawler-cli -- demo
 endif
 
 demo: ## crawl a small site served on loopback, no network needed
-	$(CARGO) run --quiet --release -p crawler-cli -- demo
+	$(CARGO) run --profile demo -p crawler-cli -- demo
 
 test: ## run every test, installing through apt what they need and is missing
 	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
@@ -57,6 +57,15 @@ lint: ## rustfmt, clippy and rustdoc, with warnings denied
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
+
+audit: ## check licences, sources, duplicate versions and security advisories of all crates, with cargo-deny
+	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked
+	$(CARGO) deny --locked check licenses sources bans
+	@if $(CARGO) deny --locked fetch db; then \
+		$(CARGO) deny --locked check advisories; \
+	else \
+		echo 'advisories: SKIPPED, the RustSec database cannot be fetched from github.com' >&2; \
+	fi
 
 bench: ## measure side by side with wget2, wget, spider and a simple C library, installed through apt; broad crawls, memory, Redis
 	scripts/need cc=gcc

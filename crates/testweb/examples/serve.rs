@@ -7,7 +7,7 @@ fn main() {
     let builder = match numbers[..] {
         [seed, pages] => Web::builder().site(Site::seeded(seed as u64, pages)),
         [seed, pages, hosts] => Web::builder().seeded_hosts(seed as u64, hosts, pages),
-        _ => Web::builder().site(testweb::demo_site()),
+        _ => Web::builder().site(Site::new().otherwise(|request| demoweb::one_site::answer(request).into())),
     };
     let web = builder.https(Certificate::Good).without_log().start();
     println!("{}\n{}", web.url("/"), web.https_url("/"));

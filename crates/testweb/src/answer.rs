@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use demoweb::{Framing, Request};
 
 use crate::hostile::Hostile;
 
@@ -13,55 +14,36 @@ use crate::hostile::Hostile;
 /// and the connection is kept.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) content_type: Option<String>,
-    pub(crate) body: Bytes,
-    pub(crate) framing: Framing,
-    pub(crate) close: bool,
-    pub(crate) delay: Duration,
+    pub(crate) plain: demoweb::Answer,
     pub(crate) hostile: Option<Hostile>,
     pub(crate) refused: bool,
 }
 
-/// How the client learns where the body ends (HTTP/1.1; h2 has its own way).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
-    Length,
-    Chunked,
-    UntilClose,
+impl From<demoweb::Answer> for Answer {
+    fn from(plain: demoweb::Answer) -> Self {
+        Self { plain, hostile: None, refused: false }
+    }
 }
 
 impl Answer {
     /// An HTML page: status 200, `text/html; charset=utf-8`.
     pub fn page(html: impl Into<Bytes>) -> Self {
-        Self::status(200).content_type("text/html; charset=utf-8").body(html)
+        demoweb::Answer::page(html).into()
     }
 
     /// A plain text: status 200, `text/plain; charset=utf-8`.
     pub fn text(text: impl Into<Bytes>) -> Self {
-        Self::status(200).content_type("text/plain; charset=utf-8").body(text)
+        demoweb::Answer::text(text).into()
     }
 
     /// A status with a small HTML body that names it.
     pub fn status(status: u16) -> Self {
-        let html = format!("<!doctype html><title>{status}</title><h1>{status}</h1>\n");
-        Self {
-            status,
-            headers: Vec::new(),
-            content_type: Some("text/html; charset=utf-8".into()),
-            body: html.into(),
-            framing: Framing::Length,
-            close: false,
-            delay: Duration::ZERO,
-            hostile: None,
-            refused: false,
-        }
+        demoweb::Answer::status(status).into()
     }
 
     /// A redirect with this status to `to`, which goes into Location as it is.
     pub fn redirect(status: u16, to: &str) -> Self {
-        Self::status(status).header("Location", to)
+        demoweb::Answer::redirect(status, to).into()
     }
 
     /// A server that misbehaves.
@@ -86,76 +68,76 @@ impl Answer {
 
     /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers.push((name.into(), value.into()));
+        self.plain = self.plain.header(name, value);
         self
     }
 
     /// Replaces the body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
-        self.body = body.into();
+        self.plain = self.plain.body(body);
         self
     }
 
     /// Replaces the Content-Type.
     pub fn content_type(mut self, content_type: &str) -> Self {
-        self.content_type = Some(content_type.into());
+        self.plain = self.plain.content_type(content_type);
         self
     }
 
     /// Sends no Content-Type.
     pub fn without_content_type(mut self) -> Self {
-        self.content_type = None;
+        self.plain.content_type = None;
         self
     }
 
     /// Waits so long before the first byte of the answer.
     pub fn after(mut self, delay: Duration) -> Self {
-        self.delay = delay;
+        self.plain = self.plain.after(delay);
         self
     }
 
     /// Says `Connection: close`, and closes.
     pub fn close(mut self) -> Self {
-        self.close = true;
+        self.plain.close = true;
         self
     }
 
     /// Sends the body in chunks, without a Content-Length.
     pub fn chunked(mut self) -> Self {
-        self.framing = Framing::Chunked;
+        self.plain.framing = Framing::Chunked;
         self
     }
 
     /// Sends the body without any length; closing the connection ends it.
     pub fn until_close(mut self) -> Self {
-        self.framing = Framing::UntilClose;
+        self.plain.framing = Framing::UntilClose;
         self.close()
     }
 
     /// Compresses the body set so far, as gzip.
     pub fn gzip(self) -> Self {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        let packed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
+        let packed = encoder.write_all(&self.plain.body).and_then(|()| encoder.finish());
         self.encoded("gzip", packed.expect("memory takes every byte"))
     }
 
     /// Compresses the body set so far, as `deflate` is specified: in a zlib wrapper.
     pub fn deflate(self) -> Self {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-        let packed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
+        let packed = encoder.write_all(&self.plain.body).and_then(|()| encoder.finish());
         self.encoded("deflate", packed.expect("memory takes every byte"))
     }
 
     /// Compresses the body set so far, as `deflate` is often misunderstood: without a wrapper.
     pub fn raw_deflate(self) -> Self {
         let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
-        let packed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
+        let packed = encoder.write_all(&self.plain.body).and_then(|()| encoder.finish());
         self.encoded("deflate", packed.expect("memory takes every byte"))
     }
 
     /// Compresses the body set so far, as zstd.
     pub fn zstd(self) -> Self {
-        let packed = zstd::bulk::compress(&self.body, 1).expect("memory takes every byte");
+        let packed = zstd::bulk::compress(&self.plain.body, 1).expect("memory takes every byte");
         self.encoded("zstd", packed)
     }
 
@@ -169,9 +151,14 @@ impl Answer {
         self.header("Content-Encoding", coding).body(body)
     }
 
-    /// Whether a body may follow this status at all.
-    pub(crate) fn has_body(&self) -> bool {
-        self.status >= 200 && self.status != 204 && self.status != 304
+    /// What is sent over HTTP/1.1: a hostile answer is spelled out.
+    pub(crate) fn over_http1(self, request: &Request) -> demoweb::Answer {
+        let Some(hostile) = self.hostile else { return self.plain };
+        let plain = match hostile.content(request) {
+            Some(content) => content.plain,
+            None => demoweb::Answer::scripted(hostile.script()),
+        };
+        plain.after(self.plain.delay)
     }
 }
 

@@ -5,20 +5,14 @@ mod content;
 
 pub(crate) use content::PICTURE;
 
-use std::io;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use demoweb::{End, Request, Script};
 
 use crate::answer::Answer;
-use crate::connection::{Connection, Socket};
-use crate::log::Entry;
-use crate::request::Request;
 
 /// How often something that drips sends its next byte: well within any timeout between two reads.
 const DRIP: Duration = Duration::from_millis(100);
-/// So that what was said is read before the connection is reset under it.
-const BEFORE_RESET: Duration = Duration::from_millis(50);
 /// Larger than the head any client should be ready to hold.
 const HUGE_HEADER: usize = 8 << 20;
 const MANY_HEADERS: usize = 100_000;
@@ -101,21 +95,6 @@ pub enum Hostile {
     NoContentTypeBinary,
 }
 
-/// What a server that breaks the rules of HTTP/1.1 sends.
-enum Script {
-    /// These bytes, then the end.
-    Say(Vec<u8>, End),
-    /// The first bytes, then the others again and again with a pause before each.
-    Repeat(Vec<u8>, Vec<u8>, Duration),
-}
-
-enum End {
-    Close,
-    Reset,
-    /// Leaves closing to the client, and answers nothing more.
-    Stay,
-}
-
 impl Hostile {
     /// Every one of them, for tests that try them all.
     #[rustfmt::skip]
@@ -151,41 +130,8 @@ impl Hostile {
         })
     }
 
-    /// Does its worst on a connection, and ends it.
-    pub(crate) async fn act<S: Socket>(self, on: &mut Connection<S>, mut entry: Entry) -> io::Result<()> {
-        match self.script() {
-            Script::Say(bytes, end) => {
-                entry.status = status_in(&bytes);
-                entry.ended = Some(on.send(&bytes).await?);
-                match end {
-                    End::Close => {
-                        drop(entry);
-                        on.socket.shutdown().await
-                    }
-                    End::Reset => {
-                        if !bytes.is_empty() {
-                            on.wait(BEFORE_RESET).await?;
-                        }
-                        on.socket.tcp().set_zero_linger()
-                    }
-                    End::Stay => {
-                        drop(entry);
-                        on.wait_for_end().await
-                    }
-                }
-            }
-            Script::Repeat(first, again, pause) => {
-                entry.status = status_in(&first);
-                on.send(&first).await?;
-                loop {
-                    on.wait(pause).await?;
-                    on.send(&again).await?;
-                }
-            }
-        }
-    }
-
-    fn script(self) -> Script {
+    /// What a server that breaks the rules of HTTP/1.1 sends.
+    pub(crate) fn script(self) -> Script {
         use Script::{Repeat, Say};
         let fast = Duration::ZERO;
         let page = |headers: &str| [head(headers).as_slice(), content::PAGE.as_bytes()].concat();
@@ -257,8 +203,4 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
 
 fn filler() -> Vec<u8> {
     b"<p>and so on\n".repeat(5000)
-}
-
-fn status_in(bytes: &[u8]) -> Option<u16> {
-    std::str::from_utf8(bytes.strip_prefix(b"HTTP/1.1 ")?.get(..3)?).ok()?.parse().ok()
 }

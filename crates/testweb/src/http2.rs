@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use demoweb::{Entry, Listener, Protocol, Request};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -15,14 +16,16 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use crate::answer::Answer;
-use crate::log::Entry;
-use crate::request::{Protocol, Request};
-use crate::web::Listener;
+use crate::web::Hosts;
 
 /// Answers requests on one connection until the client closes it.
-pub(crate) async fn serve(socket: TlsStream<TcpStream>, number: u64, listener: Arc<Listener>) {
-    let service = service_fn(move |request| respond(request, number, listener.clone()));
+pub(crate) async fn serve(
+    socket: TlsStream<TcpStream>,
+    number: u64,
+    listener: Arc<Listener>,
+    hosts: Arc<Hosts>,
+) {
+    let service = service_fn(move |request| respond(request, number, listener.clone(), hosts.clone()));
     // An error is the client's doing: nobody is left to tell.
     let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(socket), service)
@@ -33,11 +36,12 @@ async fn respond(
     incoming: hyper::Request<Incoming>,
     number: u64,
     listener: Arc<Listener>,
+    hosts: Arc<Hosts>,
 ) -> Result<hyper::Response<Answering>, Box<dyn Error + Send + Sync>> {
-    let request = understood(&incoming, listener.scheme);
-    let mut entry = listener.recorder.begin(number, listener.port, &request);
-    let mut answer = listener.hosts.answer_to(&request);
-    tokio::time::sleep(answer.delay).await;
+    let request = understood(&incoming, listener.scheme());
+    let mut entry = listener.begin(number, &request);
+    let mut answer = hosts.answer_to(&request);
+    tokio::time::sleep(answer.plain.delay).await;
     if answer.refused {
         // hyper resets the stream with the reason it finds in the error.
         return Err(h2::Error::from(h2::Reason::REFUSED_STREAM).into());
@@ -46,8 +50,9 @@ async fn respond(
         // hyper resets the stream of a service that fails.
         answer = hostile.content(&request).ok_or("hostile")?;
     }
-    entry.status = Some(answer.status);
-    Ok(response(answer, request.method == "HEAD", entry)?)
+    let plain = answer.plain;
+    entry.status = Some(plain.status);
+    Ok(response(plain, request.method == "HEAD", entry)?)
 }
 
 fn understood(incoming: &hyper::Request<Incoming>, scheme: &'static str) -> Request {
@@ -67,7 +72,7 @@ fn understood(incoming: &hyper::Request<Incoming>, scheme: &'static str) -> Requ
 }
 
 fn response(
-    answer: Answer,
+    answer: demoweb::Answer,
     head_only: bool,
     entry: Entry,
 ) -> Result<hyper::Response<Answering>, hyper::http::Error> {

@@ -1,4 +1,4 @@
-//! A web on loopback, for tests, benchmarks and demonstrations of anything that fetches pages.
+//! A web on loopback, for tests and benchmarks of anything that fetches pages.
 //!
 //! A [`Web`] serves [`Site`]s over http and https from a thread of its own, until it is dropped:
 //!
@@ -19,27 +19,21 @@
 //! - [`Web::log`] is the server's own account of what it was asked, by whom and when; [`Log`] answers the
 //!   questions of politeness.
 //! - [`Certificate`]s are made on the spot, good and bad.
+//!
+//! The server for plain HTTP/1.1 is that of the crate `demoweb`.
 
 mod answer;
 mod certificate;
-mod connection;
-mod demo;
-mod demo_hosts;
 mod hostile;
 mod http2;
-mod log;
-mod request;
 mod seeded;
 mod site;
 mod web;
 
 pub use answer::{Answer, Turns};
 pub use certificate::Certificate;
-pub use demo::demo_site;
-pub use demo_hosts::{DEMO_SEED, demo_hosts, demo_mirrored, demo_pages};
+pub use demoweb::{Hit, Log, Protocol, Request};
 pub use hostile::Hostile;
-pub use log::{Hit, Log};
-pub use request::{Protocol, Request};
 pub use seeded::Truth;
 pub use site::Site;
 pub use web::{Builder, Web};

@@ -5,16 +5,14 @@
 //! and spelled the link afterwards; the truth follows the targets and reads no HTML at all.
 
 mod page;
-mod random;
 mod spelling;
 
 use std::collections::{BTreeMap, HashSet};
 
+use demoweb::{Random, Request};
+
 use crate::answer::Answer;
 use crate::hostile::PICTURE;
-use crate::request::Request;
-
-pub(crate) use random::Random;
 
 /// What a crawl must find: by path or URL, the fewest hops to each page and its body.
 pub type Truth = BTreeMap<String, (usize, Vec<u8>)>;

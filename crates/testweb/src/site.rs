@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use demoweb::Request;
 
 use crate::answer::{Answer, Turns};
-use crate::request::Request;
 use crate::seeded::Seeded;
 
 type Generator = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;

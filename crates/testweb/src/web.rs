@@ -1,40 +1,28 @@
-//! The web itself: listeners on loopback, the sites behind them, and the thread that serves them.
+//! The web itself: the sites, and the listener for https beside the server for http.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::runtime::{Handle, Runtime};
-use tokio::sync::oneshot;
+use demoweb::{Listener, Log, Options, Request, Server, host_of};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::answer::Answer;
 use crate::certificate::{Authority, Certificate};
-use crate::log::{Log, Recorder};
-use crate::request::{Request, host_of};
+use crate::http2;
 use crate::seeded::{self, Truth};
 use crate::site::Site;
-use crate::{connection, http2};
-
-/// Thousands of clients may connect before the first is accepted.
-const BACKLOG: u32 = 4096;
 
 /// A web being served. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Web {
     address: IpAddr,
-    port: u16,
+    server: Server,
     https_port: Option<u16>,
     ca_pem: String,
     hosts: Arc<Hosts>,
-    recorder: Arc<Recorder>,
-    runtime: Handle,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// A web to be served: who its hosts are and where it listens.
@@ -63,14 +51,6 @@ impl Hosts {
     pub(crate) fn answer_to(&self, request: &Request) -> Answer {
         self.site(&request.host()).answer_to(request)
     }
-}
-
-/// What every connection accepted on one port shares.
-pub(crate) struct Listener {
-    pub(crate) hosts: Arc<Hosts>,
-    pub(crate) recorder: Arc<Recorder>,
-    pub(crate) scheme: &'static str,
-    pub(crate) port: u16,
 }
 
 impl Builder {
@@ -138,47 +118,23 @@ impl Builder {
 
     /// Starts serving, in a thread of its own, unless it cannot listen.
     pub fn try_start(self) -> io::Result<Web> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let entered = runtime.enter();
-        let http = listen(SocketAddr::new(self.address, self.port))?;
-        let https = self.certificate.map(|_| listen(SocketAddr::new(self.address, 0))).transpose()?;
-        drop(entered);
-
+        let options = Options { address: self.address, port: self.port, log: !self.forgetful };
         let hosts = Arc::new(self.hosts);
-        let recorder = Arc::new(Recorder::new(self.forgetful));
-        let connections = Arc::new(AtomicU64::new(1));
-        let listener = |scheme, port| {
-            Arc::new(Listener { hosts: hosts.clone(), recorder: recorder.clone(), scheme, port })
-        };
-
-        let port = http.local_addr()?.port();
-        runtime.spawn(accept(http, None, listener("http", port), connections.clone()));
+        let plain = hosts.clone();
+        let server =
+            Server::start_with(options, move |request| plain.answer_to(request).over_http1(request))?;
         let (mut https_port, mut ca_pem) = (None, String::new());
-        if let (Some(https), Some(certificate)) = (https, self.certificate) {
+        if let Some(certificate) = self.certificate {
             let authority = Authority::new(certificate, self.address).map_err(io::Error::other)?;
             ca_pem = authority.root_pem().to_owned();
             let acceptor = TlsAcceptor::from(authority.server(!self.http1_only).map_err(io::Error::other)?);
-            let port = https.local_addr()?.port();
+            let hosts = hosts.clone();
+            let port = server.listen("https", 0, move |socket, number, listener| {
+                serve_tls(acceptor.clone(), socket, number, listener, hosts.clone())
+            })?;
             https_port = Some(port);
-            runtime.spawn(accept(https, Some(acceptor), listener("https", port), connections));
         }
-
-        let (stop, stopped) = oneshot::channel();
-        let handle = runtime.handle().clone();
-        let thread =
-            std::thread::Builder::new().name("testweb".into()).spawn(move || run(runtime, stopped))?;
-        let (stop, thread) = (Some(stop), Some(thread));
-        Ok(Web {
-            address: self.address,
-            port,
-            https_port,
-            ca_pem,
-            hosts,
-            recorder,
-            runtime: handle,
-            stop,
-            thread,
-        })
+        Ok(Web { address: self.address, server, https_port, ca_pem, hosts })
     }
 }
 
@@ -197,12 +153,12 @@ impl Web {
 
     /// `http://127.0.0.1:PORT` and the path.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", SocketAddr::new(self.address, self.port))
+        self.server.url(path)
     }
 
     /// `http://host:PORT` and the path.
     pub fn url_of(&self, host: &str, path: &str) -> String {
-        format!("http://{host}:{}{path}", self.port)
+        self.server.url_of(host, path)
     }
 
     /// `https://127.0.0.1:PORT` and the path.
@@ -217,7 +173,7 @@ impl Web {
 
     /// The port for http.
     pub fn port(&self) -> u16 {
-        self.port
+        self.server.port()
     }
 
     /// The port for https.
@@ -235,15 +191,12 @@ impl Web {
 
     /// Every request so far. An answer that its client has wholly received is in it with its end.
     pub fn log(&self) -> Log {
-        // Asked in the server's own thread, which is then not between sending an answer and noting its end.
-        let (recorder, (tell, told)) = (self.recorder.clone(), mpsc::channel());
-        self.runtime.spawn(async move { tell.send(recorder.log()) });
-        told.recv().unwrap_or_else(|_| self.recorder.log())
+        self.server.log()
     }
 
     /// How many requests there have been so far: cheap enough to poll.
     pub fn hits(&self) -> usize {
-        self.recorder.count()
+        self.server.hits()
     }
 
     /// What a crawl of the seeded site must find that starts at `path` of [`url`](Self::url): by path, each page
@@ -270,55 +223,18 @@ impl Web {
     }
 }
 
-impl Drop for Web {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
-    // Dropping the sender is the signal; dropping the runtime afterwards breaks every connection off.
-    let _ = runtime.block_on(stopped);
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-async fn accept(
-    from: TcpListener,
-    tls: Option<TlsAcceptor>,
+async fn serve_tls(
+    tls: TlsAcceptor,
+    socket: TcpStream,
+    number: u64,
     listener: Arc<Listener>,
-    connections: Arc<AtomicU64>,
+    hosts: Arc<Hosts>,
 ) {
-    loop {
-        let Ok((socket, _)) = from.accept().await else {
-            // Out of file descriptors, most likely: let some connections end first.
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            continue;
-        };
-        let number = connections.fetch_add(1, Ordering::Relaxed);
-        // Without this a small answer may wait 40 ms for the client's acknowledgement.
-        let _ = socket.set_nodelay(true);
-        match tls.clone() {
-            None => drop(tokio::spawn(connection::serve(socket, number, listener.clone()))),
-            Some(tls) => drop(tokio::spawn(serve_tls(tls, socket, number, listener.clone()))),
-        }
-    }
-}
-
-async fn serve_tls(tls: TlsAcceptor, socket: TcpStream, number: u64, listener: Arc<Listener>) {
     // A client that refuses the certificate ends here; that is what the bad ones are for.
     let Ok(socket) = tls.accept(socket).await else { return };
     if socket.get_ref().1.alpn_protocol() == Some(b"h2") {
-        http2::serve(socket, number, listener).await;
+        http2::serve(socket, number, listener, hosts).await;
     } else {
-        connection::serve(socket, number, listener).await;
+        demoweb::serve(socket, |socket| socket.get_ref().0, number, listener).await;
     }
 }

@@ -3,12 +3,16 @@
 mod client;
 mod walker;
 
-use testweb::{Web, demo_site};
+use testweb::{Site, Web};
 use walker::walk;
+
+fn demo() -> Web {
+    Web::builder().site(Site::new().otherwise(|request| demoweb::one_site::answer(request).into())).start()
+}
 
 #[test]
 fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
-    let web = Web::builder().site(demo_site()).start();
+    let web = demo();
     let origin = web.url("");
     let found = walk(&web, &web.url("/"), 9, |url| url.as_str().starts_with(&origin));
     assert_eq!(found.len(), 22);
@@ -25,7 +29,7 @@ fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
 
 #[test]
 fn the_demo_is_deep_enough_to_watch() {
-    let web = Web::builder().site(demo_site()).start();
+    let web = demo();
     let found = walk(&web, &web.url("/"), 9, |url| url.host_str() == Some("127.0.0.1"));
     assert_eq!(found.values().map(|(depth, _)| *depth).max(), Some(3));
 }

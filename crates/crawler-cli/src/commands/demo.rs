@@ -7,7 +7,7 @@ mod stage;
 use std::time::Duration;
 
 use crawler::ClassicCrawl;
-use testweb::{Web, demo_site};
+use demoweb::{Server, one_site};
 use url::Url;
 
 use crate::EXIT_FAILED;
@@ -24,8 +24,8 @@ const DELAY: Duration = Duration::from_millis(200);
 /// Runs the demonstration and returns its exit status.
 pub async fn run(verbosity: Verbosity) -> u8 {
     match prepare() {
-        Ok((web, seed, crawl, directory)) => {
-            let (url, place) = (web.url("/"), directory.display());
+        Ok((server, seed, crawl, directory)) => {
+            let (url, place) = (server.url("/"), directory.display());
             let command = format!("crawler {url} {place} {MAX_DEPTH} --delay 200ms");
             if !print_stdout(&format!("A small site is being served at {url}\n  {command}\n\n")) {
                 return EXIT_FAILED;
@@ -43,12 +43,12 @@ pub async fn run(verbosity: Verbosity) -> u8 {
     }
 }
 
-type Prepared = (Web, Url, ClassicCrawl, std::path::PathBuf);
+type Prepared = (Server, Url, ClassicCrawl, std::path::PathBuf);
 
 fn prepare() -> Result<Prepared, Box<dyn std::error::Error>> {
-    let web = Web::builder().site(demo_site()).try_start()?;
+    let server = Server::start(one_site::answer)?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir()?.keep();
-    let seed = Url::parse(&web.url("/"))?;
+    let seed = Url::parse(&server.url("/"))?;
     let crawl = ClassicCrawl::new(seed.as_str(), &directory, MAX_DEPTH)?.delay(DELAY);
-    Ok((web, seed, crawl, directory))
+    Ok((server, seed, crawl, directory))
 }

@@ -45,6 +45,6 @@ pub(super) fn deep_nesting() -> String {
 
 /// Bytes without order, the same every time, that begin with no letter of HTTP.
 pub(super) fn noise(length: usize) -> Vec<u8> {
-    let mut random = crate::seeded::Random::new(0xBAD);
+    let mut random = demoweb::Random::new(0xBAD);
     std::iter::once(0xFF).chain((1..length).map(|_| random.below(256) as u8)).collect()
 }

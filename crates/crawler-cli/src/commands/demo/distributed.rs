@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use demoweb::{Server, many_hosts};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use testweb::{DEMO_SEED, Web, demo_hosts};
 
 use super::stage::{
     DELAY, Shown, Told, check, check_pages, check_requests, command, pages_in, prompt, shown, tell,
@@ -24,9 +24,9 @@ pub async fn run(redis: String, verbosity: Verbosity) -> u8 {
     shown(demonstrate(redis, verbosity)).await
 }
 
-/// The web, the crawl, and where its output goes.
+/// The hosts, the crawl, and where its output goes.
 struct Stage {
-    web: Web,
+    server: Server,
     /// There may be a password in it.
     redis: String,
     /// A name that no other crawl on that Redis has.
@@ -35,16 +35,16 @@ struct Stage {
 }
 
 async fn demonstrate(redis: String, verbosity: Verbosity) -> Told<bool> {
-    let web = demo_hosts().try_start().map_err(|error| error.to_string())?;
+    let server = Server::start(many_hosts::answer).map_err(|error| error.to_string())?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
     let name = directory.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let crawl = name.unwrap_or_else(|| "crawler-demo".into());
-    let stage = Stage { web, redis, crawl, directory: directory.path().to_owned() };
-    let seed = stage.web.url_of(DEMO_SEED, "/");
+    let stage = Stage { server, redis, crawl, directory: directory.path().to_owned() };
+    let seed = stage.server.url_of(many_hosts::SEED, "/");
     tell(&format!("Fifty hosts are being served on loopback, behind {seed}.\nFour workers share them:\n"))?;
 
     let mut crawl = Shown::of(&crawl_arguments(&stage, &seed, verbosity), |command| stage.in_place(command))?;
-    crawl.until(|| stage.web.hits() >= KILLED_AFTER).await?;
+    crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
     let process = stage.process_of(VICTIM)?;
     kill_process(process, Signal::KILL).map_err(|error| format!("{VICTIM}: {error}"))?;
     let number = process.as_raw_nonzero();
@@ -57,8 +57,8 @@ async fn demonstrate(redis: String, verbosity: Verbosity) -> Told<bool> {
     tell("\nWhat came of it:\n")?;
     let mut good = check(ended.success() && collected, "the crawl ended by itself, with exit status 0")?;
     let pages: Vec<Value> = pages_in(&stage.directory.join("pages.jsonl"))?;
-    good &= check_pages(&stage.web, &stage.directory.join("summary.json"), &pages)?;
-    good &= check_requests(&stage.web)?;
+    good &= check_pages(&stage.server, &stage.directory.join("summary.json"), &pages)?;
+    good &= check_requests(&stage.server)?;
 
     tell("\nNothing of it stays on Redis:\n")?;
     let purge = ["purge", "--crawl", &stage.crawl].map(str::to_owned);

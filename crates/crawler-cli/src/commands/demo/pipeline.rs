@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crawler::StateReader;
 use crawler::internal::backend::durable::UrlStatus;
-use testweb::{DEMO_SEED, Web, demo_hosts, demo_mirrored};
+use demoweb::{Server, many_hosts};
 use url::Url;
 
 use super::stage::{
@@ -21,38 +21,38 @@ pub async fn run(verbosity: Verbosity) -> u8 {
     shown(demonstrate(verbosity)).await
 }
 
-/// The web, and where the crawl keeps what it has.
+/// The hosts, and where the crawl keeps what it has.
 struct Stage {
-    web: Web,
+    server: Server,
     state: PathBuf,
     lines: PathBuf,
     summary: PathBuf,
 }
 
 async fn demonstrate(verbosity: Verbosity) -> Told<bool> {
-    let web = demo_hosts().try_start().map_err(|error| error.to_string())?;
+    let server = Server::start(many_hosts::answer).map_err(|error| error.to_string())?;
     // Removed with everything in it, unless the demonstration comes to its end.
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
     let place = |name: &str| directory.path().join(name);
     let [state, lines, summary] = ["state", "pages.jsonl", "summary.json"].map(place);
-    let stage = Stage { web, state, lines, summary };
-    let seed = stage.web.url_of(DEMO_SEED, "/");
+    let stage = Stage { server, state, lines, summary };
+    let seed = stage.server.url_of(many_hosts::SEED, "/");
     tell(&format!(
         "Fifty hosts are being served on loopback, behind {seed}: a calendar and a maze\nwithout end, a mirror, a \
          slow host, a dead one, and pages that robots.txt forbids.\n"
     ))?;
 
     let mut crawl = Shown::start(&crawl_arguments(&stage, &seed, verbosity))?;
-    crawl.until(|| stage.web.hits() >= KILLED_AFTER).await?;
+    crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
     crawl.kill();
-    tell(&format!("\nIt was killed (kill -9) after {} requests. It goes on:\n", stage.web.hits()))?;
+    tell(&format!("\nIt was killed (kill -9) after {} requests. It goes on:\n", stage.server.hits()))?;
 
     let ended = Shown::start(&["resume".into(), stage.state.display().to_string()])?.wait().await?;
     tell("\nWhat came of it:\n")?;
     let mut good = check(ended.success(), "it ended by itself, with exit status 0")?;
     let pages = pages_in(&stage.lines)?;
-    good &= check_pages(&stage.web, &stage.summary, &pages)?;
-    good &= check_requests(&stage.web)?;
+    good &= check_pages(&stage.server, &stage.summary, &pages)?;
+    good &= check_requests(&stage.server)?;
 
     tell("\nWhat became of a page, and why:\n")?;
     let deepest = pages.iter().max_by_key(|page| page["depth"].as_u64());
@@ -88,9 +88,9 @@ fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<Strin
 /// A page of the mirror or its original, whichever was met second.
 fn near_duplicate(stage: &Stage) -> Told<Option<String>> {
     let mut stored = StateReader::open(&stage.state).map_err(|error| error.to_string())?;
-    let (original, paths) = demo_mirrored();
+    let (original, paths) = many_hosts::mirrored();
     for (host, path) in paths.iter().flat_map(|path| [("mirror.test", path), (original.as_str(), path)]) {
-        let url = stage.web.url_of(host, path);
+        let url = stage.server.url_of(host, path);
         let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
         let why = stored.history(&parsed).map_err(|error| error.to_string())?;
         if let Some(UrlStatus::Ended { outcome, .. }) = why.map(|why| why.fate)

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use demoweb::{Server, many_hosts};
 use serde_json::Value;
-use testweb::{Web, demo_pages};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::printable::{print_error, print_stdout};
@@ -49,15 +49,15 @@ pub async fn shown(demonstration: impl Future<Output = Told<bool>>) -> u8 {
 }
 
 /// Every page is there, and once.
-pub fn check_pages(web: &Web, summary: &Path, pages: &[Value]) -> Told<bool> {
+pub fn check_pages(server: &Server, summary: &Path, pages: &[Value]) -> Told<bool> {
     let urls: BTreeSet<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
     let summary = fs::read(summary).map_err(|error| format!("the summary: {error}"))?;
     let summary: Value = serde_json::from_slice(&summary).map_err(|error| format!("the summary: {error}"))?;
     let (count, kept) = (pages.len(), summary["pages"].as_u64().unwrap_or(0));
     let once = urls.len() == count && kept == count as u64;
     let mut good = check(once, &format!("the {kept} pages kept are in pages.jsonl, each of them once"))?;
-    let expected = demo_pages();
-    let missing = expected.iter().filter(|(host, path)| !urls.contains(web.url_of(host, path).as_str()));
+    let expected = many_hosts::kept_pages();
+    let missing = expected.iter().filter(|(host, path)| !urls.contains(server.url_of(host, path).as_str()));
     let missing = missing.count();
     good &= check(
         missing == 0,
@@ -67,8 +67,8 @@ pub fn check_pages(web: &Web, summary: &Path, pages: &[Value]) -> Told<bool> {
 }
 
 /// The hosts were asked as they want to be, by their own account.
-pub fn check_requests(web: &Web) -> Told<bool> {
-    let log = web.log();
+pub fn check_requests(server: &Server) -> Told<bool> {
+    let log = server.log();
     let gap = log.smallest_gap().unwrap_or_default();
     let polite = format!(
         "no host was asked sooner than {} ms after its last answer: {} requests, the shortest pause {} ms",

@@ -44,7 +44,7 @@ impl Request {
 }
 
 /// An authority without its port; an IPv6 address keeps its brackets.
-pub(crate) fn host_of(authority: &str) -> &str {
+pub fn host_of(authority: &str) -> &str {
     match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
         _ => authority,

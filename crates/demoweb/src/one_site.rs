@@ -1,7 +1,7 @@
-//! The site that `crawler demo` crawls: the almanac of a lighthouse that never was.
+//! The site that `crawler demo` crawls, one host: the almanac of a lighthouse that never was.
 
 use crate::answer::Answer;
-use crate::site::Site;
+use crate::request::Request;
 
 const STYLE: &str =
     "body { max-width: 36rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.6 Georgia, serif;
@@ -136,20 +136,29 @@ const PAGES: [(&str, &str, &str); 19] = [
     ),
 ];
 
+/// Path and content of each plain text.
+const TEXTS: [(&str, &str); 3] = [
+    ("/robots.txt", "User-agent: *\nDisallow: /private/\nAllow: /\n"),
+    ("/keepers/rota.txt", "Middle watch: Ingrid\nMorning watch: Tomas\nAll other watches: Bosun\n"),
+    ("/log/birds.txt", "12 Oct  geese, 61, going south\n13 Oct  geese, 4, going back for something\n"),
+];
+
 /// A small site of some twenty pages in sections, with a redirect, a dead link, a link to another host, two plain
-/// texts, and a part that its robots.txt asks to leave alone.
-pub fn demo_site() -> Site {
-    let site =
-        PAGES.iter().fold(Site::new(), |site, (path, title, text)| site.page(path, page(path, title, text)));
-    site.robots("User-agent: *\nDisallow: /private/\nAllow: /\n")
-        .redirect_with(301, "/boat", "/visit.html")
-        .page("/private/letters.html", page("/private/letters.html", "Letters", "<p>These are not for you."))
-        .text("/keepers/rota.txt", "Middle watch: Ingrid\nMorning watch: Tomas\nAll other watches: Bosun\n")
-        .text(
-            "/log/birds.txt",
-            "12 Oct  geese, 61, going south\n13 Oct  geese, 4, going back for something\n",
-        )
-        .answer("/almanac.css", Answer::text(STYLE).content_type("text/css"))
+/// texts, and a part that its robots.txt disallows.
+pub fn answer(request: &Request) -> Answer {
+    let asked = request.path.as_str();
+    if let Some((path, title, text)) = PAGES.iter().find(|(path, ..)| *path == asked) {
+        return Answer::page(page(path, title, text));
+    }
+    if let Some((_, text)) = TEXTS.iter().find(|(path, _)| *path == asked) {
+        return Answer::text(*text);
+    }
+    match asked {
+        "/boat" => Answer::redirect(301, "/visit.html"),
+        "/private/letters.html" => Answer::page(page(asked, "Letters", "<p>These are not for you.")),
+        "/almanac.css" => Answer::text(STYLE).content_type("text/css"),
+        _ => Answer::status(404),
+    }
 }
 
 fn page(path: &str, title: &str, text: &str) -> String {

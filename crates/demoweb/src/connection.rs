@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 
-use crate::answer::{Answer, Framing};
+use crate::answer::{Answer, End, Framing, Script};
+use crate::log::Entry;
 use crate::request::{Protocol, Request};
-use crate::web::Listener;
+use crate::server::Listener;
 
 /// Longer than any request a test has reason to send; a client that streams headers for ever is cut off.
 const LARGEST_HEAD: usize = 1 << 20;
@@ -22,27 +22,13 @@ const LARGEST_HEAD: usize = 1 << 20;
 const MOST_HEADERS: usize = 200;
 /// Small, so that even a short page arrives in several chunks.
 const CHUNK: usize = 1000;
-
-/// A stream of bytes with a TCP connection under it.
-pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
-    fn tcp(&self) -> &TcpStream;
-}
-
-impl Socket for TcpStream {
-    fn tcp(&self) -> &TcpStream {
-        self
-    }
-}
-
-impl Socket for TlsStream<TcpStream> {
-    fn tcp(&self) -> &TcpStream {
-        self.get_ref().0
-    }
-}
+/// So that the bytes are read before the connection is reset under them.
+const BEFORE_RESET: Duration = Duration::from_millis(50);
 
 /// One client's connection and what has been read from it but not yet understood.
-pub(crate) struct Connection<S> {
-    pub(crate) socket: S,
+struct Connection<S> {
+    socket: S,
+    tcp: fn(&S) -> &TcpStream,
     unread: BytesMut,
 }
 
@@ -54,26 +40,26 @@ struct Head {
     body_length: usize,
 }
 
-/// Answers requests on one connection until either side has had enough.
-pub(crate) async fn serve<S: Socket>(socket: S, number: u64, listener: Arc<Listener>) {
-    let mut connection = Connection { socket, unread: BytesMut::new() };
+/// Answers requests on one connection until either side closes it. `tcp` returns the TCP connection below the stream.
+pub async fn serve<S>(socket: S, tcp: fn(&S) -> &TcpStream, number: u64, listener: Arc<Listener>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let mut connection = Connection { socket, tcp, unread: BytesMut::new() };
     // An error is the client's doing (it went away): nobody is left to tell.
     let _ = connection.answer_all(number, &listener).await;
 }
 
-impl<S: Socket> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<S> {
     async fn answer_all(&mut self, number: u64, listener: &Listener) -> io::Result<()> {
         while let Some(head) = self.head(listener.scheme).await? {
             let request = &head.request;
-            let mut entry = listener.recorder.begin(number, listener.port, request);
+            let mut entry = listener.begin(number, request);
             self.skip(head.body_length).await?;
-            let mut answer = listener.hosts.answer_to(request);
+            let answer = (listener.handler)(request);
             self.wait(answer.delay).await?;
-            if let Some(hostile) = answer.hostile {
-                match hostile.content(request) {
-                    Some(content) => answer = content,
-                    None => return hostile.act(self, entry).await,
-                }
+            if let Some(script) = &answer.script {
+                return self.perform(script, entry).await;
             }
             entry.status = Some(answer.status);
             let keep = head.keep_alive && !answer.close;
@@ -85,6 +71,40 @@ impl<S: Socket> Connection<S> {
             }
         }
         Ok(())
+    }
+
+    /// Sends what a script says, and ends the connection.
+    async fn perform(&mut self, script: &Script, mut entry: Entry) -> io::Result<()> {
+        match script {
+            Script::Say(bytes, end) => {
+                entry.status = status_in(bytes);
+                entry.ended = Some(self.send(bytes).await?);
+                match end {
+                    End::Close => {
+                        drop(entry);
+                        self.socket.shutdown().await
+                    }
+                    End::Reset => {
+                        if !bytes.is_empty() {
+                            self.wait(BEFORE_RESET).await?;
+                        }
+                        (self.tcp)(&self.socket).set_zero_linger()
+                    }
+                    End::Stay => {
+                        drop(entry);
+                        self.wait_for_end().await
+                    }
+                }
+            }
+            Script::Repeat(first, again, pause) => {
+                entry.status = status_in(first);
+                self.send(first).await?;
+                loop {
+                    self.wait(*pause).await?;
+                    self.send(again).await?;
+                }
+            }
+        }
     }
 
     /// Reads the next request's head; `None` when the client has closed or what it sent is no request.
@@ -123,7 +143,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Waits, unless the client goes away first.
-    pub(crate) async fn wait(&mut self, delay: Duration) -> io::Result<()> {
+    async fn wait(&mut self, delay: Duration) -> io::Result<()> {
         if delay.is_zero() {
             return Ok(());
         }
@@ -137,7 +157,7 @@ impl<S: Socket> Connection<S> {
     }
 
     /// Waits until the client goes away.
-    pub(crate) async fn wait_for_end(&mut self) -> io::Result<()> {
+    async fn wait_for_end(&mut self) -> io::Result<()> {
         loop {
             self.read_more().await?;
         }
@@ -155,7 +175,7 @@ impl<S: Socket> Connection<S> {
 
     /// Sends all the bytes. The instant is taken just before the write that took the last of them: the client
     /// cannot have had it earlier, however late this thread gets to run again.
-    pub(crate) async fn send(&mut self, mut bytes: &[u8]) -> io::Result<Instant> {
+    async fn send(&mut self, mut bytes: &[u8]) -> io::Result<Instant> {
         let mut handed_over = Instant::now();
         while !bytes.is_empty() {
             let written = poll_fn(|context| {
@@ -245,5 +265,9 @@ fn on_the_wire(answer: &Answer, head_only: bool, keep_alive: bool, chunks_unders
 }
 
 fn reason(status: u16) -> &'static str {
-    hyper::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Unnamed")
+    http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Unnamed")
+}
+
+fn status_in(bytes: &[u8]) -> Option<u16> {
+    std::str::from_utf8(bytes.strip_prefix(b"HTTP/1.1 ")?.get(..3)?).ok()?.parse().ok()
 }

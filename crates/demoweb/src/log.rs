@@ -140,13 +140,13 @@ impl IntoIterator for Log {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     hits: Mutex<Vec<Hit>>,
-    /// A benchmark of millions of requests wants no memory of them.
-    forgetful: bool,
+    /// Whether there is a log at all.
+    enabled: bool,
 }
 
 impl Recorder {
-    pub(crate) fn new(forgetful: bool) -> Self {
-        Self { hits: Mutex::default(), forgetful }
+    pub(crate) fn new(enabled: bool) -> Self {
+        Self { hits: Mutex::default(), enabled }
     }
 
     fn hits(&self) -> MutexGuard<'_, Vec<Hit>> {
@@ -163,7 +163,7 @@ impl Recorder {
 
     /// Writes down that a request has come in.
     pub(crate) fn begin(self: &Arc<Self>, connection: u64, port: u16, request: &Request) -> Entry {
-        if self.forgetful {
+        if !self.enabled {
             return Entry { place: None, status: None, ended: None };
         }
         let hit = Hit {
@@ -185,10 +185,13 @@ impl Recorder {
 }
 
 /// A hit being served. It ends when this is dropped, however that comes about, or at the moment noted before.
-pub(crate) struct Entry {
+#[derive(Debug)]
+pub struct Entry {
     place: Option<(Arc<Recorder>, usize)>,
-    pub(crate) status: Option<u16>,
-    pub(crate) ended: Option<Instant>,
+    /// The status that was sent.
+    pub status: Option<u16>,
+    /// When the last byte was handed to the socket, if that was before this is dropped.
+    pub ended: Option<Instant>,
 }
 
 impl Drop for Entry {

@@ -4,13 +4,10 @@
 use std::time::Duration;
 
 use crate::answer::Answer;
-use crate::hostile::Hostile;
+use crate::random::Random;
 use crate::request::Request;
-use crate::seeded::Random;
-use crate::site::Site;
-use crate::web::{Builder, Web};
 
-/// How many hosts are none: the harbour and the odd ones.
+/// How many hosts are no lighthouses.
 const OTHERS: usize = 7;
 
 /// How many hosts are lighthouses; with the others there are fifty.
@@ -29,38 +26,38 @@ const WORDS: &str = "anchor beacon bell boat brass buoy calm chart clock coal co
     slip sound spray squall stair star stern storm stove strait swell tar tern thrift tide tower vane voyage watch \
     wave weather west whale wick winch wind window wreck yawl";
 
-/// What `crawler demo --pipeline` crawls, from [`DEMO_SEED`] on.
-///
+/// The host from whose front page all others can be reached.
+pub const SEED: &str = "harbour.test";
+
 /// Forty-three lighthouses with ten pages each; a calendar and a maze without end; a mirror whose pages are nearly
 /// those of the last lighthouse; a host that is slow, one that never answers, and one with pages that its robots.txt
-/// asks to leave alone.
-pub fn demo_hosts() -> Builder {
-    let lights = (1..=LIGHTS).map(|number| (light(number), a_light(number)));
-    let others: [_; OTHERS] = [
-        (DEMO_SEED, Site::new().otherwise(harbour)),
-        ("calendar.test", Site::new().otherwise(calendar)),
-        ("maze.test", Site::new().otherwise(maze)),
-        ("mirror.test", Site::new().otherwise(mirror)),
-        ("slow.test", Site::new().otherwise(slow)),
-        ("dead.test", Site::new().otherwise(|_| Answer::hostile(Hostile::CloseAtOnce))),
-        ("keepers.test", keepers()),
-    ];
-    let others = others.into_iter().map(|(name, site)| (name.to_owned(), site));
-    lights.chain(others).fold(Web::builder(), |web, (name, site)| web.host(&name, site))
+/// disallows.
+pub fn answer(request: &Request) -> Answer {
+    match request.host().as_str() {
+        SEED => harbour(request),
+        "calendar.test" => calendar(request),
+        "maze.test" => maze(request),
+        "mirror.test" => mirror(request),
+        "slow.test" => slow(request),
+        "dead.test" => Answer::close_at_once(),
+        "keepers.test" => keepers(request),
+        host => match (1..=LIGHTS).find(|number| light(*number) == host) {
+            Some(_) if request.path == "/robots.txt" => Answer::text("User-agent: *\nAllow: /\n"),
+            Some(number) => page_of(number, request, ""),
+            None => Answer::status(404),
+        },
+    }
 }
 
-/// The host of [`demo_hosts`] from whose front page all others can be reached.
-pub const DEMO_SEED: &str = "harbour.test";
-
-/// Host and path of the pages that every crawl of [`demo_hosts`] keeps, whatever it does with the odd ones.
-pub fn demo_pages() -> Vec<(String, String)> {
+/// Host and path of the pages that every crawl keeps, whatever it does with the odd ones.
+pub fn kept_pages() -> Vec<(String, String)> {
     // Of the last lighthouse and its mirror, the pages that come second are dropped.
     let lights = (1..LIGHTS).flat_map(|number| (0..PAGES).map(move |page| (light(number), path(page))));
-    lights.chain([(DEMO_SEED.to_owned(), "/".to_owned())]).collect()
+    lights.chain([(SEED.to_owned(), "/".to_owned())]).collect()
 }
 
 /// Path of each page of `mirror.test`, which is nearly the page of that path of another host, which is named first.
-pub fn demo_mirrored() -> (String, Vec<String>) {
+pub fn mirrored() -> (String, Vec<String>) {
     (light(LIGHTS), (1..PAGES).map(path).collect())
 }
 
@@ -70,10 +67,6 @@ fn light(number: usize) -> String {
 
 fn path(page: usize) -> String {
     if page == 0 { "/".into() } else { format!("/log/{page}.html") }
-}
-
-fn a_light(number: usize) -> Site {
-    Site::new().robots("User-agent: *\nAllow: /\n").otherwise(move |request| page_of(number, request, ""))
 }
 
 /// A page of a lighthouse: what was seen that day, and where to go from there. Pages and hosts are trees, so that a
@@ -86,7 +79,7 @@ fn page_of(number: usize, request: &Request, addition: &str) -> Answer {
         let next = [2 * number, 2 * number + 1].into_iter().filter(|number| *number <= LIGHTS);
         links.extend(next.map(|number| url(request, &light(number), "/")));
     } else {
-        links.push(url(request, DEMO_SEED, "/"));
+        links.push(url(request, SEED, "/"));
     }
     let title = format!("Light {number}, page {page}");
     html(&title, &(seen(number as u64, &request.path) + addition), &links)
@@ -134,18 +127,17 @@ fn slow(request: &Request) -> Answer {
     page.after(SLOW)
 }
 
-fn keepers() -> Site {
-    Site::new().robots("User-agent: *\nDisallow: /private/\n").otherwise(|request| {
-        match request.path.as_str() {
-            "/" => {
-                let links = ["/rota", "/private/letters"].map(|path| url(request, "keepers.test", path));
-                html("The keepers", &seen(4, "/"), &links)
-            }
-            "/rota" => html("The rota", &seen(4, "/rota"), &[]),
-            "/private/letters" => html("Letters", "These are not for you.", &[]),
-            _ => Answer::status(404),
+fn keepers(request: &Request) -> Answer {
+    match request.path.as_str() {
+        "/robots.txt" => Answer::text("User-agent: *\nDisallow: /private/\n"),
+        "/" => {
+            let links = ["/rota", "/private/letters"].map(|path| url(request, "keepers.test", path));
+            html("The keepers", &seen(4, "/"), &links)
         }
-    })
+        "/rota" => html("The rota", &seen(4, "/rota"), &[]),
+        "/private/letters" => html("Letters", "These are not for you.", &[]),
+        _ => Answer::status(404),
+    }
 }
 
 /// A hundred words, others for every number and place.

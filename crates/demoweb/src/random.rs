@@ -2,20 +2,21 @@
 
 /// A sequence that its seed decides.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The sequence of this seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A sequence of its own for each combination of numbers and words.
-    pub(crate) fn about(numbers: &[u64], words: &str) -> Self {
+    pub fn about(numbers: &[u64], words: &str) -> Self {
         let words = words.bytes().map(u64::from);
         Self(numbers.iter().copied().chain(words).fold(0, |state, part| Self(state ^ part).next()))
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -24,20 +25,22 @@ impl Random {
     }
 
     /// A number less than `end`, which is not 0.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
     /// True one time in `odds`.
-    pub(crate) fn chance(&mut self, odds: usize) -> bool {
+    pub fn chance(&mut self, odds: usize) -> bool {
         self.below(odds) == 0
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+    /// One of these. Panics if there are none.
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
+    /// Puts these into another order.
+    pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for end in (1..things.len()).rev() {
             things.swap(end, self.below(end + 1));
         }
