@@ -21,7 +21,7 @@ use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::scope::{RejectReason, Scope};
-use crate::stats::Stats;
+use crate::stats::{RequestCounter, Stats};
 use crate::stop::StopHandle;
 use crate::task::{Depth, Task};
 
@@ -76,7 +76,9 @@ impl ClassicCrawl {
         let concurrency = self.config.concurrency.max(1);
         let page = BodyPolicy::Page(self.config.max_page_bytes);
         let pace = Arc::new(HostThrottle::from_config(&self.config));
-        let fetcher = Arc::new(Fetcher::new(self.config, &[self.credentials], pace, stop.clone())?);
+        let fetcher = Fetcher::new(self.config, &[self.credentials], pace, stop.clone())?;
+        let requests = RequestCounter::default();
+        let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
         let mut crawl = RunningCrawl {
             scope: self.scope,
             max_depth: self.max_depth,
@@ -84,6 +86,7 @@ impl ClassicCrawl {
             observer,
             levels: Levels::default(),
             stats: Stats::default(),
+            requests,
             seed: Outcome::NotReached,
         };
         let begun = Instant::now();
@@ -111,6 +114,7 @@ impl ClassicCrawl {
             }
         }
         crawl.abandon_the_rest();
+        crawl.stats.requests = crawl.requests.total();
         crawl.stats.elapsed = begun.elapsed();
         Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_stop_requested() })
     }
@@ -124,6 +128,7 @@ struct RunningCrawl<'a> {
     observer: &'a dyn Observer,
     levels: Levels,
     stats: Stats,
+    requests: RequestCounter,
     seed: Outcome,
 }
 
@@ -149,7 +154,8 @@ impl RunningCrawl<'_> {
     }
 
     fn end(&mut self, depth: Depth, url: &str, outcome: Outcome) {
-        self.stats.ended(&outcome);
+        self.stats.record_outcome(&outcome);
+        self.stats.requests = self.requests.total();
         if outcome != Outcome::Page {
             self.observer.on_event(Event::Ended { outcome: &outcome }, depth, url);
         }
@@ -191,8 +197,8 @@ impl RunningCrawl<'_> {
             };
             match admitted {
                 Ok(SeenStatus::New) => {}
-                Ok(SeenStatus::Shallower | SeenStatus::Seen) => self.stats.duplicates += 1,
-                Err(why) => self.stats.refused(why),
+                Ok(SeenStatus::Shallower | SeenStatus::Seen) => self.stats.links_seen += 1,
+                Err(why) => self.stats.record_rejected_link(why),
             }
             if self.observer.wants_links() {
                 self.tell_link(task, url, admitted);

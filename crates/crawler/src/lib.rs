@@ -70,7 +70,7 @@ pub use event::{Event, NoopObserver, Observer};
 #[cfg(feature = "net")]
 pub use modules::{Module, Output};
 #[cfg(feature = "net")]
-pub use outcome::Outcome;
+pub use outcome::{Outcome, OutcomeGroup};
 #[cfg(feature = "net")]
 pub use page::Page;
 #[cfg(feature = "net")]

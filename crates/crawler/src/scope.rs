@@ -41,15 +41,15 @@ impl RejectReason {
     /// The kind this refusal is counted under.
     pub fn label(self) -> &'static str {
         match self {
-            RejectReason::External => "external",
+            RejectReason::External => "out of scope",
             RejectReason::InvalidLink(BadLink::Malformed) => "malformed",
-            RejectReason::InvalidLink(BadLink::Scheme) => "neither http nor https",
+            RejectReason::InvalidLink(BadLink::Scheme) => "not http or https",
             RejectReason::InvalidLink(BadLink::Credentials) => "with credentials",
-            RejectReason::InvalidLink(BadLink::TooLong) => "too long",
-            RejectReason::InvalidLink(BadLink::TooMany) => "too many links on a page",
-            RejectReason::Excluded => "excluded by a pattern",
+            RejectReason::InvalidLink(BadLink::TooLong) => "URL too long",
+            RejectReason::InvalidLink(BadLink::TooMany) => "too many links",
+            RejectReason::Excluded => "excluded",
             RejectReason::TooManySegments => "too many path segments",
-            RejectReason::RepeatedSegments => "repeating path segments",
+            RejectReason::RepeatedSegments => "repeated path segments",
             RejectReason::PrivateAddress => "private address",
         }
     }
