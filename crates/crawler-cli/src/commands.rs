@@ -1,4 +1,4 @@
-//! The sub-commands: one file each.
+//! The sub-commands, one file each.
 
 pub mod classic;
 pub mod collect;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use super::stage::{Running, Stage};
+use super::stage::{Running, Stage, is_over};
 
 /// Long enough for processes on a busy machine, short enough for a test.
 const DEAD_AFTER: &str = "3s";
@@ -71,9 +71,7 @@ fn without_its_controller_the_crawl_goes_on_to_its_end() {
     let controller = Running::start(stage.crawl(3, &["--dead-after", DEAD_AFTER]));
     stage.until("some pages", |status| status["pages"].as_u64() > Some(30));
     kill_process(controller.pid(), Signal::KILL).unwrap();
-    stage.until("the end", |status| {
-        status["phase"] == "over" && status["members"].as_array().unwrap().is_empty()
-    });
+    stage.until("the end", |status| is_over(status) && status["members"].as_array().unwrap().is_empty());
     drop(controller);
     stage.check();
 }
