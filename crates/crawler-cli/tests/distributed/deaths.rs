@@ -22,7 +22,7 @@ fn killed(stage: &Stage, roles: &[&str]) {
     assert_eq!(status, Some(0), "{said}");
     for role in roles {
         let role = if *role == "frontier" { "the frontier" } else { role };
-        assert!(said.contains(&format!("{role} ended (signal: 9 (SIGKILL)); it is started again")), "{said}");
+        assert!(said.contains(&format!("{role} exited (signal: 9 (SIGKILL)); restarting it")), "{said}");
     }
     stage.check();
 }
