@@ -218,8 +218,8 @@ def shared(server: Server, workers: int) -> Run:
         spent = server_of_redis.cpu() - before
         status = subprocess.run([CRAWLER, "status", "--json"], env=environment, check=True, capture_output=True)
         result = json.loads(status.stdout)
-        if result["phase"] != "over" or result["end"] != "done":
-            raise Failed(f"the crawl did not come to its end: {result['phase']}, {result['end']}")
+        if result["state"] != "finished":
+            raise Failed(f"the crawl did not finish: {result['state']}, {result['stopped_by']}")
         traffic = result["redis"]
     return Run(result["pages"], wall, sum(costs[1:]), costs[0], spent, traffic["round_trips"], traffic["commands"])
 

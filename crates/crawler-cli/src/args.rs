@@ -1,39 +1,42 @@
-//! The command line: what was typed (clap's `Cli`), checked once, becomes what is meant (`Invocation`).
+//! The command line: parses the arguments (`Cli`), checks them, and returns what to run (`Invocation`).
 
 mod classic;
 mod collect;
 mod crawl;
 mod distributed;
+mod errors;
 mod fetch;
 mod help;
 mod merge;
 mod resume;
 mod url_query;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crawler::internal::backend::WorkerId;
 
 pub use self::classic::ClassicJob;
-pub use self::collect::{CollectJob, Place};
-pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, target};
+pub use self::collect::{CollectJob, CollectOutput};
+pub use self::crawl::{CrawlJob, CrawlOptions, ProgressForm, output_path};
 pub use self::distributed::{PurgeOptions, RedisArgs, RoleKind, RoleOptions, StatusOptions, WorkerOptions};
 pub use self::resume::ResumeOptions;
-pub use self::url_query::{Source, UrlQuery};
+pub use self::url_query::{CrawlSource, UrlQuery};
 
 use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
+use self::errors::{Explainer, UsageError, belongs_to};
 use self::fetch::FetchArgs;
 use self::url_query::UrlQueryArgs;
 use crate::EXIT_FAILED;
 use crate::printable::is_printed;
 
-/// The commands that have a help of their own worth pointing to.
-const COMMANDS: [&str; 11] =
-    ["crawl", "collect", "resume", "show", "why", "frontier", "worker", "submit", "status", "stop", "purge"];
+/// The command whose unknown options are explained in their own way.
+const RESUME: &str = "resume";
 
-/// Crawls a site into a directory of numbered files: every internal page within maxDepth hops of the seed.
+/// Save a site as numbered files, or run one of the commands below
 #[derive(Parser)]
 #[command(name = "crawler", version, after_help = help::AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -47,51 +50,49 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum CliCommand {
-    /// Crawl many hosts at once, within budgets, and do something with each page
+    /// Crawl many hosts and process each page with modules
     #[command(after_help = help::AFTER_CRAWL_HELP)]
     Crawl(Box<CrawlOptions>),
-    /// Go on with a crawl that was begun with --state, however it ended
-    #[command(after_help = help::AFTER_RESUME_HELP)]
+    /// Continue a crawl that was started with --state
+    #[command(name = RESUME, after_help = help::AFTER_RESUME_HELP)]
     Resume(Box<ResumeOptions>),
-    /// Print a page that a crawl with --state or --redis has stored
+    /// Print a page that a crawl with --state or --redis stored
     #[command(after_help = help::AFTER_SHOW_HELP)]
     Show(UrlQueryArgs),
-    /// Tell what became of a URL in a crawl with --state or --redis, and why
+    /// Show the outcome of a URL and how it was discovered
     #[command(after_help = help::AFTER_WHY_HELP)]
-    UrlHistory(UrlQueryArgs),
-    /// Make one output of the parts that the workers of a crawl have written
-    #[command(after_help = help::AFTER_COLLECT_HELP)]
-    #[command(
-        override_usage = "crawler collect [--overwrite] <PART>... --output <PATH>\n       crawler collect [--overwrite] --of <PATH> [--output <PATH>]"
-    )]
+    Why(UrlQueryArgs),
+    /// Merge the workers' part files into one output
+    #[command(after_help = help::AFTER_COLLECT_HELP, override_usage = help::COLLECT_USAGE)]
     Collect(CollectArgs),
-    /// Be the frontier of a crawl on Redis
-    #[command(after_help = help::AFTER_ROLE_HELP)]
+    /// Run the frontier of a distributed crawl
+    #[command(after_help = help::AFTER_FRONTIER_HELP, override_usage = help::FRONTIER_USAGE)]
     Frontier(Box<RoleOptions>),
-    /// Be a worker of a crawl on Redis
-    #[command(after_help = help::AFTER_ROLE_HELP)]
+    /// Run a worker of a distributed crawl
+    #[command(after_help = help::AFTER_WORKER_HELP, override_usage = help::WORKER_USAGE)]
     Worker(Box<WorkerOptions>),
-    /// Give URLs to a crawl on Redis
-    #[command(after_help = help::AFTER_SUBMIT_HELP)]
+    /// Add URLs to a distributed crawl, starting it if needed
+    #[command(after_help = help::AFTER_SUBMIT_HELP, override_usage = help::SUBMIT_USAGE)]
     Submit(Box<CrawlOptions>),
-    /// Tell how a crawl on Redis stands
-    #[command(after_help = help::AFTER_REMOTE_HELP)]
-    CrawlStatus(StatusOptions),
-    /// End a crawl on Redis: what is in flight is finished
-    #[command(after_help = help::AFTER_REMOTE_HELP)]
-    StopHandle(RedisArgs),
-    /// Remove everything of a crawl from Redis
-    #[command(after_help = help::AFTER_REMOTE_HELP)]
+    /// Show the status of a distributed crawl
+    #[command(after_help = help::AFTER_STATUS_HELP, override_usage = help::STATUS_USAGE)]
+    Status(StatusOptions),
+    /// Stop a distributed crawl; it can be continued later
+    #[command(after_help = help::AFTER_STOP_HELP, override_usage = help::STOP_USAGE)]
+    Stop(RedisArgs),
+    /// Delete a distributed crawl from Redis
+    #[command(after_help = help::AFTER_PURGE_HELP, override_usage = help::PURGE_USAGE)]
     Purge(PurgeOptions),
-    /// Serve a small site on loopback and crawl it, to see it work without a network
+    /// Crawl a small site served on this machine; needs no network
+    #[command(after_help = help::AFTER_DEMO_HELP)]
     Demo {
-        /// Serve fifty hosts and crawl them, kill the crawl, and let it go on
+        /// Crawl 50 hosts with 'crawler crawl', kill the crawl and resume it
         #[arg(long)]
         pipeline: bool,
-        /// Let four workers share fifty hosts over this Redis, and kill one of them [without a URL: CRAWLER_REDIS in the environment]
+        /// Crawl 50 hosts with four workers that coordinate through this Redis, and kill one of them
         #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "pipeline")]
         redis: Option<String>,
-        /// Print a line for everything that happens
+        /// Print a line for each event
         #[arg(short, long)]
         verbose: bool,
     },
@@ -100,7 +101,7 @@ enum CliCommand {
 /// How much is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verbosity {
-    /// Errors.
+    /// Errors only.
     Quiet,
     /// Progress, failures and the summary.
     Normal,
@@ -108,216 +109,176 @@ pub enum Verbosity {
     Verbose,
 }
 
-/// What the user means.
+/// A checked command line.
 pub struct Invocation {
-    /// What to do.
+    /// The command to run.
     pub command: Command,
 }
 
-/// One of the things `crawler` does.
+/// A command with its checked arguments.
 pub enum Command {
-    /// Crawl a site into a directory.
+    /// Save a site to a directory.
     ClassicCrawl(Box<ClassicJob>),
     /// Crawl many hosts.
     Crawl(Box<CrawlJob>),
-    /// Go on with a crawl.
+    /// Continue a crawl from its state directory.
     Resume(Box<ResumeOptions>),
     /// Print a stored page.
     Show(UrlQuery),
-    /// Tell what became of a URL.
-    UrlHistory(UrlQuery),
-    /// Make one output of parts.
+    /// Show the outcome of a URL.
+    Why(UrlQuery),
+    /// Merge part files.
     Collect(CollectJob),
-    /// Work on a crawl that processes share.
+    /// Run a frontier or a worker.
     Role(RoleKind, Box<RoleOptions>),
-    /// Give URLs to such a crawl.
+    /// Add URLs to a distributed crawl.
     Submit(Box<CrawlOptions>),
-    /// Tell how such a crawl stands.
-    CrawlStatus(StatusOptions),
-    /// End such a crawl.
-    StopHandle(RedisArgs),
-    /// Remove such a crawl.
+    /// Show the status of a distributed crawl.
+    Status(StatusOptions),
+    /// Stop a distributed crawl.
+    Stop(RedisArgs),
+    /// Delete a distributed crawl.
     Purge(PurgeOptions),
-    /// Show that it works.
+    /// Demonstrate the classic crawl.
     Demo(Verbosity),
-    /// Show that a crawl of many hosts works and survives.
+    /// Demonstrate a crawl of many hosts and its recovery.
     PipelineDemo(Verbosity),
-    /// Show that a crawl that processes share over this Redis works and survives.
-    SharedDemo(String, Verbosity),
+    /// Demonstrate a distributed crawl through this Redis, and its recovery.
+    DistributedDemo(String, Verbosity),
 }
 
 impl Invocation {
-    /// Reads the command line. `--help` and `--version` print and exit; an error is one line without a period that
-    /// ends with where help is.
+    /// Parses and checks the command line of this process. `--help` and `--version` print and exit. The error is one line
+    /// without a period that ends with the help to read.
     pub fn from_command_line() -> Result<Invocation, String> {
-        let matches = command_line().try_get_matches().and_then(|mut matches| {
-            let given = given(&matches);
-            Cli::from_arg_matches_mut(&mut matches).map(|typed| typed.with_given(given))
-        });
-        let refused = match matches {
-            Ok(typed) => typed.validate(),
-            Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-                let printed = is_printed(error.print());
-                std::process::exit(if printed { 0 } else { EXIT_FAILED.into() })
-            }
-            Err(error) => Err(in_words(&error)),
-        };
-        // Options before a command are refused as a whole, so a command is the first argument or none.
-        let help = match first_argument().as_deref() {
-            Some(command) if COMMANDS.contains(&command) => format!("crawler {command} --help"),
-            _ => "crawler --help".to_owned(),
-        };
-        refused.map_err(|error| format!("{error}; try '{help}'"))
-    }
-}
-
-/// The names of the options of a command that were given, on the command line or in the environment.
-fn given(matches: &ArgMatches) -> Vec<String> {
-    let Some((name, matches)) = matches.subcommand() else { return Vec::new() };
-    let typed = command_line();
-    let options = typed.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
-    let is_given = |option: &&clap::Arg| {
-        let source = matches.try_contains_id(option.get_id().as_str()).ok().filter(|there| *there);
-        let source = source.and_then(|_| matches.value_source(option.get_id().as_str()));
-        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
-    };
-    options.filter(is_given).filter_map(|option| option.get_long().map(str::to_owned)).collect()
-}
-
-/// The grammar. What the options shared by all crawls do in one from many hosts is said in its own words.
-fn command_line() -> clap::Command {
-    let in_words = |crawl: clap::Command| {
-        crawl
-            .mut_arg("allow_private", |option| {
-                option.help("Let links and redirects lead to private, loopback and other special addresses")
-            })
-            .mut_arg("delay", |option| option.help("The least time between requests to a host: 0, 250ms, 2s"))
-            .mut_arg("verbose", |option| option.help("Print how each URL ended"))
-            .mut_arg("crawl", |option| option.env("CRAWLER_CRAWL"))
-    };
-    let typed = Cli::command().mut_subcommand("crawl", in_words).mut_subcommand("submit", |submit| {
-        in_words(submit).mut_args(|option| match option.get_id().as_str() {
-            "redis" => option.required(true).env("CRAWLER_REDIS"),
-            "crawl" => option.env("CRAWLER_CRAWL"),
-            "state" | "overwrite" | "workers" | "progress" | "summary" | "verbose" => option.hide(true),
-            _ => option,
-        })
-    });
-    ["frontier", "worker"]
-        .into_iter()
-        .fold(typed, |typed, name| typed.mut_subcommand(name, |role| in_words(role).mut_args(of_role)))
-}
-
-/// An option of a role: it may come from the environment, and those that mean nothing to a role are not shown.
-fn of_role(option: clap::Arg) -> clap::Arg {
-    let Some(name) = option.get_long() else {
-        return option.required(false).hide(true);
-    };
-    let variable = format!("CRAWLER_{}", name.replace('-', "_").to_uppercase());
-    match name {
-        "redis" => option.required(true).env("CRAWLER_REDIS"),
-        "state" | "workers" | "progress" | "summary" => option.hide(true),
-        "help" | "version" => option,
-        _ => option.env(variable).hide_env(true),
-    }
-}
-
-/// Clap's own message as one sentence, without its decorations.
-fn in_words(error: &clap::Error) -> String {
-    // A fourth argument is taken for a sub-command by clap, and is none.
-    if let (ErrorKind::ArgumentConflict, Some(ContextValue::String(extra))) =
-        (error.kind(), error.get(ContextKind::InvalidSubcommand))
-    {
-        return format!(
-            "unexpected argument '{extra}'; give seedURL, pageDirectory and maxDepth, and options"
-        );
-    }
-    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
-        (error.kind(), error.get(ContextKind::InvalidArg))
-    {
-        if let Some(refusal) = fixed_on_resume(unknown) {
-            return refusal;
+        let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+        if arguments.is_empty() {
+            help::exit_with_short_usage();
         }
-        return match error.get(ContextKind::SuggestedArg) {
-            Some(ContextValue::String(similar)) => {
-                format!("there is no option '{unknown}'; a similar one is '{similar}'")
+        let grammar = grammar();
+        join_negative_values(&grammar, &mut arguments);
+        parse(&grammar, &arguments).map_err(UsageError::into_line)
+    }
+}
+
+fn parse(grammar: &clap::Command, arguments: &[OsString]) -> Result<Invocation, UsageError> {
+    let explainer = Explainer::new(grammar, arguments);
+    let program = OsString::from("crawler");
+    let parsed = grammar.clone().try_get_matches_from([&program].into_iter().chain(arguments)).and_then(
+        |mut matches| {
+            let explicit = explicit_options(grammar, &matches);
+            Ok((Cli::from_arg_matches_mut(&mut matches)?, explicit))
+        },
+    );
+    match parsed {
+        Ok((cli, explicit)) => {
+            let foreign = cli.command.as_ref().map_or(&[][..], CliCommand::foreign_options);
+            if let Some(option) = explicit.iter().find(|name| foreign.contains(&name.as_str())) {
+                return Err(belongs_to(&format!("--{option}"), "crawl"));
             }
-            _ if unknown.starts_with('-') => format!("there is no option '{unknown}'"),
-            _ => format!("unexpected argument '{unknown}'"),
-        };
+            cli.with_explicit_options(explicit).validate().map_err(|message| explainer.invalid(message))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let printed = is_printed(error.print());
+            std::process::exit(if printed { 0 } else { EXIT_FAILED.into() })
+        }
+        Err(error) => Err(explainer.parse_error(&error)),
     }
-    let mut arguments = std::env::args_os().skip(1);
-    if error.kind() == ErrorKind::MissingRequiredArgument
-        && arguments.next().is_some_and(|first| first.as_encoded_bytes().starts_with(b"-"))
-        && let Some(command) =
-            arguments.find_map(|argument| COMMANDS.into_iter().find(|known| argument == *known))
-    {
-        return format!("'{command}' is the command where it comes first; put options after it");
-    }
-    let text = error.render().to_string();
-    let message = text.split("\n\nUsage:").next().unwrap_or(&text);
-    let message = message.split("\n\nFor more information").next().unwrap_or(message);
-    let lines: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join(" ").trim_start_matches("error: ").to_owned()
 }
 
-/// What is said when an option of `crawl` is given to `resume`.
-fn fixed_on_resume(option: &str) -> Option<String> {
-    let name = option.strip_prefix("--")?;
-    let name = name.split('=').next().unwrap_or(name);
-    if first_argument().as_deref() != Some("resume") {
-        return None;
+/// Turns `--delay -1s` into `--delay=-1s`, so that the value's own parser reports it. Clap would take `-1s` for options.
+fn join_negative_values(grammar: &clap::Command, arguments: &mut Vec<OsString>) {
+    let command = arguments.first().and_then(|first| grammar.find_subcommand(first)).unwrap_or(grammar);
+    let takes_value = |argument: &OsString| {
+        let name = argument.to_str().and_then(|argument| argument.strip_prefix("--"));
+        let option =
+            name.and_then(|name| command.get_arguments().find(|option| option.get_long() == Some(name)));
+        option.is_some_and(|option| option.get_action().takes_values())
+    };
+    let is_negative = |argument: &OsString| argument.to_str().is_some_and(crate::values::is_negative);
+    let mut index = 0;
+    while index + 1 < arguments.len() && arguments[index] != "--" {
+        if takes_value(&arguments[index]) && is_negative(&arguments[index + 1]) {
+            let value = arguments.remove(index + 1);
+            arguments[index].push("=");
+            arguments[index].push(value);
+        }
+        index += 1;
     }
-    if name == "state" {
-        return Some("'crawler resume' takes the directory by itself, without --state".into());
-    }
-    let typed = Cli::command();
-    let crawl = typed.find_subcommand("crawl")?;
-    crawl.get_arguments().any(|known| known.get_long() == Some(name)).then(|| {
-        format!(
-            "--{name} cannot be changed on resume: a crawl goes on as it was begun; leave it out, or begin another \
-             crawl in another directory"
-        )
-    })
 }
 
-/// A command, where there is one.
-fn first_argument() -> Option<String> {
-    std::env::args_os().nth(1).and_then(|first| first.into_string().ok())
+/// The names of the command's options that were given on the command line or in the environment.
+fn explicit_options(grammar: &clap::Command, matches: &ArgMatches) -> Vec<String> {
+    let Some((name, matches)) = matches.subcommand() else { return Vec::new() };
+    let options = grammar.find_subcommand(name).into_iter().flat_map(clap::Command::get_arguments);
+    let is_explicit = |option: &&clap::Arg| {
+        let id = option.get_id().as_str();
+        let is_present = matches.try_contains_id(id).unwrap_or(false);
+        is_present
+            && matches!(matches.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
+    options.filter(is_explicit).filter_map(|option| option.get_long().map(str::to_owned)).collect()
+}
+
+/// The grammar of the command line. The commands of a crawl share their options; here each gets its own help for them.
+fn grammar() -> clap::Command {
+    let grammar = Cli::command()
+        .mut_subcommand("crawl", crawl::adapt_help)
+        .mut_subcommand("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit)))
+        .mut_subcommand("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS))
+        .mut_subcommand("worker", |role| distributed::adapt_role(role, &distributed::WORKER_OPTIONS));
+    let mut grammar = grammar;
+    // Adds what clap adds by itself, such as the command 'help'.
+    grammar.build();
+    grammar
+}
+
+impl CliCommand {
+    /// Options that parse, because commands share a type, but are options of `crawl` alone.
+    fn foreign_options(&self) -> &'static [&'static str] {
+        match self {
+            CliCommand::Frontier(_) | CliCommand::Worker(_) => &distributed::NOT_FOR_ROLES,
+            CliCommand::Submit(_) => &distributed::NOT_FOR_SUBMIT,
+            _ => &[],
+        }
+    }
 }
 
 impl Cli {
-    /// Lets those who merge options know which were given.
-    fn with_given(mut self, given: Vec<String>) -> Cli {
+    /// Stores the names of the explicit options in the options that are merged with those of an existing crawl.
+    fn with_explicit_options(mut self, explicit: Vec<String>) -> Cli {
         match &mut self.command {
-            Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => options.given = given,
-            Some(CliCommand::Frontier(role)) => role.options.given = given,
-            Some(CliCommand::Worker(worker)) => worker.role.options.given = given,
+            Some(CliCommand::Submit(options) | CliCommand::Crawl(options)) => options.explicit = explicit,
+            Some(CliCommand::Frontier(role)) => role.options.explicit = explicit,
+            Some(CliCommand::Worker(worker)) => worker.role.options.explicit = explicit,
             _ => {}
         }
         self
     }
 
+    /// Checks everything that can be checked without fetching or writing.
     fn validate(self) -> Result<Invocation, String> {
         let command = match self.command {
             Some(CliCommand::Crawl(options)) => Command::Crawl(Box::new(options.validate()?)),
             Some(CliCommand::Resume(options)) => Command::Resume(Box::new(options.validate()?)),
-            Some(CliCommand::Show(look)) => Command::Show(look.validate()?),
-            Some(CliCommand::UrlHistory(look)) => Command::UrlHistory(look.validate()?),
+            Some(CliCommand::Show(query)) => Command::Show(query.validate()?),
+            Some(CliCommand::Why(query)) => Command::Why(query.validate()?),
             Some(CliCommand::Collect(collect)) => Command::Collect(collect.validate()?),
-            Some(CliCommand::Frontier(role)) => Command::Role(RoleKind::Frontier, Box::new(role.validate()?)),
+            Some(CliCommand::Frontier(role)) => {
+                Command::Role(RoleKind::Frontier, Box::new(role.validate("frontier")?))
+            }
             Some(CliCommand::Worker(worker)) => {
                 let id = worker.id.map(WorkerId);
-                Command::Role(RoleKind::Worker(id), Box::new(worker.role.validate()?))
+                Command::Role(RoleKind::Worker(id), Box::new(worker.role.validate("worker")?))
             }
             Some(CliCommand::Submit(options)) => Command::Submit(options),
-            Some(CliCommand::CrawlStatus(options)) => Command::CrawlStatus(options),
-            Some(CliCommand::StopHandle(place)) => Command::StopHandle(place),
+            Some(CliCommand::Status(options)) => Command::Status(options),
+            Some(CliCommand::Stop(redis)) => Command::Stop(redis),
             Some(CliCommand::Purge(options)) => Command::Purge(options),
             Some(CliCommand::Demo { verbose, pipeline, redis }) => {
                 let verbosity = if verbose { Verbosity::Verbose } else { Verbosity::Normal };
                 match redis {
-                    Some(redis) => Command::SharedDemo(distributed::address(&redis)?, verbosity),
+                    Some(redis) => Command::DistributedDemo(distributed::redis_url(&redis)?, verbosity),
                     None if pipeline => Command::PipelineDemo(verbosity),
                     None => Command::Demo(verbosity),
                 }
@@ -333,7 +294,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
-        command_line().debug_assert();
+    fn grammar_is_consistent() {
+        grammar().debug_assert();
+    }
+
+    #[test]
+    fn negative_values_are_joined_with_their_options() {
+        let join = |line: &str| {
+            let mut arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            join_negative_values(&grammar(), &mut arguments);
+            arguments.join(" ".as_ref()).into_string().unwrap()
+        };
+        for (given, joined) in [
+            ("crawl u --delay -1s --max-pages -5", "crawl u --delay=-1s --max-pages=-5"),
+            ("u d -1 --delay -.5", "u d -1 --delay=-.5"),
+            ("u d 1 --quiet -1", "u d 1 --quiet -1"),
+            ("u d 1 --delay -v", "u d 1 --delay -v"),
+            ("u d 1 -- --delay -1", "u d 1 -- --delay -1"),
+        ] {
+            assert_eq!(join(given), joined);
+        }
     }
 }

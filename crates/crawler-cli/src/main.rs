@@ -1,7 +1,8 @@
-//! The command `crawler`.
+//! The command `crawler`: parses the command line and runs a command on an async runtime.
 
 mod args;
 mod commands;
+mod format;
 mod open_files;
 mod printable;
 mod progress;
@@ -14,14 +15,15 @@ use std::process::ExitCode;
 use args::{Command, Invocation};
 use printable::print_error;
 
-/// The crawl ended, but something could not be written.
-const EXIT_NOT_WRITTEN: u8 = 3;
-/// There was no page, or the crawl could not be carried out.
+/// The crawl failed, or stored no page, or its result could not be printed.
 const EXIT_FAILED: u8 = 1;
-/// The command line is at fault; nothing was fetched or written.
+/// The command line is invalid; nothing was fetched or written.
 const EXIT_USAGE: u8 = 2;
-/// Ended by a signal, as shells count: 128 + its number.
+/// The crawl ran, but a page or another output could not be written.
+const EXIT_NOT_WRITTEN: u8 = 3;
+/// SIGINT ended the crawl: 128 + the signal's number, as in shells.
 const EXIT_INTERRUPTED: u8 = 130;
+/// SIGTERM ended the crawl.
 const EXIT_TERMINATED: u8 = 143;
 
 fn main() -> ExitCode {
@@ -41,26 +43,26 @@ fn main() -> ExitCode {
     };
     let code = match invocation.command {
         Command::ClassicCrawl(job) => runtime.block_on(commands::classic::run(*job)),
-        Command::Crawl(job) if job.options.sharing.redis.is_some() => {
+        Command::Crawl(job) if job.options.distributed.redis.is_some() => {
             runtime.block_on(commands::controller::run(*job))
         }
         Command::Crawl(job) => runtime.block_on(commands::crawl::run(*job)),
         Command::Resume(options) => runtime.block_on(commands::crawl::resume(*options)),
-        Command::Show(look) => runtime.block_on(commands::inspect::show(&look)),
-        Command::UrlHistory(look) => runtime.block_on(commands::inspect::why(&look)),
+        Command::Show(query) => runtime.block_on(commands::inspect::show(&query)),
+        Command::Why(query) => runtime.block_on(commands::inspect::why(&query)),
         Command::Collect(job) => runtime.block_on(commands::collect::run(&job)),
-        Command::Role(part, options) => runtime.block_on(commands::role::run(part, *options)),
+        Command::Role(kind, options) => runtime.block_on(commands::role::run(kind, *options)),
         Command::Submit(options) => runtime.block_on(commands::remote::submit(*options)),
-        Command::CrawlStatus(options) => runtime.block_on(commands::remote::status(options)),
-        Command::StopHandle(place) => runtime.block_on(commands::remote::stop(place)),
+        Command::Status(options) => runtime.block_on(commands::remote::status(options)),
+        Command::Stop(redis) => runtime.block_on(commands::remote::stop(redis)),
         Command::Purge(options) => runtime.block_on(commands::remote::purge(options)),
         Command::Demo(verbosity) => runtime.block_on(commands::demo::run(verbosity)),
-        Command::SharedDemo(redis, verbosity) => {
+        Command::DistributedDemo(redis, verbosity) => {
             runtime.block_on(commands::demo::distributed::run(redis, verbosity))
         }
         Command::PipelineDemo(verbosity) => runtime.block_on(commands::demo::pipeline::run(verbosity)),
     };
-    // A name look-up may still be running on a thread of its own; nobody waits for it.
+    // A DNS lookup may still be running on a blocking thread; do not wait for it.
     runtime.shutdown_background();
     code.into()
 }

@@ -1,41 +1,42 @@
-//! Makes room for the connections of a crawl among the files that this process may have open.
+//! Raises the limit of open files, so that a crawl can open its connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is open besides one connection for each request in flight: standard streams, the page directory and a page,
-/// the runtime's own, name look-ups, and connections that are just being closed.
-const BESIDES: u64 = 64;
+/// Files that are open besides one connection per request in flight: standard streams, the page directory and a page, the
+/// runtime's own, DNS lookups, and connections that are being closed.
+const OTHER_FILES: u64 = 64;
 
-/// How many connections can be kept open beside so many requests in flight, of the number that is wanted. Raises the
-/// limit as far as that needs it and the system lets it.
+/// How many of the `wanted` idle connections can stay open next to this many requests in flight. Raises the limit as far as
+/// needed and permitted.
 pub fn spare(requests: usize, wanted: usize) -> usize {
-    let needed = requests as u64 + BESIDES;
+    let needed = requests as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     let goal = needed + wanted as u64;
-    let most = limit.maximum.map_or(goal, |maximum| maximum.min(goal));
+    let max = limit.maximum.map_or(goal, |maximum| maximum.min(goal));
     let is_enough = limit.current.is_none_or(|current| current >= goal);
-    let raised = is_enough || setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit }).is_ok();
+    let is_raised = is_enough || setrlimit(Resource::Nofile, Rlimit { current: Some(max), ..limit }).is_ok();
     let granted = if is_enough {
         goal
-    } else if raised {
-        most
+    } else if is_raised {
+        max
     } else {
         limit.current.unwrap_or(goal)
     };
     usize::try_from(granted.saturating_sub(needed)).unwrap_or(wanted).min(wanted)
 }
 
-/// Raises the limit as far as so many requests in flight need it. An error names the option that asked for them and the
-/// remedy: a crawl that ran out of files could neither connect nor write.
+/// Raises the limit as far as this many requests in flight need it. A crawl that runs out of files can neither connect nor
+/// write, so the error names the option to lower.
 pub fn make_room(requests: usize, option: &str) -> Result<(), String> {
-    let needed = requests as u64 + BESIDES;
+    let needed = requests as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit }).map_err(|_| {
         format!(
-            "{option} needs {needed} open files, more than the system allows; give a smaller one, or raise the limit (ulimit -n)"
+            "{option} needs {needed} open files, more than the system allows; use a smaller value, or raise the limit \
+             (ulimit -n)"
         )
     })
 }

@@ -1,4 +1,4 @@
-//! What the signals of the system do to a crawl.
+//! Handles signals: the first one stops a crawl gracefully, the second one at once.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -8,20 +8,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED};
 
-/// What the system sends to a process whose file exceeds its size limit (`ulimit -f`).
+/// Sent to a process whose file exceeds the size limit (`ulimit -f`).
 const SIGXFSZ: i32 = 25;
 
-/// While somebody listens for this signal, a file that grows too large is a write error and not the end of us.
+/// While the returned value lives, a file that exceeds the size limit is a write error and does not kill the process.
 pub fn survive_the_file_size_limit() -> Option<Signal> {
     signal(SignalKind::from_raw(SIGXFSZ)).ok()
 }
 
-/// The first signal lets what is in flight finish, and leaves its exit status in `ended_by`; the second ends at once,
-/// with the terminal cleared.
+/// Waits for SIGINT and SIGTERM. The first one stops the crawl, which finishes the requests in flight, and stores the exit
+/// status in `exit_status`. The second one clears the display and exits at once.
 pub async fn watch(
     stop: &StopHandle,
-    ended_by: &Cell<Option<u8>>,
-    say: impl Fn(&str),
+    exit_status: &Cell<Option<u8>>,
+    print: impl Fn(&str),
     clear: impl Fn(),
 ) -> Infallible {
     let (Ok(mut interrupt), Ok(mut terminate)) =
@@ -34,12 +34,12 @@ pub async fn watch(
             _ = interrupt.recv() => EXIT_INTERRUPTED,
             _ = terminate.recv() => EXIT_TERMINATED,
         };
-        if ended_by.get().is_some() {
+        if exit_status.get().is_some() {
             clear();
             std::process::exit(status.into());
         }
-        ended_by.set(Some(status));
-        say("finishing what is in flight; once more to end at once");
+        exit_status.set(Some(status));
+        print("stopping: requests in flight finish first (interrupt again to exit at once)");
         stop.stop();
     }
 }

@@ -1,51 +1,274 @@
-//! The summary at the end of a crawl, whose numbers add up.
+//! The counts of a crawl as users see them in every mode: the table at the end, the progress line and the JSON keys.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawler::internal::outcome::Outcome;
+use crawler::OutcomeGroup;
+use crawler::internal::backend::Snapshot;
 use crawler::internal::stats::Stats;
+use serde::Serialize;
 
-/// Where the numbers stand.
-const COLUMN: usize = 34;
+use crate::format::{bytes, elapsed, number, rate};
 
-/// The counts of a crawl as a table.
-pub fn summary(stats: &Stats) -> String {
-    let mut text = String::new();
-    let mut row = |indent, name: &str, count| text.push_str(&self::row(indent, name, count));
-    row(0, "URLs admitted", stats.admitted);
-    row(2, "saved", stats.pages());
-    for (label, count) in stats.outcomes.iter().filter(|(label, _)| **label != Outcome::Page.label()) {
-        row(2, label, *count);
+/// The width of the row names.
+const NAME_WIDTH: usize = 11;
+
+/// The width of the counts; larger counts widen the column.
+const COUNT_WIDTH: usize = 9;
+
+/// A row lists at most this many reasons, the most frequent first. The JSON has all of them.
+const MAX_REASONS: usize = 8;
+
+/// The counts of a crawl. `pages`, `redirects`, `skipped`, `failed`, `not_reached` and `pending` add up to `admitted`.
+#[derive(Serialize)]
+pub struct Counts {
+    pub pages: u64,
+    /// Body bytes: of the saved pages in the classic mode, of all responses in the pipeline.
+    pub bytes: u64,
+    redirects: u64,
+    skipped: Breakdown,
+    failed: Breakdown,
+    /// URLs that the crawl stopped before.
+    not_reached: u64,
+    /// URLs without an outcome yet; 0 when the crawl has ended.
+    pending: u64,
+    /// Distinct URLs.
+    admitted: u64,
+    /// URLs that were fetched again for their links, because they were found again at a lower depth.
+    revisits: u64,
+    links: Links,
+    /// HTTP requests sent.
+    requests: u64,
+}
+
+/// A count by reason.
+#[derive(Serialize)]
+struct Breakdown {
+    total: u64,
+    by_reason: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct Links {
+    found: u64,
+    new: u64,
+    seen: u64,
+    rejected: Breakdown,
+}
+
+impl Counts {
+    /// The counts of a classic crawl, running or ended.
+    pub fn from_stats(stats: &Stats) -> Counts {
+        let rejected = stats.links_rejected.iter().map(|(reason, count)| ((*reason).to_owned(), *count));
+        let rejected = Breakdown::new(rejected.collect());
+        Counts {
+            pages: stats.pages(),
+            bytes: stats.bytes,
+            redirects: stats.in_group(OutcomeGroup::Redirect),
+            skipped: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Skipped),
+            failed: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Failed),
+            not_reached: stats.in_group(OutcomeGroup::NotReached),
+            pending: stats.pending(),
+            admitted: stats.admitted,
+            revisits: 0,
+            links: Links {
+                found: stats.links,
+                new: stats.links - stats.links_seen - rejected.total,
+                seen: stats.links_seen,
+                rejected,
+            },
+            requests: stats.requests,
+        }
     }
-    row(0, "links found", stats.links);
-    let refused: u64 = stats.refused.values().sum();
-    row(2, "new", stats.links - stats.duplicates - refused);
-    row(2, "known already", stats.duplicates);
-    for (label, count) in &stats.refused {
-        row(2, label, *count);
+
+    /// The counts of a pipeline that runs.
+    pub fn of_running(snapshot: &Snapshot) -> Counts {
+        // A URL that is fetched again for its links is still one URL.
+        let admitted = snapshot.admitted - snapshot.revisits.min(snapshot.admitted);
+        let in_group = |group| Breakdown::of_group(&snapshot.outcomes, group);
+        let rejected = Breakdown::new(snapshot.links_refused.clone());
+        Counts {
+            pages: snapshot.pages,
+            bytes: snapshot.bytes,
+            redirects: in_group(OutcomeGroup::Redirect).total,
+            skipped: in_group(OutcomeGroup::Skipped),
+            failed: in_group(OutcomeGroup::Failed),
+            not_reached: in_group(OutcomeGroup::NotReached).total,
+            pending: admitted.saturating_sub(snapshot.outcomes.values().sum()),
+            admitted,
+            revisits: snapshot.revisits,
+            links: Links {
+                found: snapshot.links_new + snapshot.links_known + rejected.total,
+                new: snapshot.links_new,
+                seen: snapshot.links_known,
+                rejected,
+            },
+            requests: snapshot.requests,
+        }
     }
-    text + &last_line(stats.bytes, stats.elapsed, stats.pages())
+
+    /// The counts of a pipeline that has ended: the URLs that are still pending were not reached.
+    pub fn of_ended(snapshot: &Snapshot) -> Counts {
+        let counts = Counts::of_running(snapshot);
+        Counts { not_reached: counts.not_reached + counts.pending, pending: 0, ..counts }
+    }
+
+    /// Pages per second over this time.
+    pub fn pages_per_second(&self, time: Duration) -> f64 {
+        self.pages as f64 / time.as_secs_f64().max(0.001)
+    }
+
+    /// The counts in one line, at this rate.
+    pub fn progress_line(&self, pages_per_second: f64) -> String {
+        let always = |name: &str, count| Some(format!("{name} {}", number(count)));
+        let unless_zero = |name: &str, count| if count == 0 { None } else { always(name, count) };
+        let parts = [
+            always("Pages", self.pages),
+            unless_zero("Redirects", self.redirects),
+            unless_zero("Skipped", self.skipped.total),
+            unless_zero("Failed", self.failed.total),
+            always("Pending", self.pending),
+            always("Requests", self.requests),
+            Some(rate(pages_per_second)),
+            Some(bytes(self.bytes)),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+
+    /// Why URLs were skipped, the most frequent reasons first; empty if none was.
+    pub fn skipped_reasons(&self) -> String {
+        self.skipped.reasons(|reason, count| format!("{reason} {}", number(count)))
+    }
+
+    /// Why URLs failed, the most frequent reasons first; empty if none did.
+    pub fn failed_reasons(&self) -> String {
+        // "HTTP 404 60" would read as one number.
+        self.failed.reasons(|reason, count| format!("{reason} ×{}", number(count)))
+    }
+
+    /// The table of all counts. Rows that are zero are left out, except pages, links and requests.
+    pub fn table(&self, time: Duration) -> String {
+        let links = [(self.links.new, "new"), (self.links.seen, "seen")];
+        let links = links.into_iter().filter(|(count, _)| *count > 0);
+        let mut links: Vec<String> = links.map(|(count, what)| format!("{} {what}", number(count))).collect();
+        let rejected = self.links.rejected.reasons(|reason, count| format!("{} {reason}", number(count)));
+        links.extend(Some(rejected).filter(|rejected| !rejected.is_empty()));
+        let speed = format!("{} · {}", rate(self.pages_per_second(time)), elapsed(time));
+        let rows = [
+            ("Pages", self.pages, bytes(self.bytes)),
+            ("Redirects", self.redirects, String::new()),
+            ("Skipped", self.skipped.total, self.skipped_reasons()),
+            ("Failed", self.failed.total, self.failed_reasons()),
+            ("Not reached", self.not_reached, String::new()),
+            ("Pending", self.pending, String::new()),
+            ("Links", self.links.found, links.join(" · ")),
+            ("Requests", self.requests, speed),
+        ];
+        let is_shown = |(name, count, _): &(&str, u64, String)| {
+            *count > 0 || matches!(*name, "Pages" | "Links" | "Requests")
+        };
+        let rows: Vec<(&str, String, String)> = rows
+            .into_iter()
+            .filter(is_shown)
+            .map(|(name, count, detail)| (name, number(count), detail))
+            .collect();
+        let width = rows.iter().map(|(_, count, _)| count.len()).max().unwrap_or(0).max(COUNT_WIDTH);
+        rows.iter().map(|(name, count, detail)| row(name, count, detail, width)).collect()
+    }
 }
 
-/// One line of the table.
-pub fn row(indent: usize, name: &str, count: u64) -> String {
-    let width = COLUMN - indent;
-    format!("{:indent$}{name:<width$}{count:>9}\n", "")
+fn row(name: &str, count: &str, detail: &str, width: usize) -> String {
+    let line = format!("{name:<NAME_WIDTH$}{count:>width$}   {detail}");
+    format!("{}\n", line.trim_end())
 }
 
-/// What the crawl took.
-pub fn last_line(read: u64, elapsed: Duration, pages: u64) -> String {
-    let seconds = elapsed.as_secs_f64();
-    let rate = pages as f64 / seconds.max(0.001);
-    format!("{} in {seconds:.1} s, {rate:.1} pages/s\n", bytes(read))
+impl Breakdown {
+    fn new(by_reason: BTreeMap<String, u64>) -> Breakdown {
+        Breakdown { total: by_reason.values().sum(), by_reason }
+    }
+
+    fn of_group(outcomes: &BTreeMap<String, u64>, group: OutcomeGroup) -> Breakdown {
+        let in_group = outcomes.iter().filter(|(label, _)| OutcomeGroup::of_label(label) == group);
+        Breakdown::new(in_group.map(|(label, count)| (label.clone(), *count)).collect())
+    }
+
+    /// The reasons in one line, the most frequent first.
+    fn reasons(&self, show: impl Fn(&str, u64) -> String) -> String {
+        let mut reasons: Vec<(&str, u64)> =
+            self.by_reason.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+        reasons.sort_by_key(|(_, count)| Reverse(*count));
+        if reasons.len() > MAX_REASONS {
+            let others = reasons.split_off(MAX_REASONS - 1);
+            reasons.push(("other", others.iter().map(|(_, count)| count).sum()));
+        }
+        reasons.into_iter().map(|(reason, count)| show(reason, count)).collect::<Vec<_>>().join(" · ")
+    }
 }
 
-/// A number of bytes, as people say it.
-pub fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => format!("{count} bytes"),
-        1_000..1_000_000 => format!("{:.1} KB", count as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.1} GB", count as f64 / 1e9),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        pairs.iter().map(|(label, count)| ((*label).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn table_has_a_row_per_group_with_its_reasons() {
+        let snapshot = Snapshot {
+            admitted: 1_112,
+            pages: 500,
+            bytes: 2_600_000,
+            outcomes: counts(&[
+                ("page", 500),
+                ("redirect", 267),
+                ("near-duplicate", 8),
+                ("not a page", 51),
+                ("robots.txt", 21),
+                ("timeout", 2),
+                ("HTTP 404", 60),
+            ]),
+            links_new: 1_111,
+            links_known: 1_297,
+            links_refused: counts(&[("out of scope", 203)]),
+            requests: 1_013,
+            ..Snapshot::default()
+        };
+        let expected = "\
+Pages            500   2.6 MB
+Redirects        267
+Skipped           80   not a page 51 · robots.txt 21 · near-duplicate 8
+Failed            62   HTTP 404 ×60 · timeout ×2
+Not reached      203
+Links          2,611   1,111 new · 1,297 seen · 203 out of scope
+Requests       1,013   98 pages/s · 5.1 s
+";
+        assert_eq!(Counts::of_ended(&snapshot).table(Duration::from_millis(5_100)), expected);
+        let line = "Pages 500 · Redirects 267 · Skipped 80 · Failed 62 · Pending 203 · Requests 1,013 · 9.0 pages/s · 2.6 MB";
+        assert_eq!(Counts::of_running(&snapshot).progress_line(9.0), line);
+    }
+
+    #[test]
+    fn rows_of_zero_are_left_out() {
+        let expected = "Pages              0   0 bytes\nLinks              0\nRequests           0   0.0 pages/s · 0.0 s\n";
+        assert_eq!(Counts::of_ended(&Snapshot::default()).table(Duration::ZERO), expected);
+    }
+
+    #[test]
+    fn large_counts_widen_the_column() {
+        let snapshot = Snapshot { requests: 1_234_567_890, ..Snapshot::default() };
+        let table = Counts::of_running(&snapshot).table(Duration::ZERO);
+        assert!(table.contains("\nRequests   1,234,567,890   "), "{table}");
+        assert!(table.starts_with("Pages                  0   "), "{table}");
+    }
+
+    #[test]
+    fn rare_reasons_are_summed_up() {
+        let outcomes: BTreeMap<String, u64> = (500..512).map(|code| (format!("HTTP {code}"), code)).collect();
+        let failed = Breakdown::of_group(&outcomes, OutcomeGroup::Failed);
+        let text = failed.reasons(|reason, count| format!("{reason} ×{count}"));
+        assert!(text.starts_with("HTTP 511 ×511 · ") && text.ends_with(" · other ×2510"), "{text}");
+        assert_eq!(text.split(" · ").count(), MAX_REASONS);
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the values of arguments, strictly: each error says what the value should look like.
+//! Parses the values of arguments. Each error says what the value must look like.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,59 +10,86 @@ use crawler::internal::scope::Scope;
 use crawler::internal::task::Depth;
 use url::{Host, Url};
 
-/// No delay or timeout is longer than a day.
+/// The longest delay or timeout.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// No crawl, and nothing that it remembers, lasts longer than a year.
+/// The longest crawl or lifetime.
 const MAX_LONG_TIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The shortest heartbeat timeout: a process must be able to send several heartbeats within it.
+const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
+
+/// Whether a text is meant as a negative number, size or time: `-1`, `-1s`, `-.5`.
+pub fn is_negative(text: &str) -> bool {
+    let number = text.strip_prefix('-').unwrap_or_default();
+    number.starts_with(|letter: char| letter.is_ascii_digit() || letter == '.')
+}
+
+/// The error for a value that is not `expected`.
+fn invalid(text: &str, expected: &str) -> String {
+    match is_negative(text) {
+        true => format!("must not be negative; give {expected}"),
+        false => format!("must be {expected}"),
+    }
+}
 
 /// A depth: digits only.
 pub fn depth(text: &str) -> Result<Depth, String> {
-    let wanted = format!("must be a whole number from 0 to {}", Depth::MAX);
-    // A sign is accepted by the parser, and is no digit.
+    let error = || invalid(text, &format!("a whole number from 0 to {}", Depth::MAX));
+    // `parse` accepts a sign.
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wanted);
+        return Err(error());
     }
-    text.parse().map_err(|_| wanted)
+    text.parse().map_err(|_| error())
 }
 
-/// A count of at least one.
-pub fn at_least_one(text: &str) -> Result<usize, String> {
-    from_one_to(10_000, text)
+/// A number of requests in flight.
+pub fn concurrency(text: &str) -> Result<usize, String> {
+    whole_number(1, 10_000, text)
 }
 
-/// How many URLs a queue holds.
+/// The capacity of a queue, in URLs.
 pub fn queue_size(text: &str) -> Result<usize, String> {
-    from_one_to(10_000_000, text)
+    whole_number(1, 10_000_000, text)
 }
 
-/// A number of priority queues: there are 101 priorities, and a queue without one would be of no use.
+/// A number of priority queues. There are 101 priorities, so more queues would stay empty.
 pub fn priority_queues(text: &str) -> Result<usize, String> {
-    from_one_to(101, text)
+    whole_number(1, 101, text)
 }
 
-/// A number of workers, each of which is a thread.
+/// A number of workers, each of which is a thread or a process.
 pub fn workers(text: &str) -> Result<u16, String> {
-    from_one_to(1_000, text).map(|count| count as u16)
+    whole_number(1, 1_000, text).map(|count| count as u16)
+}
+
+/// The number of one worker.
+pub fn worker_id(text: &str) -> Result<u16, String> {
+    whole_number(0, u16::MAX.into(), text).map(|id| id as u16)
+}
+
+/// A number of Redis replicas.
+pub fn replicas(text: &str) -> Result<u8, String> {
+    whole_number(0, 8, text).map(|count| count as u8)
 }
 
 /// A number of pages.
 pub fn count(text: &str) -> Result<u64, String> {
-    from_one_to(1_000_000_000_000, text).map(|count| count as u64)
+    whole_number(1, 1_000_000_000_000, text).map(|count| count as u64)
 }
 
-fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
+fn whole_number(min: usize, max: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(count) if (1..=most).contains(&count) && !text.starts_with('+') => Ok(count),
-        _ => Err(format!("must be a whole number from 1 to {most}")),
+        Ok(number) if (min..=max).contains(&number) && !text.starts_with('+') => Ok(number),
+        _ => Err(invalid(text, &format!("a whole number from {min} to {max}"))),
     }
 }
 
-/// A time: `0`, `250ms`, `2s`, `1.5s`, `1m`; a bare number counts seconds.
+/// A time: `0`, `250ms`, `2s`, `1.5s`, `1m`; a number without a unit is in seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     match time(text) {
         Some(duration) if duration <= MAX_DURATION => Ok(duration),
-        _ => Err("must be a time like 0, 250ms, 2s or 1m, of a day at most".into()),
+        _ => Err(invalid(text, "a time like 0, 250ms, 2s or 1m, at most 24h")),
     }
 }
 
@@ -70,7 +97,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 pub fn long_time(text: &str) -> Result<Duration, String> {
     match time(text) {
         Some(duration) if !duration.is_zero() && duration <= MAX_LONG_TIME => Ok(duration),
-        _ => Err("must be a time like 90s, 30m or 12h, longer than 0 and of 8760h at most".into()),
+        _ => Err(invalid(text, "a time like 90s, 30m or 12h, longer than 0 and at most 8760h")),
     }
 }
 
@@ -88,13 +115,14 @@ fn time(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * seconds_per_unit).ok()
 }
 
-/// A time after which a silent process counts as dead.
+/// A heartbeat timeout.
 pub fn dead_after(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    if time < Duration::from_millis(300) {
-        return Err("must be 300ms at least: within it, processes tell several times that they live".into());
+    match duration(text)? {
+        timeout if timeout < MIN_DEAD_AFTER => {
+            Err("must be at least 300ms, because processes send several heartbeats within it".into())
+        }
+        timeout => Ok(timeout),
     }
-    Ok(time)
 }
 
 /// A time that is not zero.
@@ -109,15 +137,15 @@ pub fn timeout(text: &str) -> Result<Duration, String> {
 pub fn size(text: &str) -> Result<usize, String> {
     match bytes(text) {
         Some(bytes @ 1..=1_000_000_000) => Ok(bytes as usize),
-        _ => Err("must be a size like 500000, 500KB or 2MiB, of 1 byte to 1 GB".into()),
+        _ => Err(invalid(text, "a size like 500000, 500KB or 2MiB, from 1 byte to 1GB")),
     }
 }
 
-/// A size of more than one page: `50MB`, `2GB`.
+/// A size of many pages: `50MB`, `2GB`.
 pub fn large_size(text: &str) -> Result<u64, String> {
     match bytes(text) {
         Some(bytes @ 1..=1_000_000_000_000_000) => Ok(bytes),
-        _ => Err("must be a size like 500KB, 50MB or 2GiB, of 1 byte to 1000 TB".into()),
+        _ => Err(invalid(text, "a size like 500KB, 50MB or 2GiB, from 1 byte to 1000TB")),
     }
 }
 
@@ -138,74 +166,143 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// How alike pages must be: a number from 0 to 1.
+/// A similarity: a number from 0 to 1.
 pub fn similarity(text: &str) -> Result<f64, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match text.parse() {
         Ok(dice) if is_plain && (0.0..=1.0).contains(&dice) => Ok(dice),
-        _ => Err("must be a number from 0 to 1, like 0.9".into()),
+        _ => Err(invalid(text, "a number from 0 to 1, like 0.9")),
     }
 }
 
-/// A regular expression. Its error is put into one line.
+/// A regular expression. The error is one line.
 pub fn pattern(text: &str) -> Result<String, String> {
     match Scope::anywhere().with_filters(&[text.to_owned()], &[]) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => {
             let lines = error.to_string();
             let reason = lines.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Err(format!("is no regular expression: {reason}"))
+            Err(format!("must be a regular expression: {reason}"))
         }
     }
 }
 
-/// A module by its name and arguments.
+/// A module: its name, and its arguments if it has any.
 pub fn module(text: &str) -> Result<String, String> {
     registry::parse(text).map(|_| text.to_owned())
 }
 
-/// `HOST=ADDR`, the host perhaps `*.name` or `*`. It is written as it stands in normalised URLs, where it is looked for.
+/// `HOST=ADDR`; the host can be `*.name` or `*`. The host is normalised as in URLs, because it is compared with theirs.
 pub fn resolve(text: &str) -> Result<DnsOverride, String> {
-    let wanted = || "must be HOST=ADDRESS, like example.org=127.0.0.1 or *.example.org=::1".to_owned();
-    let (host, address) = text.split_once('=').ok_or_else(wanted)?;
+    let error = || "must be HOST=ADDRESS, like example.org=127.0.0.1 or *.example.org=::1".to_owned();
+    let (host, address) = text.split_once('=').ok_or_else(error)?;
     let address = address.trim_start_matches('[').trim_end_matches(']');
-    let address: IpAddr = address.parse().map_err(|_| wanted())?;
+    let address: IpAddr = address.parse().map_err(|_| error())?;
     if host == "*" {
         return Ok(DnsOverride { host: host.into(), address });
     }
-    let (star, name) = host.strip_prefix("*.").map_or(("", host), |name| ("*.", name));
+    let (wildcard, name) = host.strip_prefix("*.").map_or(("", host), |name| ("*.", name));
     match Host::parse(name.strip_suffix('.').unwrap_or(name)) {
         Ok(Host::Domain(name)) if !name.contains('*') => {
-            Ok(DnsOverride { host: format!("{star}{name}"), address })
+            Ok(DnsOverride { host: format!("{wildcard}{name}"), address })
         }
-        Ok(literal @ (Host::Ipv4(_) | Host::Ipv6(_))) if star.is_empty() => {
+        Ok(literal @ (Host::Ipv4(_) | Host::Ipv6(_))) if wildcard.is_empty() => {
             Ok(DnsOverride { host: literal.to_string(), address })
         }
-        _ => Err(wanted()),
+        _ => Err(error()),
     }
 }
 
-/// A seed: an absolute http or https URL, normalised, perhaps with credentials. Messages never repeat it, since
-/// these would be in it.
-pub fn seed(text: &str) -> Result<Url, String> {
-    let example = "give an absolute http or https URL, like http://example.org/";
-    let mut url = Url::parse(text).map_err(|error| format!("{error}; {example}"))?;
+/// What to give instead of an invalid seed.
+const SEED_EXAMPLE: &str = "give an absolute http or https URL, like https://example.org/";
+
+/// Why a text is not a seed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SeedError {
+    /// It is not a URL at all. This message is complete.
+    NotAUrl(String),
+    /// It is a URL that cannot be a seed, for this reason. The URL is not repeated, because it may contain a password.
+    Unusable(String),
+}
+
+impl SeedError {
+    /// The message for the argument called `name`.
+    pub fn of(self, name: &str) -> String {
+        match self {
+            SeedError::NotAUrl(message) => message,
+            SeedError::Unusable(reason) => format!("{name} is invalid: {reason}"),
+        }
+    }
+}
+
+/// A seed: an absolute http or https URL, normalised. It may contain credentials.
+pub fn seed(text: &str) -> Result<Url, SeedError> {
+    if suggested_url(text).is_some() {
+        return Err(SeedError::NotAUrl(not_a_url(text)));
+    }
+    let mut url = match Url::parse(text) {
+        Ok(url) => url,
+        // These have a scheme, and are URLs except for this error.
+        Err(error) if text.contains("://") => {
+            return Err(SeedError::Unusable(format!("{error}; {SEED_EXAMPLE}")));
+        }
+        Err(_) => return Err(SeedError::NotAUrl(not_a_url(text))),
+    };
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("its scheme is '{}'; {example}", url.scheme()));
+        return Err(SeedError::Unusable(format!("its scheme is '{}'; {SEED_EXAMPLE}", url.scheme())));
     }
     url.set_fragment(None);
     match url.as_str().len() {
-        length if length > html::MAX_URL_BYTES => {
-            Err(format!("it has {length} bytes, more than {}; {example}", html::MAX_URL_BYTES))
-        }
+        length if length > html::MAX_URL_BYTES => Err(SeedError::Unusable(format!(
+            "it has {length} bytes, more than {}; give a shorter URL",
+            html::MAX_URL_BYTES
+        ))),
         _ => Ok(url),
     }
 }
 
-/// A prefix that designates what is internal.
+/// An absolute URL.
+pub fn url(text: &str) -> Result<Url, String> {
+    match (suggested_url(text), Url::parse(text)) {
+        (None, Ok(url)) => Ok(url),
+        _ => Err(not_a_url(text)),
+    }
+}
+
+/// The error for a text that is not a URL. A text that may contain a password is not repeated.
+fn not_a_url(text: &str) -> String {
+    match suggested_url(text) {
+        Some(url) => format!("not a URL: '{text}'; did you mean {url}?"),
+        None if text.contains('@') => format!("not a URL; {SEED_EXAMPLE}"),
+        None => format!("not a URL: '{text}'; {SEED_EXAMPLE}"),
+    }
+}
+
+/// The URL that a host without a scheme stands for: `https://example.org/a` for `example.org/a`.
+fn suggested_url(text: &str) -> Option<Url> {
+    let text = text.strip_prefix("//").unwrap_or(text);
+    let authority = text.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    };
+    let is_port = port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    if !is_port || text.contains(['@', ' ']) || text.contains("://") {
+        return None;
+    }
+    let (is_host, is_local) = match Host::parse(host).ok()? {
+        Host::Domain(name) => (name.contains('.') || name == "localhost", name == "localhost"),
+        Host::Ipv4(_) | Host::Ipv6(_) => (host.contains(['.', ':']), true),
+    };
+    // Test servers, and servers on ports of their own, rarely have a certificate.
+    let scheme = if is_local || port.is_some() { "http" } else { "https" };
+    Url::parse(&format!("{scheme}://{text}")).ok().filter(|_| is_host)
+}
+
+/// A URL prefix for internal URLs.
 pub fn prefix(text: &str) -> Result<Url, String> {
     html::normalize(text).map_err(|bad| match bad {
-        BadLink::Credentials => "must not have a user name or password in it; put them into the seed".into(),
+        BadLink::Credentials => "must not contain a user name or password; put them into the seed".into(),
         bad => format!("{bad}; give an absolute http or https URL, like http://example.org/docs/"),
     })
 }
@@ -215,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_depth_is_digits_and_nothing_else() {
+    fn depth_is_digits_only() {
         assert_eq!(depth("0"), Ok(0));
         assert_eq!(depth("12"), Ok(12));
         for bad in ["", "-1", "+1", "1x", "1.5", " 1", "0x10", "4294967296", "99999999999999999999999", "१"]
@@ -250,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn long_times_and_large_sizes_have_a_range_of_their_own() {
+    fn long_times_and_large_sizes_have_their_own_ranges() {
         assert_eq!(long_time("8760h"), Ok(MAX_LONG_TIME));
         assert_eq!(long_time("1ms"), Ok(Duration::from_millis(1)));
         assert!(["0", "0h", "8761h", "", "-1s", "1d"].iter().all(|bad| long_time(bad).is_err()));
@@ -260,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_similarity_is_a_number_from_0_to_1() {
+    fn similarity_is_a_number_from_0_to_1() {
         assert_eq!((similarity("0"), similarity(".85"), similarity("1")), (Ok(0.0), Ok(0.85), Ok(1.0)));
         for bad in ["", ".", "-0.1", "-0", "1.1", "90%", "nan", "inf", "1e-3", "+1", "0,9"] {
             assert!(similarity(bad).is_err(), "{bad:?}");
@@ -268,16 +365,16 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_is_explained_in_one_line() {
+    fn invalid_pattern_is_explained_in_one_line() {
         assert!(pattern(r"\.pdf$").is_ok());
-        assert_eq!(pattern("a(").unwrap_err(), "is no regular expression: unclosed group");
+        assert_eq!(pattern("a(").unwrap_err(), "must be a regular expression: unclosed group");
         for bad in ["*", "[z-a]", "(?P<a", r"\p{Nothing}", "a{1000000}{1000000}", "(\n", "\n*(\n"] {
             assert_eq!(pattern(bad).unwrap_err().lines().count(), 1, "{bad:?}");
         }
     }
 
     #[test]
-    fn a_resolve_names_a_host_and_an_address() {
+    fn resolve_takes_a_host_and_an_address() {
         assert_eq!(resolve("a.test=127.0.0.1").unwrap().host, "a.test");
         assert_eq!(resolve("*.test=[::1]").unwrap().address, IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]));
         assert!(resolve("*=127.0.0.1").is_ok());
@@ -302,20 +399,20 @@ mod tests {
     }
 
     #[test]
-    fn the_host_of_a_resolve_is_written_as_urls_write_it() {
-        for (host, written) in [
+    fn host_of_resolve_is_normalised_as_in_urls() {
+        for (host, normalised) in [
             ("B\u{fc}cher.Example", "xn--bcher-kva.example"),
             ("*.B\u{fc}cher.example.", "*.xn--bcher-kva.example"),
             ("A.test.", "a.test"),
             ("10.1", "10.0.0.1"),
             ("[0::1]", "[::1]"),
         ] {
-            assert_eq!(resolve(&format!("{host}=127.0.0.1")).unwrap().host, written);
+            assert_eq!(resolve(&format!("{host}=127.0.0.1")).unwrap().host, normalised);
         }
     }
 
     #[test]
-    fn a_seed_is_normalised_and_never_repeated_in_a_message() {
+    fn seed_is_normalised_and_its_password_never_repeated() {
         assert_eq!(seed("HTTP://Example.ORG:80/a/../b#c").unwrap().as_str(), "http://example.org/b");
         for bad in [
             "",
@@ -325,9 +422,50 @@ mod tests {
             "http://",
             "http://me:secret@:x/",
             "mailto:a@b",
+            "me:secret@example.org",
+            "me@secret",
         ] {
-            let message = seed(bad).unwrap_err();
+            let message = seed(bad).unwrap_err().of("seed");
             assert!(!message.contains("secret"), "{message}");
         }
+    }
+
+    #[test]
+    fn host_without_a_scheme_is_completed() {
+        for (text, url) in [
+            ("example.org", "https://example.org/"),
+            ("example.org/a?b", "https://example.org/a?b"),
+            ("//example.org/", "https://example.org/"),
+            ("example.org:8080/x", "http://example.org:8080/x"),
+            ("localhost", "http://localhost/"),
+            ("localhost:8000", "http://localhost:8000/"),
+            ("127.0.0.1", "http://127.0.0.1/"),
+            ("[::1]:80", "http://[::1]/"),
+        ] {
+            let expected = format!("not a URL: '{text}'; did you mean {url}?");
+            assert_eq!(seed(text), Err(SeedError::NotAUrl(expected)));
+        }
+        for text in ["", "a", "/a.html", "http//example.org", "example.org:x", "a b.org", "12"] {
+            let message = seed(text).unwrap_err().of("seed");
+            assert!(message.contains(SEED_EXAMPLE), "{text:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn negative_values_are_named_as_such() {
+        let messages = [
+            depth("-1").unwrap_err(),
+            concurrency("-1").unwrap_err(),
+            duration("-1s").unwrap_err(),
+            long_time("-.5h").unwrap_err(),
+            size("-5KB").unwrap_err(),
+            large_size("-1").unwrap_err(),
+            similarity("-0.1").unwrap_err(),
+        ];
+        assert!(
+            messages.iter().all(|message| message.starts_with("must not be negative; give a ")),
+            "{messages:?}"
+        );
+        assert!(!is_negative("-v") && !is_negative("-") && !is_negative("1"));
     }
 }

@@ -4,7 +4,7 @@
 //! mkdir pages && cargo run --example classic URL pages 2
 //! ```
 
-use crawler::ClassicCrawl;
+use crawler::{ClassicCrawl, OutcomeGroup};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -12,6 +12,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: classic URL DIRECTORY DEPTH".into());
     };
     let report = ClassicCrawl::new(seed, directory, depth.parse()?)?.run_blocking()?;
-    println!("{} pages saved, {} URLs failed", report.stats.pages(), report.stats.failed());
+    println!(
+        "{} pages saved, {} URLs failed",
+        report.stats.pages(),
+        report.stats.in_group(OutcomeGroup::Failed)
+    );
     Ok(())
 }

@@ -25,6 +25,7 @@ use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, HashKey};
+use crate::stats::RequestCounter;
 use crate::task::Depth;
 
 /// One of the workers of a crawl, numbered from 0.
@@ -235,7 +236,7 @@ pub struct Snapshot {
     pub completed: u64,
     /// Of both, URLs that were visited again for their links only, because they were met nearer to a seed.
     pub revisits: u64,
-    /// Completed URLs by how they ended.
+    /// Completed URLs by the [label](Outcome::label) of their outcome.
     pub outcomes: BTreeMap<String, u64>,
     /// Links of kept pages that were new.
     pub links_new: u64,
@@ -247,6 +248,9 @@ pub struct Snapshot {
     pub pages: u64,
     /// Body bytes read.
     pub bytes: u64,
+    /// HTTP requests sent, by all processes. A process that is killed does not report its most recent ones.
+    #[serde(default)]
+    pub requests: u64,
     /// URLs in the URL queue, and in its overflow.
     pub url_queue: (usize, usize),
     /// URLs in each priority queue.
@@ -338,6 +342,9 @@ pub trait Backend: Send + Sync + 'static {
 
     /// What fingerprints are made with: the same for everybody who works on this crawl.
     fn hash_key(&self) -> HashKey;
+
+    /// The counter of the HTTP requests that this process sends for the crawl. [`Snapshot::requests`] includes them.
+    fn request_counter(&self) -> RequestCounter;
 
     /// Stores a page's content, unless a page from another URL is the same or similar. A page delivered again is
     /// not its own duplicate.

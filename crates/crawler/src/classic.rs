@@ -23,7 +23,7 @@ use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::pipeline::local_run::{block_on, check_outside_runtime};
 use crate::scope::{RejectReason, Scope};
-use crate::stats::Stats;
+use crate::stats::{RequestCounter, Stats};
 use crate::stop::StopHandle;
 use crate::task::{Depth, Task};
 
@@ -31,10 +31,10 @@ use crate::task::{Depth, Task};
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), crawler::Error> {
-/// use crawler::ClassicCrawl;
+/// use crawler::{ClassicCrawl, OutcomeGroup};
 ///
 /// let report = ClassicCrawl::new("https://example.org/", "pages", 2)?.run().await?;
-/// println!("{} pages saved, {} URLs failed", report.stats.pages(), report.stats.failed());
+/// println!("{} pages saved, {} URLs failed", report.stats.pages(), report.stats.in_group(OutcomeGroup::Failed));
 /// # Ok(())
 /// # }
 /// ```
@@ -145,7 +145,9 @@ impl ClassicCrawl {
         let body_policy = BodyPolicy::Page(self.config.max_page_bytes);
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let seeds = [self.seed_with_credentials];
-        let fetcher = Arc::new(Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?);
+        let requests = RequestCounter::default();
+        let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
+        let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
         let mut crawl = RunningCrawl {
             scope: self.scope,
             max_depth: self.max_depth,
@@ -153,6 +155,7 @@ impl ClassicCrawl {
             observer,
             levels: Levels::default(),
             stats: Stats::default(),
+            requests,
             seed: Outcome::NotReached,
         };
         let (stop, started) = (self.stop, Instant::now());
@@ -180,6 +183,7 @@ impl ClassicCrawl {
             }
         }
         crawl.complete_not_reached();
+        crawl.stats.requests = crawl.requests.total();
         crawl.stats.elapsed = started.elapsed();
         Ok(ClassicReport { stats: crawl.stats, seed: crawl.seed, stopped: stop.is_stop_requested() })
     }
@@ -206,6 +210,7 @@ struct RunningCrawl<'a, O: ?Sized> {
     observer: &'a O,
     levels: Levels,
     stats: Stats,
+    requests: RequestCounter,
     seed: Outcome,
 }
 
@@ -231,7 +236,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
     }
 
     fn record(&mut self, depth: Depth, url: &str, outcome: Outcome) {
-        self.stats.ended(&outcome);
+        self.stats.record_outcome(&outcome);
+        self.stats.requests = self.requests.total();
         if outcome != Outcome::Page {
             self.observer.on_event(Event::Ended { outcome: &outcome }, depth, url);
         }
@@ -273,8 +279,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
             };
             match admitted {
                 Ok(LinkStatus::New) => {}
-                Ok(LinkStatus::Shallower | LinkStatus::Seen) => self.stats.duplicates += 1,
-                Err(why) => self.stats.refused(why),
+                Ok(LinkStatus::Shallower | LinkStatus::Seen) => self.stats.links_seen += 1,
+                Err(reason) => self.stats.record_rejected_link(reason),
             }
             if self.observer.wants_links() {
                 self.report_link(task, url, admitted);

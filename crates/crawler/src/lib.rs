@@ -115,7 +115,7 @@ pub use modules::page_pipeline::ModuleFailures;
 #[cfg(feature = "net")]
 pub use modules::{Module, Output, OutputWrite, Target};
 #[cfg(feature = "net")]
-pub use outcome::Outcome;
+pub use outcome::{Outcome, OutcomeGroup};
 #[cfg(feature = "net")]
 pub use page::Page;
 #[cfg(feature = "net")]

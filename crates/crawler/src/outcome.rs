@@ -1,5 +1,6 @@
-//! What became of a URL: one of these for each that was admitted.
+//! The outcome of an admitted URL: each URL gets exactly one.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,148 +8,199 @@ use std::time::Duration;
 use crate::config::MAX_RETRY_AFTER;
 use crate::scope::RejectReason;
 
-/// The end of one admitted URL. [`Outcome::label`] is the kind it is counted under, `Display` the whole reason.
+/// What became of one admitted URL.
+///
+/// - [`label`](Outcome::label) is the short name under which the outcome is counted: `HTTP 404`, `timeout`, `robots.txt`.
+/// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed or not reached.
+/// - `Display` is the label with the full reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Downloaded and kept.
+    /// Downloaded and passed to the modules and outputs.
     Page,
-    /// Answered with a redirect, whose target was admitted or is known already.
+    /// A redirect whose target was admitted or had been seen before.
     Redirect {
-        /// Where to, normalised.
+        /// The target, normalized.
         to: String,
     },
-    /// Answered with a redirect to something a link could not lead to either.
+    /// A redirect to a URL that would be rejected as a link, too.
     RedirectRejected {
-        /// Where to, as normalised as it could be.
+        /// The target, normalized as far as possible.
         to: String,
-        /// Why not.
+        /// Why the target was rejected.
         why: RejectReason,
     },
-    /// The last of more redirects in a row than are followed.
+    /// One redirect more than the crawl follows in a row.
     TooManyRedirects,
-    /// robots.txt forbids it.
+    /// robots.txt disallows the URL.
     RobotsDisallowed,
-    /// robots.txt could not be had, so nothing is known to be allowed.
+    /// robots.txt could not be fetched, so the host counts as disallowed.
     RobotsUnavailable {
-        /// What went wrong with it.
+        /// Why it could not be fetched.
         cause: String,
     },
-    /// Exactly what another URL gave.
+    /// The content is identical to another page's.
     Duplicate {
-        /// Which.
+        /// The URL of the other page.
         of: String,
     },
-    /// Much like what another URL gave.
+    /// The content is nearly identical to another page's.
     NearDuplicate {
-        /// Which.
+        /// The URL of the other page.
         of: String,
     },
-    /// Its host has given as many pages as a host may.
+    /// The host has reached its page limit.
     HostPageLimit,
     /// Neither HTML nor text.
     UnsupportedMedia {
-        /// What it is instead.
+        /// The media type.
         what: String,
     },
-    /// Larger than a page may be.
+    /// Larger than the page size limit.
     TooLarge {
-        /// The limit it went over, in bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
     /// An HTTP status other than success or redirect.
     HttpStatus {
-        /// The status.
+        /// The status code.
         code: u16,
-        /// How long the server asked to be left alone.
+        /// The delay of the `Retry-After` header.
         retry_after: Option<Duration>,
     },
-    /// The host name has no address.
+    /// The host name could not be resolved.
     DnsFailed {
-        /// What the resolver said.
+        /// The resolver's error.
         cause: String,
     },
-    /// The host's address is one that pages must not make us reach.
+    /// The host has a private or special address, to which pages must not lead the crawler.
     BlockedAddress {
         /// The address.
         address: IpAddr,
-        /// What kind of address it is.
+        /// The kind of address.
         kind: &'static str,
     },
-    /// No connection, or one that broke.
+    /// The connection could not be established, or broke.
     ConnectionFailed {
-        /// What the system said.
+        /// The system's error.
         cause: String,
     },
-    /// A kept-alive connection that the server had closed meanwhile: says nothing about the URL.
+    /// The server closed a kept-alive connection before the request reached it. Says nothing about the URL.
     StaleConnection,
-    /// The server said that it did not look at the request: says nothing about the URL.
+    /// The server refused to process the request on this connection. Says nothing about the URL.
     RequestNotProcessed,
-    /// No secure connection: the certificate or the handshake is at fault.
+    /// The TLS handshake failed, or the certificate is invalid.
     TlsFailed {
         /// What is wrong.
         cause: String,
     },
-    /// Took too long.
+    /// A phase of the request exceeded its time limit.
     Timeout {
-        /// The phase that did.
+        /// The phase.
         doing: &'static str,
-        /// How long it was given.
+        /// Its time limit.
         limit: Duration,
     },
-    /// The answer is not HTTP, or contradicts itself.
+    /// The response is not valid HTTP.
     InvalidResponse {
         /// What is wrong with it.
         cause: String,
     },
     /// Downloaded, but could not be written.
     WriteFailed {
-        /// What the system said.
+        /// The system's error.
         cause: String,
     },
-    /// Still waiting when the crawl ended.
+    /// Still pending when the crawl stopped.
     NotReached,
 }
 
-impl Outcome {
-    /// The kind this outcome is counted under.
-    pub fn label(&self) -> &'static str {
-        match self {
-            Outcome::Page => "kept",
-            Outcome::Redirect { .. } => "redirected",
-            Outcome::RedirectRejected { .. } => "redirected out of bounds",
-            Outcome::TooManyRedirects => "too many redirects",
-            Outcome::RobotsDisallowed => "disallowed by robots.txt",
-            Outcome::RobotsUnavailable { .. } => "robots.txt unavailable",
-            Outcome::Duplicate { .. } => "duplicate",
-            Outcome::NearDuplicate { .. } => "near duplicate",
-            Outcome::HostPageLimit => "beyond its host's pages",
-            Outcome::UnsupportedMedia { .. } => "neither HTML nor text",
-            Outcome::TooLarge { .. } => "too large",
-            Outcome::HttpStatus { .. } => "HTTP error status",
-            Outcome::DnsFailed { .. } => "name not found",
-            Outcome::BlockedAddress { .. } => "address refused",
-            Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::RequestNotProcessed => {
-                "connection failed"
-            }
-            Outcome::TlsFailed { .. } => "TLS failed",
-            Outcome::Timeout { .. } => "timed out",
-            Outcome::InvalidResponse { .. } => "malformed response",
-            Outcome::WriteFailed { .. } => "could not be written",
-            Outcome::NotReached => "not reached before the end",
+/// The groups of outcomes in summaries. The counts of all groups add up to the admitted URLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum OutcomeGroup {
+    /// Pages.
+    Page,
+    /// Redirects whose target is crawled instead.
+    Redirect,
+    /// Left out by the rules of the crawl: robots.txt, duplicates, media types, limits.
+    Skipped,
+    /// Should have been a page, but an error occurred.
+    Failed,
+    /// Still pending when the crawl stopped.
+    NotReached,
+}
+
+impl OutcomeGroup {
+    /// The group of an outcome's [label](Outcome::label). Labels of errors are open-ended (`HTTP 404`), so every label
+    /// that is not in another group counts as failed.
+    pub fn of_label(label: &str) -> OutcomeGroup {
+        match label {
+            "page" => OutcomeGroup::Page,
+            "redirect" => OutcomeGroup::Redirect,
+            "redirect out of scope"
+            | "robots.txt"
+            | "duplicate"
+            | "near-duplicate"
+            | "host page limit"
+            | "not a page"
+            | "too large"
+            | "blocked address" => OutcomeGroup::Skipped,
+            "not reached" => OutcomeGroup::NotReached,
+            _ => OutcomeGroup::Failed,
         }
     }
+}
 
-    /// Whether something was found there that leads on.
+impl Outcome {
+    /// The short name under which the outcome is counted. There are about twenty, and one per HTTP status code.
+    pub fn label(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Outcome::Page => "page",
+            Outcome::Redirect { .. } => "redirect",
+            Outcome::RedirectRejected { .. } => "redirect out of scope",
+            Outcome::TooManyRedirects => "too many redirects",
+            Outcome::RobotsDisallowed => "robots.txt",
+            Outcome::RobotsUnavailable { .. } => "robots.txt unavailable",
+            Outcome::Duplicate { .. } => "duplicate",
+            Outcome::NearDuplicate { .. } => "near-duplicate",
+            Outcome::HostPageLimit => "host page limit",
+            Outcome::UnsupportedMedia { .. } => "not a page",
+            Outcome::TooLarge { .. } => "too large",
+            Outcome::HttpStatus { code, .. } => return Cow::Owned(format!("HTTP {code}")),
+            Outcome::DnsFailed { .. } => "DNS",
+            Outcome::BlockedAddress { .. } => "blocked address",
+            Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::RequestNotProcessed => {
+                "connection"
+            }
+            Outcome::TlsFailed { .. } => "TLS",
+            Outcome::Timeout { .. } => "timeout",
+            Outcome::InvalidResponse { .. } => "invalid response",
+            Outcome::WriteFailed { .. } => "not written",
+            Outcome::NotReached => "not reached",
+        })
+    }
+
+    /// The group that the outcome belongs to.
+    pub fn group(&self) -> OutcomeGroup {
+        OutcomeGroup::of_label(&self.label())
+    }
+
+    /// Whether the URL led to further URLs.
     pub fn has_links(&self) -> bool {
         matches!(self, Outcome::Page | Outcome::Redirect { .. })
     }
 
-    /// Whether the server wants to be left alone for longer than we wait for one URL.
+    /// [`has_links`](Outcome::has_links) of an outcome that was stored as its `Display` text.
+    pub(crate) fn text_has_links(text: &str) -> bool {
+        text == "page" || text.starts_with("redirect to ")
+    }
+
+    /// Whether the server's `Retry-After` exceeds what the crawler waits for a single URL.
     pub fn asks_for_too_long(&self) -> bool {
         matches!(self, Outcome::HttpStatus { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)
     }
 
-    /// Whether asking again may well end otherwise.
+    /// Whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Outcome::ConnectionFailed { .. }
@@ -166,23 +218,104 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let label = self.label();
         match self {
-            Outcome::Redirect { to } => write!(f, "redirected to {to}"),
-            Outcome::RedirectRejected { to, why } => write!(f, "redirected out of bounds: {to} is {why}"),
-            Outcome::RobotsUnavailable { cause }
-            | Outcome::DnsFailed { cause }
-            | Outcome::ConnectionFailed { cause }
-            | Outcome::TlsFailed { cause }
-            | Outcome::InvalidResponse { cause }
-            | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
+            Outcome::Redirect { to } => write!(f, "redirect to {to}"),
+            Outcome::RedirectRejected { to, why: RejectReason::External } => write!(f, "{label}: {to}"),
+            Outcome::RedirectRejected { to, why } => write!(f, "{label}: {to} ({why})"),
+            Outcome::RobotsDisallowed => f.write_str("robots.txt disallows it"),
             Outcome::Duplicate { of } | Outcome::NearDuplicate { of } => write!(f, "{label} of {of}"),
+            Outcome::HostPageLimit => f.write_str("host page limit reached"),
             Outcome::UnsupportedMedia { what } => write!(f, "{label}: {what}"),
             Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
-            Outcome::HttpStatus { code, .. } => write!(f, "HTTP status {code}"),
+            Outcome::DnsFailed { cause } => write!(f, "DNS lookup failed: {cause}"),
             Outcome::BlockedAddress { address, kind } => write!(f, "{label}: {address} is {kind}"),
-            Outcome::StaleConnection => write!(f, "{label}: the server closed it before answering"),
-            Outcome::RequestNotProcessed => write!(f, "{label}: the server took no more requests on it"),
+            Outcome::ConnectionFailed { cause } => write!(f, "connection failed: {cause}"),
+            Outcome::StaleConnection => {
+                f.write_str("connection failed: the server closed it before responding")
+            }
+            Outcome::RequestNotProcessed => {
+                f.write_str("connection failed: the server accepts no more requests on it")
+            }
+            Outcome::TlsFailed { cause } => write!(f, "TLS failed: {cause}"),
             Outcome::Timeout { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
-            _ => f.write_str(label),
+            Outcome::RobotsUnavailable { cause }
+            | Outcome::InvalidResponse { cause }
+            | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
+            Outcome::Page | Outcome::TooManyRedirects | Outcome::HttpStatus { .. } | Outcome::NotReached => {
+                f.write_str(&label)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// One outcome of each kind.
+    pub(crate) fn all_outcomes() -> Vec<Outcome> {
+        let text = String::new;
+        vec![
+            Outcome::Page,
+            Outcome::Redirect { to: text() },
+            Outcome::RedirectRejected { to: text(), why: RejectReason::External },
+            Outcome::TooManyRedirects,
+            Outcome::RobotsDisallowed,
+            Outcome::RobotsUnavailable { cause: text() },
+            Outcome::Duplicate { of: text() },
+            Outcome::NearDuplicate { of: text() },
+            Outcome::HostPageLimit,
+            Outcome::UnsupportedMedia { what: text() },
+            Outcome::TooLarge { limit: 1 },
+            Outcome::HttpStatus { code: 404, retry_after: None },
+            Outcome::DnsFailed { cause: text() },
+            Outcome::BlockedAddress { address: [127, 0, 0, 1].into(), kind: "private" },
+            Outcome::ConnectionFailed { cause: text() },
+            Outcome::StaleConnection,
+            Outcome::RequestNotProcessed,
+            Outcome::TlsFailed { cause: text() },
+            Outcome::Timeout { doing: "it", limit: Duration::ZERO },
+            Outcome::InvalidResponse { cause: text() },
+            Outcome::WriteFailed { cause: text() },
+            Outcome::NotReached,
+        ]
+    }
+
+    #[test]
+    fn every_outcome_is_in_the_group_its_variant_suggests() {
+        for outcome in all_outcomes() {
+            let expected = match &outcome {
+                Outcome::Page => OutcomeGroup::Page,
+                Outcome::Redirect { .. } => OutcomeGroup::Redirect,
+                Outcome::NotReached => OutcomeGroup::NotReached,
+                Outcome::RedirectRejected { .. }
+                | Outcome::RobotsDisallowed
+                | Outcome::Duplicate { .. }
+                | Outcome::NearDuplicate { .. }
+                | Outcome::HostPageLimit
+                | Outcome::UnsupportedMedia { .. }
+                | Outcome::TooLarge { .. }
+                | Outcome::BlockedAddress { .. } => OutcomeGroup::Skipped,
+                Outcome::TooManyRedirects
+                | Outcome::RobotsUnavailable { .. }
+                | Outcome::HttpStatus { .. }
+                | Outcome::DnsFailed { .. }
+                | Outcome::ConnectionFailed { .. }
+                | Outcome::StaleConnection
+                | Outcome::RequestNotProcessed
+                | Outcome::TlsFailed { .. }
+                | Outcome::Timeout { .. }
+                | Outcome::InvalidResponse { .. }
+                | Outcome::WriteFailed { .. } => OutcomeGroup::Failed,
+            };
+            assert_eq!(outcome.group(), expected, "{outcome}");
+        }
+    }
+
+    #[test]
+    fn full_reason_starts_with_the_label() {
+        for outcome in all_outcomes() {
+            assert!(outcome.to_string().starts_with(&*outcome.label()), "{outcome}");
+            assert_eq!(Outcome::text_has_links(&outcome.to_string()), outcome.has_links(), "{outcome}");
         }
     }
 }

@@ -10,6 +10,7 @@ mod random;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 pub use self::depth_popularity::DepthPopularity;
 pub use self::draw::{draw, weight};
@@ -84,6 +85,17 @@ pub trait Prioritizer: Send + Sync {
     /// What it is called where crawls are compared: one that is resumed goes by the same priorities.
     fn name(&self) -> String {
         "of its own".to_owned()
+    }
+}
+
+/// A shared prioritizer, whose statistics can be read while the crawl uses it.
+impl<T: Prioritizer + ?Sized> Prioritizer for Arc<T> {
+    fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
+        (**self).prioritize(candidates)
+    }
+
+    fn name(&self) -> String {
+        (**self).name()
     }
 }
 

@@ -42,12 +42,12 @@ impl RejectReason {
     pub(crate) fn label(self) -> &'static str {
         match self {
             RejectReason::External => "out of scope",
-            RejectReason::InvalidLink(BadLink::Malformed) => "malformed URL",
+            RejectReason::InvalidLink(BadLink::Malformed) => "malformed",
             RejectReason::InvalidLink(BadLink::Scheme) => "not http or https",
-            RejectReason::InvalidLink(BadLink::Credentials) => "credentials in the URL",
+            RejectReason::InvalidLink(BadLink::Credentials) => "with credentials",
             RejectReason::InvalidLink(BadLink::TooLong) => "URL too long",
-            RejectReason::InvalidLink(BadLink::TooMany) => "too many links on the page",
-            RejectReason::Excluded => "excluded by a pattern",
+            RejectReason::InvalidLink(BadLink::TooMany) => "too many links",
+            RejectReason::Excluded => "excluded",
             RejectReason::TooManySegments => "too many path segments",
             RejectReason::RepeatedSegments => "repeated path segments",
             RejectReason::PrivateAddress => "private address",

@@ -1,60 +1,126 @@
-//! Counts that add up: admitted URLs on one side, what became of them on the other.
+//! Counters of a crawl: admitted URLs and their outcomes, links, requests.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, OutcomeGroup};
 use crate::scope::RejectReason;
 
-/// The counts of a crawl, during it and at its end.
+/// Counts the HTTP requests that were sent: pages, redirects, retries and robots.txt. Clones share one counter.
+///
+/// A request counts once it is handed to a connection. A request that fails earlier (DNS, connect, TLS) was not sent. The
+/// total equals the number of lines in the servers' access logs, except for requests that a server did not read because it
+/// was closing the connection at that moment.
+#[derive(Debug, Clone, Default)]
+pub struct RequestCounter(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    total: AtomicU64,
+    /// How many of the total were returned by [`RequestCounter::take_unreported`].
+    reported: AtomicU64,
+}
+
+impl RequestCounter {
+    /// Counts one request.
+    pub fn record(&self) {
+        self.0.total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back one request that was not sent after all.
+    pub fn retract(&self) {
+        self.0.total.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Starts from the count of earlier processes.
+    pub fn restore(&self, requests: u64) {
+        self.0.total.store(requests, Ordering::Relaxed);
+    }
+
+    /// All requests so far.
+    pub fn total(&self) -> u64 {
+        self.0.total.load(Ordering::Relaxed)
+    }
+
+    /// The requests since the last call, for a backend that sums over processes.
+    pub fn take_unreported(&self) -> u64 {
+        let total = self.total();
+        // Concurrent callers: each request is returned to one of them.
+        total.saturating_sub(self.0.reported.fetch_max(total, Ordering::Relaxed))
+    }
+}
+
+/// The counts of a crawl, while it runs and at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// URLs admitted; once the crawl is over, the sum of `outcomes`.
+    /// Admitted URLs. When the crawl has ended, this is the sum of `outcomes`.
     pub admitted: u64,
-    /// Admitted URLs by how they ended.
-    pub outcomes: BTreeMap<&'static str, u64>,
-    /// Bytes of the kept pages.
+    /// Admitted URLs by the label of their outcome.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Bytes of the saved pages.
     pub bytes: u64,
-    /// Links found on kept pages.
+    /// Links found on pages.
     pub links: u64,
-    /// Links to URLs known already.
-    pub duplicates: u64,
-    /// Links refused before admission, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
+    /// Links to URLs that had been seen before.
+    pub links_seen: u64,
+    /// Links that were rejected before admission, by reason.
+    pub links_rejected: BTreeMap<&'static str, u64>,
+    /// HTTP requests sent.
+    pub requests: u64,
     /// How long the crawl took.
     pub elapsed: Duration,
 }
 
 impl Stats {
-    /// Counts the end of an admitted URL.
-    pub fn ended(&mut self, outcome: &Outcome) {
-        *self.outcomes.entry(outcome.label()).or_default() += 1;
+    /// Counts the outcome of an admitted URL.
+    pub fn record_outcome(&mut self, outcome: &Outcome) {
+        let label = outcome.label();
+        match self.outcomes.get_mut(&*label) {
+            Some(count) => *count += 1,
+            None => drop(self.outcomes.insert(label.into_owned(), 1)),
+        }
     }
 
     /// Counts a link that is not followed.
-    pub fn refused(&mut self, why: RejectReason) {
-        *self.refused.entry(why.label()).or_default() += 1;
+    pub fn record_rejected_link(&mut self, why: RejectReason) {
+        *self.links_rejected.entry(why.label()).or_default() += 1;
     }
 
-    /// How many URLs ended like this one.
+    /// URLs whose outcome has the same label.
     pub fn count(&self, outcome: &Outcome) -> u64 {
-        self.outcomes.get(outcome.label()).copied().unwrap_or(0)
+        self.outcomes.get(&*outcome.label()).copied().unwrap_or(0)
     }
 
-    /// Pages kept.
+    /// URLs whose outcome is in this group.
+    pub fn in_group(&self, group: OutcomeGroup) -> u64 {
+        let in_group = self.outcomes.iter().filter(|(label, _)| OutcomeGroup::of_label(label) == group);
+        in_group.map(|(_, count)| count).sum()
+    }
+
+    /// Pages saved.
     pub fn pages(&self) -> u64 {
         self.count(&Outcome::Page)
     }
 
-    /// URLs admitted and not ended yet.
-    pub fn outstanding(&self) -> u64 {
+    /// Admitted URLs without an outcome yet.
+    pub fn pending(&self) -> u64 {
         self.admitted - self.outcomes.values().sum::<u64>()
     }
+}
 
-    /// URLs that ended neither kept nor redirected.
-    pub fn failed(&self) -> u64 {
-        self.outcomes.values().sum::<u64>()
-            - self.pages()
-            - self.count(&Outcome::Redirect { to: String::new() })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unreported_requests_are_returned_once() {
+        let counter = RequestCounter::default();
+        let shared = counter.clone();
+        (0..3).for_each(|_| shared.record());
+        assert_eq!((counter.total(), counter.take_unreported(), counter.take_unreported()), (3, 3, 0));
+        shared.record();
+        assert_eq!((counter.total(), counter.take_unreported()), (4, 1));
     }
 }

@@ -141,7 +141,7 @@ fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
     assert_eq!(stored.metadata().unwrap(), b"a note");
     let why = stored.history(&url("/one")).unwrap().unwrap();
     assert_eq!((why.depth, why.found_on), (1, vec![String::from(url("/"))]));
-    assert!(matches!(why.fate, UrlStatus::Ended { outcome, document: Some(_), .. } if outcome == "kept"));
+    assert!(matches!(why.fate, UrlStatus::Ended { outcome, document: Some(_), .. } if outcome == "page"));
     let shown = stored.content(&url("/one")).unwrap().unwrap();
     assert!(String::from_utf8(shown).unwrap().contains("first words"));
     let why = stored.history(&url("/two")).unwrap().unwrap();
@@ -314,5 +314,5 @@ fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
     }
     assert_eq!(last.end, CrawlEnd::Finished);
     assert_eq!(seen.lock().unwrap().len() as u64, last.snapshot.pages);
-    assert!(last.snapshot.outcomes["near duplicate"] > 10, "{:?}", last.snapshot.outcomes);
+    assert!(last.snapshot.outcomes["near-duplicate"] > 10, "{:?}", last.snapshot.outcomes);
 }

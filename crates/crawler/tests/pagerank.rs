@@ -247,7 +247,7 @@ async fn a_failure_that_may_pass_is_asked_again_after_a_growing_pause() {
         assert!(starts[2] - starts[1] >= Duration::from_millis(60), "half of the second");
         let health = pagerank.health();
         assert_eq!((health.failures, health.asked), (2, true));
-        assert_eq!(health.last_failure, Some(format!("HTTP status {status}")));
+        assert_eq!(health.last_failure, Some(format!("HTTP {status}")));
     }
 }
 

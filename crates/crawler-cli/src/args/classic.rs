@@ -1,4 +1,4 @@
-//! The command line of the classic crawl: `crawler seedURL pageDirectory maxDepth`.
+//! The arguments of the classic crawl: `crawler seedURL pageDirectory maxDepth`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -11,69 +11,70 @@ use url::Url;
 use super::{FetchArgs, Verbosity};
 use crate::values;
 
-/// Stands for `--internal`.
+/// The environment variable that sets `--internal`.
 const INTERNAL_VARIABLE: &str = "CRAWLER_INTERNAL";
 
-/// What was typed.
+/// The arguments as parsed.
 #[derive(clap::Args)]
 pub struct ClassicArgs {
-    /// Where to start: an absolute http or https URL
+    /// URL to start from (http or https)
     #[arg(value_name = "seedURL", required = true)]
     seed: Option<String>,
-    /// Where the pages go: an existing directory
+    /// Existing directory to save the pages in
     #[arg(value_name = "pageDirectory", required = true)]
     directory: Option<PathBuf>,
-    /// How many hops from the seed to go: 0 is the seed alone
+    /// Maximum number of links to follow from the seed; 0 fetches the seed alone
     #[arg(value_name = "maxDepth", required = true, allow_negative_numbers = true, value_parser = values::depth)]
     max_depth: Option<Depth>,
 
-    /// Remove the numbered files of an earlier crawl from pageDirectory first
+    /// Delete the numbered files of an earlier crawl in pageDirectory first
     #[arg(long)]
     overwrite: bool,
-    /// Stay below this URL prefix instead of the seed's own server [env: CRAWLER_INTERNAL]
+    /// Follow only links below this URL prefix [env: CRAWLER_INTERNAL] [default: the seed's scheme, host and port]
     #[arg(long, value_name = "PREFIX", help_heading = "Scope")]
     internal: Option<String>,
 
-    /// Requests in flight at once; with more than one the delay separates their starts
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::at_least_one, allow_negative_numbers = true, help_heading = "Politeness", display_order = 2)]
+    /// Maximum requests in flight; if more than 1, the delay applies between request starts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::concurrency, help_heading = "Politeness", display_order = 2)]
     concurrency: usize,
 
     #[command(flatten)]
     fetch: FetchArgs,
 }
 
-/// A classic crawl, ready to begin.
+/// A checked classic crawl.
 pub struct ClassicJob {
     /// The crawl.
     pub crawl: ClassicCrawl,
-    /// Where it begins.
+    /// The seed URL.
     pub seed: Url,
-    /// How many requests are in flight at most.
+    /// Maximum requests in flight.
     pub concurrency: usize,
     /// How much is printed.
     pub verbosity: Verbosity,
 }
 
 impl ClassicArgs {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn validate(self) -> Result<ClassicJob, String> {
-        let missing = |name| format!("{name} is missing; see the usage");
+        // Clap requires all three.
+        let missing = |name| format!("missing <{name}>");
         let seed = self.seed.as_deref().ok_or_else(|| missing("seedURL"))?;
-        let seed = values::seed(seed).map_err(|error| format!("seedURL is not usable: {error}"))?;
+        let seed = values::seed(seed).map_err(|error| error.of("seedURL"))?;
         let directory = self.directory.clone().ok_or_else(|| missing("pageDirectory"))?;
         let max_depth = self.max_depth.ok_or_else(|| missing("maxDepth"))?;
-        let (designated_by, internal) = self.internal()?;
+        let (internal_source, internal) = self.internal()?;
         let config = self.fetch.config(self.concurrency, self.concurrency)?;
         let crawl =
-            ClassicCrawl::new(seed.as_str(), &directory, max_depth).map_err(|error| error.to_string())?;
+            ClassicCrawl::new(seed.as_str(), directory, max_depth).map_err(|error| error.to_string())?;
         let mut crawl = crawl.overwrite(self.overwrite).configure(|fetch| *fetch = config);
         if let Some(prefix) = &internal {
-            crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} ({designated_by})"))?;
+            crawl = crawl.internal_prefix(prefix).map_err(|error| format!("{error} ({internal_source})"))?;
         }
         Ok(ClassicJob { crawl, seed, concurrency: self.concurrency, verbosity: self.fetch.verbosity() })
     }
 
-    /// The prefix that was designated, and by what. An empty variable is one that is not set.
+    /// The prefix for internal URLs, and the option or variable that set it. An empty variable counts as not set.
     fn internal(&self) -> Result<(&'static str, Option<Url>), String> {
         let variable = std::env::var_os(INTERNAL_VARIABLE).filter(|value| !value.is_empty());
         let (name, text) = match (&self.internal, &variable) {
@@ -83,7 +84,7 @@ impl ClassicArgs {
         };
         match values::prefix(&text) {
             Ok(prefix) => Ok((name, Some(prefix))),
-            Err(error) => Err(format!("{name} is not usable: {error}")),
+            Err(error) => Err(format!("{name} is invalid: {error}")),
         }
     }
 }

@@ -1,46 +1,46 @@
-//! The command line of making one output of parts: `crawler collect PART… --output PATH`.
+//! The arguments of merging part files: `crawler collect PART… --output PATH`.
 
 use std::path::PathBuf;
 
 use crawler::internal::modules::output::parts;
 
-/// What was typed.
+/// The arguments as parsed.
 #[derive(clap::Args)]
 pub struct CollectArgs {
-    /// The parts of one output, each with its index beside it
+    /// Part files or directories of one output; the index of a part file must be next to it
     #[arg(value_name = "PART", required_unless_present = "of")]
     parts: Vec<PathBuf>,
-    /// All parts of this output that stand where it would be, and no need to name them
+    /// Merge all part files of this output: the path that was given to --module
     #[arg(long, value_name = "PATH", conflicts_with = "parts")]
     of: Option<PathBuf>,
-    /// The file to write, or the directory if the parts are directories; '-' is standard output [default: what --of names]
+    /// File to write, or directory if the parts are directories; '-' is standard output [default: the path of --of]
     #[arg(short, long, value_name = "PATH", required_unless_present = "of")]
     output: Option<PathBuf>,
-    /// Replace what the output holds
+    /// Replace an existing output
     #[arg(long)]
     overwrite: bool,
 }
 
-/// Parts that somebody wants as one.
+/// A checked merge.
 pub struct CollectJob {
-    /// The parts.
+    /// The part files or directories.
     pub parts: Vec<PathBuf>,
-    /// Where they go.
-    pub output: Place,
-    /// Whether what is there may be replaced.
+    /// The merged output.
+    pub output: CollectOutput,
+    /// Whether to replace an existing output.
     pub overwrite: bool,
 }
 
-/// Where an output goes.
-pub enum Place {
-    /// To standard output.
+/// The destination of the merged output.
+pub enum CollectOutput {
+    /// Standard output.
     Stdout,
-    /// To a file or a directory.
+    /// A file or a directory.
     Path(PathBuf),
 }
 
 impl CollectArgs {
-    /// Looks for the parts, where they are not named.
+    /// Checks the arguments, and finds the part files for `--of`.
     pub fn validate(self) -> Result<CollectJob, String> {
         let parts = match &self.of {
             None => self.parts,
@@ -48,15 +48,16 @@ impl CollectArgs {
                 found if found.is_empty() => {
                     let of = of.display();
                     return Err(format!(
-                        "there are no parts of '{of}'; name the output as the crawl was told it"
+                        "cannot find part files of '{of}'; give the path that was given to --module"
                     ));
                 }
                 found => found,
             },
         };
-        // Clap has seen to it that there is one of the two.
+        // Clap requires one of the two.
         let output = self.output.or(self.of).unwrap_or_default();
-        let output = if output.as_os_str() == "-" { Place::Stdout } else { Place::Path(output) };
+        let output =
+            if output.as_os_str() == "-" { CollectOutput::Stdout } else { CollectOutput::Path(output) };
         Ok(CollectJob { parts, output, overwrite: self.overwrite })
     }
 }

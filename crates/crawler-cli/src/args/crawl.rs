@@ -1,4 +1,4 @@
-//! The command line of the pipeline: `crawler crawl URL…`.
+//! The arguments of `crawler crawl URL…`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,97 +23,64 @@ use url::Url;
 use super::FetchArgs;
 use super::distributed::DistributedArgs;
 use crate::commands::crawl::saved_options::SavedOptions;
-use crate::commands::crawl::shared_rank::SharedRank;
 use crate::values;
 
-/// What `crawler crawl` was told. It can be written down and read again: each key is the name of its option.
+/// The options of `crawler crawl`. They are serialized into the crawl's state; each key is the name of its option.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CrawlOptions {
-    /// Where to start: absolute http or https URLs
+    /// URLs to start from (http or https)
     #[arg(value_name = "URL", required = true)]
     #[serde(serialize_with = "seeds_without_credentials")]
     pub seeds: Vec<String>,
 
-    /// What is done with each page kept; repeatable: noop, pages=DIR, jsonl=FILE, edges=FILE ('-' is standard output), words[=N], exec=COMMAND
+    /// Process each page with this module (see Modules below); repeatable
     #[arg(long, value_name = "NAME[=ARGS]", default_value = "noop", value_parser = values::module, help_heading = "Pages")]
     pub module: Vec<String>,
-    /// Remove what earlier crawls left in the files of modules
+    /// Delete the output files of earlier crawls first
     #[arg(long, help_heading = "Pages")]
     pub overwrite: bool,
-    /// How alike a page must be to another to be dropped, from 0 to 1: 1 drops only exact copies, 0 nothing
-    #[arg(long, value_name = "DICE", default_value = "0.9", value_parser = values::similarity, allow_negative_numbers = true, help_heading = "Pages")]
+    /// Similarity (Dice, 0 to 1) from which a page is dropped as a near-duplicate; 1 drops only exact duplicates, 0 none
+    #[arg(long, value_name = "N", default_value = "0.9", value_parser = values::similarity, help_heading = "Pages")]
     pub similarity: f64,
-    /// Store no pages, only what recognises their like
+    /// Do not store page bodies; keep only fingerprints for duplicate detection
     #[arg(long, help_heading = "Pages")]
     pub no_content: bool,
 
-    /// Which links are followed: any, or of a seed its registrable domain, its host, or its prefix (at and below its URL)
-    #[arg(long, value_name = "WHERE", value_enum, default_value = "any", help_heading = "Scope")]
-    pub scope: Bounds,
+    /// Links to follow: any, or only those in the registrable domain, on the host, or below the URL prefix of a seed
+    #[arg(long, value_name = "SCOPE", value_enum, default_value = "any", help_heading = "Scope")]
+    pub scope: ScopeKind,
     /// Follow only URLs that match this regular expression; repeatable: one of them must match
     #[arg(long, value_name = "REGEX", value_parser = values::pattern, help_heading = "Scope")]
     pub include: Vec<String>,
     /// Do not follow URLs that match this regular expression; repeatable
     #[arg(long, value_name = "REGEX", value_parser = values::pattern, help_heading = "Scope")]
     pub exclude: Vec<String>,
-    /// How many hops from the seeds to go: 0 is the seeds alone [default: as many as there are]
-    #[arg(long, value_name = "N", value_parser = values::depth, allow_negative_numbers = true, help_heading = "Scope")]
+    /// Maximum number of links to follow from a seed; 0 fetches the seeds alone [default: unlimited]
+    #[arg(long, value_name = "N", value_parser = values::depth, help_heading = "Scope")]
     pub max_depth: Option<Depth>,
 
-    /// End when so many pages are kept
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = values::count, allow_negative_numbers = true, help_heading = "Budgets")]
+    /// Stop after N pages
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = values::count, help_heading = "Limits")]
     pub max_pages: u64,
-    /// End when so many bytes of bodies are read, decoded
-    #[arg(long, value_name = "SIZE", default_value = "50MB", value_parser = values::large_size, allow_negative_numbers = true, help_heading = "Budgets")]
+    /// Stop after SIZE of decoded response bodies
+    #[arg(long, value_name = "SIZE", default_value = "50MB", value_parser = values::large_size, help_heading = "Limits")]
     pub max_bytes: u64,
-    /// End after so long [default: when all is done]
-    #[arg(long, value_name = "TIME", value_parser = values::long_time, allow_negative_numbers = true, help_heading = "Budgets")]
+    /// Stop after TIME [default: unlimited]
+    #[arg(long, value_name = "TIME", value_parser = values::long_time, help_heading = "Limits")]
     pub max_time: Option<Duration>,
-    /// Keep at most so many pages of one host [default: as many as there are]
-    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = "Budgets")]
+    /// Maximum pages per host [default: unlimited]
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub max_pages_per_host: Option<u64>,
-
-    /// Keep the crawl in this directory, made if need be: after any end, the same command again or 'crawler resume DIR' goes on
-    #[arg(long, value_name = "DIR", help_heading = "State")]
-    pub state: Option<PathBuf>,
-
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub sharing: DistributedArgs,
-
-    /// How many workers share the hosts [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true, help_heading = "Workers")]
-    pub workers: Option<u16>,
-    /// Requests in flight at once, of each worker
-    #[arg(long, value_name = "N", default_value = "64", value_parser = values::at_least_one, allow_negative_numbers = true, help_heading = "Workers")]
-    pub concurrency: usize,
-    /// Requests in flight to one host; with more than one the delay separates their starts
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::at_least_one, allow_negative_numbers = true, help_heading = "Politeness", display_order = 2)]
-    pub per_host: usize,
-
-    /// How many URLs the URL queue, each priority queue and each worker's queue hold; more wait in storage
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = values::queue_size, allow_negative_numbers = true, help_heading = "Frontier")]
-    pub queue_size: usize,
-    /// How many queues share the priorities 0 to 100
-    #[arg(long, value_name = "N", default_value = "10", value_parser = values::priority_queues, allow_negative_numbers = true, help_heading = "Frontier")]
-    pub priority_queues: usize,
-    /// Take priorities from this Open PageRank service [key: CRAWLER_PAGERANK_KEY in the environment]
-    #[arg(long, value_name = "URL", help_heading = "Frontier")]
-    #[serde(serialize_with = "url_without_credentials")]
-    pub pagerank_url: Option<String>,
-    /// How long a domain stays with its worker after its last use
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::long_time, allow_negative_numbers = true, help_heading = "Frontier")]
-    pub domain_ttl: Duration,
-    /// How long URLs and pages are remembered after they were last met
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::long_time, allow_negative_numbers = true, help_heading = "Frontier")]
-    pub ttl: Duration,
 
     #[command(flatten)]
     #[serde(flatten)]
     pub fetch: FetchArgs,
+    /// Maximum requests in flight per host; if more than 1, the delay applies between request starts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::concurrency, help_heading = "Politeness", display_order = 2)]
+    pub per_host: usize,
 
-    /// How progress is shown: by itself live on a terminal and as plain lines elsewhere, or as JSON, all on standard error
+    /// Progress on standard error: auto is live on a terminal and plain lines elsewhere
     #[arg(
         long,
         value_name = "FORM",
@@ -123,62 +90,101 @@ pub struct CrawlOptions {
         help_heading = "Output"
     )]
     pub progress: ProgressForm,
-    /// Write the summary to this file as JSON too
+    /// Also write the summary to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub summary: Option<PathBuf>,
 
-    /// Hosts whose user name and password were typed once and are written down nowhere.
+    /// Store the crawl's state in this directory, which is created if missing; 'crawler resume DIR' or the same command
+    /// then continues the crawl after any interruption
+    #[arg(long, value_name = "DIR", help_heading = "State")]
+    pub state: Option<PathBuf>,
+
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub distributed: DistributedArgs,
+
+    /// Number of workers; one host is always fetched by one worker [default: number of CPU cores]
+    #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Workers")]
+    pub workers: Option<u16>,
+    /// Maximum requests in flight per worker
+    #[arg(long, value_name = "N", default_value = "64", value_parser = values::concurrency, help_heading = "Workers")]
+    pub concurrency: usize,
+
+    /// Capacity, in URLs, of the URL queue, of each priority queue and of each worker's queue; more URLs wait in storage
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = values::queue_size, help_heading = "Frontier")]
+    pub queue_size: usize,
+    /// Number of queues that share the priorities 0 to 100
+    #[arg(long, value_name = "N", default_value = "10", value_parser = values::priority_queues, help_heading = "Frontier")]
+    pub priority_queues: usize,
+    /// Take priorities from this Open PageRank service; its API key is in CRAWLER_PAGERANK_KEY
+    #[arg(long, value_name = "URL", help_heading = "Frontier")]
+    #[serde(serialize_with = "url_without_credentials")]
+    pub pagerank_url: Option<String>,
+    /// Time from its last use after which a domain can move to another worker
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::long_time, help_heading = "Frontier")]
+    pub domain_ttl: Duration,
+    /// Time for which seen URLs and stored pages are kept after they were last seen
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::long_time, help_heading = "Frontier")]
+    pub ttl: Duration,
+
+    /// Hosts whose credentials were given to an earlier process and are not stored.
     #[arg(skip)]
     #[serde(skip)]
     pub forgotten_credentials: Vec<String>,
-    /// The names of the options that were given, rather than left at their defaults.
+    /// The names of the options that were given, on the command line or in the environment.
     #[arg(skip)]
     #[serde(skip)]
-    pub given: Vec<String>,
+    pub explicit: Vec<String>,
 }
 
-/// Which links are followed.
+/// Gives options that `crawl` shares with the classic crawl their help for a crawl of many hosts.
+pub fn adapt_help(crawl: clap::Command) -> clap::Command {
+    crawl
+        .mut_arg("verbose", |option| option.help("Print the outcome of each URL"))
+        .mut_arg("crawl", |option| option.env("CRAWLER_CRAWL").hide_env_values(true))
+}
+
+/// The links to follow, relative to the seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bounds {
+pub enum ScopeKind {
     Any,
     Domain,
     Host,
     Prefix,
 }
 
-/// How progress is shown.
+/// The form of the progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgressForm {
-    // Live on a terminal, plain elsewhere. (Documentation here would turn up in the help.)
+    // Live on a terminal, plain elsewhere. Not a doc comment, because clap would print it in the help.
     Auto,
     Plain,
     Json,
 }
 
-/// A crawl, ready to begin.
+/// A checked crawl.
 pub struct CrawlJob {
     /// The crawl.
     pub crawler: Crawler,
-    /// What it was told.
+    /// Its options.
     pub options: CrawlOptions,
-    /// Who is asked for ranks, if anybody is.
+    /// The PageRank client, if there is one.
     pub page_rank: Option<Arc<PageRank>>,
 }
 
 impl CrawlOptions {
-    /// Checks what was typed.
+    /// Checks the options.
     pub fn validate(self) -> Result<CrawlJob, String> {
-        // Where many processes work on a crawl, a path is one on the machine of each.
-        let options = if self.sharing.redis.is_none() { self.with_absolute_paths()? } else { self };
+        // In a distributed crawl, each process resolves paths on its own machine.
+        let options = if self.distributed.redis.is_none() { self.with_absolute_paths()? } else { self };
         options.check_outputs()?;
         let seeds = options.seeds()?;
         let config = options.fetch.config(options.concurrency, options.per_host)?;
         let page_rank = options.page_rank(&config)?;
-        let told = |error: crawler::Error| error.to_string();
         let mut crawler = Crawler::from_seeds(seeds.clone())
-            .map_err(told)?
+            .map_err(|error| error.to_string())?
             .configure(|fetch| *fetch = FetchConfig { adaptive_delay: true, ..config })
             .scope(options.scope(&seeds)?)
             .overwrite(options.overwrite);
@@ -203,20 +209,20 @@ impl CrawlOptions {
             crawler = crawler.max_time(time);
         }
         if let Some(rank) = &page_rank {
-            crawler = crawler.prioritizer(SharedRank(Arc::clone(rank)));
+            crawler = crawler.prioritizer(Arc::clone(rank));
         }
         for module in &options.module {
             crawler = crawler.module_from_spec(module).map_err(|error| format!("--module: {error}"))?;
         }
         if let Some(directory) = &options.state {
-            crawler = crawler.state_dir(directory).metadata(SavedOptions::of(&options).to_bytes());
+            crawler = crawler.state_dir(directory).metadata(SavedOptions::new(&options).to_bytes());
         }
         Ok(CrawlJob { crawler, options, page_rank })
     }
 
-    /// How the crawl is shared, if it is; what happens is told to `notice`.
-    pub fn shared(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
-        self.sharing.sharing(self.fetch.ca_file.as_deref(), notice)
+    /// The distributed crawl, if `--redis` was given. It reports to `notice`.
+    pub fn shared_crawl(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
+        self.distributed.shared_crawl(self.fetch.ca_file.as_deref(), notice)
     }
 
     /// The number of workers.
@@ -225,25 +231,25 @@ impl CrawlOptions {
         self.workers.map_or_else(cores, usize::from)
     }
 
-    /// Whether a module prints to standard output, so that nothing else may.
+    /// Whether a module writes to standard output, so that nothing else may.
     pub fn stdout_is_taken(&self) -> bool {
-        self.module.iter().any(|module| is_printed(module) || module.starts_with("exec="))
+        self.module.iter().any(|module| writes_to_stdout(module) || module.starts_with("exec="))
     }
 
-    /// Which links of a page are followed.
-    pub fn bounds(&self) -> Result<Scope, String> {
+    /// The scope that decides which links are followed.
+    pub fn link_scope(&self) -> Result<Scope, String> {
         let seeds = self.seeds()?;
         let FetchArgs { allow_private, ref resolve, .. } = self.fetch;
         let config = FetchConfig { allow_private, dns_overrides: resolve.clone(), ..FetchConfig::default() };
         Ok(rejecting_private(self.scope(&seeds)?, &config, &seeds))
     }
 
-    /// The seeds as URLs. They are numbered in messages, and not repeated: there may be a password in them.
+    /// The seeds as URLs.
     fn seeds(&self) -> Result<Vec<Url>, String> {
         let seed = |(index, text): (usize, &String)| {
             values::seed(text).map_err(|error| match self.seeds.len() {
-                1 => format!("the seed URL is not usable: {error}"),
-                _ => format!("seed URL number {} is not usable: {error}", index + 1),
+                1 => error.of("the seed URL"),
+                _ => error.of(&format!("seed URL number {}", index + 1)),
             })
         };
         self.seeds.iter().enumerate().map(seed).collect()
@@ -251,32 +257,33 @@ impl CrawlOptions {
 
     fn scope(&self, seeds: &[Url]) -> Result<Scope, String> {
         let scope = match self.scope {
-            Bounds::Any => Scope::anywhere(),
-            Bounds::Domain => Scope::domains(seeds),
-            Bounds::Host => Scope::hosts(seeds),
-            Bounds::Prefix => Scope::prefixes(&seeds.iter().map(without_credentials).collect::<Vec<_>>()),
+            ScopeKind::Any => Scope::anywhere(),
+            ScopeKind::Domain => Scope::domains(seeds),
+            ScopeKind::Host => Scope::hosts(seeds),
+            ScopeKind::Prefix => Scope::prefixes(&seeds.iter().map(without_credentials).collect::<Vec<_>>()),
         };
-        scope
-            .with_filters(&self.include, &self.exclude)
-            .map_err(|_| "--include or --exclude: the patterns are too large together; give fewer".into())
+        scope.with_filters(&self.include, &self.exclude).map_err(|_| {
+            "cannot compile --include and --exclude: together they are too large; give fewer patterns".into()
+        })
     }
 
     fn page_rank(&self, config: &FetchConfig) -> Result<Option<Arc<PageRank>>, String> {
         let Some(text) = &self.pagerank_url else { return Ok(None) };
-        let unusable = |error: &dyn std::fmt::Display| format!("--pagerank-url is not usable: {error}");
-        let example = "give an absolute http or https URL";
-        let url = Url::parse(text).map_err(|error| unusable(&format!("{error}; {example}")))?;
+        let message = |error: &dyn std::fmt::Display| {
+            format!("--pagerank-url is invalid: {error}; give an absolute http or https URL")
+        };
+        let url = Url::parse(text).map_err(|error| message(&error))?;
         let key = pagerank::ApiKey::from_variable(pagerank::KEY_VARIABLE);
         let settings = pagerank::PageRankConfig { key, ..pagerank::PageRankConfig::new(url) };
         let rank = PageRank::new(config, settings, Random::from_system());
-        Ok(Some(Arc::new(rank.map_err(|error| unusable(&format!("{error}; {example}")))?)))
+        Ok(Some(Arc::new(rank.map_err(|error| message(&error))?)))
     }
 
-    /// Where the crawl is taken up again may be elsewhere.
+    /// Makes paths absolute, because the crawl may be resumed from another directory.
     fn with_absolute_paths(mut self) -> Result<CrawlOptions, String> {
         for module in &mut self.module {
             let name = module.split('=').next().unwrap_or_default().to_owned();
-            if let Some(path) = target(module) {
+            if let Some(path) = output_path(module) {
                 *module = format!("{name}={}", absolute("--module", &path)?.display());
             }
         }
@@ -292,25 +299,26 @@ impl CrawlOptions {
         Ok(self)
     }
 
-    /// No two may want the same place.
+    /// Checks that no two outputs use the same file.
     fn check_outputs(&self) -> Result<(), String> {
-        let printed: Vec<&String> = self.module.iter().filter(|module| is_printed(module)).collect();
+        let printed: Vec<&String> = self.module.iter().filter(|module| writes_to_stdout(module)).collect();
         if let [first, second, ..] = printed[..] {
             return Err(format!(
-                "--module {first} and --module {second} would mix on standard output; give one of them a file"
+                "--module {first} and --module {second} both write to standard output; give one of them a file"
             ));
         }
         if let Some(summary) = &self.summary
-            && let Some(module) = self.module.iter().find(|module| target(module).as_ref() == Some(summary))
+            && let Some(module) =
+                self.module.iter().find(|module| output_path(module).as_ref() == Some(summary))
         {
-            return Err(format!("--summary and --module {module} name the same file; give two"));
+            return Err(format!("--summary and --module {module} write the same file; give different files"));
         }
         Ok(())
     }
 }
 
 /// The file or directory that a module writes to.
-pub fn target(module: &str) -> Option<PathBuf> {
+pub fn output_path(module: &str) -> Option<PathBuf> {
     match registry::parse(module) {
         Ok(RegisteredModule::Output(spec)) => match spec.target {
             Target::File(path) | Target::Directory(path) => Some(path),
@@ -320,25 +328,25 @@ pub fn target(module: &str) -> Option<PathBuf> {
 }
 
 /// Whether a module writes pages to standard output.
-fn is_printed(module: &str) -> bool {
+fn writes_to_stdout(module: &str) -> bool {
     matches!(module.split_once('='), Some(("jsonl" | "edges", "-")))
 }
 
-/// A path that means the same wherever the command runs.
+/// The absolute form of a path given as `option`.
 pub fn absolute(option: &str, path: &Path) -> Result<PathBuf, String> {
-    std::path::absolute(path).map_err(|error| format!("{option} '{}': {error}", path.display()))
+    std::path::absolute(path).map_err(|error| format!("cannot use {option} '{}': {error}", path.display()))
 }
 
-/// Passwords are written nowhere.
+/// Serializes the seeds without credentials: passwords are never stored.
 fn seeds_without_credentials<S: Serializer>(seeds: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(seeds.iter().map(|seed| stripped(seed)))
+    serializer.collect_seq(seeds.iter().map(|seed| strip_credentials(seed)))
 }
 
 fn url_without_credentials<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    url.as_deref().map(stripped).serialize(serializer)
+    url.as_deref().map(strip_credentials).serialize(serializer)
 }
 
-fn stripped(url: &str) -> String {
+fn strip_credentials(url: &str) -> String {
     Url::parse(url).map_or_else(|_| String::new(), |url| without_credentials(&url).into())
 }
 
@@ -349,43 +357,43 @@ mod tests {
     use serde_json::Value;
 
     #[derive(Parser)]
-    struct Alone {
+    struct TestCli {
         #[command(flatten)]
         options: CrawlOptions,
     }
 
-    fn read(arguments: &str) -> CrawlOptions {
+    fn parse(arguments: &str) -> CrawlOptions {
         let arguments = std::iter::once("crawl").chain(arguments.split_whitespace());
-        let options = Alone::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().options;
+        let options = TestCli::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().options;
         options.with_absolute_paths().unwrap()
     }
 
     #[test]
-    fn options_can_be_written_down_and_read_again() {
+    fn options_survive_serialization() {
         let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
                    --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
                    --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite --state s";
-        for options in ["http://a.test/", all].map(read) {
+        for options in ["http://a.test/", all].map(parse) {
             let text = serde_json::to_string(&options).unwrap();
             assert_eq!(serde_json::from_str::<CrawlOptions>(&text).unwrap(), options, "{text}");
         }
     }
 
     #[test]
-    fn each_key_is_the_name_of_an_option() {
-        let written = serde_json::to_value(read("http://a.test/")).unwrap();
-        let Value::Object(written) = written else { panic!("{written}") };
-        let command = <Alone as clap::CommandFactory>::command();
-        for key in written.keys().filter(|key| *key != "seeds") {
+    fn each_serialized_key_is_an_option() {
+        let serialized = serde_json::to_value(parse("http://a.test/")).unwrap();
+        let Value::Object(serialized) = serialized else { panic!("{serialized}") };
+        let command = <TestCli as clap::CommandFactory>::command();
+        for key in serialized.keys().filter(|key| *key != "seeds") {
             assert!(command.get_arguments().any(|option| option.get_long() == Some(key)), "{key}");
         }
     }
 
     #[test]
-    fn paths_are_absolute_and_passwords_are_not_written_down() {
+    fn paths_become_absolute_and_passwords_are_not_serialized() {
         let options =
-            read("http://me:secret@a.test/ --module jsonl=a=b --module pages=d --summary s --ca-file c");
+            parse("http://me:secret@a.test/ --module jsonl=a=b --module pages=d --summary s --ca-file c");
         let here = std::env::current_dir().unwrap();
         let in_here = |name: &str| here.join(name).display().to_string();
         assert_eq!(options.module, [format!("jsonl={}", in_here("a=b")), format!("pages={}", in_here("d"))]);
@@ -393,9 +401,9 @@ mod tests {
             (options.summary.clone(), options.fetch.ca_file.clone()),
             (Some(here.join("s")), Some(here.join("c")))
         );
-        let written = serde_json::to_string(&options).unwrap();
-        assert!(written.contains("http://a.test/") && !written.contains("secret"), "{written}");
-        let kept = read("http://a.test/ --module jsonl=- --module exec=a/b --module words");
-        assert_eq!(kept.module, ["jsonl=-", "exec=a/b", "words"]);
+        let serialized = serde_json::to_string(&options).unwrap();
+        assert!(serialized.contains("http://a.test/") && !serialized.contains("secret"), "{serialized}");
+        let unchanged = parse("http://a.test/ --module jsonl=- --module exec=a/b --module words");
+        assert_eq!(unchanged.module, ["jsonl=-", "exec=a/b", "words"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The options of crawls that many processes share over Redis, and the command lines of their roles.
+//! The options of distributed crawls, and the arguments of the commands that work on one.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -15,43 +15,137 @@ use super::fetch::certificates;
 use crate::printable::print_error;
 use crate::values;
 
-/// The crawl that is meant where none is named.
-const CRAWL: &str = "crawl";
+/// The default of `--crawl`.
+const DEFAULT_CRAWL: &str = "crawl";
 
-/// What the help says of where Redis is, where a crawl is begun.
-const KEEP_ON_REDIS: &str = "Keep the crawl on this Redis, and let a frontier and --workers processes work on it: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [without a URL: CRAWLER_REDIS in the environment; password: CRAWLER_REDIS_PASSWORD]";
+/// The heading of these options in the help.
+const HEADING: &str = "Distributed crawl";
 
-/// The same for those who join it.
-const WHERE_REDIS_IS: &str = "Where Redis is: redis://[user:password@]host[:port][/db], rediss://, redis+sentinel://host,host/NAME [password: CRAWLER_REDIS_PASSWORD]";
+/// The help of `--redis` where it is required.
+const REDIS_HELP: &str = "Redis to connect to: redis://[user:password@]host[:port][/db], rediss://..., redis+sentinel://host:port/NAME";
 
-/// What was typed about sharing. Where Redis is stays with whoever was told: there may be a password in it.
+/// The help of `--module` where the modules are not listed.
+const MODULE_HELP: &str = "Process each page with this module (see 'crawler crawl --help'); repeatable";
+
+/// The options that the help of `crawler frontier` lists.
+pub const FRONTIER_OPTIONS: [&str; 9] =
+    ["stay", "redis", "crawl", "ca-file", "pagerank-url", "connect-timeout", "timeout", "resolve", "quiet"];
+
+/// The options that the help of `crawler worker` lists: those that can differ between machines.
+pub const WORKER_OPTIONS: [&str; 15] = [
+    "id",
+    "stay",
+    "redis",
+    "crawl",
+    "ca-file",
+    "module",
+    "overwrite",
+    "concurrency",
+    "user-agent",
+    "contact",
+    "connect-timeout",
+    "timeout",
+    "resolve",
+    "verbose",
+    "quiet",
+];
+
+/// The options of `crawl` that a role does not have.
+pub const NOT_FOR_ROLES: [&str; 4] = ["state", "workers", "progress", "summary"];
+
+/// The options of `crawl` that `submit` does not have.
+pub const NOT_FOR_SUBMIT: [&str; 5] = ["state", "workers", "progress", "summary", "verbose"];
+
+/// Adapts the options of `crawl` to `crawler submit`.
+pub fn adapt_submit(submit: clap::Command) -> clap::Command {
+    submit.mut_args(|option| match option.get_long() {
+        None => option.help("URLs to add (http or https)"),
+        Some("redis") => required_redis(option),
+        Some("crawl") => option.help_heading(None).display_order(1),
+        Some("module") => option.help(MODULE_HELP),
+        Some(name) if NOT_FOR_SUBMIT.contains(&name) => option.hide(true),
+        Some("quiet") => option.help("Print nothing unless an error occurs"),
+        _ => option,
+    })
+}
+
+/// Adapts the options of `crawl` to a role: its help lists only `listed`, and each option can come from the environment.
+pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
+    let is_frontier = role.get_name() == "frontier";
+    role.mut_args(move |option| {
+        // Roles take no URLs; `RoleOptions::validate` reports them.
+        let Some(name) = option.get_long().map(str::to_owned) else {
+            return option.required(false).hide(true);
+        };
+        let option = option.hide(!listed.contains(&name.as_str()));
+        let option = match name.as_str() {
+            "crawl" => option.help_heading(None).display_order(1),
+            "ca-file" => option.help_heading(None).display_order(2),
+            "id" => option.display_order(3),
+            "stay" => option.display_order(4),
+            "module" => option.help(MODULE_HELP),
+            "concurrency" => option.help_heading("Network").display_order(0),
+            "user-agent" => option.help("User-Agent header to send").help_heading("Network"),
+            "contact" => option.help_heading("Network"),
+            "connect-timeout" | "timeout" | "resolve" if is_frontier => option.help_heading("PageRank"),
+            "pagerank-url" => option.help_heading("PageRank").display_order(0),
+            "verbose" => option.help("Print the outcome of each URL"),
+            _ => option,
+        };
+        match name.as_str() {
+            "redis" => required_redis(option),
+            "crawl" => option.env("CRAWLER_CRAWL").hide_env_values(true),
+            name if NOT_FOR_ROLES.contains(&name) => option,
+            // The defaults that clap knows are those of `crawl`; a role's defaults are the crawl's settings.
+            name => {
+                let variable = format!("CRAWLER_{}", name.replace('-', "_").to_uppercase());
+                let takes_value = option.get_action().takes_values();
+                option.env(variable).hide_env(true).hide_default_value(takes_value)
+            }
+        }
+    })
+}
+
+fn required_redis(option: clap::Arg) -> clap::Arg {
+    option
+        .required(true)
+        .env("CRAWLER_REDIS")
+        .hide_env_values(true)
+        .help(REDIS_HELP)
+        .help_heading(None)
+        .display_order(0)
+}
+
+/// The options of a distributed crawl, as parsed. The Redis URL is never serialized: it may contain a password.
 #[derive(clap::Args, Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DistributedArgs {
-    /// Where Redis is.
-    #[arg(help = KEEP_ON_REDIS, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", hide_env_values = true, help_heading = "Many processes")]
+    /// Run a distributed crawl: start a frontier and --workers worker processes that coordinate through this Redis
+    /// [without a URL: the value of CRAWLER_REDIS]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "state", hide_env_values = true, help_heading = HEADING)]
     #[serde(skip)]
     pub redis: Option<String>,
-    /// The name of the crawl on Redis
-    #[arg(long, value_name = "NAME", default_value = CRAWL, help_heading = "Many processes")]
+    /// Name of the crawl in Redis
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CRAWL, help_heading = HEADING)]
     #[serde(skip, default = "default_crawl")]
     pub crawl: String,
-    /// How long a process may be silent before others take over what it had
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::dead_after, allow_negative_numbers = true, help_heading = "Many processes")]
+    /// Heartbeat timeout after which a process is declared dead and its work is reassigned
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::dead_after, help_heading = HEADING)]
     #[serde(default = "default_dead_after")]
     pub dead_after: Duration,
-    /// Into how many parts the URLs are divided, by domain [default: 1, and 16 on a Redis Cluster]
-    #[arg(long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true, help_heading = "Many processes")]
+    /// Number of partitions that URLs are divided into, by domain [default: 1, on Redis Cluster 16]
+    #[arg(long, value_name = "N", value_parser = values::workers, help_heading = HEADING)]
     #[serde(default)]
     pub partitions: Option<u16>,
-    /// How many replicas must have a page's links before the page counts as done [default: 1 where there are any]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=8), allow_negative_numbers = true, help_heading = "Many processes")]
+    /// Number of Redis replicas that must confirm a page's links before the page is completed [default: 1 if Redis has
+    /// replicas, otherwise 0]
+    #[arg(long, value_name = "N", value_parser = values::replicas, help_heading = HEADING)]
     #[serde(default)]
     pub replicas: Option<u8>,
 }
 
 fn default_crawl() -> String {
-    CRAWL.into()
+    DEFAULT_CRAWL.into()
 }
 
 fn default_dead_after() -> Duration {
@@ -59,107 +153,116 @@ fn default_dead_after() -> Duration {
 }
 
 impl DistributedArgs {
-    /// How the crawl is shared, if it is; what happens is told to `notice`.
-    pub fn sharing(&self, ca_file: Option<&Path>, notice: Notice) -> Result<Option<SharedCrawl>, String> {
+    /// The distributed crawl, if `--redis` was given. It reports to `notice`.
+    pub fn shared_crawl(
+        &self,
+        ca_file: Option<&Path>,
+        notice: Notice,
+    ) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
-        let mut place = place(redis, &self.crawl, ca_file, &notice)?;
+        let mut place = redis_crawl(redis, &self.crawl, ca_file, &notice)?;
         (place.partitions, place.replicas) = (self.partitions, self.replicas);
         Ok(Some(SharedCrawl { place, dead_after: self.dead_after, notice }))
     }
 }
 
-fn place(redis: &str, crawl: &str, ca_file: Option<&Path>, notice: &Notice) -> Result<RedisCrawl, String> {
+fn redis_crawl(
+    redis: &str,
+    crawl: &str,
+    ca_file: Option<&Path>,
+    notice: &Notice,
+) -> Result<RedisCrawl, String> {
     if !is_name(crawl) {
         return Err(format!(
-            "--crawl {crawl:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores"
+            "--crawl {crawl:?} cannot be the name of a crawl; use 1 to 64 letters, digits, dots, dashes and underscores"
         ));
     }
     let password = env::var("CRAWLER_REDIS_PASSWORD").ok();
-    let address = Address::parse(&address(redis)?, password.as_deref()).map_err(|wrong| wrong.to_string())?;
+    let address =
+        Address::parse(&redis_url(redis)?, password.as_deref()).map_err(|error| error.to_string())?;
     let extra_roots = certificates(ca_file)?;
     let manner =
         RedisConnectOptions { notice: Arc::clone(notice), extra_roots, ..RedisConnectOptions::default() };
     Ok(RedisCrawl { manner, ..RedisCrawl::new(address, crawl) })
 }
 
-/// Where Redis is, with what only the environment tells.
-pub fn address(redis: &str) -> Result<String, String> {
+/// The URL of Redis: the value of `--redis`, or of `CRAWLER_REDIS` if `--redis` has no value.
+pub fn redis_url(redis: &str) -> Result<String, String> {
     match redis {
         "" => env::var("CRAWLER_REDIS")
-            .map_err(|_| "--redis needs a URL, or CRAWLER_REDIS in the environment".into()),
+            .map_err(|_| "--redis has no value; give a URL, or set the variable CRAWLER_REDIS".into()),
         redis => Ok(redis.to_owned()),
     }
 }
 
-/// Which crawl, on which Redis.
+/// A distributed crawl: the URL of Redis and the name of the crawl.
 #[derive(clap::Args, Debug, Clone)]
 pub struct RedisArgs {
-    /// Where it is.
-    #[arg(help = WHERE_REDIS_IS, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
+    #[arg(help = REDIS_HELP, long, value_name = "URL", num_args = 0..=1, default_missing_value = "", env = "CRAWLER_REDIS", hide_env_values = true)]
     redis: String,
-    /// The name of the crawl on Redis
-    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
+    /// Name of the crawl in Redis
+    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = DEFAULT_CRAWL, hide_env_values = true)]
     crawl: String,
-    /// Trust the certificates in this PEM file too
+    /// Also trust the CA certificates in this PEM file, for rediss://
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
 
 impl RedisArgs {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn validate(&self) -> Result<SharedCrawl, String> {
         let notice: Notice = Arc::new(print_error);
-        let mut place = place(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
-        // Somebody waits for the answer.
+        let mut place = redis_crawl(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        // A user waits for the result, so an unreachable Redis is an error at once.
         place.manner.endures = false;
         Ok(SharedCrawl { place, dead_after: DEAD_AFTER, notice })
     }
 }
 
-/// The same where there may be none.
+/// The same, where the crawl may be in a state directory instead.
 #[derive(clap::Args, Debug, Clone)]
 pub struct OptionalRedisArgs {
-    /// Where Redis is, for a crawl that processes share [without a URL: CRAWLER_REDIS in the environment]
+    /// URL of Redis, for a distributed crawl [without a URL: the value of CRAWLER_REDIS]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
     redis: Option<String>,
-    /// The name of the crawl on Redis
-    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = CRAWL)]
+    /// Name of the crawl in Redis
+    #[arg(long, value_name = "NAME", env = "CRAWLER_CRAWL", default_value = DEFAULT_CRAWL, hide_env_values = true)]
     crawl: String,
-    /// Trust the certificates in this PEM file too
+    /// Also trust the CA certificates in this PEM file, for rediss://
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
 
 impl OptionalRedisArgs {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn validate(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
-        let place = place(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        let place = redis_crawl(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
         Ok(Some(SharedCrawl { place, dead_after: DEAD_AFTER, notice }))
     }
 }
 
-/// What `crawler frontier` was told.
+/// The options of `crawler frontier`, and those that `crawler worker` shares with it.
 #[derive(clap::Args)]
 pub struct RoleOptions {
-    /// Stay when the crawl is over, and wait for it to be opened again
+    /// Keep running when the crawl finishes, and wait until it is reopened
     #[arg(long)]
     pub stay: bool,
     #[command(flatten)]
     pub options: CrawlOptions,
 }
 
-/// What `crawler worker` was told.
+/// The options of `crawler worker`.
 #[derive(clap::Args)]
 pub struct WorkerOptions {
-    /// Which worker to be; one that died is taken up where it was [default: the first that is free]
-    #[arg(long, value_name = "K")]
+    /// Number of this worker; a restarted worker with the same number continues its queue [default: the first free one]
+    #[arg(long, value_name = "N", value_parser = values::worker_id)]
     pub id: Option<u16>,
     #[command(flatten)]
     pub role: RoleOptions,
 }
 
-/// Which role a process has.
+/// The role of a process in a distributed crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleKind {
     Frontier,
@@ -167,37 +270,37 @@ pub enum RoleKind {
 }
 
 impl RoleOptions {
-    /// Checks what was typed.
-    pub fn validate(self) -> Result<RoleOptions, String> {
+    /// Checks the arguments.
+    pub fn validate(self, role: &str) -> Result<RoleOptions, String> {
         if !self.options.seeds.is_empty() {
-            return Err("a role takes no URLs; give them to 'crawler submit'".into());
+            return Err(format!("'crawler {role}' takes no URLs; add them with 'crawler submit'"));
         }
         Ok(self)
     }
 }
 
-/// What `crawler status` was told.
+/// The options of `crawler status`.
 #[derive(clap::Args)]
 pub struct StatusOptions {
     #[command(flatten)]
-    pub place: RedisArgs,
-    /// Print one JSON object
+    pub redis: RedisArgs,
+    /// Print the status as one JSON object
     #[arg(long, conflicts_with = "quiet")]
     pub json: bool,
-    /// Print nothing: the exit status tells
+    /// Print nothing; the exit status is the result
     #[arg(short, long)]
     pub quiet: bool,
-    /// Print nothing, and tell by the exit status whether Redis can be used, also before the crawl has begun
+    /// Print nothing; exit with 0 if Redis can be used, even if the crawl has not started
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     pub ready: bool,
 }
 
-/// What `crawler purge` was told.
+/// The options of `crawler purge`.
 #[derive(clap::Args)]
 pub struct PurgeOptions {
     #[command(flatten)]
-    pub place: RedisArgs,
-    /// Also while processes are at work on it: they are told to end first
+    pub redis: RedisArgs,
+    /// Stop the crawl's processes first; without --force, a crawl with running processes is not deleted
     #[arg(long)]
     pub force: bool,
 }

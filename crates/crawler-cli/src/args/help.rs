@@ -1,109 +1,336 @@
-//! What the helps of the commands say after their options: what to know, and the exit status.
+//! The texts of `--help` besides the options: usage lines, sections after the options, exit statuses.
+//!
+//! Lines are at most 80 columns long, so that no terminal wraps them.
 
-/// The commands, as they are typed.
+use std::io::{self, Write};
+
+use crate::EXIT_USAGE;
+
+/// The classic form of the command line, as messages show it.
+pub const CLASSIC_USAGE: &str = "crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>";
+
+/// All forms of the command line.
 pub const USAGE: &str = "\
 crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>
-       crawler crawl [OPTIONS] <URL>...
-       crawler resume [OPTIONS] <DIR>
-       crawler show|why <URL> --state <DIR> | --redis <URL>
-       crawler frontier|worker|submit|status|stop|purge --redis <URL>
-       crawler collect <PART>... --output <PATH>
-       crawler demo [--pipeline | --redis <URL>] [-v]";
+       crawler <COMMAND> [OPTIONS] ...";
 
-/// Of the classic crawl.
+pub const COLLECT_USAGE: &str = "\
+crawler collect [OPTIONS] <PART>... --output <PATH>
+       crawler collect [OPTIONS] --of <PATH> [--output <PATH>]";
+
+pub const FRONTIER_USAGE: &str = "crawler frontier [OPTIONS] --redis <URL>";
+pub const WORKER_USAGE: &str = "crawler worker [OPTIONS] --redis <URL>";
+pub const SUBMIT_USAGE: &str = "crawler submit [OPTIONS] <URL>... --redis <URL>";
+pub const STATUS_USAGE: &str = "crawler status [OPTIONS] --redis <URL>";
+pub const STOP_USAGE: &str = "crawler stop [OPTIONS] --redis <URL>";
+pub const PURGE_USAGE: &str = "crawler purge [OPTIONS] --redis <URL>";
+
+/// Printed when there are no arguments at all.
+const SHORT_USAGE: &str = "\
+Usage: crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>
+       crawler <COMMAND> [OPTIONS] ...
+
+Common uses:
+  crawler https://example.org/ pages 2
+          save a site to the directory 'pages', up to 2 links from the seed
+  crawler crawl https://example.org/ --module jsonl=pages.jsonl
+          crawl many hosts and write one JSON object per page
+  crawler demo
+          crawl a small site served on this machine; needs no network
+
+For all commands and options, run 'crawler --help'.
+";
+
+/// Prints the short usage to standard error and exits.
+pub fn exit_with_short_usage() -> ! {
+    // If standard error is closed, the exit status still reports the error.
+    let _ = io::stderr().write_all(SHORT_USAGE.as_bytes());
+    std::process::exit(EXIT_USAGE.into())
+}
+
 pub const AFTER_HELP: &str = "\
-Files: page N is pageDirectory/N (1, 2, 3 …): its URL, its depth, then the page as served.
+Without a command, crawler saves one site: it fetches each page on the seed's
+server that is at most <maxDepth> links away from <seedURL>. It writes page N to
+the file <pageDirectory>/N: the URL, the depth, then the body as received.
+
+TIME is a number followed by ms, s, m or h; without a unit, seconds.
+SIZE is a number followed by KB or MB (or KiB, MiB); without a unit, bytes.
+
+robots.txt is obeyed, including Crawl-delay up to 30s. Retry-After is obeyed up
+to 300s.
 
 Exit status:
-  0    the crawl ran to its end (some pages may have failed)
-  1    the seed yielded no saved page, or the crawl could not be carried out or its summary printed
-  2    bad arguments; nothing was fetched or written
-  3    ended, but some page could not be written
-  130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
+  0    the crawl finished; some pages may have failed
+  1    the seed was not saved, the crawl failed, or the summary was not printed
+  2    invalid arguments; nothing was fetched or written
+  3    a page could not be written
+  130  interrupted by Ctrl-C; requests in flight finished first
+  143  terminated by SIGTERM; requests in flight finished first
+A second signal exits at once, without waiting for requests in flight.
 
-robots.txt is fetched and obeyed; of a Crawl-delay up to 30s, of a Retry-After up to 300s.
-Try it without a network: crawler demo, and crawler demo --pipeline
-To crawl many hosts: crawler crawl --help";
+Examples:
+  crawler https://example.org/ pages 2
+  crawler crawl https://example.org/ --scope host --module jsonl=pages.jsonl
+  crawler demo";
 
-/// Of `crawl`.
 pub const AFTER_CRAWL_HELP: &str = "\
-A time is a number with ms, s, m or h; a size one with KB, MB, GB or TB (KiB, MiB, GiB).
+Modules:
+  noop          do nothing
+  pages=DIR     write page N to the file DIR/N: its URL, its depth, its body
+  jsonl=FILE    write one JSON object per page
+  edges=FILE    write the link graph as CSV: from,to
+  words[=N]     print the N (20) most frequent words in the summary
+  exec=COMMAND  send each page as a JSON line to the standard input of COMMAND
+A FILE of '-' is standard output.
+
+TIME is a number followed by ms, s, m or h; without a unit, seconds.
+SIZE is a number followed by KB, MB, GB or TB (or KiB, MiB, GiB); without a
+unit, bytes.
+
+Redis URLs:
+  redis://[user:password@]host[:port][/db]    one server
+  rediss://...                                the same over TLS
+  redis://host:port,host:port/                Redis Cluster
+  redis+sentinel://host:port,host:port/NAME   Sentinel, with the primary's name
+
+Environment:
+  CRAWLER_REDIS           URL for --redis without a value
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+  CRAWLER_PAGERANK_KEY    API key for --pagerank-url
+
+robots.txt is obeyed, including Crawl-delay up to 30s. Retry-After is obeyed up
+to 300s.
 
 Exit status:
-  0    the crawl ran to its end, or a budget was spent (some pages may have failed)
-  1    no page was kept, or the crawl could not be carried out or its summary printed
-  2    bad arguments; nothing was fetched or written
-  3    ended, but some page or the summary file could not be written
-  130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
+  0    the crawl finished or reached a limit; some pages may have failed
+  1    no page was stored, or the crawl failed, or the summary was not printed
+  2    invalid arguments; nothing was fetched or written
+  3    a page or the summary file could not be written
+  130  interrupted by Ctrl-C; requests in flight finished first
+  143  terminated by SIGTERM; requests in flight finished first
+A second signal exits at once, without waiting for requests in flight.
 
-robots.txt is fetched and obeyed; of a Crawl-delay up to 30s, of a Retry-After up to 300s.
-The manual is docs/pipeline.md; try it without a network: crawler demo --pipeline";
+Examples:
+  crawler crawl https://example.org/ --scope host --module jsonl=pages.jsonl
+  crawler crawl https://example.org/ --max-pages 1000000 --state crawl-state
+  crawler crawl https://example.org/ --workers 4 --redis redis://127.0.0.1/
 
-/// Of `resume`.
+Manual: docs/pipeline.md, docs/distributed.md";
+
 pub const AFTER_RESUME_HELP: &str = "\
-Everything else stays as it was when the crawl was begun. A finished crawl says so, and nothing is done.
+All other settings are those that the crawl was started with. A crawl that has
+finished is not crawled again.
 
-Exit status: as of crawler crawl, and
-  1    if another process is at work on the crawl, or its state cannot be read
-  2    if there is no state in DIR, or it was begun otherwise than by this command";
+Environment:
+  CRAWLER_PAGERANK_KEY  API key, if the crawl was started with --pagerank-url
 
-/// Of `show`.
+Exit status:
+  0    the crawl finished or reached a limit; some pages may have failed
+  1    no page was stored, or the crawl failed, or another process is using DIR
+  2    invalid arguments, or DIR has no state that this command can resume
+  3    a page or the summary file could not be written
+  130  interrupted by Ctrl-C; requests in flight finished first
+  143  terminated by SIGTERM; requests in flight finished first
+
+Example:
+  crawler resume crawl-state --max-pages 2000000";
+
 pub const AFTER_SHOW_HELP: &str = "\
-Exit status:
-  0    the page was printed, byte for byte
-  1    it is not stored, for the reason given; or the state cannot be read
-  2    bad arguments, or no state in DIR";
+The decoded body is printed to standard output, unchanged.
 
-/// Of `why`.
+Environment:
+  CRAWLER_REDIS           URL for --redis without a value
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    the page was printed
+  1    the page is not stored, or the state cannot be read
+  2    invalid arguments, or there is no state in DIR
+
+Example:
+  crawler show https://example.org/ --state crawl-state";
+
 pub const AFTER_WHY_HELP: &str = "\
-Exit status:
-  0    the URL was admitted: what became of it was printed
-  1    it never was, for the reason given as far as it can be told; or the state cannot be read
-  2    bad arguments, or no state in DIR";
-
-/// Of `frontier` and `worker`.
-pub const AFTER_ROLE_HELP: &str = "\
-Settings come from Redis, where those who began the crawl put them. Options given here win, and so do environment
-variables: CRAWLER_MODULE for --module, CRAWLER_MAX_PAGES for --max-pages, and so on. It waits for a crawl that has not
-begun yet, and ends with it; Ctrl-C or SIGTERM let it hand over what it has.
+Environment:
+  CRAWLER_REDIS           URL for --redis without a value
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
 
 Exit status:
-  0    the crawl is over
-  1    the crawl could not be carried out
-  2    bad arguments, or an output that is in the way
+  0    the outcome was printed
+  1    the URL was never added to the crawl, or the state cannot be read
+  2    invalid arguments, or there is no state in DIR
+
+Example:
+  crawler why https://example.org/ --state crawl-state";
+
+pub const AFTER_FRONTIER_HELP: &str = "\
+One frontier is active in a crawl; a second one stands by until the first one is
+dead. A frontier waits for a crawl that has not started, and exits when the
+crawl finishes, or on Ctrl-C or SIGTERM.
+
+Settings come from Redis, where 'crawler submit' or 'crawler crawl --redis'
+stored them. Options given here override them for this process. Each option can
+also be set in the environment: CRAWLER_STAY for --stay, and so on.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+  CRAWLER_PAGERANK_KEY    API key for --pagerank-url
+
+Exit status:
+  0    the crawl finished
+  1    the crawl failed, or Redis cannot be used
+  2    invalid arguments
   3    an output could not be written
-  130  after Ctrl-C (143 after SIGTERM): what was in flight was finished; a second one ends at once
+  130  interrupted by Ctrl-C
+  143  terminated by SIGTERM
 
-The manual is docs/distributed.md";
+Manual: docs/distributed.md";
 
-/// Of `submit`.
+pub const AFTER_WORKER_HELP: &str = "\
+Run as many workers as you like, on any number of machines. A worker waits for
+a crawl that has not started, and exits when the crawl finishes. On Ctrl-C or
+SIGTERM it finishes the requests in flight and returns the rest of its URLs.
+
+Settings come from Redis, where 'crawler submit' or 'crawler crawl --redis'
+stored them. Options given here override them for this worker. Each option can
+also be set in the environment: CRAWLER_MODULE for --module, and so on.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    the crawl finished
+  1    the crawl failed, or Redis cannot be used
+  2    invalid arguments, or an output exists already
+  3    an output could not be written
+  130  interrupted by Ctrl-C; requests in flight finished first
+  143  terminated by SIGTERM; requests in flight finished first
+A second signal exits at once, without waiting for requests in flight.
+
+Manual: docs/distributed.md";
+
 pub const AFTER_SUBMIT_HELP: &str = "\
-A crawl that has not begun begins, with the options given here; one that is over goes on. Somebody has to work on it:
-crawler frontier and crawler worker.
+If the crawl does not exist, submit starts it with the options given here. If it
+has finished, submit reopens it. Options given for an existing crawl replace its
+settings. To fetch the URLs, run 'crawler frontier' and 'crawler worker'. For
+modules, TIME, SIZE and Redis URLs, see 'crawler crawl --help'.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
 
 Exit status:
-  0    the URLs were admitted, or were known already
-  1    Redis could not be reached or used, or the crawl was begun with other settings
-  2    bad arguments";
+  0    the URLs were added, or had been added before
+  1    Redis cannot be used, or the crawl's settings cannot be changed like this
+  2    invalid arguments; nothing was changed
 
-/// Of `status`, `stop` and `purge`.
-pub const AFTER_REMOTE_HELP: &str = "\
+Example:
+  crawler submit https://example.org/ --scope host --redis redis://127.0.0.1/
+
+Manual: docs/distributed.md";
+
+pub const AFTER_STATUS_HELP: &str = "\
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
 Exit status:
-  0    done
-  1    Redis could not be reached or used, or there is no such crawl (purge does not mind)
-  2    bad arguments";
+  0    the status was printed (with --ready: Redis can be used)
+  1    Redis cannot be used, or there is no such crawl
+  2    invalid arguments";
 
-/// Of `collect`.
+pub const AFTER_STOP_HELP: &str = "\
+The workers finish their requests in flight and exit. Pending URLs stay in
+Redis. To continue the crawl, run 'crawler submit', or the same 'crawler crawl
+--redis' again.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    the crawl is stopping, or had finished already
+  1    Redis cannot be used, or there is no such crawl
+  2    invalid arguments";
+
+pub const AFTER_PURGE_HELP: &str = "\
+This cannot be undone. The workers' part files are not deleted.
+
+Environment:
+  CRAWLER_REDIS           default of --redis
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+  CRAWLER_CRAWL           default of --crawl
+
+Exit status:
+  0    the crawl was deleted, or did not exist
+  1    Redis cannot be used, or processes are working on the crawl
+  2    invalid arguments";
+
 pub const AFTER_COLLECT_HELP: &str = "\
-Each worker of a crawl on Redis writes parts of its own: worker 3 writes pages.3.jsonl and beside it \
-pages.3.jsonl.index, which is needed; or a directory pages.3. Parts may come from many machines, and from a crawl \
-that is still going on. The result is what one process would have written, with each page once.
-
-Examples: crawler collect pages.*.jsonl --output pages.jsonl
-          crawler collect --of pages.jsonl
+Each worker of a distributed crawl writes part files of its own: worker 3 writes
+pages.3.jsonl and its index pages.3.jsonl.index, or the directory pages.3. The
+merged output contains each page once, as if one process had written it. Part
+files can come from several machines, and from a crawl that is still running.
 
 Exit status:
-  0    collected
-  1    a part is damaged or cannot be read, or what was collected cannot be told
-  2    bad arguments; nothing was written
-  3    the output could not be written";
+  0    the output was written
+  1    a part file is damaged or cannot be read
+  2    invalid arguments; nothing was written
+  3    the output could not be written
+
+Examples:
+  crawler collect pages.*.jsonl --output pages.jsonl
+  crawler collect --of pages.jsonl
+
+Manual: docs/distributed.md";
+
+pub const AFTER_DEMO_HELP: &str = "\
+Environment:
+  CRAWLER_REDIS           URL for --redis without a value
+  CRAWLER_REDIS_PASSWORD  Redis password, if it is not in the URL
+
+Exit status:
+  0    the demo worked
+  1    the demo could not run
+  2    invalid arguments
+Signals and all other statuses are those of 'crawler' and 'crawler crawl'.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_longer_than_80_columns() {
+        let texts = [
+            USAGE,
+            COLLECT_USAGE,
+            SHORT_USAGE,
+            AFTER_HELP,
+            AFTER_CRAWL_HELP,
+            AFTER_RESUME_HELP,
+            AFTER_SHOW_HELP,
+            AFTER_WHY_HELP,
+            AFTER_FRONTIER_HELP,
+            AFTER_WORKER_HELP,
+            AFTER_SUBMIT_HELP,
+            AFTER_STATUS_HELP,
+            AFTER_STOP_HELP,
+            AFTER_PURGE_HELP,
+            AFTER_COLLECT_HELP,
+            AFTER_DEMO_HELP,
+        ];
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The command line of going on with a crawl: `crawler resume DIR`.
+//! The arguments of `crawler resume DIR`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,49 +6,49 @@ use std::time::Duration;
 use super::crawl::{CrawlOptions, ProgressForm, absolute};
 use crate::values;
 
-/// What `crawler resume` was told: where the crawl is, and what of it may be otherwise from now on.
+/// The options of `crawler resume`: the state directory, and the settings that can change on resume.
 #[derive(clap::Args)]
 pub struct ResumeOptions {
-    /// What was given as --state when the crawl was begun
+    /// State directory of the crawl: the DIR of its --state
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 
-    /// End when so many pages are kept, those kept before included
-    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = "Budgets, which may be raised")]
+    /// Stop after N pages, including those of earlier runs
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     max_pages: Option<u64>,
-    /// End when so many bytes of bodies are read, those read before included
-    #[arg(long, value_name = "SIZE", value_parser = values::large_size, allow_negative_numbers = true, help_heading = "Budgets, which may be raised")]
+    /// Stop after SIZE of decoded response bodies, including earlier runs
+    #[arg(long, value_name = "SIZE", value_parser = values::large_size, help_heading = "Limits")]
     max_bytes: Option<u64>,
-    /// End after so long, the time taken before included
-    #[arg(long, value_name = "TIME", value_parser = values::long_time, allow_negative_numbers = true, help_heading = "Budgets, which may be raised")]
+    /// Stop after TIME, including earlier runs
+    #[arg(long, value_name = "TIME", value_parser = values::long_time, help_heading = "Limits")]
     max_time: Option<Duration>,
-    /// Keep at most so many pages of one host
-    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = "Budgets, which may be raised")]
+    /// Maximum pages per host, including earlier runs
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     max_pages_per_host: Option<u64>,
 
-    /// How many workers share the hosts
-    #[arg(long, value_name = "N", value_parser = values::workers, allow_negative_numbers = true, help_heading = "Workers")]
+    /// Number of workers
+    #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Workers")]
     workers: Option<u16>,
-    /// Requests in flight at once, of each worker
-    #[arg(long, value_name = "N", value_parser = values::at_least_one, allow_negative_numbers = true, help_heading = "Workers")]
+    /// Maximum requests in flight per worker
+    #[arg(long, value_name = "N", value_parser = values::concurrency, help_heading = "Workers")]
     concurrency: Option<usize>,
 
-    /// How progress is shown
+    /// Progress on standard error: auto is live on a terminal and plain lines elsewhere
     #[arg(long, value_name = "FORM", value_enum, conflicts_with = "quiet", help_heading = "Output")]
     progress: Option<ProgressForm>,
-    /// Write the summary to this file as JSON too
+    /// Also write the summary to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     summary: Option<PathBuf>,
-    /// Print how each URL ended
+    /// Print the outcome of each URL
     #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
     verbose: bool,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(short, long, help_heading = "Output")]
     quiet: bool,
 }
 
 impl ResumeOptions {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn validate(mut self) -> Result<ResumeOptions, String> {
         self.directory = absolute("DIR", &self.directory)?;
         if let Some(summary) = &mut self.summary {
@@ -57,9 +57,9 @@ impl ResumeOptions {
         Ok(self)
     }
 
-    /// What the crawl was told when it was begun, with what is otherwise now.
-    pub fn over(self, begun: CrawlOptions) -> CrawlOptions {
-        let mut options = begun;
+    /// The saved options of the crawl, with those that change now.
+    pub fn merged_over(self, saved: CrawlOptions) -> CrawlOptions {
+        let mut options = saved;
         options.state = Some(self.directory);
         options.max_pages = self.max_pages.unwrap_or(options.max_pages);
         options.max_bytes = self.max_bytes.unwrap_or(options.max_bytes);
@@ -68,7 +68,7 @@ impl ResumeOptions {
         options.workers = self.workers.or(options.workers);
         options.concurrency = self.concurrency.unwrap_or(options.concurrency);
         options.summary = self.summary.or(options.summary);
-        // How much is printed is one choice: whoever makes it anew makes the whole of it.
+        // Verbosity and progress are one choice: giving one of the options replaces all of them.
         if self.verbose || self.quiet || self.progress.is_some() {
             (options.fetch.verbose, options.fetch.quiet) = (self.verbose, self.quiet);
             options.progress = self.progress.unwrap_or(ProgressForm::Auto);

@@ -1,4 +1,4 @@
-//! The command lines of looking into a crawl: `crawler show URL` and `crawler why URL`, with --state DIR or --redis URL.
+//! The arguments of `crawler show URL` and `crawler why URL`, with `--state DIR` or `--redis URL`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,47 +8,47 @@ use url::Url;
 
 use super::distributed::OptionalRedisArgs;
 use crate::printable::print_error;
+use crate::values;
 
-/// What was typed.
+/// The arguments as parsed.
 #[derive(clap::Args)]
 pub struct UrlQueryArgs {
-    /// An absolute URL
+    /// URL of the page
     #[arg(value_name = "URL")]
     url: String,
-    /// What was given as --state when the crawl was begun
+    /// State directory of the crawl: the DIR of its --state
     #[arg(long, value_name = "DIR", conflicts_with = "redis")]
     state: Option<PathBuf>,
     #[command(flatten)]
-    shared: OptionalRedisArgs,
+    redis: OptionalRedisArgs,
 }
 
-/// A URL that somebody wants to know about, and where it is known.
+/// A checked query for one URL of a crawl.
 pub struct UrlQuery {
     /// The URL.
     pub url: Url,
-    /// Where.
-    pub source: Source,
+    /// The crawl.
+    pub source: CrawlSource,
 }
 
-/// Where a crawl is.
-pub enum Source {
-    /// The directory of its state.
+/// Where a crawl's state is stored.
+pub enum CrawlSource {
+    /// In a state directory.
     State(PathBuf),
-    /// On Redis.
+    /// In Redis.
     Redis(Box<SharedCrawl>),
 }
 
 impl UrlQueryArgs {
-    /// Checks what was typed.
+    /// Checks the arguments.
     pub fn validate(self) -> Result<UrlQuery, String> {
-        let url = Url::parse(&self.url)
-            .map_err(|error| format!("the URL is not usable: {error}; give an absolute URL"))?;
-        let shared = self.shared.validate(Arc::new(print_error))?;
-        let source = match (self.state, shared) {
-            (Some(directory), _) => Source::State(directory),
-            (None, Some(sharing)) => Source::Redis(Box::new(sharing)),
+        let url = values::url(&self.url)?;
+        let shared_crawl = self.redis.validate(Arc::new(print_error))?;
+        let source = match (self.state, shared_crawl) {
+            (Some(directory), _) => CrawlSource::State(directory),
+            (None, Some(shared_crawl)) => CrawlSource::Redis(Box::new(shared_crawl)),
             (None, None) => {
-                return Err("give --state DIR, or --redis URL (or --redis alone, with CRAWLER_REDIS)".into());
+                return Err("missing --state <DIR> or --redis <URL>, to select the crawl".into());
             }
         };
         Ok(UrlQuery { url, source })

@@ -1,10 +1,9 @@
-//! The controller of a crawl that processes share: `crawler crawl URL… --redis URL`.
+//! Starts and supervises a distributed crawl: `crawler crawl URL… --redis URL`.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::Error;
 use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::RemoteCrawl;
@@ -12,6 +11,7 @@ use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::internal::stop::StopHandle;
+use crawler::{CrawlReport, Error};
 
 use super::supervisor::Supervisor;
 use crate::args::CrawlJob;
@@ -23,23 +23,22 @@ use crate::commands::crawl::{conclude, status_of};
 use crate::printable::print_error;
 use crate::{EXIT_USAGE, signals};
 
-/// How often the controller looks after its children.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the controller checks the crawl and its children.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a crawl that was told to stop may take for it, besides the time in which the dead are found.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a crawl may take to stop, besides the time in which dead processes are detected.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often it shows how things stand.
-const SHOW: Duration = Duration::from_secs(1);
+/// How often the progress is shown.
+const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Begins a crawl on Redis, or goes on with it, and sees to it that there are a frontier and workers until it is over.
-/// Returns the exit status.
+/// Starts or resumes a crawl on Redis and keeps a frontier and workers running until it is over. Returns the exit status.
 pub async fn run(job: CrawlJob) -> u8 {
     let display = Arc::new(Display::new(&job.options));
     let shown = Arc::clone(&display);
-    let notice: Notice = Arc::new(move |message: &str| shown.say(&format!("crawler: {message}")));
-    let prepared = job.options.shared(notice).and_then(|sharing| {
-        let summary = job.options.summary.as_deref().map(SummaryFile::at).transpose()?;
+    let notice: Notice = Arc::new(move |message: &str| shown.print(&format!("crawler: {message}")));
+    let prepared = job.options.shared_crawl(notice).and_then(|sharing| {
+        let summary = job.options.summary.as_deref().map(SummaryFile::new).transpose()?;
         Ok((sharing, summary))
     });
     let (mut sharing, summary_file) = match prepared {
@@ -51,22 +50,22 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     let options = job.options.clone();
-    let (stop, ended_by) = (StopHandle::new(), Cell::new(None));
+    let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
     sharing.place.manner.stop = stop.clone();
     let report = tokio::select! {
         report = control(job, &sharing, &display, &stop) => report,
-        never = signals::watch(&stop, &ended_by, |message| display.say(message), || display.clear()) => match never {},
+        never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     display.clear();
     match report {
         Ok(report) => {
-            let account = OutcomeLog::new(&options);
-            let status = conclude(&options, &report, &display, &account, None, summary_file);
-            ended_by.get().unwrap_or(status)
+            let outcome_log = OutcomeLog::new(&options);
+            let status = conclude(&options, &report, &display, &outcome_log, None, summary_file);
+            signal_status.get().unwrap_or(status)
         }
         Err(error) => {
             print_error(&error.to_string());
-            ended_by.get().unwrap_or(status_of(&error))
+            signal_status.get().unwrap_or(status_of(&error))
         }
     }
 }
@@ -76,25 +75,24 @@ async fn control(
     sharing: &SharedCrawl,
     display: &Arc<Display>,
     stop: &StopHandle,
-) -> Result<crawler::internal::pipeline::CrawlReport, Error> {
+) -> Result<CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
-    let begun = RemoteCrawl::info(sharing).await?;
-    // What others have submitted since stays within its scope.
-    let submitted =
-        begun.as_ref().and_then(|begun| SavedOptions::read(&begun.note, &sharing.place.crawl).ok());
-    let note = SavedOptions::shared(&options.clone().with_seeds_of(submitted.as_ref())).to_bytes();
-    let changed = submitted.as_ref().map_or_else(Vec::new, |before| options.differs_from(before));
+    let info = RemoteCrawl::info(sharing).await?;
+    let saved = info.as_ref().and_then(|info| SavedOptions::read(&info.note, &sharing.place.crawl).ok());
+    // The seeds that `crawler submit` has added stay in scope.
+    let metadata = SavedOptions::distributed(&options.clone().with_seeds_of(saved.as_ref())).to_bytes();
+    let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));
     if !changed.is_empty() {
-        (sharing.notice)(&format!("the crawl goes on with another {} than before", changed.join(", ")));
+        (sharing.notice)(&format!("the crawl continues with changed options: {}", changed.join(", ")));
     }
     let seeds = crawler.seeds().to_vec();
     let remote = RemoteCrawl::open(crawler, sharing).await?;
     if let Some(warning) = remote.durability_warning().await? {
         (sharing.notice)(&warning);
     }
-    let resumed = match &begun {
+    let resumed = match &info {
         None => ResumeStatus::New,
-        Some(begun) if begun.has_result && begun.is_finished() && begun.note == note => {
+        Some(info) if info.has_result && info.is_finished() && info.note == metadata => {
             if let Some(report) = remote.report(ResumeStatus::AlreadyFinished).await? {
                 return Ok(report);
             }
@@ -103,60 +101,60 @@ async fn control(
         Some(_) => ResumeStatus::Resumed,
     };
     display.show(&remote.status().await?.snapshot);
-    remote.submit(&note, &seeds).await?;
-    let mut children = Supervisor::new(sharing, &options, Arc::clone(display));
-    let report = look_after(&remote, &mut children, resumed, sharing, display, stop).await;
+    remote.submit(&metadata, &seeds).await?;
+    let mut supervisor = Supervisor::new(sharing, &options, Arc::clone(display));
+    let report = supervise(&remote, &mut supervisor, resumed, sharing, display, stop).await;
     if report.is_err() {
-        // They may not learn it from Redis.
-        children.dismiss();
+        // The children may not learn it from Redis.
+        supervisor.terminate();
     }
-    children.end().await;
+    supervisor.wait_for_exit().await;
     report
 }
 
-/// Sees to it that there are those who work on the crawl, until it is over.
-async fn look_after(
+/// Keeps the roles running until the crawl is over, and returns its result.
+async fn supervise(
     remote: &RemoteCrawl,
-    children: &mut Supervisor,
+    supervisor: &mut Supervisor,
     resumed: ResumeStatus,
     sharing: &SharedCrawl,
     display: &Display,
     stop: &StopHandle,
-) -> Result<crawler::internal::pipeline::CrawlReport, Error> {
-    let mut shown = Instant::now();
-    let (mut told_to_stop, mut absence) = (None, CrawlLossDetector::new(sharing));
+) -> Result<CrawlReport, Error> {
+    let mut last_shown = Instant::now();
+    let (mut stop_sent, mut loss_detector) = (None, CrawlLossDetector::new(sharing));
     loop {
-        let (members, course) = remote.members().await?;
-        if !matches!(course.phase, Phase::Opening | Phase::Running)
-            && let Some(report) = remote.report(resumed).await?
-        {
+        // Before the phase is read: children exit after the phase has changed to over.
+        supervisor.reap();
+        let (members, state) = remote.members().await?;
+        let is_active = matches!(state.phase, Phase::Opening | Phase::Running);
+        if !is_active && let Some(report) = remote.report(resumed).await? {
             return Ok(report);
         }
-        let is_absent = matches!(course.phase, Phase::Unknown | Phase::Purged);
-        if absence.is_final(&course.phase) || is_absent && stop.is_stop_requested() {
-            return Err(Error::Redis(absence.message(&course.phase)));
+        let is_missing = matches!(state.phase, Phase::Unknown | Phase::Purged);
+        if loss_detector.is_final(&state.phase) || is_missing && stop.is_stop_requested() {
+            return Err(Error::Redis(loss_detector.message(&state.phase)));
         }
-        if is_absent {
-            tokio::time::sleep(LOOK).await;
+        if is_missing {
+            tokio::time::sleep(POLL_INTERVAL).await;
             continue;
         }
-        if stop.is_stop_requested() && told_to_stop.is_none() {
-            told_to_stop = Some(Instant::now());
+        if stop.is_stop_requested() && stop_sent.is_none() {
+            stop_sent = Some(Instant::now());
             remote.stop().await?;
         }
-        if told_to_stop.is_some_and(|since| since.elapsed() > 2 * sharing.dead_after + PATIENCE) {
+        if stop_sent.is_some_and(|since| since.elapsed() > 2 * sharing.dead_after + STOP_TIMEOUT) {
             return Err(Error::Redis(
-                "the crawl was stopped, but nobody could sum it up; see the messages above".into(),
+                "cannot sum up the stopped crawl: no frontier has reported; see the messages above".into(),
             ));
         }
-        // A frontier is needed to the end; workers only as long as there is work.
-        let is_under_way =
-            matches!(course.phase, Phase::Opening | Phase::Running) && !stop.is_stop_requested();
-        children.look_after(is_under_way, |role| RemoteCrawl::is_taken(&members, role, sharing))?;
-        if shown.elapsed() >= SHOW {
-            shown = Instant::now();
+        // The frontier is needed until it has summed up the crawl, workers only while there is work.
+        let is_running = is_active && !stop.is_stop_requested();
+        supervisor.restart_exited(is_running, |role| RemoteCrawl::is_taken(&members, role, sharing))?;
+        if last_shown.elapsed() >= SHOW_INTERVAL {
+            last_shown = Instant::now();
             display.show(&remote.status().await?.snapshot);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,11 +1,10 @@
-//! The pipeline's commands: `crawler crawl URL…` and `crawler resume DIR`.
+//! The pipeline in one process: `crawler crawl URL…` and `crawler resume DIR`.
 
 pub mod display;
 pub mod json;
 pub mod outcome_log;
 mod resume_hints;
 pub mod saved_options;
-pub mod shared_rank;
 mod summary;
 pub mod summary_file;
 
@@ -13,6 +12,7 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::prioritizer::PageRank;
@@ -22,30 +22,31 @@ use crawler::{Error, StateReader};
 use self::display::Display;
 use self::outcome_log::OutcomeLog;
 use self::saved_options::SavedOptions;
+pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stdout};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
-/// Connections that each worker keeps open at most: more hosts than it asks within a delay or two.
+/// The most idle connections of a worker: more hosts than it fetches from within a delay or two.
 const MAX_IDLE: usize = 1024;
 
-/// What a worker has open besides its connections: its runtime's own, and connections that are just being closed.
+/// Files that a worker has open besides its connections: its runtime's own, and connections that are being closed.
 const FILES_PER_WORKER: usize = 8;
 
-/// Goes on with a crawl as it was begun, but for what is told now, and returns the exit status.
+/// Resumes a crawl with the options it was started with, except for those given now. Returns the exit status.
 pub async fn resume(resume: ResumeOptions) -> u8 {
-    let begun = match StateReader::metadata_in(&resume.directory) {
+    let saved = match StateReader::metadata_in(&resume.directory) {
         Ok(metadata) => SavedOptions::read(&metadata, resume.directory.display()),
         Err(error) => {
             print_error(&error.to_string());
             return status_of(&error);
         }
     };
-    let job = begun.and_then(|begun| {
-        let options = resume.over(begun);
-        if let Some(warning) = resume_hints::without_credentials(&options.forgotten_credentials)
+    let job = saved.and_then(|saved| {
+        let options = resume.merged_over(saved);
+        if let Some(warning) = resume_hints::missing_credentials(&options.forgotten_credentials)
             && options.fetch.verbosity() != Verbosity::Quiet
         {
             print_error(&warning);
@@ -61,10 +62,14 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
     }
 }
 
-/// The exit status of a crawl, or of a look at one, that could not begin.
+/// The exit status of a command that could not start.
 pub fn status_of(error: &Error) -> u8 {
-    // Of all that stands in the way, only the storage is not what the command line named.
-    if matches!(error, Error::Redis(_)) { EXIT_FAILED } else { EXIT_USAGE }
+    // Only the storage is not a matter of the command line.
+    if matches!(error, Error::Redis(_) | Error::State(_) | Error::System { .. }) {
+        EXIT_FAILED
+    } else {
+        EXIT_USAGE
+    }
 }
 
 /// Runs a crawl and returns its exit status.
@@ -78,74 +83,76 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     let _size_limit = signals::survive_the_file_size_limit();
-    let (display, account) = (Arc::new(Display::new(&options)), Arc::new(OutcomeLog::new(&options)));
+    let (display, outcome_log) = (Arc::new(Display::new(&options)), Arc::new(OutcomeLog::new(&options)));
     let stop = StopHandle::new();
-    let teller = Arc::clone(&account);
-    let crawler = crawler.configure(|config| config.max_idle_connections = max_idle);
-    let crawler =
-        crawler.stop_handle(stop.clone()).on_outcome(move |url, outcome| teller.ended(url, outcome));
+    let log = Arc::clone(&outcome_log);
+    let crawler = crawler
+        .configure(|config| config.max_idle_connections = max_idle)
+        .stop_handle(stop.clone())
+        .on_outcome(move |url, outcome| log.record(url, outcome));
     let shown = Arc::clone(&display);
     let crawling = crawler.on_progress(move |snapshot| shown.show(snapshot)).run();
-    let ended_by = Cell::new(None);
+    let signal_status = Cell::new(None);
     let report = tokio::select! {
         report = crawling => report,
-        never = signals::watch(&stop, &ended_by, |message| display.say(message), || display.clear()) => match never {},
+        never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     display.clear();
     match report {
         Ok(report) => {
-            let status = conclude(&options, &report, &display, &account, page_rank.as_deref(), summary_file);
-            ended_by.get().unwrap_or(status)
+            let status =
+                conclude(&options, &report, &display, &outcome_log, page_rank.as_deref(), summary_file);
+            signal_status.get().unwrap_or(status)
         }
         Err(error) => {
             print_error(&error.to_string());
-            if account.has_begun() { EXIT_FAILED } else { status_of(&error) }
+            if outcome_log.has_outcomes() { EXIT_FAILED } else { status_of(&error) }
         }
     }
 }
 
-/// Everything that can be found wrong before anything is fetched; and how many connections a worker may keep open.
+/// Checks everything that can fail before the first request. Also returns how many idle connections a worker may keep.
 fn prepare(options: &CrawlOptions) -> Result<(Option<SummaryFile>, usize), String> {
-    let max_idle = connections(options.workers(), options.concurrency)?;
-    Ok((options.summary.as_deref().map(SummaryFile::at).transpose()?, max_idle))
+    let max_idle = make_room_for_workers(options.workers(), options.concurrency)?;
+    Ok((options.summary.as_deref().map(SummaryFile::new).transpose()?, max_idle))
 }
 
-/// Makes room for the connections of so many workers in this process, and tells how many each may keep open.
-pub fn connections(workers: usize, each: usize) -> Result<usize, String> {
-    let said = format!("--concurrency {each} for each of {workers} workers");
-    let needed = workers * (each + FILES_PER_WORKER);
-    make_room(needed, &said)?;
+/// Raises the limit of open files for this many workers, and returns how many idle connections each may keep.
+pub fn make_room_for_workers(workers: usize, concurrency: usize) -> Result<usize, String> {
+    let option = format!("--concurrency {concurrency} with {workers} workers");
+    let needed = workers * (concurrency + FILES_PER_WORKER);
+    make_room(needed, &option)?;
     Ok(spare(needed, workers * MAX_IDLE) / workers)
 }
 
-/// Tells how the crawl ended, everywhere it is to be told, and returns the exit status.
+/// Prints and writes the result of the crawl, and returns the exit status.
 pub fn conclude(
     options: &CrawlOptions,
     report: &CrawlReport,
     display: &Display,
-    account: &OutcomeLog,
+    outcome_log: &OutcomeLog,
     page_rank: Option<&PageRank>,
     summary_file: Option<SummaryFile>,
 ) -> u8 {
-    display.last(report);
-    let health = page_rank.map(PageRank::health);
-    let printed = print(options, &summary::table(options, report, health.as_ref()));
+    display.show_end(report);
+    let rank_stats = page_rank.map(PageRank::health);
+    let printed = print_summary(options, &summary::text(options, report, rank_stats.as_ref()));
     let mut not_written = false;
-    if let Some(why) = lost_output(report) {
-        print_error(&format!("not everything could be written: {why}"));
+    if let Some(cause) = output_error(report) {
+        print_error(&format!("cannot write all pages: {cause}"));
         not_written = true;
     }
     if let Some(file) = summary_file
-        && let Err(error) = file.write(&json::SummaryJson::of(report, health.as_ref()))
+        && let Err(error) = file.write(&json::SummaryJson::new(report, rank_stats.as_ref()))
     {
         print_error(&error);
         not_written = true;
     }
-    for message in resume_hints::at_the_end(options, report) {
-        display.say(&message);
+    for hint in resume_hints::at_end(options, report) {
+        display.print(&hint);
     }
     if report.snapshot.pages == 0 && report.end != CrawlEnd::Stopped {
-        print_error(&format!("no page was kept{}", account.why_nothing_was_kept()));
+        print_error(&format!("no pages crawled{}", outcome_log.last_failure()));
     }
     match () {
         () if not_written => EXIT_NOT_WRITTEN,
@@ -154,29 +161,30 @@ pub fn conclude(
     }
 }
 
-/// Prints the summary where nothing else is printed; false, and told, if it is lost.
-fn print(options: &CrawlOptions, table: &str) -> bool {
+/// Prints the summary to standard output, or to standard error if a module writes to standard output. Returns false, after
+/// an error message, if it could not be printed.
+fn print_summary(options: &CrawlOptions, summary: &str) -> bool {
     match (options.fetch.verbosity(), options.stdout_is_taken()) {
         (Verbosity::Quiet, _) => true,
-        (_, false) => print_stdout(table),
-        // Whoever reads JSON from standard error has had it all in the last object.
+        (_, false) => print_stdout(summary),
+        // The last progress object on standard error has all the counts.
         (_, true) if options.progress == ProgressForm::Json => true,
         (_, true) => {
-            // One who has closed standard error is not told.
-            let _ = io::stderr().write_all(table.as_bytes());
+            // If standard error is closed, the exit status remains.
+            let _ = io::stderr().write_all(summary.as_bytes());
             true
         }
     }
 }
 
-/// Why some page is missing where it was to be written, if one is.
-fn lost_output(report: &CrawlReport) -> Option<&str> {
+/// Why a page is missing in an output, if one is.
+fn output_error(report: &CrawlReport) -> Option<&str> {
     let failures = &report.module_failures.failures;
-    // These are modules only where they print, and a reader who has gone away (`| head`) has seen enough.
-    let reader_gone =
-        report.module_summaries.iter().any(|summary| summary.contains("nobody read standard output"));
-    let unprinted = ["jsonl", "edges"].iter().any(|name| failures.contains_key(*name)) && !reader_gone;
-    let lost = unprinted || failures.contains_key("output");
-    let last = report.module_failures.last_failure.as_deref();
-    report.output_failure.as_deref().or(if lost { last } else { None })
+    // These modules fail only if they print, and a closed pipe (`| head`) is no error.
+    let is_pipe_closed = report.module_summaries.iter().any(|summary| summary.contains(STDOUT_CLOSED));
+    let is_print_failed =
+        ["jsonl", "edges"].iter().any(|name| failures.contains_key(*name)) && !is_pipe_closed;
+    let is_incomplete = is_print_failed || failures.contains_key("output");
+    let last_failure = report.module_failures.last_failure.as_deref();
+    report.output_failure.as_deref().or(if is_incomplete { last_failure } else { None })
 }

@@ -1,4 +1,4 @@
-//! `crawler demo`: a small site served on loopback and crawled, so that anybody can see it work.
+//! `crawler demo`: serves a small site on loopback and crawls it.
 
 pub mod distributed;
 pub mod pipeline;
@@ -15,29 +15,29 @@ use crate::args::Verbosity;
 use crate::commands::classic;
 use crate::printable::{print_error, print_stdout};
 
-/// Deep enough for the whole site.
+/// Deep enough to reach all pages of the site.
 const MAX_DEPTH: u32 = 5;
 
-/// Short enough to be done in seconds, long enough to be watched.
+/// The crawl takes seconds, and its progress can be watched.
 const DELAY: Duration = Duration::from_millis(200);
 
-/// Runs the demonstration and returns its exit status.
+/// Runs the demo and returns its exit status.
 pub async fn run(verbosity: Verbosity) -> u8 {
     match prepare() {
         Ok((server, seed, crawl, directory)) => {
-            let (url, place) = (server.url("/"), directory.display());
-            let command = format!("crawler {url} {place} {MAX_DEPTH} --delay 200ms");
-            if !print_stdout(&format!("A small site is being served at {url}\n  {command}\n\n")) {
+            let (url, directory_name) = (server.url("/"), directory.display());
+            let command = format!("crawler {url} {directory_name} {MAX_DEPTH} --delay 200ms");
+            if !print_stdout(&format!("Serving a small site at {url}\n  {command}\n\n")) {
                 return EXIT_FAILED;
             }
             let status = classic::crawl(&seed, crawl, verbosity).await;
             let first = std::fs::read_to_string(directory.join("1")).unwrap_or_default();
-            let beginning: String = first.lines().take(6).map(|line| format!("  {line}\n")).collect();
-            print_stdout(&format!("\nThe pages are in {place}; the first begins:\n{beginning}"));
+            let first_lines: String = first.lines().take(6).map(|line| format!("  {line}\n")).collect();
+            print_stdout(&format!("\nThe pages are in {directory_name}; page 1 starts with:\n{first_lines}"));
             status
         }
         Err(error) => {
-            print_error(&format!("the demonstration cannot run: {error}"));
+            print_error(&format!("cannot run the demo: {error}"));
             EXIT_FAILED
         }
     }

@@ -1,4 +1,4 @@
-//! Looks into a crawl's state: `crawler show` prints a stored page, `crawler why` tells what became of a URL.
+//! Shows what a crawl stored: `crawler show` prints a page, `crawler why` the outcome of a URL and how it was discovered.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,210 +15,210 @@ use crawler::{Error, Outcome, StateReader};
 use url::Url;
 
 use crate::EXIT_FAILED;
-use crate::args::{CrawlOptions, Source, UrlQuery, target};
+use crate::args::{CrawlOptions, CrawlSource, UrlQuery, output_path};
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
+use crate::format::{counted, limit};
 use crate::printable::{is_printed, print_error, print_stdout, printable};
 
-/// More pages than this on the way to a seed are not all named.
-const LONGEST_WAY: usize = 8;
+/// A longer path to a seed is shortened.
+const MAX_PATH: usize = 8;
 
-/// Of a longer way, so many are named at either end.
-const ENDS_OF_WAY: usize = 3;
+/// The number of URLs shown at either end of a shortened path.
+const PATH_ENDS: usize = 3;
 
-/// A crawl that is looked at.
-enum Crawl {
-    StateReader(Box<StateReader>),
-    Shared(RedisStateReader),
+/// The stored state of a crawl.
+enum StoredCrawl {
+    Directory(Box<StateReader>),
+    Redis(RedisStateReader),
 }
 
-impl Crawl {
-    /// The crawl, and what it was told, as far as this command knows: a program that uses the library notes what it likes.
-    async fn open(source: &Source) -> Result<(Crawl, Option<CrawlOptions>), Error> {
+impl StoredCrawl {
+    /// Opens the crawl and reads its options. A crawl that another program started has none that this command knows.
+    async fn open(source: &CrawlSource) -> Result<(StoredCrawl, Option<CrawlOptions>), Error> {
         match source {
-            Source::State(directory) => {
-                let stored = StateReader::open(directory)?;
-                let note = stored.metadata()?;
-                let options = SavedOptions::read(&note, directory.display()).ok();
-                Ok((Crawl::StateReader(Box::new(stored)), options))
+            CrawlSource::State(directory) => {
+                let state = StateReader::open(directory)?;
+                let options = SavedOptions::read(&state.metadata()?, directory.display()).ok();
+                Ok((StoredCrawl::Directory(Box::new(state)), options))
             }
-            Source::Redis(sharing) => {
-                let note = RemoteCrawl::info(sharing).await?.map(|begun| begun.note).unwrap_or_default();
-                let options = SavedOptions::read(&note, &sharing.place.crawl).ok();
-                Ok((Crawl::Shared(RedisStateReader::open(sharing.place.clone()).await?), options))
+            CrawlSource::Redis(sharing) => {
+                let metadata = RemoteCrawl::info(sharing).await?.map(|info| info.note).unwrap_or_default();
+                let options = SavedOptions::read(&metadata, &sharing.place.crawl).ok();
+                Ok((StoredCrawl::Redis(RedisStateReader::open(sharing.place.clone()).await?), options))
             }
         }
     }
 
     async fn content(&mut self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
         match self {
-            Crawl::StateReader(stored) => stored.content(url),
-            Crawl::Shared(stored) => Ok(stored.content(url).await?),
+            StoredCrawl::Directory(state) => state.content(url),
+            StoredCrawl::Redis(state) => Ok(state.content(url).await?),
         }
     }
 
-    async fn why(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
+    async fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         match self {
-            Crawl::StateReader(stored) => stored.history(url),
-            Crawl::Shared(stored) => Ok(stored.why(url).await?),
+            StoredCrawl::Directory(state) => state.history(url),
+            StoredCrawl::Redis(state) => Ok(state.why(url).await?),
         }
     }
 }
 
-/// Prints a stored page as it was served, and returns the exit status.
-pub async fn show(look: &UrlQuery) -> u8 {
-    exit_code(try_show(look).await)
+/// Prints a stored page as the server sent it, and returns the exit status.
+pub async fn show(query: &UrlQuery) -> u8 {
+    exit_code(try_show(query).await)
 }
 
 async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
-    let (mut crawl, options) = Crawl::open(source).await?;
+    let (mut crawl, options) = StoredCrawl::open(source).await?;
     if let Some(body) = crawl.content(url).await? {
         let mut out = io::stdout();
         let printed = is_printed(out.write_all(&body).and_then(|()| out.flush()));
         return Ok(if printed { 0 } else { EXIT_FAILED });
     }
-    let reason = match crawl.why(url).await? {
-        Some(why) => not_stored(&why, options.as_ref()),
-        None => never_admitted(url, options.as_ref()),
+    let reason = match crawl.history(url).await? {
+        Some(history) => why_not_stored(&history, options.as_ref()),
+        None => why_not_admitted(url, options.as_ref()),
     };
-    print_error(&format!("{} is not stored: {reason}", without_credentials(url)));
+    print_error(&format!("cannot show {}: {reason}", without_credentials(url)));
     Ok(EXIT_FAILED)
 }
 
-/// Tells what became of a URL, and returns the exit status.
-pub async fn why(look: &UrlQuery) -> u8 {
-    exit_code(try_why(look).await)
+/// Prints the outcome of a URL and how it was discovered, and returns the exit status.
+pub async fn why(query: &UrlQuery) -> u8 {
+    exit_code(try_why(query).await)
 }
 
 async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
-    let (mut crawl, options) = Crawl::open(source).await?;
-    let (lines, status) = match crawl.why(url).await? {
-        Some(why) => {
-            // Where a page is among the parts of several workers is told by collecting them.
+    let (mut crawl, options) = StoredCrawl::open(source).await?;
+    let (lines, status) = match crawl.history(url).await? {
+        Some(history) => {
+            // The part files of a distributed crawl number their pages in their own order.
             let modules = match source {
-                Source::State(_) => options.as_ref().map_or(&[][..], |options| &options.module),
-                Source::Redis(_) => &[],
+                CrawlSource::State(_) => options.as_ref().map_or(&[][..], |options| &options.module),
+                CrawlSource::Redis(_) => &[],
             };
-            (describe(&why, modules), 0)
+            (describe(&history, modules), 0)
         }
         None => {
-            let reason = never_admitted(url, options.as_ref());
+            let reason = why_not_admitted(url, options.as_ref());
             let url = without_credentials(url).to_string();
-            (vec![url, format!("  never admitted: {reason}")], EXIT_FAILED)
+            (vec![url, format!("  outcome: never admitted, {reason}")], EXIT_FAILED)
         }
     };
     let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
     Ok(if print_stdout(&text) { status } else { EXIT_FAILED })
 }
 
-fn exit_code(answer: Result<u8, Error>) -> u8 {
-    answer.unwrap_or_else(|error| {
+fn exit_code(result: Result<u8, Error>) -> u8 {
+    result.unwrap_or_else(|error| {
         print_error(&error.to_string());
         status_of(&error)
     })
 }
 
-/// Why a URL that was admitted has no stored page.
-fn not_stored(why: &UrlHistory, options: Option<&CrawlOptions>) -> String {
-    match &why.fate {
-        UrlStatus::Waiting => "it was not visited yet".into(),
-        UrlStatus::Ended { outcome, .. } if outcome != Outcome::Page.label() => outcome.clone(),
+/// Why an admitted URL has no stored page.
+fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> String {
+    match &history.fate {
+        UrlStatus::Waiting => "it has not been fetched yet".into(),
+        UrlStatus::Ended { outcome, .. } if *outcome != Outcome::Page.label() => {
+            format!("it is not a stored page; its outcome is: {outcome}")
+        }
         UrlStatus::Ended { .. } if options.is_some_and(|options| options.no_content) => {
-            "it was kept, but the crawl stores no pages (--no-content)".into()
+            "the crawl does not store page bodies (--no-content)".into()
         }
         UrlStatus::Ended { at, .. } => {
-            let ttl = options.map_or_else(String::new, |options| format!(" ({:?})", options.ttl));
-            format!("it was kept {}, and stored for as long as --ttl says{ttl}", moment(*at))
+            let ttl = options.map_or_else(String::new, |options| format!(", --ttl {}", limit(options.ttl)));
+            format!("its stored body has expired (fetched {}{ttl})", date(*at))
         }
     }
 }
 
-/// What became of a URL, in lines.
-fn describe(why: &UrlHistory, modules: &[String]) -> Vec<String> {
-    let mut lines = vec![why.url.clone()];
-    match &why.fate {
-        UrlStatus::Waiting => lines.push("  waiting to be visited".into()),
-        UrlStatus::Ended { outcome, at, document: Some(document) } => {
-            lines.push(format!("  {outcome} as page {document} {}", moment(*at)));
-            lines.extend(modules.iter().filter_map(|module| place(module, *document)));
+/// The history of a URL, in lines.
+fn describe(history: &UrlHistory, modules: &[String]) -> Vec<String> {
+    let mut lines = vec![history.url.clone()];
+    match &history.fate {
+        UrlStatus::Waiting => lines.push("  outcome: pending".into()),
+        UrlStatus::Ended { outcome, at, document: Some(number) } => {
+            lines.push(format!("  outcome: {outcome} {number}, {}", date(*at)));
+            lines.extend(modules.iter().filter_map(|module| output_location(module, *number)));
         }
         UrlStatus::Ended { outcome, at, document: None } => {
-            lines.push(format!("  {outcome} {}", moment(*at)));
+            lines.push(format!("  outcome: {outcome}, {}", date(*at)));
         }
     }
-    lines.push(match why.depth {
-        0 if why.found_on.is_empty() => "  a seed".into(),
-        0 => "  in place of a seed".into(),
-        1 => "  1 hop from a seed".into(),
-        depth => format!("  {depth} hops from a seed"),
-    });
-    lines.extend(discovery_path(why));
+    if history.found_on.is_empty() {
+        lines.push("  discovered via: seed".into());
+        return lines;
+    }
+    lines.push(format!("  depth: {} from a seed", counted(history.depth.into(), "hop")));
+    lines.extend(discovery_path(history));
     lines
 }
 
-/// How the crawl came to a URL, the nearest page first.
-fn discovery_path(why: &UrlHistory) -> Vec<String> {
-    let pages = &why.found_on;
-    let mut lines: Vec<String> = pages
+/// How the crawl discovered a URL: the page that led to it first, the seed last.
+fn discovery_path(history: &UrlHistory) -> Vec<String> {
+    let mut lines: Vec<String> = history
+        .found_on
         .iter()
         .enumerate()
-        .map(|(index, page)| match index {
-            0 if why.by_redirect => format!("  redirected to by {page}"),
-            _ => format!("  found on {page}"),
+        .map(|(index, url)| match index {
+            0 if history.by_redirect => format!("  discovered via: redirect from {url}"),
+            _ => format!("  discovered via: link on {url}"),
         })
         .collect();
-    if lines.len() > LONGEST_WAY {
-        let left_out = format!("  … {} more …", lines.len() - 2 * ENDS_OF_WAY);
-        lines.splice(ENDS_OF_WAY..lines.len() - ENDS_OF_WAY, [left_out]);
+    if lines.len() > MAX_PATH {
+        let left_out = format!("  … {} more …", lines.len() - 2 * PATH_ENDS);
+        lines.splice(PATH_ENDS..lines.len() - PATH_ENDS, [left_out]);
     }
     lines
 }
 
-/// Where a module put a page.
-fn place(module: &str, document: u64) -> Option<String> {
-    let path: PathBuf = target(module)?;
+/// Where a module wrote the page of this number.
+fn output_location(module: &str, number: u64) -> Option<String> {
+    let path: PathBuf = output_path(module)?;
     match module.split('=').next()? {
-        "pages" => Some(format!("  in the file {}", path.join(document.to_string()).display())),
-        "jsonl" => Some(format!("  in line {document} of {}", path.display())),
+        "pages" => Some(format!("  output: file {}", path.join(number.to_string()).display())),
+        "jsonl" => Some(format!("  output: line {number} of {}", path.display())),
         _ => None,
     }
 }
 
-/// Why a URL was never admitted, as far as that can be told from what the crawl was told.
-fn never_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
-    let refused = match html::normalize(url.as_str()) {
+/// Why a URL was never admitted, as far as the options of the crawl show.
+fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
+    let scope = options.and_then(|options| options.link_scope().ok());
+    let rejected = match html::normalize(url.as_str()) {
         Err(bad) => Some(RejectReason::InvalidLink(bad)),
-        Ok(url) => {
-            let bounds = options.and_then(|options| options.bounds().ok());
-            bounds.and_then(|bounds| bounds.check(url.as_str()).err())
-        }
+        Ok(url) => scope.as_ref().and_then(|scope| scope.check(url.as_str()).err()),
     };
-    let Some(refusal) = refused else {
+    let Some(reason) = rejected else {
         let depth = options.and_then(|options| options.max_depth);
-        let deep = depth.map_or_else(String::new, |depth| {
-            format!(", unless one at depth {depth}, where links are not followed (--max-depth {depth})")
+        let except = depth.map_or_else(String::new, |depth| {
+            format!(
+                ", except possibly pages at depth {depth}, whose links are not followed (--max-depth {depth})"
+            )
         });
-        return format!("no page that was kept links to it{deep}");
+        return format!("no crawled page links to it{except}");
     };
-    let detail = match refusal {
+    let detail = match reason {
         RejectReason::External => {
-            let scope = options.and_then(|options| options.bounds().ok());
-            scope.map_or_else(String::new, |scope| format!(": the crawl stays in {scope} (--scope)"))
+            scope.map_or_else(String::new, |scope| format!(": the crawl is limited to {scope} (--scope)"))
         }
         RejectReason::Excluded => " (--include, --exclude)".into(),
         RejectReason::PrivateAddress => " (--allow-private)".into(),
-        RejectReason::TooManySegments | RejectReason::RepeatedSegments => ", as only traps have".into(),
+        RejectReason::TooManySegments | RejectReason::RepeatedSegments => ", as in a crawler trap".into(),
         RejectReason::InvalidLink(BadLink::TooLong) => format!(", more than {} bytes", html::MAX_URL_BYTES),
         RejectReason::InvalidLink(_) => String::new(),
     };
-    format!("such links are not followed: {refusal}{detail}")
+    format!("links to it are rejected: {reason}{detail}")
 }
 
-/// A moment, to the second.
-fn moment(time: SystemTime) -> String {
+/// A time in UTC, to the second.
+fn date(time: SystemTime) -> String {
     let text = rfc3339(time);
     match text.get(..19).and_then(|text| text.split_once('T')) {
-        Some((date, time)) => format!("on {date} at {time} UTC"),
+        Some((date, time)) => format!("{date} {time} UTC"),
         None => text,
     }
 }

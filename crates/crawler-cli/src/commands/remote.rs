@@ -1,30 +1,31 @@
-//! Looks at and steers a crawl on Redis from outside: `crawler submit`, `status`, `stop`, `purge`.
+//! Controls a distributed crawl from outside: `crawler submit`, `status`, `stop`, `purge`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
-use crawler::internal::backend::redis::{Phase, RedisBackend, Role};
-use crawler::internal::distributed::SharedCrawl;
+use crawler::internal::backend::redis::{Member, Phase, RedisBackend, Role};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
+use crawler::internal::distributed::{SharedCrawl, end_of};
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 
 use crate::args::{CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
-use crate::commands::crawl::json;
+use crate::commands::crawl::json::CrawlStatusJson;
 use crate::commands::crawl::saved_options::SavedOptions;
-use crate::commands::crawl::status_of;
+use crate::commands::crawl::{status_of, stop_reason};
+use crate::format::{counted, elapsed, number};
 use crate::printable::{print_error, print_stdout, printable};
-use crate::summary::{bytes, row};
+use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_USAGE};
 
-/// How long those who work on a crawl may take to go before it is removed under their hands.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long `purge --force` waits for the processes of the crawl to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether they have gone.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often it checks whether they have.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What stands in the way: a message, and the exit status it leads to.
+/// Why a command failed: a message and the exit status.
 struct CommandError(String, u8);
 
 impl From<Error> for CommandError {
@@ -34,170 +35,175 @@ impl From<Error> for CommandError {
 }
 
 impl From<String> for CommandError {
-    fn from(wrong: String) -> CommandError {
-        CommandError(wrong, EXIT_USAGE)
+    fn from(message: String) -> CommandError {
+        CommandError(message, EXIT_USAGE)
     }
 }
 
-fn exit_code(answer: Result<u8, CommandError>) -> u8 {
-    answer.unwrap_or_else(|CommandError(message, status)| {
+fn exit_code(result: Result<u8, CommandError>) -> u8 {
+    result.unwrap_or_else(|CommandError(message, status)| {
         print_error(&message);
         status
     })
 }
 
-/// Gives URLs to a crawl.
+fn print_result(text: &str) -> u8 {
+    if print_stdout(text) { 0 } else { EXIT_FAILED }
+}
+
+/// Adds URLs to a crawl, and starts it if needed.
 pub async fn submit(options: CrawlOptions) -> u8 {
     exit_code(try_submit(options).await)
 }
 
 async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
-    let mut sharing = options.shared(Arc::new(print_error))?.ok_or_else(|| "give --redis".to_owned())?;
-    // Somebody waits for the answer.
+    let sharing = options.shared_crawl(Arc::new(print_error))?;
+    let mut sharing = sharing.ok_or_else(|| "--redis is missing".to_owned())?;
+    // A user waits for the result, so an outage is an error.
     sharing.place.manner.endures = false;
-    let given = options.seeds.len();
+    let submitted = options.seeds.len() as u64;
     let is_quiet = options.fetch.quiet;
-    // What is wrong with them is told before anything is changed.
-    let fresh = options.clone().validate()?;
-    let begun = RemoteCrawl::info(&sharing).await?;
-    let (options, note) = match &begun {
-        None => (options.clone(), SavedOptions::shared(&options).to_bytes()),
-        Some(begun) => {
-            let before = SavedOptions::read(&begun.note, &sharing.place.crawl)?;
-            let is_covered = before.covers(&options);
-            let options = options.over(before)?;
-            // Whoever is at work need not begin anew for what it knows already.
-            let note = if is_covered { Vec::new() } else { SavedOptions::shared(&options).to_bytes() };
-            (options, note)
+    // Invalid options are reported before anything changes.
+    let new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
+    let info = RemoteCrawl::info(&sharing).await?;
+    let (options, metadata) = match &info {
+        None => (options.clone(), SavedOptions::distributed(&options).to_bytes()),
+        Some(info) => {
+            let saved = SavedOptions::read(&info.note, &sharing.place.crawl)?;
+            let is_covered = saved.covers(&options);
+            let options = options.merged_over(saved)?;
+            // Unchanged options keep their version, so that the running processes need not restart.
+            let metadata =
+                if is_covered { Vec::new() } else { SavedOptions::distributed(&options).to_bytes() };
+            (options, metadata)
         }
     };
     let job = options.clone().validate()?;
     let remote = RemoteCrawl::open(job.crawler, &sharing).await?;
-    let admitted = remote.submit(&note, fresh.crawler.seeds()).await?;
+    let admitted = remote.submit(&metadata, &new_seeds).await?;
     if !is_quiet {
-        let (name, what) = (&sharing.place.crawl, if given == 1 { "URL" } else { "URLs" });
-        let begins = match begun {
-            None => "begun with",
-            Some(CrawlInfo { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
-                "opened again with"
+        let (name, urls) = (&sharing.place.crawl, counted(submitted, "URL"));
+        let action = match info {
+            None => format!("started crawl '{name}' with {urls}"),
+            Some(CrawlInfo { course: state, .. }) if matches!(state.phase, Phase::Over(_)) => {
+                format!("restarted crawl '{name}' with {urls}")
             }
-            Some(_) => "given",
+            Some(_) => format!("added {urls} to crawl '{name}'"),
         };
-        print_stdout(&format!(
-            "the crawl '{name}' was {begins} {given} {what}: {} new, {} known already\n",
-            admitted.new, admitted.seen
-        ));
+        print_stdout(&format!("{action}: {} new, {} seen\n", number(admitted.new), number(admitted.seen)));
     }
     Ok(0)
 }
 
-/// A crawl on Redis, as it was begun.
+/// Connects to a crawl, and reads its options.
 async fn open(sharing: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
     let name = &sharing.place.crawl;
-    let Some(begun) = RemoteCrawl::info(sharing).await? else {
+    let Some(info) = RemoteCrawl::info(sharing).await? else {
         return Err(CommandError(
-            format!("there is no crawl '{name}' on Redis; 'crawler submit' begins one"),
+            format!("there is no crawl '{name}' on this Redis; 'crawler submit' starts one"),
             EXIT_FAILED,
         ));
     };
-    Ok((RemoteCrawl::attach(sharing).await?, SavedOptions::read(&begun.note, name)?))
+    Ok((RemoteCrawl::attach(sharing).await?, SavedOptions::read(&info.note, name)?))
 }
 
-/// Ends a crawl.
-pub async fn stop(place: RedisArgs) -> u8 {
-    exit_code(try_stop(place).await)
+/// Stops a crawl.
+pub async fn stop(redis: RedisArgs) -> u8 {
+    exit_code(try_stop(redis).await)
 }
 
-async fn try_stop(place: RedisArgs) -> Result<u8, CommandError> {
-    let sharing = place.validate()?;
+async fn try_stop(redis: RedisArgs) -> Result<u8, CommandError> {
+    let sharing = redis.validate()?;
     let (remote, _) = open(&sharing).await?;
     let name = &sharing.place.crawl;
     let text = match remote.stop().await? {
-        true => {
-            format!("the crawl '{name}' ends; 'crawler submit' or the same 'crawler crawl' goes on with it\n")
-        }
-        false => format!("the crawl '{name}' is over already\n"),
+        true => format!(
+            "stopping crawl '{name}'; to resume it, use 'crawler submit' or run the same 'crawler crawl' again\n"
+        ),
+        false => format!("crawl '{name}' is already over\n"),
     };
-    Ok(if print_stdout(&text) { 0 } else { EXIT_FAILED })
+    Ok(print_result(&text))
 }
 
-/// Tells how a crawl stands.
+/// Shows the status of a crawl.
 pub async fn status(options: StatusOptions) -> u8 {
     exit_code(try_status(options).await)
 }
 
 async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
-    let sharing = options.place.validate()?;
+    let sharing = options.redis.validate()?;
     if options.ready {
-        // A role that waits for its crawl to begin is in good health.
+        // A role that waits for its crawl to start is healthy.
         RemoteCrawl::info(&sharing).await?;
         return Ok(0);
     }
-    let (remote, begun) = open(&sharing).await?;
+    let (remote, saved) = open(&sharing).await?;
     let status = remote.status().await?;
-    // What is left of a crawl that is over is its result.
+    // Only the result is left of a crawl that is over.
     let report = remote.report(ResumeStatus::Resumed).await?;
-    let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
     if options.quiet {
         return Ok(0);
     }
+    let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
+    let counts = match status.course.phase {
+        Phase::Over(_) => Counts::of_ended(snapshot),
+        _ => Counts::of_running(snapshot),
+    };
+    let name = &sharing.place.crawl;
     let text = if options.json {
-        let object = json::CrawlStatusJson::of(&sharing.place.crawl, &status, report.as_ref());
+        let redis = report.as_ref().and_then(|report| report.redis_traffic);
+        let object = CrawlStatusJson::new(name, &status, counts, redis);
         serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
     } else {
-        table(&sharing.place.crawl, &status, snapshot, &begun)
+        table(name, &status, &counts, &saved)
     };
-    Ok(if print_stdout(&text) { 0 } else { EXIT_FAILED })
+    Ok(print_result(&text))
 }
 
-fn table(
-    name: &str,
-    status: &CrawlStatus,
-    snapshot: &crawler::internal::backend::Snapshot,
-    begun: &CrawlOptions,
-) -> String {
-    let elapsed = status.course.elapsed.as_secs_f64();
-    let mut text = format!("crawl '{name}': {}, after {elapsed:.1} s\n", phase(&status.course.phase));
-    text += &row(0, "pages kept", snapshot.pages);
-    text += &format!("{:>12}  bytes read, of {}\n", bytes(snapshot.bytes), bytes(begun.max_bytes));
-    text += &row(0, "URLs admitted", json::admitted(snapshot));
-    text += &row(2, "outstanding", snapshot.outstanding());
-    text += &row(2, "failed", json::failed(snapshot));
-    let neither = json::admitted(snapshot)
-        .saturating_sub(snapshot.outstanding() + snapshot.pages + json::failed(snapshot));
-    text += &row(2, "neither kept nor failed: redirects, duplicates, disallowed and the like", neither);
-    let waiting =
-        snapshot.url_queue.0 + snapshot.url_queue.1 + snapshot.priority_queues.iter().sum::<usize>();
-    text += &row(0, "URLs on their way to a worker", (waiting + snapshot.waiting) as u64);
+fn table(name: &str, status: &CrawlStatus, counts: &Counts, saved: &CrawlOptions) -> String {
+    let mut text = format!("Crawl '{name}': {}\n", describe(&status.course.phase, saved));
+    text += &counts.table(status.course.elapsed);
     if status.members.is_empty() {
-        text += "nobody works on it\n";
+        text += "No process is running.\n";
     }
     for member in &status.members {
         let load = match member.role {
-            Role::Worker(id) => {
-                let (queued, on_loan) = snapshot.workers.get(usize::from(id.0)).copied().unwrap_or((0, 0));
-                let domains = member.domains.map_or_else(String::new, |some| format!(" of {some} domains"));
-                format!(", {queued} URLs queued, {on_loan} in hand{domains}")
-            }
+            Role::Worker(id) => load(member, status.snapshot.workers.get(usize::from(id.0))),
             Role::Frontier => String::new(),
         };
-        let heard = if member.is_dead {
-            "is dead".to_owned()
-        } else {
-            format!("heard of {:.1} s ago", member.silent.as_secs_f64())
+        let heartbeat = match member.is_dead {
+            true => "dead".to_owned(),
+            false => format!("heartbeat {} ago", elapsed(member.silent)),
         };
-        text += &format!("{}: {}, {heard}{load}\n", member.role, printable(&member.place));
+        let role = match member.role {
+            Role::Frontier => "Frontier".into(),
+            Role::Worker(id) => format!("Worker {}", id.0),
+        };
+        text += &format!("{role}: {} · {heartbeat}{load}\n", printable(&member.place));
     }
     text
 }
 
-fn phase(phase: &Phase) -> String {
+/// The URLs and domains of a worker.
+fn load(member: &Member, load: Option<&(usize, usize)>) -> String {
+    let (queued, leased) = load.copied().unwrap_or((0, 0));
+    let urls = format!(" · {} queued, {} leased", counted(queued as u64, "URL"), number(leased as u64));
+    match member.domains {
+        Some(domains) => format!("{urls} · {}", counted(domains as u64, "domain")),
+        None => urls,
+    }
+}
+
+fn describe(phase: &Phase, saved: &CrawlOptions) -> String {
     match phase {
-        Phase::Unknown => "not begun".into(),
+        Phase::Unknown => "not started".into(),
         Phase::Purged => "purged".into(),
-        Phase::Opening => "beginning".into(),
-        Phase::Running => "under way".into(),
-        Phase::Over(how) => format!("over, because {}", crawler::internal::distributed::end_of(how)),
+        Phase::Opening => "starting".into(),
+        Phase::Running => "running".into(),
+        Phase::Over(end) => match stop_reason(saved, end_of(end)) {
+            None => "finished".into(),
+            Some(reason) => format!("stopped, {reason}"),
+        },
     }
 }
 
@@ -207,49 +213,50 @@ pub async fn purge(options: PurgeOptions) -> u8 {
 }
 
 async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
-    let sharing = options.place.validate()?;
+    let sharing = options.redis.validate()?;
     let name = &sharing.place.crawl;
-    let members = at_work(&sharing).await?;
-    if members > 0 {
+    let processes = running_processes(&sharing).await?;
+    if processes > 0 {
         if !options.force {
-            let are = if members == 1 { "process is" } else { "processes are" };
+            let are_running =
+                if processes == 1 { "1 process is".into() } else { format!("{processes} processes are") };
             return Err(CommandError(
                 format!(
-                    "{members} {are} at work on the crawl '{name}'; end it first with 'crawler stop', or give --force"
+                    "cannot purge crawl '{name}': {are_running} running; stop it first with 'crawler stop', or use --force"
                 ),
                 EXIT_FAILED,
             ));
         }
-        end(&sharing).await?;
+        stop_and_wait(&sharing).await?;
     }
     let keys = RedisBackend::purge(&sharing.place).await.map_err(Error::from)?;
     let text = match keys {
-        0 => format!("there is nothing of a crawl '{name}'\n"),
-        keys => format!("the crawl '{name}' is removed: {keys} keys\n"),
+        0 => format!("there is no crawl '{name}' to purge\n"),
+        keys => format!("purged crawl '{name}': {} removed\n", counted(keys, "key")),
     };
-    Ok(if print_stdout(&text) { 0 } else { EXIT_FAILED })
+    Ok(print_result(&text))
 }
 
-/// How many processes work on a crawl. Those that are dead, and that nobody is there to bury, do not.
-async fn at_work(sharing: &SharedCrawl) -> Result<usize, CommandError> {
-    let members = RemoteCrawl::info(sharing).await?.map_or(0, |begun| begun.members);
+/// How many processes of a crawl are alive.
+async fn running_processes(sharing: &SharedCrawl) -> Result<usize, CommandError> {
+    let members = RemoteCrawl::info(sharing).await?.map_or(0, |info| info.members);
     if members == 0 {
         return Ok(0);
     }
-    // Of a crawl that cannot be opened nothing more is known.
-    let Ok((remote, begun)) = open(sharing).await else { return Ok(members) };
-    let sharing = SharedCrawl { dead_after: begun.sharing.dead_after, ..sharing.clone() };
+    // Without its options the heartbeat timeout is unknown, so every member counts.
+    let Ok((remote, saved)) = open(sharing).await else { return Ok(members) };
+    let sharing = SharedCrawl { dead_after: saved.distributed.dead_after, ..sharing.clone() };
     let (members, _) = remote.members().await?;
     Ok(members.iter().filter(|member| RemoteCrawl::is_alive(member, &sharing)).count())
 }
 
-/// Ends a crawl, and waits for those who work on it to go: what they still do would stay.
-async fn end(sharing: &SharedCrawl) -> Result<(), CommandError> {
+/// Stops a crawl and waits for its processes to exit: they could write keys after the purge.
+async fn stop_and_wait(sharing: &SharedCrawl) -> Result<(), CommandError> {
     let (remote, _) = open(sharing).await?;
     remote.stop().await?;
-    let begun = Instant::now();
-    while at_work(sharing).await? > 0 && begun.elapsed() < PATIENCE {
-        tokio::time::sleep(LOOK).await;
+    let started = Instant::now();
+    while running_processes(sharing).await? > 0 && started.elapsed() < EXIT_TIMEOUT {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

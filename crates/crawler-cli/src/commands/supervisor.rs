@@ -1,11 +1,11 @@
-//! The controller's children: a frontier and workers, started again when they die.
+//! Runs the roles of a distributed crawl as child processes: a frontier and workers, restarted when they exit early.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,19 +22,23 @@ use crate::args::{CrawlOptions, Verbosity};
 use crate::commands::crawl::display::Display;
 use crate::printable::print_error;
 
-/// The pause before a role is started again, which doubles with each start that comes to nothing.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The pause before a role is restarted. It doubles with each restart until the role runs for [`STABLE_AFTER`].
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// A process that lived so long was not started in vain.
-const SETTLED: Duration = Duration::from_secs(5);
+/// A process that has run for this long has started successfully.
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 
-/// A role that ends so often in a row as soon as it is started will not do otherwise.
-const MOST_FAILURES: u32 = 5;
+/// A role that fails more often than this in a row, each time right after its start, is given up.
+const MAX_FAILURES: u32 = 5;
 
-/// How long children may take to end when the crawl is over.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long children may take to exit when the crawl is over. Then they get SIGTERM, and the same time again.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often exiting children are polled.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The child processes of the controller.
 pub(super) struct Supervisor {
     crawl: String,
     redis: String,
@@ -44,89 +48,77 @@ pub(super) struct Supervisor {
     roles: BTreeMap<Role, SupervisedRole>,
 }
 
-/// A role that somebody has to have.
+/// A role and its child process.
 struct SupervisedRole {
     child: Option<Child>,
+    /// How the child exited, until [`Supervisor::restart_exited`] has handled it.
+    exit: Option<ExitStatus>,
     started: Instant,
-    /// Not before this.
-    next: Instant,
+    /// The earliest time of the next start.
+    next_start: Instant,
     pause: Duration,
-    /// How often in a row it was started in vain.
+    /// Failed starts in a row.
     failures: u32,
 }
 
 impl Supervisor {
+    /// A frontier and the configured number of workers; none of them is started yet.
     pub(super) fn new(sharing: &SharedCrawl, options: &CrawlOptions, display: Arc<Display>) -> Supervisor {
-        let now = Instant::now();
         let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
         let roles = std::iter::once(Role::Frontier).chain(workers);
-        let post =
-            || SupervisedRole { child: None, started: now, next: now, pause: FIRST_PAUSE, failures: 0 };
         Supervisor {
             crawl: sharing.place.crawl.clone(),
             redis: sharing.place.address.with_secrets(),
             ca_file: options.fetch.ca_file.clone(),
             verbosity: options.fetch.verbosity(),
             display,
-            roles: roles.map(|role| (role, post())).collect(),
+            roles: roles.map(|role| (role, SupervisedRole::new())).collect(),
         }
     }
 
-    /// Starts whoever is missing, and has not been taken by a process of somebody else's.
-    pub(super) fn look_after(
+    /// Notices which children have exited.
+    ///
+    /// The controller must read the crawl's phase after this and before [`restart_exited`](Self::restart_exited). A child
+    /// that exits because the crawl is over does so after the phase has changed, so the controller then sees the new phase
+    /// and does not take the exit for a failure.
+    pub(super) fn reap(&mut self) {
+        self.roles.values_mut().for_each(SupervisedRole::reap);
+    }
+
+    /// Restarts the roles whose children have exited, and starts those that have none, except roles that a process of
+    /// another controller runs (`is_taken`). If the crawl is not running, only the frontier is needed, and exits are normal.
+    pub(super) fn restart_exited(
         &mut self,
-        is_under_way: bool,
-        is_there: impl Fn(Role) -> bool,
+        is_running: bool,
+        is_taken: impl Fn(Role) -> bool,
     ) -> Result<(), Error> {
-        let roles: Vec<Role> = self.roles.keys().copied().collect();
-        for role in roles {
-            if self.ended(role, is_under_way)? {
-                let is_needed = is_under_way || role == Role::Frontier;
-                let is_due = self.roles.get(&role).is_some_and(|post| post.next <= Instant::now());
-                if is_needed && is_due && !is_there(role) {
-                    let child = self.start(role)?;
-                    if let Some(post) = self.roles.get_mut(&role) {
-                        (post.child, post.started) = (Some(child), Instant::now());
-                    }
-                }
+        let now = Instant::now();
+        for (role, supervised) in &mut self.roles {
+            if let Some(status) = supervised.exit.take()
+                && is_running
+                && let Some(message) = supervised.handle_exit(*role, status)?
+            {
+                self.display.print(&format!("crawler: {message}"));
+            }
+        }
+        let is_due = |(role, supervised): (&Role, &SupervisedRole)| {
+            let is_needed = is_running || *role == Role::Frontier;
+            (is_needed && supervised.child.is_none() && supervised.next_start <= now && !is_taken(*role))
+                .then_some(*role)
+        };
+        let due: Vec<Role> = self.roles.iter().filter_map(is_due).collect();
+        for role in due {
+            let child = self.start(role)?;
+            if let Some(supervised) = self.roles.get_mut(&role) {
+                (supervised.child, supervised.started) = (Some(child), Instant::now());
             }
         }
         Ok(())
     }
 
-    /// Whether nobody of ours has the role, or has it no more, which is told.
-    fn ended(&mut self, role: Role, is_under_way: bool) -> Result<bool, Error> {
-        let Some(post) = self.roles.get_mut(&role) else { return Ok(false) };
-        let Some(child) = &mut post.child else { return Ok(true) };
-        let Ok(Some(status)) = child.try_wait() else { return Ok(false) };
-        post.child = None;
-        if !is_under_way {
-            return Ok(true);
-        }
-        post.pause =
-            if post.started.elapsed() > SETTLED { FIRST_PAUSE } else { (2 * post.pause).min(LONGEST_PAUSE) };
-        post.next = Instant::now() + post.pause;
-        // What it complained of would come to the same each time.
-        if status.code() == Some(EXIT_USAGE.into()) {
-            return Err(Error::InvalidSetting(format!(
-                "{role} cannot work with these settings; see its message above"
-            )));
-        }
-        // One that was killed did not fail.
-        let failed = post.started.elapsed() <= SETTLED && status.code().is_some();
-        post.failures = if failed { post.failures + 1 } else { 0 };
-        if post.failures > MOST_FAILURES {
-            return Err(Error::Redis(format!(
-                "{role} ended {MOST_FAILURES} times at once ({status}); see its messages above"
-            )));
-        }
-        self.display.say(&format!("crawler: {role} ended ({status}); it is started again"));
-        Ok(true)
-    }
-
     fn start(&self, role: Role) -> Result<Child, Error> {
-        let cannot = |error: io::Error| Error::InvalidSetting(format!("cannot start {role}: {error}"));
-        let mut command = Command::new(env::current_exe().map_err(cannot)?);
+        let cannot_start = |error: io::Error| Error::InvalidSetting(format!("cannot start {role}: {error}"));
+        let mut command = Command::new(env::current_exe().map_err(cannot_start)?);
         match role {
             Role::Frontier => command.arg("frontier"),
             Role::Worker(WorkerId(id)) => command.args(["worker", "--id", &id.to_string()]),
@@ -140,76 +132,121 @@ impl Supervisor {
         if let Some(file) = &self.ca_file {
             command.arg("--ca-file").arg(file);
         }
-        // Its settings are those of the crawl, and not what the controller happens to find in its environment.
-        for (name, _) in env::vars_os().filter(|(name, _)| is_setting(name)) {
+        // The roles take their options from the crawl, not from the controller's environment.
+        for (name, _) in env::vars_os().filter(|(name, _)| is_option(name)) {
             command.env_remove(name);
         }
-        // There may be a password in it, and everybody sees the arguments of processes.
+        // Other users can see the arguments of a process, and the URL may contain a password.
         command.env("CRAWLER_REDIS", &self.redis);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(cannot)?;
+        let mut child = command.spawn().map_err(cannot_start)?;
         if let Some(stdout) = child.stdout.take() {
-            pass_on(stdout, |line| {
+            forward_lines(stdout, |line| {
                 let mut out = io::stdout().lock();
-                // A reader who has gone away (`| head`) has seen enough.
+                // A closed pipe (`| head`) does not stop the crawl.
                 let _ = out.write_all(line).and_then(|()| out.flush());
             });
         }
         if let Some(stderr) = child.stderr.take() {
             let (display, is_quiet) = (Arc::clone(&self.display), self.verbosity == Verbosity::Quiet);
-            pass_on(stderr, move |line| {
+            forward_lines(stderr, move |line| {
                 let line = String::from_utf8_lossy(line);
                 let line = line.trim_end().trim_start_matches("crawler: ");
-                // One that is to be quiet speaks only of errors.
+                // With --quiet a role prints errors only.
                 match is_quiet {
                     true => print_error(&format!("{role}: {line}")),
-                    false => display.say(&format!("crawler: {role}: {line}")),
+                    false => display.print(&format!("crawler: {role}: {line}")),
                 }
             });
         }
         Ok(child)
     }
 
-    /// Asks the children to end.
-    pub(super) fn dismiss(&self) {
-        let pids = self.roles.values().filter_map(|post| post.child.as_ref()).map(Child::id);
+    /// Sends SIGTERM to the children.
+    pub(super) fn terminate(&self) {
+        let pids = self.roles.values().filter_map(|supervised| supervised.child.as_ref()).map(Child::id);
         for pid in pids.filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
-            // It may have ended by itself.
+            // The child may have exited.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// Waits for the children to end by themselves, now that the crawl is over; asks those who take too long.
-    pub(super) async fn end(mut self) {
-        let begun = Instant::now();
-        let mut asked = false;
+    /// Waits for the children to exit now that the crawl is over, and terminates those that take too long.
+    pub(super) async fn wait_for_exit(mut self) {
+        let started = Instant::now();
+        let mut is_terminated = false;
         loop {
-            for post in self.roles.values_mut() {
-                if let Some(child) = &mut post.child
-                    && let Ok(Some(_)) = child.try_wait()
-                {
-                    post.child = None;
-                }
-            }
-            if self.roles.values().all(|post| post.child.is_none()) || begun.elapsed() > 2 * PATIENCE {
+            self.reap();
+            let have_exited = self.roles.values().all(|supervised| supervised.child.is_none());
+            if have_exited || started.elapsed() > 2 * EXIT_TIMEOUT {
                 return;
             }
-            if begun.elapsed() > PATIENCE && !std::mem::replace(&mut asked, true) {
-                self.dismiss();
+            if started.elapsed() > EXIT_TIMEOUT && !std::mem::replace(&mut is_terminated, true) {
+                self.terminate();
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(EXIT_POLL_INTERVAL).await;
         }
     }
 }
 
-/// Whether a variable of the environment is an option of a role, rather than a secret or where Redis is.
-fn is_setting(name: &OsStr) -> bool {
+impl SupervisedRole {
+    fn new() -> SupervisedRole {
+        let now = Instant::now();
+        SupervisedRole {
+            child: None,
+            exit: None,
+            started: now,
+            next_start: now,
+            pause: MIN_PAUSE,
+            failures: 0,
+        }
+    }
+
+    fn reap(&mut self) {
+        if let Some(child) = &mut self.child
+            && let Ok(Some(status)) = child.try_wait()
+        {
+            (self.child, self.exit) = (None, Some(status));
+        }
+    }
+
+    /// Handles the exit of the child while the crawl is running: schedules the next start, and returns what to report. An
+    /// error if a restart would fail again.
+    fn handle_exit(&mut self, role: Role, status: ExitStatus) -> Result<Option<String>, Error> {
+        let is_stable = self.started.elapsed() > STABLE_AFTER;
+        self.pause = if is_stable { MIN_PAUSE } else { (2 * self.pause).min(MAX_PAUSE) };
+        self.next_start = Instant::now() + self.pause;
+        if status.success() {
+            // The crawl was over, and has been started again since.
+            return Ok(None);
+        }
+        // A restart would fail for the same reason.
+        if status.code() == Some(EXIT_USAGE.into()) {
+            return Err(Error::InvalidSetting(format!(
+                "cannot run {role} with these options; see its message above"
+            )));
+        }
+        // A killed process has no exit code, and did not fail by itself.
+        let has_failed = !is_stable && status.code().is_some();
+        self.failures = if has_failed { self.failures + 1 } else { 0 };
+        if self.failures > MAX_FAILURES {
+            return Err(Error::Redis(format!(
+                "cannot keep {role} running: it failed {MAX_FAILURES} times right after its start ({status}); see its \
+                 messages above"
+            )));
+        }
+        Ok(Some(format!("{role} exited ({status}); restarting it")))
+    }
+}
+
+/// Whether an environment variable sets an option, rather than a secret or the address of Redis.
+fn is_option(name: &OsStr) -> bool {
     let others = ["CRAWLER_REDIS", "CRAWLER_REDIS_PASSWORD", pagerank::KEY_VARIABLE];
     name.to_str().is_some_and(|name| name.starts_with("CRAWLER_") && !others.contains(&name))
 }
 
-/// Passes on whole lines, on a thread of its own: those of several processes must not mix.
-fn pass_on(from: impl Read + Send + 'static, to: impl Fn(&[u8]) + Send + 'static) {
+/// Forwards complete lines on a thread of its own, so that the lines of several processes do not mix.
+fn forward_lines(from: impl Read + Send + 'static, to: impl Fn(&[u8]) + Send + 'static) {
     thread::spawn(move || {
         let mut from = BufReader::with_capacity(64 * 1024, from);
         let mut line = Vec::new();
@@ -218,4 +255,34 @@ fn pass_on(from: impl Read + Send + 'static, to: impl Fn(&[u8]) + Send + 'static
             line.clear();
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn exit_with_status_0_is_neither_reported_nor_a_failure() {
+        let mut supervised = SupervisedRole::new();
+        for _ in 0..2 * MAX_FAILURES {
+            assert!(supervised.handle_exit(Role::Frontier, ExitStatus::from_raw(0)).unwrap().is_none());
+        }
+        assert_eq!(supervised.failures, 0);
+    }
+
+    #[test]
+    fn killed_role_is_restarted_and_failing_role_is_given_up() {
+        let (killed, failed) = (ExitStatus::from_raw(9), ExitStatus::from_raw(1 << 8));
+        let mut supervised = SupervisedRole::new();
+        for _ in 0..2 * MAX_FAILURES {
+            let message = supervised.handle_exit(Role::Worker(WorkerId(1)), killed).unwrap().unwrap();
+            assert!(message.starts_with("worker 1 exited (signal: 9"), "{message}");
+        }
+        for _ in 0..MAX_FAILURES {
+            assert!(supervised.handle_exit(Role::Frontier, failed).unwrap().is_some());
+        }
+        assert!(supervised.handle_exit(Role::Frontier, failed).is_err());
+    }
 }

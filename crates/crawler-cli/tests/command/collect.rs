@@ -1,4 +1,4 @@
-//! `crawler collect`: parts that workers have written, made one.
+//! `crawler collect`: merges the part files of workers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::common::{Ended, binary, names, run};
 
-/// Parts of two outputs of a crawl.
+/// The part files of two outputs of a crawl.
 struct Crawled(TempDir);
 
 impl Crawled {
-    /// Two workers, of whom the first delivered page 2 and died, and the second delivered it again.
+    /// Two workers: the first wrote page 2 and crashed, and the second wrote it again.
     fn new() -> Crawled {
         let crawled = Crawled(tempfile::tempdir().unwrap());
         crawled.worker(1, "example", &[(3, 1), (2, 1)]);
@@ -41,7 +41,7 @@ impl Crawled {
         self.0.path().join(name)
     }
 
-    /// Runs `crawler collect` with these arguments, in which every part and output stands in the directory.
+    /// Runs `crawler collect` with these arguments, with all parts and outputs in the directory.
     fn collect(&self, parts: &[&str], output: &str, options: &[&str]) -> Ended {
         let path = |name: &&str| self.path(name).display().to_string();
         let mut arguments = vec!["collect".to_owned()];
@@ -59,9 +59,9 @@ fn text(path: impl AsRef<Path>) -> String {
 const EDGES: &str = "from,to\nedge 1, loan 1\nedge 2, loan 2\nedge 3, loan 1\n";
 
 #[test]
-fn each_page_is_collected_once_and_what_was_left_out_is_told() {
+fn collect_yields_each_page_once_and_reports_what_it_left_out() {
     let crawled = Crawled::new();
-    let told = "collected 3 pages from 2 parts; left out 1 repeated delivery, 0 torn bytes\n";
+    let told = "merged 3 pages from 2 part files; left out 1 repeated page\n";
     let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "edges.csv", &[]).expect(0);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (told, ""));
     assert_eq!(text(crawled.path("edges.csv")), EDGES);
@@ -72,39 +72,39 @@ fn each_page_is_collected_once_and_what_was_left_out_is_told() {
     assert_eq!(pages, ["1", "2", "3"]);
     assert_eq!(text(crawled.path("pages/2")), "page 2, loan 2\n");
 
-    // What a death has left torn.
+    // A crash left an incomplete page.
     let part = crawled.path("edges.1.csv");
     fs::write(&part, text(&part) + "half an e").unwrap();
     let ended = crawled.collect(&["edges.1.csv"], "one.csv", &[]).expect(0);
-    assert_eq!(ended.stdout, "collected 2 pages from 1 part; left out 0 repeated deliveries, 9 torn bytes\n");
+    assert_eq!(ended.stdout, "merged 2 pages from 1 part file; left out 9 bytes of an incomplete page\n");
     assert_eq!(text(crawled.path("one.csv")), "from,to\nedge 2, loan 1\nedge 3, loan 1\n");
 }
 
 #[test]
-fn the_parts_of_an_output_need_not_be_named() {
+fn parts_of_an_output_are_found_by_its_name() {
     let crawled = Crawled::new();
     crawled.worker(3, "example", &[]);
     let collected = |name: &str, options: &[&str]| {
         let path = crawled.path(name).display().to_string();
         run(&[&["collect", "--of", &path], options].concat())
     };
-    assert!(collected("edges.csv", &[]).expect(0).stdout.starts_with("collected 3 pages from 3 parts;"));
+    assert!(collected("edges.csv", &[]).expect(0).stdout.starts_with("merged 3 pages from 3 part files;"));
     assert_eq!(text(crawled.path("edges.csv")), EDGES);
     assert!(collected("edges.csv", &[]).expect(2).stderr.contains("--overwrite"));
     assert_eq!(collected("edges.csv", &["--output", "-"]).expect(0).stdout, EDGES);
-    assert!(collected("pages", &[]).expect(0).stdout.starts_with("collected 3 pages from 3 parts;"));
+    assert!(collected("pages", &[]).expect(0).stdout.starts_with("merged 3 pages from 3 part files;"));
     let refused = collected("lines.jsonl", &[]).expect(2).stderr;
-    assert!(refused.contains("there are no parts of '") && refused.contains("lines.jsonl"), "{refused}");
+    assert!(refused.contains("cannot find part files of '") && refused.contains("lines.jsonl"), "{refused}");
     let part = crawled.path("edges.1.csv").display().to_string();
     assert!(collected("edges.csv", &[&part]).expect(2).stderr.contains("--of"));
 }
 
 #[test]
-fn a_dash_is_standard_output_and_what_was_left_out_is_told_beside_it() {
+fn dash_writes_to_standard_output_and_the_report_to_standard_error() {
     let crawled = Crawled::new();
     let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "-", &[]).expect(0);
     assert_eq!(ended.stdout, EDGES);
-    assert!(ended.stderr.starts_with("collected 3 pages from 2 parts;"), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("merged 3 pages from 2 part files;"), "{}", ended.stderr);
     let ended = crawled.collect(&["pages.1", "pages.2"], "-", &[]).expect(2);
     assert!(ended.stderr.contains("name a directory as output"), "{}", ended.stderr);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -114,7 +114,7 @@ fn a_dash_is_standard_output_and_what_was_left_out_is_told_beside_it() {
 }
 
 #[test]
-fn what_cannot_be_collected_is_refused_before_anything_is_written() {
+fn invalid_parts_and_outputs_are_rejected_before_anything_is_written() {
     let crawled = Crawled::new();
     crawled.worker(3, "another", &[(1, 1)]);
     fs::write(crawled.path("precious.csv"), "precious").unwrap();
@@ -149,7 +149,7 @@ fn what_cannot_be_collected_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_damaged_part_is_an_error_of_its_own() {
+fn damaged_part_has_its_own_exit_status() {
     let crawled = Crawled::new();
     let part = crawled.path("edges.2.csv");
     fs::write(&part, "from,to\n").unwrap();
@@ -159,7 +159,7 @@ fn a_damaged_part_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_disk_that_is_full_leaves_nothing_that_looks_like_a_result() {
+fn full_disk_leaves_no_output() {
     let crawled = Crawled::new();
     crawled.worker(4, "example", &(10..500).map(|task_id| (task_id, 1)).collect::<Vec<_>>());
     let status = std::process::Command::new("sh")
@@ -173,7 +173,7 @@ fn a_disk_that_is_full_leaves_nothing_that_looks_like_a_result() {
 }
 
 #[test]
-fn its_arguments_are_explained() {
+fn help_explains_the_arguments() {
     let help = run(&["collect", "--help"]).expect(0).stdout;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [

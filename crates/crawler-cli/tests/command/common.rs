@@ -1,5 +1,5 @@
-//! Runs the binary and reads what it leaves behind. Checks of every crawl what must hold for all of them: no panic, no
-//! control character on the terminal, whole files numbered without holes, a summary that adds up.
+//! Runs the binary and reads its outputs. Checks what must hold for every crawl: no panic, no control character on the
+//! terminal, complete files with consecutive numbers, a summary that adds up.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +15,13 @@ use std::os::unix::process::ExitStatusExt;
 use tempfile::TempDir;
 use testweb::{Site, Web};
 
-/// No crawl here takes nearly as long; one that does hangs.
-const LONGEST: Duration = Duration::from_secs(60);
+/// A crawl that takes longer hangs.
+const CRAWL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a running crawl is looked at.
-const GLANCE: Duration = Duration::from_millis(2);
+/// How often a running crawl is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A crawl to be. Unless told otherwise it goes as deep as it can, without a delay, into a directory of its own.
+/// Builds a classic crawl. By default it has a high depth limit, no delay and its own directory.
 pub struct Crawl {
     seed: String,
     directory: PathBuf,
@@ -53,7 +53,7 @@ impl Crawl {
         self
     }
 
-    /// Into this directory instead of one of its own.
+    /// Uses this directory instead of its own.
     pub fn into_directory(mut self, directory: &Path) -> Crawl {
         self.directory = directory.to_owned();
         self
@@ -70,13 +70,13 @@ impl Crawl {
         self
     }
 
-    /// Further arguments, written as in a shell, without quoting.
+    /// Adds arguments, separated by spaces.
     pub fn with(mut self, options: &str) -> Crawl {
         self.options.extend(options.split_whitespace().map(str::to_owned));
         self
     }
 
-    /// One further argument, which may hold anything.
+    /// Adds one argument, which may contain spaces.
     pub fn with_one(mut self, option: impl Into<String>) -> Crawl {
         self.options.push(option.into());
         self
@@ -121,7 +121,7 @@ impl Crawl {
     }
 }
 
-/// The binary, in an environment without a say in what it does.
+/// The binary, without environment variables that set options.
 pub fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crawler"));
     command.env_remove("CRAWLER_INTERNAL");
@@ -135,11 +135,11 @@ pub fn run(arguments: &[&str]) -> Ended {
     Running::start(command, PathBuf::from("/nowhere"), None).wait()
 }
 
-/// A crawl under way.
+/// A running crawl.
 pub struct Running {
     child: Child,
-    stdout: Heard,
-    stderr: Heard,
+    stdout: CapturedStream,
+    stderr: CapturedStream,
     directory: PathBuf,
     own_directory: Option<TempDir>,
     peak_rss: u64,
@@ -149,8 +149,8 @@ impl Running {
     pub fn start(mut command: Command, directory: PathBuf, own_directory: Option<TempDir>) -> Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary runs");
-        let stdout = Heard::from(child.stdout.take().expect("it is piped"));
-        let stderr = Heard::from(child.stderr.take().expect("it is piped"));
+        let stdout = CapturedStream::from(child.stdout.take().expect("a pipe"));
+        let stderr = CapturedStream::from(child.stderr.take().expect("a pipe"));
         Running { child, stdout, stderr, directory, own_directory, peak_rss: 0 }
     }
 
@@ -159,46 +159,46 @@ impl Running {
         kill_process(pid, signal).expect("the child is there until it is waited for");
     }
 
-    /// Waits for something to be true while the crawl runs.
+    /// Waits for a condition while the crawl runs.
     pub fn until(&mut self, what: &str, mut is_true: impl FnMut(&Path) -> bool) {
         let begun = Instant::now();
         while !is_true(&self.directory) {
-            assert!(begun.elapsed() < LONGEST, "{what} was waited for too long");
+            assert!(begun.elapsed() < CRAWL_TIMEOUT, "{what} was waited for too long");
             assert!(!self.has_ended(), "the crawl ended before {what}");
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Waits until the crawl has said this on standard error.
-    pub fn until_it_says(&mut self, words: &str) {
+    /// Waits until the crawl has printed this to standard error.
+    pub fn until_message(&mut self, words: &str) {
         let begun = Instant::now();
         while !self.stderr.has(words) {
-            assert!(begun.elapsed() < LONGEST && !self.has_ended(), "the crawl did not say {words}");
-            thread::sleep(GLANCE);
+            assert!(begun.elapsed() < CRAWL_TIMEOUT && !self.has_ended(), "the crawl did not print {words}");
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
     fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("it is our child").is_some()
+        self.child.try_wait().expect("a child process").is_some()
     }
 
-    /// Waits for the exit status alone.
+    /// Waits for the exit, and checks nothing else.
     pub fn status(mut self) -> Option<i32> {
-        self.child.wait().expect("it is our child").code()
+        self.child.wait().expect("a child process").code()
     }
 
     pub fn wait(mut self) -> Ended {
         let begun = Instant::now();
         let status = loop {
-            if let Some(status) = self.child.try_wait().expect("it is our child") {
+            if let Some(status) = self.child.try_wait().expect("a child process") {
                 break status;
             }
             self.peak_rss = self.peak_rss.max(peak_rss(self.child.id()));
-            if begun.elapsed() > LONGEST {
+            if begun.elapsed() > CRAWL_TIMEOUT {
                 let _ = self.child.kill();
                 panic!("the crawl hangs; standard error: {}", self.stderr.all());
             }
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         };
         let ended = Ended {
             status,
@@ -213,14 +213,14 @@ impl Running {
     }
 }
 
-/// What the binary prints on one stream, as it prints it.
-struct Heard {
+/// What the binary has printed to one stream.
+struct CapturedStream {
     so_far: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
 }
 
-impl Heard {
-    fn from(mut stream: impl Read + Send + 'static) -> Heard {
+impl CapturedStream {
+    fn from(mut stream: impl Read + Send + 'static) -> CapturedStream {
         let so_far = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&so_far);
         let reader = thread::spawn(move || {
@@ -229,23 +229,23 @@ impl Heard {
                 heard.lock().unwrap().extend(&buffer[..read]);
             }
         });
-        Heard { so_far, reader }
+        CapturedStream { so_far, reader }
     }
 
     fn has(&self, words: &str) -> bool {
         String::from_utf8_lossy(&self.so_far.lock().unwrap()).contains(words)
     }
 
-    /// All of it. What is not UTF-8 would be an escape sequence to some terminals.
+    /// The complete output. Bytes that are not UTF-8 would be escape sequences to some terminals.
     fn all(self) -> String {
         self.reader.join().expect("a pipe can be read");
         String::from_utf8(std::mem::take(&mut *self.so_far.lock().unwrap())).expect("the output is UTF-8")
     }
 }
 
-/// The most memory a process has had resident, in bytes; 0 when it has ended, or not quite begun.
+/// The peak resident memory of a process in bytes; 0 if it has exited, or has not executed the binary yet.
 fn peak_rss(process: u32) -> u64 {
-    // For a moment after its start a child still shows the memory of its parent.
+    // Before it executes the binary, a child has the memory of its parent.
     let is_our_own = |exe: PathBuf| std::env::current_exe().is_ok_and(|own| own == exe);
     if fs::read_link(format!("/proc/{process}/exe")).is_ok_and(is_our_own) {
         return 0;
@@ -255,7 +255,7 @@ fn peak_rss(process: u32) -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// A crawl that is over.
+/// A crawl that has exited.
 pub struct Ended {
     pub status: ExitStatus,
     pub stdout: String,
@@ -265,7 +265,7 @@ pub struct Ended {
     _own_directory: Option<TempDir>,
 }
 
-/// A page as its file has it.
+/// The content of a page file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     pub url: String,
@@ -276,35 +276,34 @@ pub struct Saved {
 /// The summary as numbers.
 #[derive(Debug, Default)]
 pub struct Summary {
-    pub admitted: u64,
-    /// What became of the admitted, by kind.
+    /// URLs by outcome.
     pub outcomes: BTreeMap<String, u64>,
     pub links: u64,
-    /// What became of the links, by kind.
+    /// Links by what became of them.
     pub fates: BTreeMap<String, u64>,
+    pub requests: u64,
 }
 
 impl Ended {
-    /// What must hold for every crawl.
+    /// Checks what must hold for every crawl.
     fn check(&self) {
         for text in [&self.stdout, &self.stderr] {
             assert!(!text.contains("panicked"), "{text}");
             let raw = text.chars().find(|c| c.is_control() && *c != '\n');
             assert_eq!(raw, None, "a control character reached the terminal: {text:?}");
         }
-        // A crawl that was refused left the directory as it was.
+        // A rejected crawl does not change the directory.
         if self.directory.is_dir() && self.code() != 2 {
             let depths: Vec<usize> = self.pages().iter().map(|page| page.depth).collect();
             assert!(depths.is_sorted(), "pages of a smaller depth come first: {depths:?}");
         }
-        if self.stdout.contains("URLs admitted") {
-            let summary = self.summary();
-            assert_eq!(summary.admitted, summary.outcomes.values().sum::<u64>(), "{}", self.stdout);
-            assert_eq!(summary.links, summary.fates.values().sum::<u64>(), "{}", self.stdout);
+        if self.stdout.contains("\nRequests ") {
+            // Checks that the rows add up.
+            self.summary();
         }
     }
 
-    /// The exit status; one more than 128 and the number for a signal, as shells have it.
+    /// The exit status; 128 + the signal number after a signal, as in shells.
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
     }
@@ -316,7 +315,7 @@ impl Ended {
         self
     }
 
-    /// The pages in the order of their numbers, which are without holes.
+    /// The pages in the order of their numbers, which are consecutive.
     pub fn pages(&self) -> Vec<Saved> {
         let mut numbers: Vec<u64> =
             names(&self.directory).iter().filter_map(|name| name.parse().ok()).collect();
@@ -330,7 +329,7 @@ impl Ended {
         self.pages().iter().map(|page| (path_of(&page.url), page.depth)).collect()
     }
 
-    /// The paths alone, sorted.
+    /// The paths, sorted.
     pub fn sorted_paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.paths().into_iter().map(|(path, _)| path).collect();
         paths.sort();
@@ -342,24 +341,44 @@ impl Ended {
         found.unwrap_or_else(|| panic!("{path} was not saved; {}", self.stderr)).body
     }
 
-    /// What became of the URLs, as the summary counts them.
+    /// URLs by outcome, from the summary.
     pub fn outcomes(&self) -> BTreeMap<String, u64> {
         self.summary().outcomes
     }
 
+    /// The rows of the summary. The reasons of a row add up to its count.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
-        let mut in_links = false;
-        // Before the summary there may be events, some of which end in a number too.
-        let begin = self.stdout.find("URLs admitted").expect("a summary");
-        for line in self.stdout[begin..].lines() {
-            let Some((name, count)) = line.rsplit_once(' ') else { continue };
-            let Ok(count) = count.parse() else { continue };
-            match name.trim() {
-                "URLs admitted" => summary.admitted = count,
-                "links found" => (summary.links, in_links) = (count, true),
-                kind if in_links => drop(summary.fates.insert(kind.into(), count)),
-                kind => drop(summary.outcomes.insert(kind.into(), count)),
+        // Events of -v may precede the summary.
+        let start = self.stdout.find("Pages  ").expect("a summary");
+        for line in self.stdout[start..].lines() {
+            let Some((name, rest)) = line.split_once("  ") else { continue };
+            let (count, detail) = rest.trim_start().split_once("   ").unwrap_or((rest.trim_start(), ""));
+            let Some(count) = number(count) else { continue };
+            let reasons = || detail.split(" · ").filter(|reason| !reason.is_empty());
+            let mut by_reason: BTreeMap<String, u64> = BTreeMap::new();
+            match name {
+                "Pages" => drop(summary.outcomes.insert("page".into(), count)),
+                "Redirects" => drop(summary.outcomes.insert("redirect".into(), count)),
+                "Not reached" => drop(summary.outcomes.insert("not reached".into(), count)),
+                "Requests" => summary.requests = count,
+                "Links" => {
+                    by_reason.extend(reasons().map(|reason| {
+                        let (count, reason) = reason.split_once(' ').expect("a count and a reason");
+                        (reason.to_owned(), number(count).expect("a count"))
+                    }));
+                    assert_eq!(count, by_reason.values().sum::<u64>(), "{line}");
+                    (summary.links, summary.fates) = (count, by_reason);
+                }
+                "Skipped" | "Failed" => {
+                    by_reason.extend(reasons().map(|reason| {
+                        let (reason, count) = reason.rsplit_once(' ').expect("a reason and a count");
+                        (reason.to_owned(), number(count.trim_start_matches('×')).expect("a count"))
+                    }));
+                    assert_eq!(count, by_reason.values().sum::<u64>(), "{line}");
+                    summary.outcomes.extend(by_reason);
+                }
+                _ => {}
             }
         }
         summary
@@ -370,8 +389,13 @@ impl Ended {
     pub fn complaint(&self, path: &str) -> &str {
         let mut lines = self.stderr.lines();
         let found = lines.find(|line| line.split(": ").next().is_some_and(|url| url.ends_with(path)));
-        found.unwrap_or_else(|| panic!("nothing is said about {path}: {}", self.stderr))
+        found.unwrap_or_else(|| panic!("there is no line about {path}: {}", self.stderr))
     }
+}
+
+/// A number with thousands separators.
+fn number(text: &str) -> Option<u64> {
+    text.replace(',', "").parse().ok()
 }
 
 /// The names of a directory's files.
@@ -381,7 +405,7 @@ pub fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| name(entry).expect("names are UTF-8")).collect()
 }
 
-/// Takes a page file apart: a line of URL, a line of depth, then the body.
+/// Parses a page file: a line with the URL, a line with the depth, then the body.
 pub fn read_page(path: &Path) -> Saved {
     let bytes = fs::read(path).expect("the page file is there");
     let mut parts = bytes.splitn(3, |byte| *byte == b'\n');
@@ -390,7 +414,7 @@ pub fn read_page(path: &Path) -> Saved {
     Saved { url, depth, body: parts.next().expect("three parts").to_vec() }
 }
 
-/// What follows the authority of a URL.
+/// The path and query of a URL.
 pub fn path_of(url: &str) -> String {
     let rest = url.split_once("://").expect("an absolute URL").1;
     rest[rest.find('/').expect("a path")..].to_owned()
@@ -400,12 +424,12 @@ pub fn serve(site: Site) -> Web {
     Web::builder().site(site).start()
 }
 
-/// A page that links to these.
+/// A page that links to these targets.
 pub fn linking_to(targets: &[&str]) -> String {
     targets.iter().map(|target| format!("<a href=\"{target}\">{target}</a>\n")).collect()
 }
 
-/// A map of these counts, to compare a summary with.
+/// These counts as a map, to compare with a summary.
 pub fn counts(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
     expected.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
 }

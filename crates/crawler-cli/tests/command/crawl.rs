@@ -1,4 +1,4 @@
-//! The crawl of many hosts: it finds what is there, and each of its options takes effect.
+//! `crawler crawl`: finds every page, and each option has its effect.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use testweb::{Answer, Certificate, Request, Site, Web};
 use crate::common::{Ended, counts, linking_to, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in, paths, urls};
 
-/// Crawls with these options, and returns the pages that were kept and what the crawl said.
+/// Crawls with these options, and returns the pages and the exited crawl.
 #[track_caller]
 fn crawl(seed: impl Into<String>, options: &str) -> (Vec<Value>, Ended) {
     let directory = tempfile::tempdir().unwrap();
@@ -17,11 +17,11 @@ fn crawl(seed: impl Into<String>, options: &str) -> (Vec<Value>, Ended) {
     (objects_in(&file), ended)
 }
 
-/// The last object of progress of a crawl with these options.
+/// The last progress object of a crawl with these options.
 #[track_caller]
 fn last_object(seed: impl Into<String>, options: &str) -> Value {
     let ended = Pipeline::of(seed).with("--progress json").with(options).run().expect(0);
-    objects(&ended.stderr).pop().expect("there is one at the end")
+    objects(&ended.stderr).pop().expect("a last object")
 }
 
 /// A site on every host, where each page links to pages of other hosts of the same port.
@@ -35,54 +35,54 @@ fn hosts_that_link(to: &'static [&'static str]) -> Web {
 }
 
 #[test]
-fn every_page_of_many_hosts_is_kept_with_any_number_of_workers() {
+fn all_pages_of_many_hosts_are_crawled_with_any_number_of_workers() {
     for workers in [1, 5] {
         let web = Web::builder().seeded_hosts(21, 15, 12).start();
         let seed = web.url_of("h0.test", "/");
-        // Elsewhere nobody answers, which takes its time.
+        // Other hosts do not respond, and their timeouts take time.
         let options = format!(r"--similarity 0 --include ^http://h\d+\.test: --workers {workers}");
         let (pages, ended) = crawl(&seed, &options);
         let truth = web.truth_from(&seed, 1_000);
         assert!(urls(&pages).iter().eq(truth.keys()), "{workers} workers");
-        assert_eq!(ended.outcomes()["kept"], truth.len() as u64);
-        assert!(ended.stdout.contains("ended because nothing was left to do"), "{}", ended.stdout);
+        assert_eq!(ended.outcomes()["page"], truth.len() as u64);
+        assert!(!ended.stdout.contains("Stopped"), "{}", ended.stdout);
     }
 }
 
 #[test]
-fn there_may_be_several_seeds_and_one_of_them_twice() {
+fn several_seeds_and_repeated_ones_are_accepted() {
     let web = hosts_that_link(&[]);
     let [a, b] = ["a.test", "b.test"].map(|host| web.url_of(host, "/"));
     let (pages, ended) = crawl(&a, &format!("{b} {a}"));
     assert_eq!(urls(&pages), [a, b].into());
-    assert_eq!(ended.outcomes(), counts(&[("kept", 2)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 2)]));
 }
 
 #[test]
-fn budgets_end_the_crawl_exactly_and_are_named() {
+fn limits_stop_the_crawl_exactly_and_are_named() {
     let web = Web::builder().seeded_hosts(11, 10, 20).start();
     let seed = web.url_of("h0.test", "/");
     let (pages, ended) = crawl(&seed, "--max-pages 17 --workers 4");
     assert_eq!(pages.len(), 17);
-    assert!(ended.stdout.contains("ended because 17 pages were kept (--max-pages)"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Stopped: 17 pages (--max-pages)"), "{}", ended.stdout);
     let object = last_object(&seed, "--max-bytes 30KB --workers 4");
-    assert_eq!((&object["bytes"], &object["end"]), (&Value::from(30_000), &Value::from("max-bytes")));
+    assert_eq!((&object["bytes"], &object["stopped_by"]), (&Value::from(30_000), &Value::from("max-bytes")));
     let (pages, ended) = crawl(&seed, "--max-pages-per-host 3 --scope domain");
     assert_eq!(pages.len(), 3);
-    assert!(ended.outcomes()["beyond its host's pages"] > 0);
+    assert!(ended.outcomes()["host page limit"] > 0);
 }
 
 #[test]
-fn the_time_of_a_crawl_is_bounded() {
+fn max_time_stops_the_crawl() {
     let (web, begun) = (serve(Site::seeded(3, 200)), Instant::now());
     let (pages, ended) = crawl(web.url("/"), "--max-time 1s --delay 300ms");
     assert!(begun.elapsed() < Duration::from_secs(4) && (2..5).contains(&pages.len()));
-    assert!(ended.stdout.contains("ended because 1s had passed (--max-time)"), "{}", ended.stdout);
-    assert!(ended.outcomes()["not reached before the end"] > 0);
+    assert!(ended.stdout.contains("Stopped: 1 s (--max-time)"), "{}", ended.stdout);
+    assert!(ended.outcomes()["not reached"] > 0);
 }
 
 #[test]
-fn the_scope_holds_what_it_says() {
+fn scope_limits_the_crawled_urls() {
     let links: &[&str] = &[
         "/docs/a",
         "/docsets",
@@ -112,7 +112,7 @@ fn the_scope_holds_what_it_says() {
 }
 
 #[test]
-fn patterns_and_depth_narrow_the_crawl() {
+fn patterns_and_depth_limit_the_crawl() {
     let site = || {
         Site::new()
             .page("/", linking_to(&["/docs/1", "/docs/2.pdf", "/blog/1"]))
@@ -134,13 +134,13 @@ fn patterns_and_depth_narrow_the_crawl() {
     ] {
         let (pages, ended) = crawl(web.url("/"), options);
         assert_eq!(paths(&web, &pages), expected, "{options}");
-        let excluded = ended.summary().fates.contains_key("excluded by a pattern");
+        let excluded = ended.summary().fates.contains_key("excluded");
         assert_eq!(excluded, options.contains("clude"), "{options}");
     }
 }
 
 #[test]
-fn pages_like_others_are_dropped_as_far_as_is_wanted() {
+fn similarity_threshold_decides_which_near_duplicates_are_skipped() {
     let site = Site::seeded(9, 20).with_print_views().page("/twin", "the same").page("/other", "the same");
     let web = serve(site);
     let seeds = format!("{} {}", web.url("/twin"), web.url("/other"));
@@ -148,13 +148,13 @@ fn pages_like_others_are_dropped_as_far_as_is_wanted() {
         let (_, ended) = crawl(web.url("/"), &format!("{seeds} --scope host --similarity {similarity}"));
         ended.outcomes().get(kind).copied().unwrap_or(0)
     };
-    assert!(outcome("0.9", "near duplicate") > 5);
-    assert_eq!((outcome("1", "near duplicate"), outcome("1", "duplicate")), (0, 1));
-    assert_eq!((outcome("0", "near duplicate"), outcome("0", "duplicate")), (0, 0));
+    assert!(outcome("0.9", "near-duplicate") > 5);
+    assert_eq!((outcome("1", "near-duplicate"), outcome("1", "duplicate")), (0, 1));
+    assert_eq!((outcome("0", "near-duplicate"), outcome("0", "duplicate")), (0, 0));
 }
 
 #[test]
-fn the_delay_is_kept_for_each_host_and_no_host_waits_for_another() {
+fn delay_applies_per_host_and_hosts_do_not_wait_for_each_other() {
     let web = Web::builder().seeded_hosts(3, 10, 4).start();
     let begun = Instant::now();
     crawl(web.url_of("h0.test", "/"), "--delay 100ms --workers 3 --concurrency 16");
@@ -165,7 +165,7 @@ fn the_delay_is_kept_for_each_host_and_no_host_waits_for_another() {
 }
 
 #[test]
-fn no_more_requests_are_in_flight_than_allowed() {
+fn concurrency_limits_the_requests_in_flight() {
     let links: &[&str] =
         &["http://a.test:PORT/", "http://b.test:PORT/", "http://c.test:PORT/", "http://d.test:PORT/"];
     for (concurrency, most) in [(1, 1), (2, 2)] {
@@ -185,7 +185,7 @@ fn no_more_requests_are_in_flight_than_allowed() {
 }
 
 #[test]
-fn queues_are_as_many_and_as_long_as_they_are_told_to_be() {
+fn queue_options_set_number_and_size_of_the_queues() {
     let links: String = (0..500).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 50)).collect();
     let web = serve(Site::new().otherwise(move |request: &Request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
@@ -193,14 +193,14 @@ fn queues_are_as_many_and_as_long_as_they_are_told_to_be() {
         Answer::page(page)
     }));
     let object = last_object(web.url("/"), "--queue-size 1 --priority-queues 3 --workers 2 --similarity 0");
-    assert_eq!((&object["pages"], &object["end"]), (&Value::from(501), &Value::from("done")));
-    assert_eq!(object["priority_queues"].as_array().unwrap().len(), 3);
+    assert_eq!((&object["pages"], &object["state"]), (&Value::from(501), &Value::from("finished")));
+    assert_eq!(object["queues"]["priority_queues"].as_array().unwrap().len(), 3);
     assert_eq!(object["workers"].as_array().unwrap().len(), 2);
     adds_up(&object);
 }
 
 #[test]
-fn what_was_met_long_ago_is_forgotten() {
+fn seen_urls_expire_after_the_ttl() {
     let site = || {
         let back = Answer::page(linking_to(&["/"])).after(Duration::from_millis(700));
         serve(Site::new().page("/", linking_to(&["/back"]) + "home").answer("/back", back))
@@ -214,7 +214,7 @@ fn what_was_met_long_ago_is_forgotten() {
 }
 
 #[test]
-fn a_domain_is_left_by_its_worker_after_a_while() {
+fn domain_ownership_expires_after_its_ttl() {
     let links: String = (0..5).map(|n| format!("<a href=http://d{n}.test:PORT/>x</a>")).collect();
     let web = serve(Site::new().otherwise(move |request: &Request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
@@ -227,7 +227,7 @@ fn a_domain_is_left_by_its_worker_after_a_while() {
 }
 
 #[test]
-fn pages_are_stored_unless_that_is_not_wanted() {
+fn no_content_stores_no_page_bodies() {
     let web = serve(Site::seeded(4, 5));
     let stored = |options: &str| last_object(web.url("/"), options)["stored_bytes"].as_u64().unwrap();
     assert!(stored("") > 0);
@@ -235,7 +235,7 @@ fn pages_are_stored_unless_that_is_not_wanted() {
 }
 
 #[test]
-fn a_rank_service_is_asked_with_its_key_and_its_outage_costs_nothing_but_ranks() {
+fn pagerank_service_gets_its_key_and_its_outage_only_costs_ranks() {
     let ranks = serve(Site::new().otherwise(|_| {
         let rank = r#"{"status_code":200,"domain":"one.test","page_rank_integer":7,"page_rank_decimal":7.1,"rank":"1"}"#;
         Answer::status(200).content_type("application/json").body(format!(r#"{{"response":[{rank}]}}"#))
@@ -261,27 +261,26 @@ fn a_rank_service_is_asked_with_its_key_and_its_outage_costs_nothing_but_ranks()
 
     let broken = serve(Site::new().otherwise(|_| Answer::status(500)));
     let ended = run(&broken.url(""));
-    let told =
-        "PageRank service: 3 requests, 3 failed, 1 URLs without a rank (the last failure: HTTP status 500)\n";
+    let told = "PageRank service: 3 requests, 3 failed, 1 URL without a rank (last: HTTP 500)\n";
     assert!(ended.stdout.contains(told), "{}", ended.stdout);
     assert!(!ended.stdout.contains("sesame"));
 }
 
 #[test]
-fn links_lead_to_private_addresses_only_where_that_is_wanted() {
+fn links_to_private_addresses_are_followed_only_with_allow_private() {
     let inside = serve(Site::new().page("/", "secret"));
     let web = serve(Site::new().page("/", linking_to(&[&inside.url("/"), &inside.url_of("localhost", "/")])));
     let ended = Pipeline::bare(web.url("/")).with("--ignore-robots").run().expect(0);
-    // An address is refused where it is read, a name where it turns out to be one.
-    assert_eq!(ended.outcomes(), counts(&[("kept", 1), ("address refused", 1)]));
+    // An address is rejected as a link, a name when it resolves to such an address.
+    assert_eq!(ended.outcomes(), counts(&[("page", 1), ("blocked address", 1)]));
     assert_eq!(ended.summary().fates["private address"], 1);
     assert_eq!(inside.hits(), 0);
     let ended = Pipeline::bare(web.url("/")).with("--ignore-robots --allow-private").run().expect(0);
-    assert_eq!(ended.outcomes()["kept"] + ended.outcomes()["duplicate"], 3);
+    assert_eq!(ended.outcomes()["page"] + ended.outcomes()["duplicate"], 3);
 }
 
 #[test]
-fn pages_are_fetched_as_in_the_classic_form() {
+fn fetch_options_work_as_in_the_classic_mode() {
     let site = Site::new()
         .robots("User-agent: *\nDisallow: /hidden")
         .page("/", linking_to(&["/hidden", "/large", "/slow"]))
@@ -298,7 +297,7 @@ fn pages_are_fetched_as_in_the_classic_form() {
         .with_one(certificate.display().to_string())
         .run()
         .expect(0);
-    let expected = [("kept", 1), ("disallowed by robots.txt", 1), ("too large", 1), ("timed out", 1)];
+    let expected = [("page", 1), ("robots.txt", 1), ("too large", 1), ("timeout", 1)];
     assert_eq!(ended.outcomes(), counts(&expected));
     let first = &web.log().of_path("/")[0];
     assert!(first.header("user-agent").unwrap().ends_with(" (+https://a.test/bot)"));

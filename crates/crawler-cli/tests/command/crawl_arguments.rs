@@ -1,4 +1,4 @@
-//! Bad arguments of `crawler crawl`: named, with the remedy, before anything is fetched or written.
+//! Invalid arguments of `crawler crawl`: the error names them and the remedy, and nothing is fetched or written.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use testweb::Site;
 use crate::common::{linking_to, names, run, serve};
 use crate::pipeline::Pipeline;
 
-/// Runs the binary with arguments in which SEED and DIR stand for a good seed and an empty directory, and checks that it
-/// refuses them, says why in these words and in one line, fetches nothing and writes nothing.
+/// Runs the binary with arguments in which SEED and DIR stand for a valid seed and an empty directory. Checks that it
+/// rejects them in one line that contains `words`, and that it fetches and writes nothing.
 #[track_caller]
-fn is_refused(arguments: &[&str], words: &[&str]) {
+fn is_rejected(arguments: &[&str], words: &[&str]) {
     let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
     let directory = tempfile::tempdir().unwrap();
     let filled: Vec<String> = ["crawl"]
@@ -31,8 +31,8 @@ fn is_refused(arguments: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn a_bad_option_is_named_and_what_would_be_good() {
-    let bad = [
+fn error_names_the_option_and_a_valid_value() {
+    let invalid = [
         ("--queue-size", "0", "a whole number from 1 to 10000000"),
         ("--queue-size", "-1", "a whole number from 1"),
         ("--priority-queues", "0", "a whole number from 1 to 101"),
@@ -47,7 +47,15 @@ fn a_bad_option_is_named_and_what_would_be_good() {
         ("--concurrency", "0", "a whole number from 1"),
         ("--per-host", "0", "a whole number from 1"),
         ("--delay", "fast", "a time like 0, 250ms, 2s or 1m"),
-        ("--delay", "-1", "a time like"),
+        ("--delay", "-1", "must not be negative; give a time like"),
+        ("--delay", "-1s", "must not be negative"),
+        ("--max-pages", "-1", "must not be negative; give a whole number from 1"),
+        ("--max-bytes", "-1MB", "must not be negative; give a size like"),
+        ("--max-time", "-1h", "must not be negative; give a time like"),
+        ("--dead-after", "-1s", "must not be negative; give a time like"),
+        ("--dead-after", "200ms", "at least 300ms"),
+        ("--replicas", "-1", "must not be negative; give a whole number from 0 to 8"),
+        ("--replicas", "9", "a whole number from 0 to 8"),
         ("--similarity", "1.1", "a number from 0 to 1, like 0.9"),
         ("--similarity", "90%", "a number from 0 to 1, like 0.9"),
         ("--similarity", "-1", "a number from 0 to 1, like 0.9"),
@@ -57,9 +65,9 @@ fn a_bad_option_is_named_and_what_would_be_good() {
         ("--module", "pages=DIR/no/such", "name an existing directory"),
         ("--module", "jsonl=DIR/no/such", "name a file you may write to"),
         ("--module", "jsonl=DIR", "name a file you may write to"),
-        ("--scope", "site", "any, domain, host, prefix"),
-        ("--include", "a(", "is no regular expression: unclosed group"),
-        ("--exclude", "[", "is no regular expression: unclosed character class"),
+        ("--scope", "site", "must be any, domain, host or prefix"),
+        ("--include", "a(", "must be a regular expression: unclosed group"),
+        ("--exclude", "[", "must be a regular expression: unclosed character class"),
         ("--max-depth", "-1", "a whole number from 0"),
         ("--max-pages", "0", "a whole number from 1"),
         ("--max-pages", "1e6", "a whole number from 1"),
@@ -67,65 +75,73 @@ fn a_bad_option_is_named_and_what_would_be_good() {
         ("--max-bytes", "lots", "a size like"),
         ("--max-time", "0", "a time like 90s, 30m or 12h, longer than 0"),
         ("--max-pages-per-host", "0", "a whole number from 1"),
-        ("--progress", "xml", "auto, plain, json"),
-        ("--summary", "DIR", "it is not a regular file; name a file you may write to"),
-        ("--summary", "DIR/no/such", "there is no such directory; name a file you may write to"),
+        ("--progress", "xml", "must be auto, plain or json"),
+        ("--summary", "DIR", "it is not a regular file; name a file that can be written"),
+        ("--summary", "DIR/no/such", "the directory does not exist; name a file that can be written"),
         ("--timeout", "0", "longer than 0"),
         ("--max-page-bytes", "0", "a size like"),
         ("--resolve", "a.test", "HOST=ADDRESS"),
         ("--ca-file", "/nowhere/ca.pem", "/nowhere/ca.pem"),
         ("--user-agent", "caf\u{e9}", "printable ASCII"),
         ("--contact", "me", "give an absolute URL"),
-        ("--internal", "x", "there is no option '--internal'"),
-        ("--quue-size", "5", "a similar one is '--queue-size'"),
+        ("--internal", "x", "is an option of 'crawler [OPTIONS] <seedURL> <pageDirectory> <maxDepth>'"),
+        (
+            "--quue-size",
+            "5",
+            "unknown option '--quue-size'; did you mean '--queue-size'? Try 'crawler crawl --help'",
+        ),
     ];
-    for (option, value, words) in bad {
-        // What concerns a file that is to be written is named by the file.
+    for (option, value, words) in invalid {
+        // The error about an output file names the file.
         let option_named =
             if value.starts_with("pages=") || value.starts_with("jsonl=") { "DIR" } else { option };
         let named = option_named.replace("DIR", "/");
-        is_refused(&["SEED", option, value], &[named.as_str(), words]);
+        is_rejected(&["SEED", option, value], &[named.as_str(), words]);
     }
-    is_refused(&["SEED", "--max-pages"], &["--max-pages"]);
-    is_refused(&["SEED", "--ttl", "1h", "--ttl", "2h"], &["--ttl", "multiple times"]);
+    is_rejected(&["SEED", "--max-pages"], &["--max-pages needs a value"]);
+    is_rejected(&["SEED", "--ttl", "1h", "--ttl", "2h"], &["--ttl", "multiple times"]);
 }
 
 #[test]
-fn each_of_several_seeds_is_checked_and_none_is_repeated_in_a_message() {
-    is_refused(&[], &["<URL>", "try 'crawler crawl --help'"]);
-    is_refused(&["example.org"], &["the seed URL is not usable", "give an absolute http or https URL"]);
-    is_refused(&["SEED", "SEED", "ftp://me:secret@a.test/"], &["seed URL number 3", "its scheme is 'ftp'"]);
+fn all_seeds_are_checked_and_no_password_is_printed() {
+    is_rejected(
+        &[],
+        &["missing <URL>...; usage: crawler crawl [OPTIONS] <URL>...; try 'crawler crawl --help'"],
+    );
+    is_rejected(&["ftp://a.test/"], &["the seed URL is invalid: ", "give an absolute http or https URL"]);
+    is_rejected(&["SEED", "example.org"], &["not a URL: 'example.org'; did you mean https://example.org/?"]);
+    is_rejected(&["SEED", "SEED", "ftp://me:secret@a.test/"], &["seed URL number 3", "its scheme is 'ftp'"]);
     let ended = run(&["crawl", "http://a.test/", "http://me:secret@a b/"]).expect(2);
     assert!(!ended.stderr.contains("secret") && ended.stderr.contains("number 2"), "{}", ended.stderr);
 }
 
 #[test]
-fn options_that_contradict_each_other_are_refused() {
-    is_refused(&["SEED", "-q", "-v"], &["--quiet", "--verbose"]);
-    is_refused(&["SEED", "-q", "--progress", "json"], &["--quiet", "--progress"]);
-    is_refused(
+fn conflicting_options_are_rejected() {
+    is_rejected(&["SEED", "-q", "-v"], &["--quiet cannot be used with --verbose"]);
+    is_rejected(&["SEED", "-q", "--progress", "json"], &["--quiet", "--progress"]);
+    is_rejected(
         &["SEED", "--module", "jsonl=-", "--module", "edges=-"],
         &["--module jsonl=- and --module edges=-", "give one of them a file"],
     );
-    is_refused(
+    is_rejected(
         &["SEED", "--module", "jsonl=DIR/x", "--summary", "DIR/x"],
-        &["--summary and --module jsonl=", "the same file"],
+        &["--summary and --module jsonl=", "write the same file"],
     );
 }
 
 #[test]
-fn a_crawl_of_more_connections_than_files_is_refused() {
+fn concurrency_above_the_open_file_limit_is_rejected() {
     let ended = Pipeline::bare("http://127.0.0.1:9/")
         .with("--workers 3 --concurrency 100")
         .in_shell("ulimit -n 200 && exec \"$@\"")
         .run()
         .expect(2);
-    let told = "--concurrency 100 for each of 3 workers needs 388 open files, more than the system allows";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let expected = "--concurrency 100 with 3 workers needs 388 open files, more than the system allows";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
 }
 
 #[test]
-fn outputs_of_an_earlier_crawl_are_not_touched_unless_told_to() {
+fn outputs_of_an_earlier_crawl_are_replaced_only_with_overwrite() {
     let web = serve(Site::new().page("/", "x"));
     let directory = tempfile::tempdir().unwrap();
     let [lines, pages] = ["lines", "pages"].map(|name| directory.path().join(name));
@@ -143,7 +159,7 @@ fn outputs_of_an_earlier_crawl_are_not_touched_unless_told_to() {
 }
 
 #[test]
-fn the_command_is_not_taken_for_a_seed_nor_a_directory_for_the_command() {
+fn directory_can_have_the_name_of_a_command() {
     let web = serve(Site::new().page("/", "x"));
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("crawl")).unwrap();
@@ -153,31 +169,7 @@ fn the_command_is_not_taken_for_a_seed_nor_a_directory_for_the_command() {
         .current_dir(directory.path());
     assert!(classic.status().unwrap().success());
     assert_eq!(names(&directory.path().join("crawl")), ["1"]);
-    let late = run(&["-v", "crawl", &web.url("/")]).expect(2);
-    assert!(late.stderr.contains("'crawl' is the command where it comes first"), "{}", late.stderr);
-}
-
-#[test]
-fn help_names_every_option_in_groups() {
-    let help = run(&["crawl", "--help"]).expect(0).stdout;
-    let groups: Vec<&str> =
-        help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
-    let expected = [
-        "Arguments:",
-        "Options:",
-        "Pages:",
-        "Scope:",
-        "Budgets:",
-        "State:",
-        "Many processes:",
-        "Workers:",
-        "Politeness:",
-        "Frontier:",
-        "Limits:",
-        "Network:",
-        "Output:",
-        "Exit status:",
-    ];
-    assert_eq!(groups, expected);
-    assert!(run(&["--help"]).expect(0).stdout.contains("crawler crawl [OPTIONS] <URL>..."));
+    let invalid = ["-v", &web.url("/"), "crawl", "0", "--max-pages", "5"];
+    let ended = run(&invalid).expect(2);
+    assert!(ended.stderr.contains("--max-pages is an option of 'crawler crawl'"), "{}", ended.stderr);
 }

@@ -1,4 +1,4 @@
-//! How a crawl of many hosts ends: exit status, signals, readers who go away, disks that are full.
+//! How a pipeline stops: exit status, signals, closed pipes, full disks.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use testweb::{Answer, Request, Site, Web};
 use crate::common::{Running, counts, linking_to, serve};
 use crate::pipeline::{Pipeline, adds_up, objects_in};
 
-/// A front page with links to ten other hosts, each of which takes this long.
+/// A front page with links to ten other hosts whose responses take this long.
 fn slow_web(time: Duration) -> Web {
     serve(Site::new().otherwise(move |request: &Request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
@@ -23,7 +23,7 @@ fn slow_web(time: Duration) -> Web {
     }))
 }
 
-/// Starts a crawl with four in flight, and waits until they are.
+/// Starts a crawl and waits until four requests are in flight.
 fn with_four_in_flight(web: &Web, crawl: Pipeline) -> Running {
     let mut crawl = crawl.with("--workers 2 --concurrency 2 --timeout 2m").start();
     crawl.until("four requests", |_| web.hits() >= 5);
@@ -31,7 +31,7 @@ fn with_four_in_flight(web: &Web, crawl: Pipeline) -> Running {
 }
 
 #[test]
-fn the_first_signal_lets_what_is_in_flight_finish() {
+fn first_signal_lets_requests_in_flight_finish() {
     let directory = tempfile::tempdir().unwrap();
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let web = slow_web(Duration::from_millis(700));
@@ -40,23 +40,24 @@ fn the_first_signal_lets_what_is_in_flight_finish() {
         let crawl = with_four_in_flight(&web, crawl.with_one(summary.display().to_string()));
         crawl.signal(signal);
         let ended = crawl.wait().expect(code);
-        assert_eq!(web.hits(), 5, "nothing new is begun");
-        assert_eq!(ended.outcomes(), counts(&[("kept", 5), ("not reached before the end", 6)]));
-        assert!(ended.stderr.contains("finishing what is in flight"), "{}", ended.stderr);
-        assert!(ended.stdout.contains("ended because it was told to stop"), "{}", ended.stdout);
+        assert_eq!(web.hits(), 5, "no new request is sent");
+        assert_eq!(ended.outcomes(), counts(&[("page", 5), ("not reached", 6)]));
+        assert!(ended.stderr.contains("stopping: requests in flight finish first"), "{}", ended.stderr);
+        assert!(ended.stdout.ends_with("\nStopped: on request\n"), "{}", ended.stdout);
         assert_eq!(objects_in(&lines).len(), 5);
         let summary: serde_json::Value = serde_json::from_slice(&std::fs::read(summary).unwrap()).unwrap();
         adds_up(&summary);
-        assert_eq!((&summary["end"], summary["outstanding"].as_u64()), (&"stopped".into(), Some(6)));
+        assert_eq!((&summary["stopped_by"], &summary["not_reached"]), (&"request".into(), &6.into()));
+        assert_eq!(summary["requests"], web.hits());
     }
 }
 
 #[test]
-fn the_second_signal_ends_at_once() {
+fn second_signal_exits_at_once() {
     let web = slow_web(Duration::from_secs(60));
     let mut crawl = with_four_in_flight(&web, Pipeline::of(web.url("/")));
     crawl.signal(Signal::INT);
-    crawl.until_it_says("finishing");
+    crawl.until_message("stopping: ");
     let begun = Instant::now();
     crawl.signal(Signal::TERM);
     crawl.wait().expect(143);
@@ -64,7 +65,7 @@ fn the_second_signal_ends_at_once() {
 }
 
 #[test]
-fn a_signal_does_not_wait_for_a_delay() {
+fn signal_does_not_wait_for_a_delay() {
     let web = serve(Site::seeded(5, 50));
     let mut crawl = Pipeline::of(web.url("/")).with("--delay 1h").start();
     crawl.until("the first answer", |_| web.log().first().is_some_and(|hit| hit.ended.is_some()));
@@ -75,40 +76,40 @@ fn a_signal_does_not_wait_for_a_delay() {
 }
 
 #[test]
-fn a_crawl_that_keeps_nothing_is_an_error_that_says_why() {
+fn crawl_without_pages_fails_and_names_the_reason() {
     let web = serve(Site::new().robots("User-agent: *\nDisallow: /forbidden").redirect("/moved", "/missing"));
     for (path, words) in [
-        ("/missing", "/missing: HTTP status 404"),
-        ("/moved", "/missing: HTTP status 404"),
-        ("/forbidden", "disallowed by robots.txt; give --ignore-robots if the site is yours"),
+        ("/missing", "/missing: HTTP 404"),
+        ("/moved", "/missing: HTTP 404"),
+        ("/forbidden", "robots.txt disallows it; use --ignore-robots if the site is yours"),
     ] {
         for option in ["", "-v", "-q", "--progress json"] {
             let ended = Pipeline::bare(web.url(path)).with(option).run().expect(1);
             let complaint = ended.stderr.lines().last().unwrap();
-            assert!(complaint.starts_with("crawler: no page was kept; http://127.0.0.1:"), "{complaint}");
+            assert!(complaint.starts_with("crawler: no pages crawled; http://127.0.0.1:"), "{complaint}");
             assert!(complaint.ends_with(words), "{complaint}");
         }
     }
 }
 
 #[test]
-fn a_file_that_cannot_grow_is_told_and_the_crawl_goes_on() {
+fn output_that_cannot_grow_is_reported_and_the_crawl_continues() {
     let web = serve(Site::seeded(6, 60));
     let directory = tempfile::tempdir().unwrap();
-    // Blocks of 512 bytes: less than the pages take.
+    // In blocks of 512 bytes: less than the pages need.
     let ended = Pipeline::of(web.url("/"))
         .with("--similarity 0 --scope host")
         .module("jsonl", &directory.path().join("lines"))
         .in_shell("ulimit -f 8 && exec \"$@\"")
         .run()
         .expect(3);
-    assert!(ended.stderr.contains("crawler: not everything could be written: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("crawler: cannot write all pages: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("lines"), "{}", ended.stderr);
-    assert_eq!(ended.outcomes()["kept"], 60);
+    assert_eq!(ended.outcomes()["page"], 60);
 }
 
 #[test]
-fn a_summary_file_that_cannot_be_written_is_told() {
+fn unwritable_summary_file_is_reported() {
     let web = slow_web(Duration::from_millis(300));
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("here");
@@ -122,7 +123,7 @@ fn a_summary_file_that_cannot_be_written_is_told() {
 }
 
 #[test]
-fn a_reader_who_goes_away_does_not_break_the_crawl() {
+fn closed_pipe_does_not_stop_the_crawl() {
     let web = serve(Site::seeded(15, 100));
     for options in ["-v", "--module jsonl=-"] {
         let before = web.hits();
@@ -137,7 +138,7 @@ fn a_reader_who_goes_away_does_not_break_the_crawl() {
 }
 
 #[test]
-fn what_cannot_be_printed_is_an_error() {
+fn failed_print_is_an_error() {
     let web = serve(Site::new().page("/", "x"));
     for (options, code) in [("", 1), ("--module jsonl=-", 3)] {
         let full = File::options().write(true).open("/dev/full").unwrap();
@@ -149,7 +150,7 @@ fn what_cannot_be_printed_is_an_error() {
 }
 
 #[test]
-fn the_exit_status_is_right_also_when_nobody_listens() {
+fn exit_status_is_right_with_closed_streams() {
     let web = serve(Site::new());
     for (seed, code) in [(web.url("/missing"), 1), ("ftp://127.0.0.1/".into(), 2)] {
         let mut child =

@@ -8,7 +8,7 @@ use crate::common::{counts, linking_to, names, read_page, serve};
 use crate::pipeline::{Pipeline, objects, objects_in, paths, urls};
 
 #[test]
-fn several_modules_see_every_page() {
+fn several_modules_receive_every_page() {
     let web = serve(Site::seeded(31, 40));
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name);
@@ -33,23 +33,23 @@ fn several_modules_see_every_page() {
 }
 
 #[test]
-fn a_program_sees_every_page_and_standard_output_is_its_own() {
+fn exec_program_receives_every_page_and_owns_standard_output() {
     let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "<title>second</title>"));
     let ended = Pipeline::of(web.url("/")).with("--module").with_one("exec=cat").run().expect(0);
     assert_eq!(paths(&web, &objects(&ended.stdout)), ["/", "/a"]);
-    assert!(ended.stderr.contains("URLs admitted"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("\nRequests "), "{}", ended.stderr);
 }
 
 #[test]
-fn a_module_that_fails_is_counted_and_the_crawl_goes_on() {
+fn module_failures_are_counted_and_the_crawl_continues() {
     let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
     let ended = Pipeline::of(web.url("/")).with("--module").with_one("exec=exit 9").run().expect(0);
-    assert!(ended.stderr.contains("of module exec (the last failure: exec: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("module exec: 2 failures (last: exec: "), "{}", ended.stderr);
     assert_eq!(web.hits(), 2);
 }
 
 #[test]
-fn pages_on_standard_output_are_alone_there() {
+fn pages_on_standard_output_are_not_mixed_with_messages() {
     let web = serve(Site::seeded(8, 30));
     let truth = web.truth_from(&web.url("/"), 1_000);
     for options in ["", "-v", "-q", "--progress plain", "--progress json"] {
@@ -62,14 +62,14 @@ fn pages_on_standard_output_are_alone_there() {
         match options {
             "-q" => assert_eq!(ended.stderr, ""),
             "--progress json" => drop(objects(&ended.stderr)),
-            _ => assert!(ended.stderr.contains("URLs admitted"), "{}", ended.stderr),
+            _ => assert!(ended.stderr.contains("\nRequests "), "{}", ended.stderr),
         }
-        assert_eq!(options == "-v", ended.stderr.contains("      Kept: "), "{options}");
+        assert_eq!(options == "-v", ended.stderr.contains("      Page: "), "{options}");
     }
 }
 
 #[test]
-fn paths_of_modules_are_relative_to_where_the_command_runs() {
+fn module_paths_are_relative_to_the_working_directory() {
     let web = serve(Site::new().page("/", "x"));
     let directory = tempfile::tempdir().unwrap();
     let crawl = Pipeline::of(web.url("/")).with("--module jsonl=lines --module pages=pages --summary sum");
@@ -81,13 +81,13 @@ fn paths_of_modules_are_relative_to_where_the_command_runs() {
 }
 
 #[test]
-fn links_of_every_kind_are_counted() {
+fn rejected_links_are_counted_by_reason() {
     let links = ["/a", "/a", "mailto:me@a.test", "http://me:pw@a.test/", "/x/x/x/x/x/x", "/"];
     let web = serve(Site::new().page("/", linking_to(&links)).page("/a", "x"));
     let ended = Pipeline::of(web.url("/")).run().expect(0);
     let fates = ended.summary().fates;
-    assert_eq!(fates["neither http nor https"], 1);
+    assert_eq!(fates["not http or https"], 1);
     assert_eq!(fates["with credentials"], 1);
-    assert_eq!(fates["repeating path segments"], 1);
-    assert_eq!(ended.outcomes(), counts(&[("kept", 2)]));
+    assert_eq!(fates["repeated path segments"], 1);
+    assert_eq!(ended.outcomes(), counts(&[("page", 2)]));
 }

@@ -1,4 +1,4 @@
-//! What the user sees of a crawl of many hosts, and what programs read of it.
+//! The output of a pipeline for users and for programs.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,7 +14,7 @@ use testweb::{Answer, Site, Web};
 use crate::common::{counts, linking_to, names, serve};
 use crate::pipeline::{Pipeline, adds_up, objects};
 
-/// A site with something of everything.
+/// A site with every kind of outcome and link.
 fn site() -> Site {
     Site::new()
         .robots("User-agent: *\nDisallow: /private")
@@ -37,70 +37,64 @@ fn site() -> Site {
         .page("/deep", "deep")
 }
 
-/// The text with what differs from run to run made equal.
-fn settled(text: &str, web: &Web) -> String {
+/// The text without ports and times, which differ from run to run.
+fn without_times(text: &str, web: &Web) -> String {
     let text = text.replace(&web.url(""), "http://site.test");
     text.lines()
-        .map(|line| match line.split_once(" in ") {
-            Some((bytes, rest)) if rest.ends_with("pages/s") => format!("{bytes} in T s, R pages/s\n"),
-            _ => format!("{line}\n"),
+        .map(|line| match line.starts_with("Requests ") {
+            true => format!("{}   R pages/s · T s\n", &line[..20]),
+            false => format!("{line}\n"),
         })
         .collect()
 }
 
 #[test]
-fn the_summary_tells_what_became_of_every_url_and_link() {
+fn summary_accounts_for_every_url_and_link() {
     let web = serve(site());
     let ended = Pipeline::bare(web.url("/")).with("--module words=2 --workers 1").run().expect(0);
-    // The target of a redirect counts as a link: so all that was admitted was a seed or new.
+    // The target of a redirect counts as a link, so every admitted URL is a seed or a new link.
     let expected = "\
-URLs admitted                             9
-  kept                                    4
-  HTTP error status                       1
-  disallowed by robots.txt                1
-  duplicate                               1
-  neither HTML nor text                   1
-  redirected                              1
-links found                              11
-  new                                     8
-  known already                           1
-  neither http nor https                  1
-  with credentials                        1
+Pages              4   536 bytes
+Redirects          1
+Skipped            3   duplicate 1 · not a page 1 · robots.txt 1
+Failed             1   HTTP 404 ×1
+Links             11   8 new · 1 seen · 1 not http or https · 1 with credentials
+Requests           9   R pages/s · T s
 ";
-    let told = settled(&ended.stdout, &web);
+    let told = without_times(&ended.stdout, &web);
     assert!(told.starts_with(expected), "{told}");
-    assert!(told.ends_with(" in T s, R pages/s\n"), "{told}");
-    assert!(told.contains("\nended because nothing was left to do\n"), "{told}");
-    assert_eq!(ended.stderr, "", "single failures are not told by themselves");
+    assert!(!told.contains("Stopped"), "{told}");
+    assert_eq!(web.hits(), 9);
+    assert_eq!(ended.stderr, "", "single failures are not printed");
 }
 
 #[test]
-fn verbose_tells_how_each_url_ended() {
+fn verbose_prints_the_outcome_of_each_url() {
     let web = serve(site());
     let ended = Pipeline::bare(web.url("/")).with("--workers 1 -v").run().expect(0);
-    let told = settled(&ended.stdout, &web);
+    let told = without_times(&ended.stdout, &web);
     for line in [
-        "      Kept: http://site.test/a",
-        "Redirected: http://site.test/moved to http://site.test/notes",
-        "    Failed: http://site.test/gone (HTTP status 404)",
-        "    Failed: http://site.test/picture (neither HTML nor text: image/png)",
-        "   Dropped: http://site.test/twin (duplicate of http://site.test/a)",
+        "      Page: http://site.test/a",
+        "  Redirect: http://site.test/moved to http://site.test/notes",
+        "    Failed: http://site.test/gone (HTTP 404)",
+        "   Skipped: http://site.test/picture (not a page: image/png)",
+        "   Skipped: http://site.test/twin (duplicate of http://site.test/a)",
     ] {
         assert!(told.lines().any(|told| told == line), "{line}\n{told}");
     }
-    let ends = told.lines().take_while(|line| !line.starts_with("URLs admitted")).count();
+    let ends = told.lines().take_while(|line| !line.starts_with("Pages ")).count();
     assert_eq!((ends, ended.stderr.as_str()), (9, ""));
 }
 
 #[test]
-fn quiet_tells_nothing() {
+fn quiet_prints_nothing() {
     let web = serve(site());
     let ended = Pipeline::bare(web.url("/")).with("--quiet").run().expect(0);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
 }
 
 #[test]
-fn progress_for_programs_is_an_object_a_second_and_adds_up() {
+fn json_progress_is_one_object_per_second_and_adds_up() {
     let web = Web::builder().seeded_hosts(2, 6, 12).start();
     let ended = Pipeline::of(web.url_of("h0.test", "/"))
         .with("--progress json --delay 150ms --workers 2 --max-time 2500ms")
@@ -111,47 +105,49 @@ fn progress_for_programs_is_an_object_a_second_and_adds_up() {
     for object in &seen {
         adds_up(object);
         assert_eq!(object["workers"].as_array().unwrap().len(), 2);
-        let on_loan: u64 =
-            object["workers"].as_array().unwrap().iter().map(|load| load["on_loan"].as_u64().unwrap()).sum();
-        assert!(on_loan <= object["outstanding"].as_u64().unwrap());
+        let leased: u64 =
+            object["workers"].as_array().unwrap().iter().map(|load| load["leased"].as_u64().unwrap()).sum();
+        let unfinished = object["pending"].as_u64().unwrap() + object["not_reached"].as_u64().unwrap();
+        assert!(leased <= unfinished, "{object}");
     }
-    let times: Vec<f64> = seen.iter().map(|object| object["elapsed"].as_f64().unwrap()).collect();
+    let times: Vec<f64> = seen.iter().map(|object| object["elapsed_seconds"].as_f64().unwrap()).collect();
     assert!(times.is_sorted() && times[0] > 0.9, "{times:?}");
     let (last, others) = seen.split_last().unwrap();
-    assert!(others.iter().all(|object| object["end"] == Value::Null));
+    assert!(others.iter().all(|object| object["state"] == "running" && object["stopped_by"] == Value::Null));
     assert!(others[0]["active_hosts"].as_u64().unwrap() > 0);
-    assert_eq!(last["end"], "max-time");
+    assert_eq!((&last["state"], &last["stopped_by"]), (&"stopped".into(), &"max-time".into()));
     let names: Vec<&str> = last.as_object().unwrap().keys().map(String::as_str).collect();
     let mut expected = vec![
-        "elapsed",
+        "state",
+        "stopped_by",
+        "elapsed_seconds",
         "pages_per_second",
         "pages",
         "bytes",
-        "admitted",
-        "outstanding",
+        "redirects",
+        "skipped",
         "failed",
-        "outcomes",
+        "not_reached",
+        "pending",
+        "admitted",
         "revisits",
         "links",
-        "url_queue",
-        "overflow",
-        "priority_queues",
-        "waiting",
+        "requests",
+        "queues",
         "workers",
         "active_hosts",
         "owned_domains",
-        "known_urls",
+        "seen_urls",
         "stored_pages",
         "stored_bytes",
-        "end",
     ];
     expected.sort();
     assert_eq!(names, expected);
-    assert!(ended.stdout.contains("URLs admitted"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nRequests "), "{}", ended.stdout);
 }
 
 #[test]
-fn the_summary_file_says_the_same_as_the_summary_and_replaces_an_older_one() {
+fn summary_file_has_the_counts_of_the_summary_and_replaces_an_older_one() {
     let web = serve(site());
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("summary.json");
@@ -162,16 +158,18 @@ fn the_summary_file_says_the_same_as_the_summary_and_replaces_an_older_one() {
         .run()
         .expect(0);
     let summary: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    assert_eq!(adds_up(&summary)["kept"], 4);
-    assert_eq!((&summary["end"], &summary["failed"]), (&"done".into(), &2.into()));
+    assert_eq!(adds_up(&summary)["page"], 4);
+    assert_eq!((&summary["state"], &summary["stopped_by"]), (&"finished".into(), &Value::Null));
+    assert_eq!(summary["failed"], serde_json::json!({"total": 1, "by_reason": {"HTTP 404": 1}}));
+    assert_eq!((&summary["skipped"]["total"], &summary["requests"]), (&3.into(), &web.hits().into()));
     assert_eq!(summary["module_failures"], serde_json::json!({}));
     assert!(summary["module_summaries"][0].as_str().unwrap().contains(" words, "));
-    assert_eq!(names(directory.path()), ["summary.json"], "nothing else is left there");
+    assert_eq!(names(directory.path()), ["summary.json"], "no temporary file is left");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o666 & !umask());
-    assert_eq!(ended.summary().admitted, summary["admitted"].as_u64().unwrap());
+    assert_eq!(ended.outcomes(), adds_up(&summary));
 }
 
-/// What a new file is not permitted.
+/// The umask of this process.
 fn umask() -> u32 {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
@@ -180,7 +178,7 @@ fn umask() -> u32 {
 }
 
 #[test]
-fn a_link_to_a_summary_file_stays_a_link() {
+fn symlink_to_a_summary_file_stays_a_symlink() {
     let web = serve(site());
     let directory = tempfile::tempdir().unwrap();
     let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
@@ -192,12 +190,12 @@ fn a_link_to_a_summary_file_stays_a_link() {
 }
 
 #[test]
-fn what_a_server_says_is_shown_and_not_sent_to_the_terminal() {
+fn control_characters_from_servers_are_escaped() {
     let odd = Answer::page("x").content_type("image/png;\t\u{9b}2J \u{202e}gnp");
     let title = "<title>\u{1b}]0;mine\u{7}</title>\u{1b}[2Jw\u{202e}ord \u{9b}1m";
     let site = Site::new().page("/", linking_to(&["/odd"]) + title).answer("/odd", odd);
     let web = serve(site);
-    // `common` looks for control characters in all that was printed.
+    // `common` checks all output for control characters.
     for options in
         ["", "-v", "-q", "--progress json", "--module words", "--module jsonl=-", "-v --module edges=-"]
     {
@@ -210,23 +208,22 @@ fn what_a_server_says_is_shown_and_not_sent_to_the_terminal() {
 }
 
 #[test]
-fn what_takes_long_tells_how_far_it_is_also_without_a_terminal() {
+fn slow_crawl_prints_progress_without_a_terminal() {
     let slow = Answer::page("x").after(Duration::from_secs(6));
     let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).answer("/a", slow));
     let ended = Pipeline::of(web.url("/")).with("--timeout 1m --workers 1").run().expect(0);
     let told = &ended.stderr;
     assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.starts_with("1 kept, 0.2 pages/s, "), "{told}");
-    assert!(
-        told.contains(" outstanding; URL queue 0+0, priority queues 0, waiting per domain 0; "),
-        "{told}"
-    );
-    assert!(told.contains("active hosts 1, workers 0+"), "{told}");
-    assert_eq!(ended.outcomes(), counts(&[("kept", 2), ("HTTP error status", 1)]));
+    assert!(told.starts_with("Pages 1 · "), "{told}");
+    assert!(told.contains(" · 0.2 pages/s · "), "{told}");
+    let queues = "Queues: new 0 (overflow 0) · prioritized 0 · waiting for their domain 0; 1 active host · ";
+    assert!(told.contains(queues) && told.contains(" · Pending "), "{told}");
+    assert!(told.contains("workers (queued+leased) 0+"), "{told}");
+    assert_eq!(ended.outcomes(), counts(&[("page", 2), ("HTTP 404", 1)]));
 }
 
 #[test]
-fn a_terminal_shows_live_lines() {
+fn terminal_shows_live_lines() {
     let slow = Answer::page("x").after(Duration::from_millis(2300));
     let web = serve(Site::new().page("/", linking_to(&["/gone", "/a"])).answer("/a", slow));
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -237,7 +234,7 @@ fn a_terminal_shows_live_lines() {
     let screen = File::options().read(true).write(true).open(name).unwrap();
     let mut command = Pipeline::of(web.url("/")).with("--workers 1").command();
     let mut child = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(screen).spawn().unwrap();
-    // The command holds the terminal open too; without it, reading ends with the child.
+    // The command keeps the terminal open; without it, reading ends when the child exits.
     drop(command);
     let (mut shown, mut terminal) = (Vec::new(), File::from(terminal));
     let mut buffer = [0; 4096];
@@ -246,9 +243,12 @@ fn a_terminal_shows_live_lines() {
     }
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let shown = String::from_utf8_lossy(&shown);
-    for part in
-        ["1 kept, ", "URL queue 0+0, ", "active hosts 1, workers 0+1", "failed 1: 1 HTTP error status"]
-    {
+    for part in [
+        "Pages 1 · Failed 1 · Pending 1 · Requests 3 · ",
+        "Queues: new 0",
+        "(queued+leased) 0+1",
+        "Failed: HTTP 404 ×1",
+    ] {
         assert!(shown.contains(part), "{part}: {shown:?}");
     }
     assert!(shown.ends_with("\r\u{1b}[2K"), "the lines are removed at the end: {shown:?}");

@@ -1,4 +1,4 @@
-//! What a crawl finds: every page within reach, once, at its smallest depth, byte for byte.
+//! What a crawl finds: every reachable page, once, at its smallest depth, byte for byte.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use testweb::{Answer, Hostile, Site, Web};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
-/// Crawls a seeded site and compares everything with the truth about it.
+/// Crawls a seeded site and compares the pages with the expected ones.
 fn crawl_and_compare(web: &Web, path: &str, depth: usize, concurrency: usize) {
     let about = format!("from {path}, depth {depth}, concurrency {concurrency}");
     let before = web.hits();
@@ -31,11 +31,11 @@ fn crawl_and_compare(web: &Web, path: &str, depth: usize, concurrency: usize) {
     let requests = asked.len();
     asked.sort_unstable();
     asked.dedup();
-    assert_eq!(asked.len(), requests, "each URL is asked for once {about}");
+    assert_eq!(asked.len(), requests, "each URL is requested once {about}");
 }
 
 #[test]
-fn every_page_within_reach_is_saved_once_at_its_smallest_depth() {
+fn every_reachable_page_is_saved_once_at_its_smallest_depth() {
     for seed in 0..4 {
         let web = serve(Site::seeded(seed, 150));
         for depth in 0..=5 {
@@ -53,7 +53,7 @@ fn concurrency_changes_neither_pages_nor_depths() {
 }
 
 #[test]
-fn a_crawl_may_start_anywhere() {
+fn crawl_can_start_at_any_page() {
     let web = serve(Site::seeded(5, 200));
     let inner: Vec<String> = web.truth("/", 3).into_keys().collect();
     for path in inner.iter().step_by(inner.len() / 5) {
@@ -62,7 +62,7 @@ fn a_crawl_may_start_anywhere() {
 }
 
 #[test]
-fn depth_is_the_fewest_hops_also_when_the_short_way_is_slow() {
+fn depth_is_the_fewest_hops_even_if_the_shortest_path_is_slow() {
     let slow = Duration::from_millis(300);
     let site = Site::new()
         .page("/", linking_to(&["/slow", "/a"]))
@@ -87,7 +87,7 @@ fn depth_zero_is_the_seed_alone() {
 }
 
 #[test]
-fn the_largest_depth_is_as_good_as_any() {
+fn largest_depth_is_accepted() {
     let web = serve(Site::seeded(3, 40));
     assert_eq!(Crawl::of(web.url("/")).depth(u32::MAX).run().expect(0).pages().len(), 40);
 }
@@ -108,8 +108,8 @@ fn one_connection_carries_pages_failures_and_redirects() {
 }
 
 #[test]
-fn a_server_may_have_an_ipv6_address() {
-    // A machine without IPv6 has nothing to test here.
+fn server_can_have_an_ipv6_address() {
+    // Skipped on a machine without IPv6.
     let site = Site::new().page("/", linking_to(&["/a"])).page("/a", "x");
     let Ok(web) = Web::builder().on(std::net::Ipv6Addr::LOCALHOST.into()).site(site).try_start() else {
         return;
@@ -120,7 +120,7 @@ fn a_server_may_have_an_ipv6_address() {
 }
 
 #[test]
-fn with_one_request_at_a_time_pages_are_numbered_in_the_order_they_were_found() {
+fn sequential_crawl_numbers_pages_in_the_order_of_discovery() {
     let site = Site::new()
         .page("/", linking_to(&["/c", "/a", "/b"]))
         .page("/a", linking_to(&["/d"]))
@@ -133,7 +133,7 @@ fn with_one_request_at_a_time_pages_are_numbered_in_the_order_they_were_found() 
     assert_eq!(order, ["/", "/c", "/a", "/b", "/e", "/d"]);
 }
 
-/// The paths that a crawl of this front page saves, all other paths being pages without links.
+/// The paths that a crawl of this front page saves. All other paths are pages without links.
 fn saved_from(html: &str) -> (Vec<String>, Ended) {
     let site =
         Site::new().page("/", html.to_owned()).status("/robots.txt", 404).otherwise(|_| Answer::page("x"));
@@ -142,7 +142,7 @@ fn saved_from(html: &str) -> (Vec<String>, Ended) {
 }
 
 #[test]
-fn a_fragment_makes_no_other_page_and_an_index_does() {
+fn fragments_are_ignored_and_index_pages_are_distinct() {
     let (saved, ended) = saved_from(&linking_to(&[
         "#top",
         "/#x",
@@ -153,7 +153,7 @@ fn a_fragment_makes_no_other_page_and_an_index_does() {
         "/letters",
     ]));
     assert_eq!(saved, ["/", "/letters", "/letters/", "/letters/index.html"]);
-    assert_eq!(ended.summary().fates, counts(&[("new", 3), ("known already", 4)]));
+    assert_eq!(ended.summary().fates, counts(&[("new", 3), ("seen", 4)]));
 }
 
 #[test]
@@ -175,11 +175,11 @@ fn urls_are_normalised_as_browsers_do() {
         "/%C3%A9",
     ]));
     assert_eq!(saved, ["/", "/%62", "/%C3%A9", "/B", "/b", "/b?", "/b?x=1&y", "/sp%20ace"]);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 8)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 8)]));
 }
 
 #[test]
-fn links_are_those_a_reader_could_follow() {
+fn only_links_that_a_reader_could_follow_are_followed() {
     let (saved, _) = saved_from(
         "<!doctype html><title><a href=/no-title></title><base href=/base/>
         <meta http-equiv=refresh content='5; url=/refresh'>
@@ -207,7 +207,7 @@ fn links_are_those_a_reader_could_follow() {
 }
 
 #[test]
-fn a_charset_is_needed_to_read_a_query_and_comes_from_header_or_page() {
+fn query_encoding_follows_the_charset_of_header_or_page() {
     let latin = b"<meta charset=latin1><a href='/q?\xE9'>x</a>".to_vec();
     let wide: Vec<u8> = "\u{FEFF}<a href='/wide'>x</a>".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let site = Site::new()
@@ -226,7 +226,7 @@ fn a_charset_is_needed_to_read_a_query_and_comes_from_header_or_page() {
 }
 
 #[test]
-fn text_is_kept_and_has_no_links() {
+fn plain_text_is_saved_and_has_no_links() {
     let site = Site::new()
         .page("/", linking_to(&["/plain", "/markdown"]))
         .text("/plain", linking_to(&["/from-plain"]))
@@ -238,7 +238,7 @@ fn text_is_kept_and_has_no_links() {
 }
 
 #[test]
-fn what_is_neither_html_nor_text_is_not_downloaded() {
+fn other_media_types_are_not_downloaded() {
     let labelled =
         ["image/png", "application/pdf", "application/octet-stream", "video/mp4", "application/json"];
     let endless = |site: Site, (n, kind): (usize, &&str)| {
@@ -247,13 +247,13 @@ fn what_is_neither_html_nor_text_is_not_downloaded() {
     let site = Site::new().page("/", linking_to(&["/0", "/1", "/2", "/3", "/4", "/good"])).page("/good", "x");
     let web = serve(labelled.iter().enumerate().fold(site, endless));
     let ended = Crawl::of(web.url("/")).run().expect(0);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 2), ("neither HTML nor text", 5)]));
-    assert!(ended.complaint("/0").ends_with("neither HTML nor text: image/png"), "{}", ended.stderr);
+    assert_eq!(ended.outcomes(), counts(&[("page", 2), ("not a page", 5)]));
+    assert!(ended.complaint("/0").ends_with("not a page: image/png"), "{}", ended.stderr);
     assert!(ended.peak_rss < 60 << 20, "nothing of 30 MB was read: {}", ended.peak_rss);
 }
 
 #[test]
-fn what_has_no_content_type_or_a_wrong_one_is_judged_by_its_first_bytes() {
+fn missing_or_wrong_content_type_is_sniffed() {
     let site = Site::new()
         .page("/", linking_to(&["/html/", "/text", "/binary", "/mislabelled", "/download"]))
         .answer("/html/", Answer::hostile(Hostile::NoContentTypeHtml))
@@ -264,5 +264,5 @@ fn what_has_no_content_type_or_a_wrong_one_is_judged_by_its_first_bytes() {
         .answer("/download", Answer::hostile(Hostile::HtmlAsBinary));
     let ended = Crawl::of(serve(site).url("/")).run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/html/", "/html/next", "/text"]);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 4), ("neither HTML nor text", 3)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 4), ("not a page", 3)]));
 }

@@ -1,4 +1,4 @@
-//! The demonstration of the pipeline, which is itself a test of everything it shows.
+//! `crawler demo --pipeline`, which itself checks what it shows.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::common::{binary, names};
 
 #[test]
-fn the_pipeline_is_shown_with_a_kill_and_a_resume() {
+fn pipeline_demo_kills_and_resumes_a_crawl() {
     let directory = tempfile::tempdir().unwrap();
     let begun = Instant::now();
     let output = binary().args(["demo", "--pipeline"]).env("TMPDIR", directory.path()).output().unwrap();
@@ -21,13 +21,13 @@ fn the_pipeline_is_shown_with_a_kill_and_a_resume() {
         "$ crawler crawl http://harbour.test:",
         "kill -9",
         "$ crawler resume ",
-        "URLs admitted",
-        "repeating path segments",
-        "beyond its host's pages",
-        "each of them once",
-        "no host was asked sooner than 400 ms",
+        "\nRequests ",
+        "repeated path segments",
+        "host page limit ",
+        "each once",
+        "no request came sooner than 400 ms",
         "$ crawler why ",
-        "  near duplicate of ",
+        "  outcome: near-duplicate of ",
     ] {
         assert!(told.contains(words), "{words} is not in {told}");
     }
@@ -36,14 +36,14 @@ fn the_pipeline_is_shown_with_a_kill_and_a_resume() {
     assert_eq!(names(directory.path()).len(), 1);
 }
 
-/// The processes that this one has started and not waited for.
-fn crawls_of(parent: u32) -> Vec<u32> {
+/// The child processes of a process.
+fn children_of(parent: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
     children.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 #[test]
-fn a_demonstration_that_is_ended_leaves_no_crawl_behind() {
+fn interrupted_demo_leaves_no_process_behind() {
     for signal in [Signal::INT, Signal::TERM] {
         let directory = tempfile::tempdir().unwrap();
         let mut demo: Child = binary()
@@ -55,7 +55,7 @@ fn a_demonstration_that_is_ended_leaves_no_crawl_behind() {
             .unwrap();
         let begun = Instant::now();
         let children = loop {
-            let children = crawls_of(demo.id());
+            let children = children_of(demo.id());
             if !children.is_empty() {
                 break children;
             }

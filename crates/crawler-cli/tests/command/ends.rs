@@ -1,4 +1,4 @@
-//! How a crawl ends before its end: signals, and readers who go away.
+//! How a classic crawl stops early: signals and closed pipes.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use testweb::{Answer, Site, Web};
 
 use crate::common::{Crawl, Running, counts, linking_to, names, read_page, serve};
 
-/// A front page with forty links, each of which takes this long.
+/// A front page with forty links whose responses take this long.
 fn slow_web(time: Duration) -> Web {
     let paths: Vec<String> = (0..40).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -17,7 +17,7 @@ fn slow_web(time: Duration) -> Web {
     serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).otherwise(page))
 }
 
-/// Starts a crawl with four in flight, and waits until they are.
+/// Starts a crawl and waits until four requests are in flight.
 fn with_four_in_flight(web: &Web) -> Running {
     let mut crawl = Crawl::of(web.url("/")).with("--concurrency 4 --timeout 2m").start();
     crawl.until("four requests", |_| web.hits() >= 6);
@@ -25,15 +25,15 @@ fn with_four_in_flight(web: &Web) -> Running {
 }
 
 #[test]
-fn the_first_signal_lets_what_is_in_flight_finish() {
+fn first_signal_lets_requests_in_flight_finish() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let web = slow_web(Duration::from_millis(700));
         let crawl = with_four_in_flight(&web);
         crawl.signal(signal);
         let ended = crawl.wait().expect(code);
-        assert_eq!(web.hits(), 6, "nothing new is begun");
-        assert_eq!(ended.outcomes(), counts(&[("saved", 5), ("not reached before the end", 36)]));
-        assert!(ended.stderr.contains("finishing what is in flight"), "{}", ended.stderr);
+        assert_eq!(web.hits(), 6, "no new request is sent");
+        assert_eq!(ended.outcomes(), counts(&[("page", 5), ("not reached", 36)]));
+        assert!(ended.stderr.contains("stopping: requests in flight finish first"), "{}", ended.stderr);
         for page in &ended.pages()[1..] {
             assert!(page.url.ends_with(std::str::from_utf8(&page.body).unwrap()), "{page:?}");
         }
@@ -42,11 +42,11 @@ fn the_first_signal_lets_what_is_in_flight_finish() {
 }
 
 #[test]
-fn the_second_signal_ends_at_once() {
+fn second_signal_exits_at_once() {
     let web = slow_web(Duration::from_secs(60));
     let mut crawl = with_four_in_flight(&web);
     crawl.signal(Signal::INT);
-    crawl.until_it_says("finishing");
+    crawl.until_message("stopping: ");
     let begun = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
@@ -56,37 +56,37 @@ fn the_second_signal_ends_at_once() {
 }
 
 #[test]
-fn a_signal_does_not_wait_for_a_delay() {
+fn signal_does_not_wait_for_a_delay() {
     let web = slow_web(Duration::ZERO);
     let crawl = Crawl::of(web.url("/")).delay("1h").with("--ignore-robots").start();
-    ends_soon(crawl, |place| place.join("1").exists());
+    stops_soon(crawl, |place| place.join("1").exists());
 }
 
 #[test]
-fn a_signal_waits_neither_for_a_crawl_delay_nor_for_a_retry_after() {
+fn signal_waits_for_neither_crawl_delay_nor_retry_after() {
     let robots = "User-agent: *\nCrawl-delay: 9999\n";
     let web = serve(Site::new().robots(robots).page("/", "x"));
     let crawl = Crawl::of(web.url("/")).start();
-    ends_soon(crawl, |_| web.log().first().is_some_and(|hit| hit.ended.is_some()));
+    stops_soon(crawl, |_| web.log().first().is_some_and(|hit| hit.ended.is_some()));
 
     let busy = Answer::status(503).header("Retry-After", "200");
     let web = serve(Site::new().status("/robots.txt", 404).answer("/", busy));
     let crawl = Crawl::of(web.url("/")).start();
-    ends_soon(crawl, |_| web.log().get(1).is_some_and(|hit| hit.ended.is_some()));
+    stops_soon(crawl, |_| web.log().get(1).is_some_and(|hit| hit.ended.is_some()));
 }
 
-/// Interrupts a crawl that waits for something far off.
-fn ends_soon(mut crawl: Running, waits: impl Fn(&std::path::Path) -> bool) {
+/// Interrupts a crawl that waits for a long time.
+fn stops_soon(mut crawl: Running, waits: impl Fn(&std::path::Path) -> bool) {
     crawl.until("the wait", waits);
     let begun = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
     assert!(begun.elapsed() < Duration::from_secs(5));
-    assert!(ended.stdout.contains("URLs admitted"));
+    assert!(ended.stdout.contains("\nRequests "));
 }
 
 #[test]
-fn a_crawl_that_is_killed_leaves_whole_files_and_the_next_one_starts_afresh() {
+fn killed_crawl_leaves_complete_files_and_overwrite_starts_over() {
     let web = serve(Site::seeded(14, 400));
     let truth = web.truth_from(&web.url("/"), 99);
     let directory = tempfile::tempdir().unwrap();
@@ -94,7 +94,7 @@ fn a_crawl_that_is_killed_leaves_whole_files_and_the_next_one_starts_afresh() {
         let crawl =
             Crawl::of(web.url("/")).into_directory(directory.path()).with("--overwrite --concurrency 4");
         let mut running = crawl.start();
-        // The same number as before is not there until the earlier pages are removed.
+        // There are fewer pages than before until the old ones have been removed.
         running.until("some pages", |place| web.hits() > moment && names(place).len() > moment / 2);
         running.signal(Signal::KILL);
         assert_eq!(running.wait().code(), 137);
@@ -110,7 +110,7 @@ fn a_crawl_that_is_killed_leaves_whole_files_and_the_next_one_starts_afresh() {
 }
 
 #[test]
-fn a_reader_who_goes_away_does_not_break_the_crawl() {
+fn closed_pipe_does_not_stop_the_crawl() {
     let web = serve(Site::seeded(15, 200));
     let directory = tempfile::tempdir().unwrap();
     let crawl = Crawl::of(web.url("/")).into_directory(directory.path()).with("-v");
@@ -123,7 +123,7 @@ fn a_reader_who_goes_away_does_not_break_the_crawl() {
 }
 
 #[test]
-fn the_exit_status_is_right_also_when_nobody_listens() {
+fn exit_status_is_right_with_closed_streams() {
     let web = serve(Site::new());
     let missing = Crawl::of(web.url("/missing"));
     for (crawl, code) in [(missing, 1), (Crawl::of("ftp://127.0.0.1/"), 2)] {
@@ -134,7 +134,7 @@ fn the_exit_status_is_right_also_when_nobody_listens() {
 }
 
 #[test]
-fn a_summary_that_cannot_be_printed_is_an_error_and_the_pages_are_kept() {
+fn unprintable_summary_is_an_error_and_the_pages_stay() {
     let web = serve(Site::new().page("/", "x"));
     let directory = tempfile::tempdir().unwrap();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();

@@ -8,7 +8,7 @@ use testweb::{Answer, Site};
 use crate::common::{Crawl, counts, linking_to, names, serve};
 
 #[test]
-fn a_file_is_url_depth_and_the_bytes_as_served() {
+fn page_file_has_url_depth_and_the_bytes_as_served() {
     let binary_ish = b"<p>\xFF\xFE\r\n\0no newline at the end \xC3\x28".to_vec();
     let site = Site::new()
         .page("/", linking_to(&["/a?x=1&amp;y=%20#part", "/empty"]))
@@ -24,11 +24,11 @@ fn a_file_is_url_depth_and_the_bytes_as_served() {
     );
     assert_eq!(file("2"), [format!("{root}/a?x=1&y=%20\n1\n").as_bytes(), &binary_ish].concat());
     assert_eq!(file("3"), format!("{root}/empty\n1\n").as_bytes());
-    assert_eq!(names(&ended.directory).len(), 3, "nothing else is left behind");
+    assert_eq!(names(&ended.directory).len(), 3, "no other file is left");
 }
 
 #[test]
-fn a_failed_page_uses_up_no_number() {
+fn failed_page_uses_no_number() {
     let site = Site::new()
         .page("/", linking_to(&["/missing", "/a", "/picture", "/b"]))
         .page("/a", "x")
@@ -40,7 +40,7 @@ fn a_failed_page_uses_up_no_number() {
 }
 
 #[test]
-fn what_a_crash_left_behind_is_cleared() {
+fn unfinished_file_of_a_crash_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(".page.unfinished"), "half a pa").unwrap();
     let web = serve(Site::new().page("/", "x"));
@@ -49,7 +49,7 @@ fn what_a_crash_left_behind_is_cleared() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_counted_and_the_crawl_goes_on() {
+fn unwritable_page_is_counted_and_the_crawl_continues() {
     let large = vec![b'x'; 30_000];
     let site = Site::new()
         .page("/", linking_to(&["/large", "/a"]))
@@ -59,22 +59,22 @@ fn a_page_that_cannot_be_written_is_counted_and_the_crawl_goes_on() {
     let web = serve(site);
     // 16 blocks of 512 bytes, or of 1024 in some shells: less than the large page either way.
     let ended = Crawl::of(web.url("/")).in_shell("ulimit -f 16; exec \"$@\"").run().expect(3);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 3), ("could not be written", 1)]));
-    assert!(ended.complaint("/large").contains("could not be written: File too large"), "{}", ended.stderr);
+    assert_eq!(ended.outcomes(), counts(&[("page", 3), ("not written", 1)]));
+    assert!(ended.complaint("/large").contains("not written: File too large"), "{}", ended.stderr);
     let order: Vec<String> = ended.paths().into_iter().map(|(path, _)| path).collect();
-    assert_eq!(order, ["/", "/a", "/behind"], "without a hole, and past the page that is missing");
+    assert_eq!(order, ["/", "/a", "/behind"], "consecutive, without the missing page");
     assert_eq!(names(&ended.directory).len(), 3, "no part of a page is left: {:?}", names(&ended.directory));
 }
 
 #[test]
-fn a_seed_that_cannot_be_written_is_a_write_error_too() {
+fn unwritable_seed_is_a_write_error() {
     let web = serve(Site::new().page("/", vec![b'x'; 30_000]));
     let ended = Crawl::of(web.url("/")).in_shell("ulimit -f 16; exec \"$@\"").run().expect(3);
     assert!(names(&ended.directory).is_empty());
 }
 
 #[test]
-fn a_directory_that_goes_away_is_a_write_error() {
+fn removed_directory_is_a_write_error() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("pages");
     fs::create_dir(&place).unwrap();
@@ -87,11 +87,11 @@ fn a_directory_that_goes_away_is_a_write_error() {
     crawl.until("the first page", |place| place.join("1").exists() && web.hits() == 3);
     fs::remove_dir_all(&place).unwrap();
     let ended = crawl.wait().expect(3);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 1), ("could not be written", 2)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 1), ("not written", 2)]));
 }
 
 #[test]
-fn a_name_that_is_taken_by_a_directory_is_a_write_error_and_no_harm() {
+fn directory_with_the_name_of_a_page_is_a_write_error_and_untouched() {
     let directory = tempfile::tempdir().unwrap();
     let site = Site::new().answer("/", Answer::page("x").after(Duration::from_millis(200)));
     let web = serve(site);
@@ -100,13 +100,13 @@ fn a_name_that_is_taken_by_a_directory_is_a_write_error_and_no_harm() {
     let taken = directory.path().join("1");
     fs::create_dir(&taken).unwrap();
     fs::write(taken.join("mine"), "mine").unwrap();
-    // Not `wait`, which wants page files only.
+    // Not `wait`, which expects page files only.
     assert_eq!(crawl.status(), Some(3));
     assert_eq!(fs::read(taken.join("mine")).unwrap(), b"mine");
 }
 
 #[test]
-fn pages_of_every_size_are_written_whole() {
+fn pages_of_every_size_are_written_completely() {
     let sizes = [1, 4095, 4096, 4097, 65_536, 499_999];
     let paths: Vec<String> = sizes.iter().map(|size| format!("/{size}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! https: verified certificates, HTTP/2 and HTTP/1.1, connections that are kept.
+//! https: certificate verification, HTTP/2 and HTTP/1.1, keep-alive.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +7,7 @@ use testweb::{Answer, Certificate, Protocol, Site, Web};
 
 use crate::common::{Crawl, Ended, linking_to};
 
-/// Crawls an https URL of a web whose root is trusted.
+/// Crawls an https URL, trusting the root certificate of the web.
 fn crawl_trusting(web: &Web, seed: String, options: &str) -> Ended {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("root.pem");
@@ -20,7 +20,7 @@ fn connections(web: &Web) -> HashSet<u64> {
 }
 
 #[test]
-fn a_crawl_over_http2_shares_one_connection() {
+fn http2_crawl_shares_one_connection() {
     let web = Web::builder().site(Site::seeded(9, 80)).https(Certificate::Good).start();
     for concurrency in [1, 16] {
         let before = connections(&web).len();
@@ -47,7 +47,7 @@ fn many_requests_are_in_flight_on_one_http2_connection() {
 }
 
 #[test]
-fn a_request_that_an_http2_server_did_not_look_at_is_made_again_and_does_not_count_as_a_try() {
+fn refused_http2_stream_is_sent_again_and_is_no_retry() {
     let refused = vec![Answer::refused(), Answer::refused(), Answer::status(503), Answer::page("at last")];
     let site = Site::new().page("/", linking_to(&["/busy"])).answer("/busy", Answer::in_turn(refused));
     let web = Web::builder().site(site).https(Certificate::Good).start();
@@ -57,29 +57,29 @@ fn a_request_that_an_http2_server_did_not_look_at_is_made_again_and_does_not_cou
 }
 
 #[test]
-fn a_silent_http2_connection_is_given_up() {
+fn silent_http2_connection_is_given_up() {
     let silent = vec![Answer::page("x").after(std::time::Duration::from_secs(30)), Answer::page("at last")];
     let site = Site::new().page("/", linking_to(&["/slow"])).answer("/slow", Answer::in_turn(silent));
     let web = Web::builder().site(site).https(Certificate::Good).start();
     let ended = crawl_trusting(&web, web.https_url("/"), "--timeout 1s").expect(0);
     assert_eq!(ended.pages().len(), 2);
-    assert_eq!(connections(&web).len(), 2, "the one that did not answer is not used again");
+    assert_eq!(connections(&web).len(), 2, "the silent one is not reused");
 }
 
 #[test]
-fn a_server_without_http2_is_asked_over_http1_on_a_kept_connection() {
+fn server_without_http2_is_crawled_over_kept_http1_connections() {
     let web = Web::builder().site(Site::seeded(10, 60)).https(Certificate::Good).http1_only().start();
     let ended = crawl_trusting(&web, web.https_url("/"), "").expect(0);
     assert_eq!(ended.pages().len(), 60);
     assert!(web.log().iter().all(|hit| hit.protocol == Protocol::H1));
-    // One for all but the few whose pictures were not read to their end.
+    // One for all, except after pictures, whose bodies are not read to the end.
     assert!(connections(&web).len() < web.log().len() / 3, "{}", connections(&web).len());
     let ended = crawl_trusting(&web, web.https_url("/"), "--concurrency 16").expect(0);
     assert_eq!(ended.pages().len(), 60);
 }
 
 #[test]
-fn a_server_that_closes_after_each_answer_is_crawled_whole() {
+fn server_that_closes_after_each_response_is_crawled_completely() {
     let close = |_: &testweb::Request| Answer::page("x").close();
     let silently = |_: &testweb::Request| Answer::hostile(testweb::Hostile::CloseIdleConnection);
     let paths: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
@@ -95,7 +95,7 @@ fn a_server_that_closes_after_each_answer_is_crawled_whole() {
 }
 
 #[test]
-fn certificates_that_prove_nothing_are_refused() {
+fn invalid_certificates_are_rejected() {
     let bad = [
         (Certificate::UnknownIssuer, "UnknownIssuer"),
         (Certificate::Expired, "expired"),
@@ -113,14 +113,14 @@ fn certificates_that_prove_nothing_are_refused() {
 }
 
 #[test]
-fn a_root_of_ones_own_must_be_named_to_be_trusted() {
+fn private_root_certificate_is_trusted_only_with_ca_file() {
     let web = Web::builder().site(Site::new().page("/", "x")).https(Certificate::Good).start();
     let ended = Crawl::of(web.https_url("/")).with("--ignore-robots").run().expect(1);
-    assert_eq!(ended.outcomes()["TLS failed"], 1);
+    assert_eq!(ended.outcomes()["TLS"], 1);
 }
 
 #[test]
-fn a_name_resolved_by_hand_is_the_name_in_the_certificate_and_the_host_header() {
+fn resolved_host_name_is_used_for_certificate_and_host_header() {
     let site = Site::new().page("/", linking_to(&["/a"])).page("/a", "x");
     let web = Web::builder().host("deep.in.site.test", site).https(Certificate::Good).start();
     let seed = web.https_url_of("deep.in.site.test", "/");
@@ -129,17 +129,17 @@ fn a_name_resolved_by_hand_is_the_name_in_the_certificate_and_the_host_header() 
 }
 
 #[test]
-fn plain_http_is_not_the_same_server_as_https() {
+fn http_and_https_are_different_origins() {
     let https = Web::builder().site(Site::new().page("/", "x")).https(Certificate::Good).start();
     let link = https.https_url("/");
     let web = crate::common::serve(Site::new().page("/", linking_to(&[&link])));
     let ended = Crawl::of(web.url("/")).run().expect(0);
-    assert_eq!(ended.summary().fates["external"], 1);
+    assert_eq!(ended.summary().fates["out of scope"], 1);
     assert!(https.log().is_empty());
 }
 
 #[test]
-fn a_server_that_speaks_no_tls_is_named_as_such() {
+fn server_without_tls_is_reported_as_a_tls_failure() {
     let web = crate::common::serve(Site::new().page("/", "x"));
     let seed = web.url("/").replace("http:", "https:");
     let ended = Crawl::of(seed).with("--ignore-robots").run().expect(1);

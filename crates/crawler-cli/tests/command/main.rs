@@ -1,5 +1,5 @@
-//! Whole crawls with the real binary, against a web on loopback: one file for each subject. What a crawl must never
-//! do, whatever the subject, is checked in `common` for every one of them.
+//! Whole crawls with the real binary against a web on loopback, one file per subject. `common` checks what must hold for
+//! every crawl.
 
 #![allow(missing_docs)]
 
@@ -16,14 +16,17 @@ mod demo;
 mod ends;
 mod errors;
 mod files;
+mod help;
 mod hostile;
 mod https;
-mod look;
+mod inspect;
 mod open_files;
 mod output;
 mod pipeline;
 mod politeness;
 mod redirects;
+mod requests;
 mod robots;
 mod safety;
 mod state;
+mod usage;

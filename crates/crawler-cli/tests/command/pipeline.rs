@@ -1,4 +1,4 @@
-//! Runs `crawler crawl` as `common` runs the classic crawl, with the same checks of what it prints.
+//! Runs `crawler crawl`, with the same checks of its output as in `common`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use testweb::Web;
 
 use crate::common::{Ended, Running, binary};
 
-/// A crawl to be. Unless told otherwise it asks without delay.
+/// Builds a crawl. By default it has no delay.
 pub struct Pipeline {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -18,29 +18,29 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A crawl that finds every host on loopback, and asks for no robots.txt.
+    /// A crawl that resolves every host to loopback and ignores robots.txt.
     pub fn of(seed: impl Into<String>) -> Pipeline {
         Pipeline::bare(seed).with("--resolve *=127.0.0.1 --allow-private --ignore-robots")
     }
 
-    /// A crawl with no option but the delay.
+    /// A crawl with no option except the delay.
     pub fn bare(seed: impl Into<String>) -> Pipeline {
         Pipeline { arguments: vec!["crawl".into(), seed.into()], environment: Vec::new(), shell: None }
     }
 
-    /// Further arguments, written as in a shell, without quoting.
+    /// Adds arguments, separated by spaces.
     pub fn with(mut self, options: &str) -> Pipeline {
         self.arguments.extend(options.split_whitespace().map(str::to_owned));
         self
     }
 
-    /// One further argument, which may hold anything.
+    /// Adds one argument, which may contain spaces.
     pub fn with_one(mut self, option: impl Into<String>) -> Pipeline {
         self.arguments.push(option.into());
         self
     }
 
-    /// A module that writes to a path.
+    /// Adds a module that writes to a path.
     pub fn module(self, name: &str, path: &Path) -> Pipeline {
         self.with("--module").with_one(format!("{name}={}", path.display()))
     }
@@ -83,23 +83,23 @@ impl Pipeline {
     }
 }
 
-/// The objects of a text that has one in each line, and nothing else.
+/// The JSON objects of a text with one per line.
 #[track_caller]
 pub fn objects(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
 }
 
-/// The objects of a file.
+/// The JSON objects of a file.
 #[track_caller]
 pub fn objects_in(path: &Path) -> Vec<Value> {
     objects(&fs::read_to_string(path).unwrap())
 }
 
-/// The URLs of these pages, of which each is there once.
+/// The URLs of these pages, each of which must occur once.
 #[track_caller]
 pub fn urls(pages: &[Value]) -> BTreeSet<String> {
     let urls: BTreeSet<String> = pages.iter().map(|page| page["url"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(urls.len(), pages.len(), "a page is there twice");
+    assert_eq!(urls.len(), pages.len(), "a page occurs twice");
     urls
 }
 
@@ -108,18 +108,29 @@ pub fn paths(web: &Web, pages: &[Value]) -> Vec<String> {
     urls(pages).iter().map(|url| url.replace(&web.url(""), "")).collect()
 }
 
-/// The counts of an object of progress or summary add up, and these are its outcomes.
+/// Checks that the counts of a progress or summary object add up, and returns the URLs by outcome.
 #[track_caller]
 pub fn adds_up(object: &Value) -> BTreeMap<String, u64> {
-    let counts =
-        |object: &Value| -> BTreeMap<String, u64> { serde_json::from_value(object.clone()).unwrap() };
-    let number = |name: &str| object[name].as_u64().unwrap_or_else(|| panic!("{name} of {object}"));
-    let outcomes = counts(&object["outcomes"]);
-    assert_eq!(outcomes.values().sum::<u64>() + number("outstanding"), number("admitted"), "{object}");
-    assert_eq!(outcomes.get("kept").copied().unwrap_or(0), number("pages"), "{object}");
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} in {object}"));
+    let by_reason = |value: &Value| -> BTreeMap<String, u64> {
+        let reasons: BTreeMap<String, u64> = serde_json::from_value(value["by_reason"].clone()).unwrap();
+        assert_eq!(number(&value["total"]), reasons.values().sum::<u64>(), "{object}");
+        reasons
+    };
+    let mut outcomes = by_reason(&object["skipped"]);
+    outcomes.extend(by_reason(&object["failed"]));
+    outcomes.insert("page".into(), number(&object["pages"]));
+    let counted = [("redirect", "redirects"), ("not reached", "not_reached")];
+    let counted = counted.map(|(label, key)| (label.to_owned(), number(&object[key])));
+    outcomes.extend(counted.into_iter().filter(|(_, count)| *count > 0));
+    let total = outcomes.values().sum::<u64>() + number(&object["pending"]);
+    assert_eq!(total, number(&object["admitted"]), "{object}");
     let links = &object["links"];
-    let fates = links["new"].as_u64().unwrap() + links["known"].as_u64().unwrap();
-    let refused: u64 = counts(&links["refused"]).values().sum();
-    assert_eq!(links["found"].as_u64().unwrap(), fates + refused, "{object}");
+    let rejected: u64 = by_reason(&links["rejected"]).values().sum();
+    assert_eq!(
+        number(&links["found"]),
+        number(&links["new"]) + number(&links["seen"]) + rejected,
+        "{object}"
+    );
     outcomes
 }

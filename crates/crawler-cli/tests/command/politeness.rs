@@ -1,4 +1,4 @@
-//! Politeness, proved by the server's own log.
+//! Politeness, checked with the server's access log.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,27 +10,27 @@ const fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// How late the server may note that a request began, on a busy machine.
+/// How late the server may log the start of a request on a busy machine.
 const LATE: Duration = milliseconds(80);
 
 #[track_caller]
-fn rests(log: &Log, least: Duration) {
+fn check_gaps(log: &Log, least: Duration) {
     let gap = log.smallest_gap().expect("several requests");
     assert!(gap >= least, "{gap:?} between {:?}", log.paths());
     assert_eq!(log.most_at_once(), 1);
 }
 
 #[test]
-fn by_default_a_second_passes_from_the_end_of_one_request_to_the_next() {
+fn default_delay_is_one_second_after_the_end_of_a_request() {
     let slow = Answer::page("x").after(milliseconds(300));
     let web = serve(Site::new().page("/", linking_to(&["/missing", "/slow"])).answer("/slow", slow));
     Crawl::of(web.url("/")).default_delay().run().expect(0);
     assert_eq!(web.log().paths(), ["/robots.txt", "/", "/missing", "/slow"]);
-    rests(&web.log(), Duration::from_secs(1));
+    check_gaps(&web.log(), Duration::from_secs(1));
 }
 
 #[test]
-fn the_delay_is_kept_by_failures_retries_redirects_and_robots_txt() {
+fn delay_also_applies_after_failures_retries_redirects_and_robots_txt() {
     let robots = Answer::in_turn(vec![Answer::status(500), Answer::status(404)]);
     let site = Site::new()
         .answer("/robots.txt", robots)
@@ -65,15 +65,15 @@ fn the_delay_is_kept_by_failures_retries_redirects_and_robots_txt() {
         "/to",
     ];
     assert_eq!(paths, asked);
-    // The server notices only afterwards that a client has turned away from a body.
+    // The server notices late that the client has stopped reading a body.
     let (whole, cut): (Vec<_>, Vec<_>) = log.clone().into_iter().partition(|hit| hit.path != "/big");
     assert_eq!(cut.len(), 1);
-    rests(&whole.into_iter().collect(), milliseconds(250));
+    check_gaps(&whole.into_iter().collect(), milliseconds(250));
     assert!(log.smallest_start_gap() >= Some(milliseconds(250)));
 }
 
 #[test]
-fn the_delay_runs_from_the_end_of_a_request_that_was_cut_off() {
+fn delay_runs_from_the_end_of_a_request_that_timed_out() {
     let site = Site::new()
         .page("/", linking_to(&["/silent", "/last"]))
         .answer("/silent", Answer::hostile(Hostile::Silence))
@@ -88,7 +88,7 @@ fn the_delay_runs_from_the_end_of_a_request_that_was_cut_off() {
 }
 
 #[test]
-fn a_delay_of_zero_does_not_wait() {
+fn zero_delay_does_not_wait() {
     let web = serve(Site::seeded(2, 100));
     let begun = Instant::now();
     Crawl::of(web.url("/")).run().expect(0);
@@ -103,7 +103,7 @@ fn slow_web(time: Duration) -> Web {
 }
 
 #[test]
-fn so_many_requests_are_in_flight_as_allowed_and_no_more() {
+fn concurrency_is_reached_and_not_exceeded() {
     for concurrency in [1, 3, 12] {
         let web = slow_web(milliseconds(100));
         let crawl =
@@ -114,7 +114,7 @@ fn so_many_requests_are_in_flight_as_allowed_and_no_more() {
 }
 
 #[test]
-fn with_several_in_flight_the_delay_separates_the_starts() {
+fn delay_separates_the_starts_of_concurrent_requests() {
     let web = slow_web(milliseconds(500));
     Crawl::of(web.url("/")).delay("200ms").with("--concurrency 4 --ignore-robots").run().expect(0);
     let log = web.log();
@@ -126,7 +126,7 @@ fn with_several_in_flight_the_delay_separates_the_starts() {
 }
 
 #[test]
-fn a_longer_crawl_delay_wins_and_a_shorter_one_does_not() {
+fn longer_of_crawl_delay_and_delay_wins() {
     for (robots, delay, least) in [("0.7", "100ms", 700), ("0.1", "400ms", 400)] {
         let robots = format!("User-agent: *\nCrawl-delay: {robots}\n");
         let web = serve(
@@ -134,11 +134,11 @@ fn a_longer_crawl_delay_wins_and_a_shorter_one_does_not() {
         );
         Crawl::of(web.url("/")).delay(delay).run().expect(0);
         assert_eq!(web.log().len(), 4);
-        rests(&web.log(), milliseconds(least));
+        check_gaps(&web.log(), milliseconds(least));
     }
 }
 
-/// Crawls past a page that is first answered with this status and Retry-After; the log begins at its first request.
+/// Crawls a page whose first response has this status and Retry-After. The log starts with its first request.
 fn log_of_retry(status: u16, retry_after: &str, concurrency: usize) -> Log {
     let busy = Answer::status(status).header("Retry-After", retry_after);
     let site = Site::new()
@@ -155,7 +155,7 @@ fn log_of_retry(status: u16, retry_after: &str, concurrency: usize) -> Log {
 }
 
 #[test]
-fn a_retry_after_in_seconds_is_waited_out_by_every_request_to_the_server() {
+fn retry_after_in_seconds_delays_every_request_to_the_server() {
     for status in [429, 503] {
         let log = log_of_retry(status, "1", 1);
         let gap = log[1].started - log[0].ended.unwrap();
@@ -164,18 +164,18 @@ fn a_retry_after_in_seconds_is_waited_out_by_every_request_to_the_server() {
 }
 
 #[test]
-fn a_retry_after_with_a_date_is_waited_out() {
+fn retry_after_date_is_waited_for() {
     let until = SystemTime::now() + Duration::from_secs(2);
     let log = log_of_retry(503, &httpdate::fmt_http_date(until), 1);
     let gap = log[1].started - log[0].ended.unwrap();
-    // The date leaves out the fraction of a second.
+    // The date has no fraction of a second.
     let waited_until = SystemTime::now() - log[1].started.elapsed();
     assert!(waited_until + LATE >= until - Duration::from_secs(1), "{gap:?}");
     assert!(gap >= milliseconds(500), "{gap:?}");
 }
 
 #[test]
-fn a_retry_after_stops_the_requests_that_have_not_begun() {
+fn retry_after_delays_requests_that_have_not_started() {
     let log = log_of_retry(503, "1", 3);
     let busy = log.of_path("/busy");
     let gap = busy[1].started - busy[0].ended.unwrap();
@@ -183,7 +183,7 @@ fn a_retry_after_stops_the_requests_that_have_not_begun() {
 }
 
 #[test]
-fn a_retry_after_of_robots_txt_is_waited_out() {
+fn retry_after_of_robots_txt_is_waited_for() {
     let busy = Answer::status(503).header("Retry-After", "1");
     let robots = Answer::in_turn(vec![busy, Answer::status(404)]);
     let web = serve(Site::new().answer("/robots.txt", robots).page("/", "x"));
@@ -193,7 +193,7 @@ fn a_retry_after_of_robots_txt_is_waited_out() {
 }
 
 #[test]
-fn a_retry_after_without_sense_is_passed_over() {
+fn invalid_retry_after_is_ignored() {
     for nonsense in ["soon", "-1", "", "1.5", "99999999999999999999999"] {
         let log = log_of_retry(503, nonsense, 1);
         assert!(log.last().unwrap().started - log[0].started < Duration::from_secs(5), "{nonsense}");
@@ -201,12 +201,12 @@ fn a_retry_after_without_sense_is_passed_over() {
 }
 
 #[test]
-fn a_page_with_a_retry_after_beyond_the_limit_is_given_up_at_once() {
+fn page_with_a_too_long_retry_after_is_given_up_at_once() {
     let busy = Answer::status(503).header("Retry-After", "301");
     let web = serve(Site::new().page("/", linking_to(&["/busy"])).answer("/busy", busy));
     let begun = Instant::now();
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert!(begun.elapsed() < Duration::from_secs(10));
     assert_eq!(web.log().of_path("/busy").len(), 1);
-    assert!(ended.complaint("/busy").ends_with("HTTP status 503"));
+    assert!(ended.complaint("/busy").ends_with("HTTP 503"));
 }

@@ -13,7 +13,7 @@ fn paths(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
 }
 
 #[test]
-fn a_page_is_saved_under_the_url_it_was_found_at_with_the_depth_of_the_link() {
+fn redirect_target_is_saved_under_its_own_url_with_the_depth_of_the_link() {
     for status in [301, 302, 303, 307, 308] {
         let site = Site::new()
             .page("/", linking_to(&["/old"]))
@@ -22,7 +22,7 @@ fn a_page_is_saved_under_the_url_it_was_found_at_with_the_depth_of_the_link() {
             .page("/new/next", "x");
         let ended = crawl(site, 2).expect(0);
         assert_eq!(ended.paths(), paths(&[("/", 0), ("/new/", 1), ("/new/next", 2)]), "{status}");
-        assert_eq!(ended.outcomes(), counts(&[("saved", 3), ("redirected", 1)]));
+        assert_eq!(ended.outcomes(), counts(&[("page", 3), ("redirect", 1)]));
     }
 }
 
@@ -34,11 +34,11 @@ fn ten_redirects_in_a_row_are_followed_and_eleven_are_not() {
         .redirect_chain("/eleven", 11);
     let ended = crawl(site, 1).expect(0);
     assert_eq!(ended.paths(), paths(&[("/", 0), ("/ten/10", 1)]));
-    assert_eq!(ended.outcomes(), counts(&[("saved", 2), ("redirected", 20), ("too many redirects", 1)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 2), ("redirect", 20), ("too many redirects", 1)]));
 }
 
 #[test]
-fn a_loop_of_redirects_ends() {
+fn redirect_loop_ends() {
     let site = Site::new()
         .page("/", linking_to(&["/self", "/there"]))
         .redirect("/self", "/self#again")
@@ -51,15 +51,15 @@ fn a_loop_of_redirects_ends() {
 }
 
 #[test]
-fn a_seed_that_redirects_in_a_circle_yields_no_page_and_says_so() {
+fn seed_in_a_redirect_loop_is_reported() {
     for site in [Site::new().redirect("/", "/"), Site::new().redirect("/", "/a").redirect("/a", "/")] {
         let ended = crawl(site, 1).expect(1);
-        assert!(ended.stderr.contains("in a circle"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(", which redirects back"), "{}", ended.stderr);
     }
 }
 
 #[test]
-fn a_page_that_several_redirects_lead_to_is_fetched_once() {
+fn target_of_several_redirects_is_fetched_once() {
     let site = Site::new()
         .page("/", linking_to(&["/goal", "/a", "/b"]))
         .redirect("/a", "/goal")
@@ -69,11 +69,11 @@ fn a_page_that_several_redirects_lead_to_is_fetched_once() {
     let ended = Crawl::of(web.url("/")).with("--concurrency 4").run().expect(0);
     assert_eq!(ended.paths(), paths(&[("/", 0), ("/goal", 1)]));
     assert_eq!(web.log().of_path("/goal").len(), 1);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 2), ("redirected", 2)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 2), ("redirect", 2)]));
 }
 
 #[test]
-fn a_redirect_may_lead_to_a_page_before_its_links_do() {
+fn redirect_can_lower_the_depth_of_a_page() {
     // The links of /first put /goal at depth 2; the redirect of /second, fetched after it, at depth 1.
     let site = Site::new()
         .page("/", linking_to(&["/first", "/second"]))
@@ -84,18 +84,18 @@ fn a_redirect_may_lead_to_a_page_before_its_links_do() {
     let expected = paths(&[("/", 0), ("/first", 1), ("/goal", 1), ("/child", 2)]);
     let ended = crawl(site, 2).expect(0);
     assert_eq!(ended.paths(), expected);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 4), ("redirected", 1)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 4), ("redirect", 1)]));
 }
 
 #[test]
-fn the_seed_may_redirect_within_the_site() {
+fn seed_can_redirect_within_the_site() {
     let site = Site::new().redirect("/", "/home").page("/home", linking_to(&["/", "/a"])).page("/a", "x");
     let ended = crawl(site, 1).expect(0);
     assert_eq!(ended.paths(), paths(&[("/home", 0), ("/a", 1)]));
 }
 
 #[test]
-fn a_redirect_out_of_the_site_is_counted_and_not_followed() {
+fn redirect_out_of_scope_is_counted_and_not_followed() {
     let elsewhere = serve(Site::new().page("/", "x"));
     let site = Site::new()
         .page("/", linking_to(&["/out", "/scheme", "/script", "/nowhere"]))
@@ -105,10 +105,10 @@ fn a_redirect_out_of_the_site_is_counted_and_not_followed() {
         .answer("/nowhere", Answer::status(302));
     let ended = crawl(site, 1).expect(0);
     assert!(elsewhere.log().is_empty());
-    let expected = counts(&[("saved", 1), ("redirected out of bounds", 3), ("malformed response", 1)]);
+    let expected = counts(&[("page", 1), ("redirect out of scope", 3), ("invalid response", 1)]);
     assert_eq!(ended.outcomes(), expected);
     assert!(
-        ended.complaint("/out").ends_with(&format!("{} is external", elsewhere.url("/"))),
+        ended.complaint("/out").ends_with(&format!("redirect out of scope: {}", elsewhere.url("/"))),
         "{}",
         ended.stderr
     );
@@ -116,26 +116,26 @@ fn a_redirect_out_of_the_site_is_counted_and_not_followed() {
 }
 
 #[test]
-fn a_seed_that_redirects_out_of_the_site_says_what_to_do() {
+fn seed_that_redirects_out_of_scope_names_a_remedy() {
     let elsewhere = serve(Site::new().page("/", "x"));
     let ended = crawl(Site::new().redirect("/", &elsewhere.url("/';x")), 1).expect(1);
     assert!(elsewhere.log().is_empty());
     assert!(ended.pages().is_empty());
     let remedy = format!("; start there: crawler '{}' …\n", elsewhere.url("/%27;x"));
     assert!(ended.stderr.ends_with(&remedy), "{}", ended.stderr);
-    assert!(!ended.stderr.contains("--internal"), "no prefix holds two servers: {}", ended.stderr);
+    assert!(!ended.stderr.contains("--internal"), "no prefix contains two servers: {}", ended.stderr);
 
     let web = serve(Site::new().redirect("/docs/", "/manual/"));
     let within = Crawl::of(web.url("/docs/")).with_one("--internal").with_one(web.url("/docs/"));
     let ended = within.run().expect(1);
-    assert!(ended.stderr.contains("start there, or designate a prefix"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("start there, or set --internal to a prefix"), "{}", ended.stderr);
 
     let ended = crawl(Site::new().redirect("/", "ftp://127.0.0.1/"), 1).expect(1);
     assert!(!ended.stderr.contains("start there"), "{}", ended.stderr);
 }
 
 #[test]
-fn each_hop_of_a_redirect_is_checked_against_robots_and_the_prefix() {
+fn each_redirect_hop_is_checked_against_robots_txt_and_scope() {
     let site = Site::new()
         .robots("User-agent: *\nDisallow: /docs/private/\n")
         .page("/docs/", linking_to(&["a", "b", "c"]))

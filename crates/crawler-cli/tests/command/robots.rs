@@ -1,4 +1,4 @@
-//! robots.txt: asked for first, obeyed, and what happens when it cannot be had.
+//! robots.txt: requested first, obeyed, and what happens when it is unavailable.
 
 use testweb::{Answer, Site};
 
@@ -14,38 +14,38 @@ fn saved_under(robots: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_robots_txt_disallows_is_not_asked_for() {
+fn disallowed_urls_are_not_requested() {
     let web = serve(site().robots("User-agent: *\nDisallow: /a\n"));
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
     assert_eq!(web.log().paths(), ["/robots.txt", "/", "/b", "/c"]);
-    assert_eq!(ended.outcomes(), counts(&[("saved", 3), ("disallowed by robots.txt", 1)]));
-    assert!(ended.complaint("/a").ends_with("disallowed by robots.txt"));
+    assert_eq!(ended.outcomes(), counts(&[("page", 3), ("robots.txt", 1)]));
+    assert!(ended.complaint("/a").ends_with("robots.txt disallows it"));
 }
 
 #[test]
-fn the_longest_rule_wins_and_allow_wins_a_tie() {
+fn longest_rule_wins_and_allow_wins_a_tie() {
     assert_eq!(saved_under("User-agent: *\nDisallow: /\nAllow: /$\nAllow: /b"), ["/", "/b"]);
     assert_eq!(saved_under("User-agent: *\nDisallow: /b\nAllow: /b"), ["/", "/a", "/b", "/c"]);
     assert_eq!(saved_under("\u{FEFF}User-agent: *\rDisallow: /*c$\r"), ["/", "/a", "/b"]);
 }
 
 #[test]
-fn the_group_for_crawler_goes_before_the_one_for_all() {
+fn own_group_takes_precedence_over_the_default_group() {
     let robots = "User-agent: *\nDisallow: /\n\nUser-agent: Crawler\nDisallow: /a\n\nUser-agent: CRAWLER\nDisallow: /b";
     assert_eq!(saved_under(robots), ["/", "/c"]);
     assert_eq!(saved_under("User-agent: other\nDisallow: /"), ["/", "/a", "/b", "/c"]);
 }
 
 #[test]
-fn the_group_is_chosen_by_our_name_whatever_the_user_agent_header_says() {
+fn group_is_chosen_by_product_token_not_by_user_agent_header() {
     let web = serve(site().robots("User-agent: other\nDisallow: /\n\nUser-agent: crawler\nDisallow: /a\n"));
     let ended = Crawl::of(web.url("/")).with("--user-agent other/1.0").run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
 }
 
 #[test]
-fn a_disallowed_seed_yields_no_page() {
+fn disallowed_seed_yields_no_page() {
     let web = serve(site().robots("User-agent: *\nDisallow: /\n"));
     let ended = Crawl::of(web.url("/")).run().expect(1);
     assert_eq!(web.log().paths(), ["/robots.txt"]);
@@ -53,7 +53,7 @@ fn a_disallowed_seed_yields_no_page() {
 }
 
 #[test]
-fn a_robots_txt_that_is_missing_or_forbidden_allows_everything() {
+fn missing_or_forbidden_robots_txt_allows_everything() {
     for status in [400, 401, 403, 404, 410, 418] {
         let web = serve(site().status("/robots.txt", status));
         Crawl::of(web.url("/")).run().expect(0);
@@ -63,20 +63,20 @@ fn a_robots_txt_that_is_missing_or_forbidden_allows_everything() {
 }
 
 #[test]
-fn a_server_in_trouble_is_asked_three_times_and_then_left_alone() {
+fn unavailable_robots_txt_is_requested_three_times() {
     for status in [500, 503, 429] {
         let web = serve(site().status("/robots.txt", status));
         let ended = Crawl::of(web.url("/")).run().expect(1);
         assert_eq!(web.log().paths(), ["/robots.txt"; 3], "{status}");
-        assert_eq!(ended.outcomes(), counts(&[("saved", 0), ("robots.txt unavailable", 1)]));
-        let said = format!("robots.txt unavailable: HTTP status {status}");
+        assert_eq!(ended.outcomes(), counts(&[("page", 0), ("robots.txt unavailable", 1)]));
+        let said = format!("robots.txt unavailable: HTTP {status}");
         assert!(ended.stderr.contains(&said), "{}", ended.stderr);
         assert!(ended.stderr.contains("--ignore-robots"), "{}", ended.stderr);
     }
 }
 
 #[test]
-fn a_server_that_recovers_in_time_is_crawled() {
+fn robots_txt_that_becomes_available_is_obeyed() {
     let in_turn = Answer::in_turn(vec![
         Answer::status(500),
         Answer::hostile(testweb::Hostile::ResetAtOnce),
@@ -89,7 +89,7 @@ fn a_server_that_recovers_in_time_is_crawled() {
 }
 
 #[test]
-fn up_to_five_redirects_of_robots_txt_are_followed_and_after_more_it_counts_as_missing() {
+fn robots_txt_with_more_than_five_redirects_counts_as_missing() {
     for (redirects, saved) in [(5, 3), (6, 4)] {
         let hops = (0..redirects).fold(site(), |site, n| {
             let from = if n == 0 { "/robots.txt".to_owned() } else { format!("/robots/{n}") };
@@ -102,7 +102,7 @@ fn up_to_five_redirects_of_robots_txt_are_followed_and_after_more_it_counts_as_m
 }
 
 #[test]
-fn half_a_megabyte_of_robots_txt_is_read_and_the_rest_is_not_waited_for() {
+fn robots_txt_is_read_up_to_half_a_megabyte() {
     let padding = "# padding\n".repeat(50_000);
     let within = format!("User-agent: *\nDisallow: /a\n{padding}Disallow: /b\n");
     assert_eq!(saved_under(&within), ["/", "/c"]);
@@ -112,7 +112,7 @@ fn half_a_megabyte_of_robots_txt_is_read_and_the_rest_is_not_waited_for() {
 }
 
 #[test]
-fn robots_txt_is_asked_for_once() {
+fn robots_txt_is_requested_once() {
     let web = serve(Site::seeded(8, 60));
     Crawl::of(web.url("/")).with("--concurrency 16").run().expect(0);
     assert_eq!(web.log().of_path("/robots.txt").len(), 1);
@@ -120,14 +120,14 @@ fn robots_txt_is_asked_for_once() {
 }
 
 #[test]
-fn ignoring_robots_txt_means_not_asking_for_it() {
+fn ignored_robots_txt_is_not_requested() {
     let web = serve(site().robots("User-agent: *\nDisallow: /\n"));
     let ended = Crawl::of(web.url("/")).with("--ignore-robots").run().expect(0);
     assert_eq!(ended.pages().len(), 4);
     assert!(web.log().of_path("/robots.txt").is_empty());
 }
 
-/// The User-Agent of every request, which is one and the same.
+/// The User-Agent of a crawl, which is the same in every request.
 fn user_agent(options: &[&str]) -> String {
     let web = serve(site());
     let crawl = options.iter().fold(Crawl::of(web.url("/")), |crawl, option| crawl.with_one(*option));
@@ -140,7 +140,7 @@ fn user_agent(options: &[&str]) -> String {
 }
 
 #[test]
-fn every_request_says_who_asks() {
+fn every_request_has_the_user_agent() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(user_agent(&[]), format!("crawler/{version}"));
     assert_eq!(
@@ -155,10 +155,10 @@ fn every_request_says_who_asks() {
 }
 
 #[test]
-fn a_robots_txt_that_asks_for_an_hour_is_not_waited_for() {
+fn robots_txt_with_a_retry_after_of_an_hour_is_not_waited_for() {
     let busy = Answer::status(503).header("Retry-After", "3600");
     let web = serve(Site::new().page("/", "x").answer("/robots.txt", busy));
     let ended = Crawl::of(web.url("/")).run().expect(1);
-    assert!(ended.stderr.contains("robots.txt unavailable: HTTP status 503"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("robots.txt unavailable: HTTP 503"), "{}", ended.stderr);
     assert_eq!(web.log().paths(), ["/robots.txt"]);
 }

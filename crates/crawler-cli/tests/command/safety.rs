@@ -1,4 +1,4 @@
-//! What a page or a server must not be able to do: reach other machines, learn secrets, keep the crawl busy for ever.
+//! What a page or server cannot do: reach private addresses, learn secrets, keep the crawl busy forever.
 
 use testweb::{Answer, Request, Site, Web};
 
@@ -10,7 +10,7 @@ fn robots_redirecting_to(target: &str) -> Web {
 }
 
 #[test]
-fn no_redirect_leads_to_a_special_address_however_it_is_written() {
+fn redirects_to_private_addresses_are_blocked_in_every_notation() {
     let inside = serve(Site::new().text("/robots.txt", ""));
     let port = inside.port();
     let hosts = [
@@ -36,14 +36,14 @@ fn no_redirect_leads_to_a_special_address_however_it_is_written() {
     for host in hosts {
         let web = robots_redirecting_to(&format!("http://{host}:{port}/robots.txt"));
         let ended = Crawl::of(web.url("/")).with("--resolve named.test=127.0.0.1").run().expect(1);
-        assert!(ended.stderr.contains("robots.txt unavailable: address refused"), "{host}: {}", ended.stderr);
+        assert!(ended.stderr.contains("robots.txt unavailable: blocked address"), "{host}: {}", ended.stderr);
         assert!(inside.log().is_empty(), "{host}");
         assert!(ended.pages().is_empty());
     }
 }
 
 #[test]
-fn private_addresses_may_be_allowed() {
+fn allow_private_permits_private_addresses() {
     let inside = serve(Site::new().text("/rules", "User-agent: *\nDisallow: /a"));
     let web = robots_redirecting_to(&inside.url("/rules"));
     let ended = Crawl::of(web.url("/")).with("--allow-private").run().expect(0);
@@ -52,7 +52,7 @@ fn private_addresses_may_be_allowed() {
 }
 
 #[test]
-fn the_seeds_own_server_may_be_at_any_address_by_name_too() {
+fn seed_host_can_have_a_private_address() {
     let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
     let seed = format!("http://www.site.test:{}/", web.port());
     let ended = Crawl::of(seed).with("--resolve *.site.test=127.0.0.1").run().expect(0);
@@ -61,14 +61,14 @@ fn the_seeds_own_server_may_be_at_any_address_by_name_too() {
 }
 
 #[test]
-fn the_first_answer_that_fits_takes_the_place_of_dns() {
+fn first_matching_resolve_option_wins() {
     let web = serve(Site::new().page("/", "x"));
     let seed = format!("http://b.site.test:{}/", web.port());
     let options = "--resolve a.site.test=127.0.0.9 --resolve B.site.test=127.0.0.1 --resolve *=127.0.0.9";
     Crawl::of(seed).with(options).run().expect(0);
 }
 
-/// Everything a crawl leaves behind: output and files.
+/// All output and files of a crawl.
 fn traces(ended: &Ended) -> String {
     let files: String =
         ended.pages().iter().map(|page| format!("{page:?}{}", String::from_utf8_lossy(&page.body))).collect();
@@ -76,7 +76,7 @@ fn traces(ended: &Ended) -> String {
 }
 
 #[test]
-fn credentials_of_the_seed_go_to_its_own_server_and_nowhere_else() {
+fn seed_credentials_are_sent_only_to_the_seed_origin() {
     let other = serve(Site::new().text("/rules", ""));
     let web = serve(
         Site::new()
@@ -102,7 +102,7 @@ fn credentials_of_the_seed_go_to_its_own_server_and_nowhere_else() {
 }
 
 #[test]
-fn credentials_in_links_and_redirects_are_neither_followed_nor_told() {
+fn links_and_redirects_with_credentials_are_neither_followed_nor_printed() {
     let own = |request: &Request| format!("http://me:s3cret@{}/x", request.authority);
     let site = Site::new()
         .status("/robots.txt", 404)
@@ -119,7 +119,7 @@ fn credentials_in_links_and_redirects_are_neither_followed_nor_told() {
     let web = serve(site);
     for option in ["", "-v"] {
         let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
-        assert_eq!(ended.outcomes(), counts(&[("saved", 1), ("redirected out of bounds", 3)]));
+        assert_eq!(ended.outcomes(), counts(&[("page", 1), ("redirect out of scope", 3)]));
         assert_eq!(ended.summary().fates["with credentials"], 2);
         let told = format!("{}{}", ended.stdout, ended.stderr);
         assert!(!told.contains("s3cret"), "{told}");
@@ -129,14 +129,14 @@ fn credentials_in_links_and_redirects_are_neither_followed_nor_told() {
 }
 
 #[test]
-fn bad_arguments_do_not_repeat_credentials() {
+fn error_messages_do_not_contain_credentials() {
     for seed in ["ftp://me:s3cret@host/", "http://me:s3cret@:x/", "http://me:s3cret@host/"] {
         let ended = Crawl::of(seed).with("--internal http://other/").run().expect(2);
         assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     }
 }
 
-/// How many pages are saved of a site where every page has these links.
+/// The number of pages saved from a site where every page has these links.
 fn pages_of_trap(links: &str) -> (usize, Ended) {
     let links = links.to_owned();
     let web = serve(Site::new().status("/robots.txt", 404).otherwise(move |_| Answer::page(links.clone())));
@@ -145,16 +145,16 @@ fn pages_of_trap(links: &str) -> (usize, Ended) {
 }
 
 #[test]
-fn a_path_that_feeds_on_itself_ends() {
+fn crawl_of_self_repeating_paths_ends() {
     let (pages, ended) = pages_of_trap("<a href='again/'>");
     assert_eq!(pages, 5);
-    assert_eq!(ended.summary().fates["repeating path segments"], 1);
+    assert_eq!(ended.summary().fates["repeated path segments"], 1);
     let (pages, _) = pages_of_trap("<a href='a/b/'>");
     assert_eq!(pages, 5);
 }
 
 #[test]
-fn a_path_that_grows_without_end_ends() {
+fn crawl_of_ever_longer_paths_ends() {
     let site = Site::new().status("/robots.txt", 404).otherwise(|request| {
         let depth = request.path.matches('/').count();
         Answer::page(format!("<a href='{depth}/'>"))
@@ -166,7 +166,7 @@ fn a_path_that_grows_without_end_ends() {
 }
 
 #[test]
-fn a_url_that_grows_without_end_ends() {
+fn crawl_of_ever_longer_urls_ends() {
     let site = Site::new().status("/robots.txt", 404).otherwise(|request| {
         let more = "x".repeat(50);
         Answer::page(format!("<a href='{}{more}'>", request.path))
@@ -175,5 +175,5 @@ fn a_url_that_grows_without_end_ends() {
     let ended = Crawl::of(web.url("/")).depth(1_000_000).run().expect(0);
     assert!((35..=41).contains(&ended.pages().len()), "{}", ended.pages().len());
     assert!(ended.pages().iter().all(|page| page.url.len() <= 2048));
-    assert_eq!(ended.summary().fates["too long"], 1);
+    assert_eq!(ended.summary().fates["URL too long"], 1);
 }

@@ -1,4 +1,4 @@
-//! Crawls that survive: stopped and resumed, refused, finished.
+//! Crawls with `--state`: stopped, resumed, rejected, finished.
 
 use crawler::internal::pipeline::CrawlerInternals as _;
 use std::collections::BTreeSet;
@@ -14,12 +14,12 @@ use testweb::{Answer, Request, Site, Web};
 use crate::common::{Ended, Running, binary, linking_to, names, read_page, run, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in, urls};
 
-/// A directory with the state of a crawl and what its modules write.
-pub struct Place(TempDir);
+/// A directory with the state of a crawl and the outputs of its modules.
+pub struct StateDir(TempDir);
 
-impl Place {
-    pub fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl StateDir {
+    pub fn new() -> StateDir {
+        StateDir(tempfile::tempdir().unwrap())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -30,12 +30,12 @@ impl Place {
         self.path("state").display().to_string()
     }
 
-    /// A crawl with its state here.
+    /// A crawl with its state in this directory.
     pub fn crawl(&self, seed: impl Into<String>) -> Pipeline {
         Pipeline::of(seed).with("--state").with_one(self.state())
     }
 
-    /// The same with every kind of file.
+    /// The same with every kind of output.
     fn crawl_into_files(&self, seed: &str) -> Pipeline {
         let crawl = self.crawl(seed).with("--similarity 0 --workers 2");
         ["jsonl", "pages", "edges"]
@@ -43,7 +43,7 @@ impl Place {
             .fold(crawl, |crawl, name| crawl.module(name, &self.path(name)))
     }
 
-    /// The crawl here, taken up again.
+    /// Resumes the crawl.
     pub fn resume(&self, options: &str) -> Running {
         let mut command: Command = binary();
         command.args(["resume", &self.state()]).args(options.split_whitespace());
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-/// Stops a crawl once so many more requests have been served.
+/// Stops a crawl after this many more requests.
 fn stopped_after(web: &Web, requests: usize, mut crawl: Running) -> Ended {
     let before = web.hits();
     crawl.until("some requests", |_| web.hits() >= before + requests);
@@ -66,33 +66,29 @@ fn large_web() -> (Web, String) {
     (web, seed)
 }
 
-/// Slow enough to be stopped in its midst, and not to hosts that do not answer.
+/// Slow enough to be stopped before it ends, and without hosts that do not respond.
 const WITHIN: &str = r"--delay 10ms --include ^http://h\d+\.test:";
 
 #[test]
-fn a_crawl_stopped_and_resumed_leaves_what_an_uninterrupted_one_does() {
+fn stopped_and_resumed_crawl_has_the_outputs_of_an_uninterrupted_one() {
     let (web, seed) = large_web();
-    let (whole, parts) = (Place::new(), Place::new());
+    let (whole, parts) = (StateDir::new(), StateDir::new());
     whole.crawl_into_files(&seed).with(WITHIN).run().expect(0);
 
     let first = stopped_after(&web, 60, parts.crawl_into_files(&seed).with(WITHIN).start());
     assert!(
-        first.stderr.contains(&format!("to go on: crawler resume {}\n", parts.state())),
+        first.stderr.contains(&format!("to resume: crawler resume {}\n", parts.state())),
         "{}",
         first.stderr
     );
     let second = stopped_after(&web, 60, parts.resume("--workers 3"));
-    assert!(
-        second.stderr.contains("resuming: ") && second.stderr.contains(" pages kept, "),
-        "{}",
-        second.stderr
-    );
+    assert!(second.stderr.contains("resuming: ") && second.stderr.contains(" so far, "), "{}", second.stderr);
     stopped_after(&web, 60, parts.crawl_into_files(&seed).with(WITHIN).start());
     let last = parts.resume(&format!("--summary {}", parts.path("sum").display())).wait().expect(0);
     let summary: Value = serde_json::from_slice(&fs::read(parts.path("sum")).unwrap()).unwrap();
-    assert_eq!(adds_up(&summary)["kept"] as usize, names(&parts.path("pages")).len());
-    assert_eq!((&summary["end"], &summary["resumed"]), (&"done".into(), &true.into()));
-    assert!(last.stdout.contains("ended because nothing was left to do"), "{}", last.stdout);
+    assert_eq!(adds_up(&summary)["page"] as usize, names(&parts.path("pages")).len());
+    assert_eq!((&summary["state"], &summary["resumed"]), (&"finished".into(), &true.into()));
+    assert!(!last.stdout.contains("Stopped"), "{}", last.stdout);
 
     let truth = web.truth_from(&seed, 1_000);
     let pages = objects_in(&parts.path("jsonl"));
@@ -106,28 +102,28 @@ fn a_crawl_stopped_and_resumed_leaves_what_an_uninterrupted_one_does() {
         assert_eq!(page["url"], saved.url);
         assert_eq!(truth[&saved.url].1, saved.body);
     }
-    let edges = |place: &Place| -> BTreeSet<String> {
+    let edges = |place: &StateDir| -> BTreeSet<String> {
         fs::read_to_string(place.path("edges")).unwrap().lines().map(str::to_owned).collect()
     };
     assert_eq!(edges(&parts), edges(&whole));
     let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
     let once: BTreeSet<_> = asked.iter().collect();
-    assert_eq!(asked.len(), 2 * once.len(), "each crawl asked for everything once");
+    assert_eq!(asked.len(), 2 * once.len(), "each crawl requested everything once");
 }
 
 #[test]
-fn a_finished_crawl_says_so_and_does_nothing() {
+fn finished_crawl_does_nothing_when_resumed() {
     let web = serve(Site::seeded(5, 20));
-    let place = Place::new();
+    let place = StateDir::new();
     let crawl = || place.crawl(web.url("/")).with("--scope host").module("jsonl", &place.path("lines"));
     let first = crawl().run().expect(0);
     let (lines, hits) = (fs::read(place.path("lines")).unwrap(), web.hits());
     for again in [crawl().run(), place.resume("").wait(), place.resume("--max-pages 90000").wait()] {
         let again = again.expect(0);
         let said = format!(
-            "the crawl in '{}' is finished: {} pages; nothing was done\n",
+            "the crawl in '{}' is already finished ({} pages); nothing to do\n",
             place.state(),
-            first.outcomes()["kept"]
+            first.outcomes()["page"]
         );
         assert!(again.stderr.contains(&said), "{}", again.stderr);
         assert_eq!(again.outcomes(), first.outcomes());
@@ -135,31 +131,32 @@ fn a_finished_crawl_says_so_and_does_nothing() {
     }
     assert_eq!(place.resume("-q").wait().expect(0).stderr, "");
     let object = objects(&place.resume("--progress json").wait().expect(0).stderr).pop().unwrap();
-    assert_eq!(object["end"], "done");
+    assert_eq!(object["state"], "finished");
 }
 
 #[test]
-fn a_spent_budget_is_named_and_may_be_raised() {
+fn reached_limit_is_named_and_can_be_raised() {
     let web = serve(Site::seeded(5, 60));
-    let place = Place::new();
+    let place = StateDir::new();
     let crawl =
         |options: &str| place.crawl(web.url("/")).with("--scope host --similarity 0").with(options).run();
     let told = |ended: &Ended, option: &str| {
-        let words = format!("to go on, raise {option}: crawler resume {} {option} MORE", place.state());
+        let words = format!(": crawler resume {} {option} N\n", place.state());
+        assert!(ended.stderr.contains(&format!("to continue, raise {option} (now ")), "{}", ended.stderr);
         assert!(ended.stderr.contains(&words), "{words} is not in {}", ended.stderr);
     };
     told(&crawl("--max-pages 10").expect(0), "--max-pages");
     let hits = web.hits();
     let again = crawl("--max-pages 10").expect(0);
     told(&again, "--max-pages");
-    assert!(again.stderr.contains("resuming: 10 pages kept, "), "{}", again.stderr);
-    assert_eq!((again.outcomes()["kept"], web.hits()), (10, hits), "nothing is left of it");
-    assert_eq!(place.resume("--max-pages 20").wait().expect(0).outcomes()["kept"], 20);
-    assert_eq!(crawl("--max-pages 25").expect(0).outcomes()["kept"], 25);
+    assert!(again.stderr.contains("resuming: 10 pages so far, "), "{}", again.stderr);
+    assert_eq!((again.outcomes()["page"], web.hits()), (10, hits), "no request was sent");
+    assert_eq!(place.resume("--max-pages 20").wait().expect(0).outcomes()["page"], 20);
+    assert_eq!(crawl("--max-pages 25").expect(0).outcomes()["page"], 25);
     for (option, most, more) in [("--max-bytes", "5KB", "6KB"), ("--max-time", "600ms", "700ms")] {
-        let place = Place::new();
+        let place = StateDir::new();
         let crawl = place.crawl(web.url("/")).with("--scope host --delay 100ms").with(option).with(most);
-        let words = format!("to go on, raise {option}: crawler resume {} {option} MORE", place.state());
+        let words = format!("): crawler resume {} {option} N\n", place.state());
         for ended in [crawl.run(), place.resume("").wait(), place.resume(&format!("{option} {more}")).wait()]
         {
             let ended = ended.expect(0);
@@ -169,9 +166,9 @@ fn a_spent_budget_is_named_and_may_be_raised() {
 }
 
 #[test]
-fn what_may_not_change_is_refused_by_name_and_nothing_is_done() {
+fn options_that_cannot_change_are_rejected_by_name() {
     let web = serve(Site::seeded(5, 60));
-    let place = Place::new();
+    let place = StateDir::new();
     let base = "--max-pages 5 --max-depth 9 --scope host";
     place.crawl(web.url("/")).with(base).run().expect(0);
     let hits = web.hits();
@@ -194,13 +191,13 @@ fn what_may_not_change_is_refused_by_name_and_nothing_is_done() {
     for option in ["--scope any", "--delay 0", "--module words", "--ttl=2h", "--max-depth 3", "--overwrite"] {
         let name = option.split([' ', '=']).next().unwrap();
         let ended = place.resume(option).wait().expect(2);
-        let told = format!("crawler: {name} cannot be changed on resume: a crawl goes on as it was begun; ");
+        let told = format!("crawler: {name} cannot be changed on resume; ");
         assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1);
     }
     for (options, words) in [
-        ("--state x", "takes the directory by itself"),
-        ("--colour", "there is no option '--colour'"),
+        ("--state x", "takes the directory without --state"),
+        ("--colour", "unknown option '--colour'"),
         ("--max-pages 0", "--max-pages"),
         ("--max-pages 1", "--max-pages was 5 and is 1 now"),
         ("-q --progress json", "--quiet"),
@@ -213,7 +210,7 @@ fn what_may_not_change_is_refused_by_name_and_nothing_is_done() {
 }
 
 #[test]
-fn a_second_process_is_refused_while_the_first_is_at_work() {
+fn second_process_is_rejected_while_the_first_is_running() {
     let web = serve(Site::new().otherwise(|request: &Request| {
         Answer::page(linking_to(&["/a"])).after(std::time::Duration::from_secs(if request.path == "/a" {
             60
@@ -221,7 +218,7 @@ fn a_second_process_is_refused_while_the_first_is_at_work() {
             0
         }))
     }));
-    let place = Place::new();
+    let place = StateDir::new();
     let mut first = place.crawl(web.url("/")).with("--timeout 2m").start();
     first.until("two requests", |_| web.hits() == 2);
     let words =
@@ -239,13 +236,13 @@ fn a_second_process_is_refused_while_the_first_is_at_work() {
     first.signal(Signal::KILL);
     first.wait().expect(137);
     let why = run(&["why", &web.url("/a"), "--state", &state]).expect(0);
-    assert!(why.stdout.contains("waiting to be visited"), "{}", why.stdout);
+    assert!(why.stdout.contains("outcome: pending"), "{}", why.stdout);
 }
 
 #[test]
-fn a_state_that_cannot_be_used_is_named_and_left_alone() {
+fn unusable_state_is_named_and_not_modified() {
     let web = serve(Site::seeded(5, 10));
-    let place = Place::new();
+    let place = StateDir::new();
     let at =
         |path: &Path| Pipeline::of(web.url("/")).with("--state").with_one(path.display().to_string()).run();
     let nowhere = at(&place.path("no/such")).expect(2);
@@ -262,7 +259,7 @@ fn a_state_that_cannot_be_used_is_named_and_left_alone() {
         let ended = run(arguments).expect(2);
         assert!(ended.stderr.contains("there is no crawl's state in '"), "{}", ended.stderr);
     }
-    assert_eq!(names(&place.path("")), ["file"], "nothing was made");
+    assert_eq!(names(&place.path("")), ["file"], "nothing was created");
     assert_eq!(web.hits(), 0);
 
     fs::create_dir(place.path("state")).unwrap();
@@ -284,10 +281,10 @@ fn a_state_that_cannot_be_used_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_crawl_that_a_program_began_is_left_to_that_program() {
+fn crawl_of_another_program_is_not_resumed() {
     let web = serve(Site::new().page("/", "x"));
     for note in ["", "a note", r#"{"options":{}}"#, r#"{"crawler":"9.0","options":{"seeds":[]}}"#] {
-        let place = Place::new();
+        let place = StateDir::new();
         let begun = crawler::Crawler::new(&web.url("/"))
             .unwrap()
             .state_dir(place.path("state"))
@@ -296,26 +293,26 @@ fn a_crawl_that_a_program_began_is_left_to_that_program() {
         begun.unwrap();
         let ended = place.resume("").wait().expect(2);
         let words = match note.contains("9.0") {
-            true => "by version 9.0 are not those of this version",
-            false => "was not begun by this command but by a program that uses the library",
+            true => "version 9.0 saved them",
+            false => "a program that uses the library started it",
         };
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
         let why = run(&["why", &web.url("/"), "--state", &place.state()]).expect(0);
-        assert!(why.stdout.contains("kept as page 1"), "{}", why.stdout);
+        assert!(why.stdout.contains("outcome: page 1, "), "{}", why.stdout);
     }
 }
 
 #[test]
-fn passwords_are_not_written_down_and_whoever_resumes_is_told() {
+fn passwords_are_not_saved_and_resume_warns_about_them() {
     let web = serve(Site::seeded(5, 30));
-    let place = Place::new();
+    let place = StateDir::new();
     let seed = web.url("/").replace("http://", "http://me:s3cret@");
     let crawl =
         |pages: &str| place.crawl(&seed).with("--scope host --similarity 0 --max-pages").with(pages).run();
     crawl("5").expect(0);
     let state = fs::read(place.path("state").join("crawl.state")).unwrap();
     assert!(!state.windows(6).any(|bytes| bytes == b"s3cret"));
-    let warning = "the user name and password for 127.0.0.1 were not written down";
+    let warning = "the state does not contain the user name and password for 127.0.0.1";
     for pages in ["--max-pages 10", "--max-pages 15"] {
         let before = web.hits();
         let ended = place.resume(pages).wait().expect(0);

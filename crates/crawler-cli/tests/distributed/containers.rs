@@ -148,8 +148,8 @@ fn the_commands_of_the_containers_crawl_as_plain_processes() {
     let options =
         "--delay 5ms --similarity 0 --allow-private --resolve *=127.0.0.1 --module jsonl=pages.jsonl";
     let arguments: Vec<&str> = [seed.as_str()].into_iter().chain(options.split(' ')).collect();
-    assert!(ship.tool("submit", &arguments).contains("was begun with 1 URL"));
-    wait_for("the end of the crawl", || ship.tool("status", &[]).contains("over, because nothing was left"));
+    assert!(ship.tool("submit", &arguments).contains("with 1 URL: 1 new"));
+    wait_for("the end of the crawl", || ship.tool("status", &[]).contains("finished"));
     assert!(ship.is_healthy("worker"));
     ship.tool("collect", &["--of", "pages.jsonl"]);
     let lines = fs::read_to_string(ship.volume_of("worker").join("pages.jsonl")).unwrap();
@@ -168,8 +168,8 @@ fn the_commands_of_the_containers_crawl_as_plain_processes() {
         assert_eq!(status, Some(143), "{said}");
     }
     assert!(begun.elapsed() < grace);
-    assert!(ship.tool("stop", &[]).contains("over already"));
-    assert!(ship.tool("purge", &[]).contains("is removed"));
+    assert!(ship.tool("stop", &[]).contains("is already over"));
+    assert!(ship.tool("purge", &[]).contains("purged crawl"));
     redis.signal(Signal::TERM);
     assert_eq!(redis.end().0, Some(0));
     assert!(ship.volume_of("redis").join("appendonlydir").is_dir(), "what Redis has is in its volume");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use super::stage::{Running, Stage};
+use super::stage::{Running, Stage, is_over};
 
 /// Long enough for processes on a busy machine, short enough for a test.
 const DEAD_AFTER: &str = "3s";
@@ -22,7 +22,7 @@ fn killed(stage: &Stage, roles: &[&str]) {
     assert_eq!(status, Some(0), "{said}");
     for role in roles {
         let role = if *role == "frontier" { "the frontier" } else { role };
-        assert!(said.contains(&format!("{role} ended (signal: 9 (SIGKILL)); it is started again")), "{said}");
+        assert!(said.contains(&format!("{role} exited (signal: 9 (SIGKILL)); restarting it")), "{said}");
     }
     stage.check();
 }
@@ -71,9 +71,7 @@ fn without_its_controller_the_crawl_goes_on_to_its_end() {
     let controller = Running::start(stage.crawl(3, &["--dead-after", DEAD_AFTER]));
     stage.until("some pages", |status| status["pages"].as_u64() > Some(30));
     kill_process(controller.pid(), Signal::KILL).unwrap();
-    stage.until("the end", |status| {
-        status["phase"] == "over" && status["members"].as_array().unwrap().is_empty()
-    });
+    stage.until("the end", |status| is_over(status) && status["members"].as_array().unwrap().is_empty());
     drop(controller);
     stage.check();
 }

@@ -1,6 +1,6 @@
 //! Roles that are started by hand: before the crawl, after it, with settings of their own.
 
-use super::stage::{Running, Stage, finished, texts};
+use super::stage::{Running, Stage, finished, is_over, texts};
 
 fn submit(stage: &Stage, more: &[&str]) -> String {
     let (seed, options) = (stage.seed(), stage.options());
@@ -19,11 +19,11 @@ fn roles_wait_for_their_crawl_say_so_and_end_with_it() {
         .into_iter()
         .collect();
     std::thread::sleep(std::time::Duration::from_millis(700));
-    assert!(submit(&stage, &[]).contains("was begun with 1 URL: 1 new, 0 known already"));
+    assert!(submit(&stage, &[]).contains("started crawl 'crawl' with 1 URL: 1 new, 0 seen"));
     for role in roles {
         let (status, said) = role.end();
         assert_eq!(status, Some(0), "{said}");
-        assert!(said.contains("waiting for the crawl 'crawl' to begin"), "{said}");
+        assert!(said.contains("waiting for the crawl 'crawl' to start"), "{said}");
     }
     stage.check();
 }
@@ -39,14 +39,12 @@ fn what_is_submitted_to_a_finished_crawl_opens_it_again_for_roles_that_stay() {
     let mut first = vec!["submit", seed.as_str(), "--scope", "host"];
     first.extend(options.iter().map(String::as_str));
     stage.say(&first);
-    stage.until("the first end", |status| status["phase"] == "over");
+    stage.until("the first end", is_over);
     let before = stage.status()["pages"].as_u64().unwrap();
     let second = stage.web.url_of("h2.test", "/");
     let said = stage.say(&["submit", &second]);
-    assert!(said.contains("was opened again with 1 URL: 1 new"), "{said}");
-    stage.until("the second end", |status| {
-        status["phase"] == "over" && status["pages"].as_u64() > Some(before)
-    });
+    assert!(said.contains("restarted crawl 'crawl' with 1 URL: 1 new"), "{said}");
+    stage.until("the second end", |status| is_over(status) && status["pages"].as_u64() > Some(before));
     assert!(stage.pages().contains(&second));
     for role in [frontier, worker] {
         role.signal(rustix::process::Signal::TERM);
@@ -110,10 +108,10 @@ fn a_crawl_is_stopped_from_outside() {
     let stage = Stage::new(10, 12);
     let controller = Running::start(stage.crawl(2, &[]));
     stage.until("some pages", |status| status["pages"].as_u64() > Some(10));
-    assert!(stage.say(&["stop"]).contains("ends"));
+    assert!(stage.say(&["stop"]).contains("stopping crawl 'crawl'"));
     let (_, said) = controller.end();
-    assert!(said.contains("it was told to stop"), "{said}");
-    assert!(stage.say(&["stop"]).contains("over already"));
+    assert!(said.contains("Stopped: on request"), "{said}");
+    assert!(stage.say(&["stop"]).contains("is already over"));
 }
 
 #[test]
@@ -124,8 +122,8 @@ fn a_crawl_is_not_removed_under_the_hands_of_those_who_work_on_it() {
     stage.until("some pages", |status| status["pages"].as_u64() > Some(10));
     let output = finished(stage.crawler(&["purge"]));
     assert_eq!(output.status.code(), Some(1));
-    assert!(texts(&output).1.contains("processes are at work on the crawl 'crawl'"), "{:?}", texts(&output));
-    assert!(stage.say(&["purge", "--force"]).contains("is removed"));
+    assert!(texts(&output).1.contains("processes are running"), "{:?}", texts(&output));
+    assert!(stage.say(&["purge", "--force"]).contains("purged crawl"));
     controller.end();
     assert_eq!(stage.redis.ask::<i64>("DBSIZE"), 0);
 }

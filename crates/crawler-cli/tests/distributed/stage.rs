@@ -141,7 +141,7 @@ impl Stage {
         assert!(extra.is_empty(), "{extra:?}");
         let status = self.status();
         assert_eq!(status["pages"], truth.len(), "{status}");
-        assert_eq!(status["outstanding"], 0, "{status}");
+        assert_eq!(status["pending"], 0, "{status}");
     }
 
     /// The process of a member of the crew.
@@ -149,8 +149,7 @@ impl Stage {
         let status = self.status();
         let members = status["members"].as_array().unwrap();
         let member = members.iter().find(|member| member["role"] == role && member["dead"] == false)?;
-        let place = member["place"].as_str()?;
-        Pid::from_raw(place.split(' ').nth(1)?.parse().ok()?)
+        Pid::from_raw(member["pid"].as_i64()?.try_into().ok()?)
     }
 
     /// Kills the process of a member of the crew.
@@ -158,6 +157,11 @@ impl Stage {
         let pid = self.process_of(role).unwrap_or_else(|| panic!("{role} is not there"));
         kill_process(pid, Signal::KILL).unwrap();
     }
+}
+
+/// Whether a crawl with this status has ended.
+pub fn is_over(status: &Value) -> bool {
+    ["finished", "stopped"].iter().any(|state| status["state"] == *state)
 }
 
 /// A process and all its children, which do not outlive the test.

@@ -30,6 +30,7 @@ use super::{
 };
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{Fingerprint, HashKey, Threshold};
+use crate::stats::RequestCounter;
 
 /// What a crawl's resources are told.
 #[derive(Debug, Clone)]
@@ -248,6 +249,10 @@ impl<S: Storage> Backend for LocalBackend<S> {
 
     fn hash_key(&self) -> HashKey {
         self.key
+    }
+
+    fn request_counter(&self) -> RequestCounter {
+        self.state().counts.requests.clone()
     }
 
     async fn store_content(

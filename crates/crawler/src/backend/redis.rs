@@ -82,6 +82,7 @@ use crate::backend::local::BackendConfig;
 use crate::modules::output::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, HashKey};
+use crate::stats::RequestCounter;
 
 /// A crawl's resources on Redis.
 pub struct RedisBackend {
@@ -230,6 +231,12 @@ impl RedisBackend {
         self.make(async |moves| moves.risk().await).await
     }
 
+    /// Adds the requests that this process has sent and no completion has reported to the crawl's count. A worker that
+    /// is killed loses those since its last completion or, in a cluster, its last heartbeat.
+    pub async fn report_requests(&self) -> Result<(), BackendError> {
+        self.make(async |moves| moves.report_requests().await).await
+    }
+
     /// How many round trips were made so far, and how many commands were in them.
     pub fn traffic(&self) -> (u64, u64) {
         self.moves.connection.traffic()
@@ -316,6 +323,10 @@ impl Backend for RedisBackend {
 
     fn hash_key(&self) -> HashKey {
         self.moves.key
+    }
+
+    fn request_counter(&self) -> RequestCounter {
+        self.moves.requests.clone()
     }
 
     async fn store_content(

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_of, is_absent, word};
 use crate::backend::redis::{HeartbeatReply, Phase, Role};
-use crate::backend::{BackendError, WorkerId};
+use crate::backend::{Backend, BackendError, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::throttle::HostThrottle;
@@ -66,7 +66,8 @@ impl Crawler {
         let license = LivenessGuard::with_timeout(sharing.dead_after);
         let context = worker_context(&self, &membership.backend, &installed, &stop);
         let pace = Arc::new(HostThrottle::from_config(&self.config));
-        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?;
+        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?
+            .with_request_counter(membership.backend.request_counter());
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(license.clone()), context));
         let burden = Arc::clone(worker.rebalance_requests());
         let (done, worked) = watch::channel(false);
@@ -100,6 +101,7 @@ impl Crawler {
         let word = serde_json::to_string(&word).unwrap_or_default();
         // Of a crawl that was purged nothing is to come back.
         if end != RoleExit::Gone {
+            membership.backend.report_requests().await?;
             membership.backend.report(&membership.identity.token, &word).await?;
         }
         if !matches!(end, RoleExit::Lost | RoleExit::Gone) {
@@ -150,6 +152,7 @@ impl Crawler {
                 _ if course.version != version => return Ok(RoleExit::Changed),
                 _ => license.renew(sent),
             }
+            membership.backend.report_requests().await?;
             if !takers.is_empty() {
                 burden.request_transfer(takers);
             }

@@ -10,6 +10,7 @@ use super::throttle::HostThrottle;
 use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::outcome::Outcome;
+use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
 use url::Url;
@@ -51,6 +52,11 @@ impl Fetcher {
     /// The same, asking only while it has leave to.
     pub fn with_liveness(self, license: LivenessGuard) -> Fetcher {
         Fetcher { ask: self.ask.with_liveness(license), ..self }
+    }
+
+    /// Counts the requests it sends in this counter.
+    pub fn with_request_counter(self, requests: RequestCounter) -> Fetcher {
+        Fetcher { ask: self.ask.with_request_counter(requests), ..self }
     }
 
     /// The settings it goes by.
@@ -99,9 +105,9 @@ impl Fetcher {
     async fn try_download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         let download = self.ask.send(url, budget).await?;
         match download.status {
-            204 | 205 => Err(Outcome::UnsupportedMedia {
-                what: format!("HTTP status {}, no content", download.status),
-            }),
+            204 | 205 => {
+                Err(Outcome::UnsupportedMedia { what: format!("HTTP {}, no content", download.status) })
+            }
             200..=299 => Ok(download),
             _ if download.redirect.is_some() => Ok(download),
             301 | 302 | 303 | 307 | 308 => {

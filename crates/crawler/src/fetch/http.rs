@@ -31,6 +31,7 @@ use crate::error::Error;
 use crate::media::{self, Declared, Media, SNIFF_BYTES};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::stats::RequestCounter;
 
 /// A body that nobody wants is still read up to this size, so that its connection can be kept.
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
@@ -96,6 +97,7 @@ pub struct Downloader {
     headers: HeaderMap,
     /// Headers that prove who we are, by origin: they go nowhere else.
     credentials: Vec<(Origin, HeaderName, HeaderValue)>,
+    requests: RequestCounter,
 }
 
 impl Downloader {
@@ -126,7 +128,13 @@ impl Downloader {
         }
         let connector = Connector::new(Arc::clone(&config), homes);
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
-        Ok(Downloader { config, connections, headers, credentials })
+        let requests = RequestCounter::default();
+        Ok(Downloader { config, connections, headers, credentials, requests })
+    }
+
+    /// Counts the requests it sends in this counter.
+    pub fn with_request_counter(self, requests: RequestCounter) -> Downloader {
+        Downloader { requests, ..self }
     }
 
     /// Sends a secret in a header of this name (in lower case) to the origin of `home`, and to no other. `None` if
@@ -155,9 +163,14 @@ impl Downloader {
         let origin = Origin::from_url(url);
         let mut connection = self.connections.acquire(&origin).await?;
         let request = self.request(url, &origin, &connection)?;
+        self.requests.record();
         let response = match connection.send(request).await {
             Ok(response) => response,
             Err(error) => {
+                if error.is_canceled() {
+                    // The connection was closed before the request was written.
+                    self.requests.retract();
+                }
                 let failure = failure(&error, connection.reused);
                 match failure {
                     Outcome::StaleConnection => self.connections.evict(&origin),

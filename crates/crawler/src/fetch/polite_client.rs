@@ -14,6 +14,7 @@ use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
 
@@ -83,6 +84,11 @@ impl PoliteClient {
     /// The same, only while it has leave to.
     pub fn with_liveness(self, license: LivenessGuard) -> PoliteClient {
         PoliteClient { license, ..self }
+    }
+
+    /// Counts the requests it sends in this counter.
+    pub fn with_request_counter(self, requests: RequestCounter) -> PoliteClient {
+        PoliteClient { downloader: self.downloader.with_request_counter(requests), ..self }
     }
 
     /// Whether others ask other hosts meanwhile, with a pace of their own.

@@ -6,6 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use super::{Module, Output, OutputWrite};
 use crate::page::Page;
 
+/// In the summary of a module whose standard output was closed by its reader (`| head`).
+pub const STDOUT_CLOSED: &str = "the reader closed standard output";
+
 /// A module that prints what an output would add to its file, whole pages at a time.
 pub struct StdoutOutput<O, W = io::Stdout> {
     output: O,
@@ -58,7 +61,7 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
 
     fn summary(&self) -> Option<String> {
         let unread = self.stream.lock().unwrap_or_else(PoisonError::into_inner).unread;
-        (unread > 0).then(|| format!("{unread} pages were not printed: nobody read standard output any more"))
+        (unread > 0).then(|| format!("{unread} pages were not printed: {STDOUT_CLOSED}"))
     }
 }
 

@@ -84,7 +84,8 @@ impl<R: Backend> LocalRun<R> {
         let throttle = Arc::new(HostThrottle::from_config(config));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
-            let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&throttle), stop.clone())?;
+            let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&throttle), stop.clone())?
+                .with_request_counter(self.backend.request_counter());
             workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
         }
         thread::scope(|scope| {

@@ -30,9 +30,9 @@ pub fn counts(directory: &Path, world: World) {
     assert_eq!(report["admitted"], sum, "{report}");
     assert_eq!(report["completed"], sum, "{report}");
     assert_eq!(report["pages"], world.hosts * world.pages, "{report}");
-    assert_eq!(outcomes["kept"], world.hosts * world.pages, "{report}");
+    assert_eq!(outcomes["page"], world.hosts * world.pages, "{report}");
     let print_views = (0..world.pages).filter(|page| world.print_views && page % 2 == 1).count();
-    let dropped = outcomes.get("near duplicate").map_or(0, |count| count.as_u64().unwrap());
+    let dropped = outcomes.get("near-duplicate").map_or(0, |count| count.as_u64().unwrap());
     assert_eq!(dropped as usize, print_views * world.hosts, "{report}");
     assert_eq!(report["end"], "nothing was left to do");
 }
@@ -46,7 +46,7 @@ pub fn state(directory: &Path, world: World, web: &Web) {
             stored.history(&url.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{url} is not known"));
         match why.fate {
             UrlStatus::Ended { outcome, document, .. } => {
-                assert_eq!((outcome.as_str(), document), ("kept", numbers.get(url).copied()), "{url}");
+                assert_eq!((outcome.as_str(), document), ("page", numbers.get(url).copied()), "{url}");
             }
             UrlStatus::Waiting => panic!("{url} still waits"),
         }

@@ -14,6 +14,7 @@ use crawler::internal::config::{DnsOverride, FetchConfig};
 use crawler::internal::frontier;
 use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
 use crawler::internal::similarity::{Fingerprint, HashKey};
+use crawler::internal::stats::RequestCounter;
 use testweb::{Answer, Site, Web};
 
 use super::parts::{orders, settings, worker};
@@ -80,6 +81,10 @@ impl Backend for Slow {
 
     fn hash_key(&self) -> HashKey {
         self.inner.hash_key()
+    }
+
+    fn request_counter(&self) -> RequestCounter {
+        self.inner.request_counter()
     }
 
     async fn store_content(

@@ -52,7 +52,7 @@ fn site_of(answer: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Sit
 fn assert_adds_up(report: &CrawlReport) {
     let CrawlReport { snapshot, .. } = report;
     assert_eq!(snapshot.outcomes.values().sum::<u64>() + snapshot.revisits, snapshot.completed);
-    assert_eq!(snapshot.outcomes.get("kept").copied().unwrap_or(0), snapshot.pages);
+    assert_eq!(snapshot.outcomes.get("page").copied().unwrap_or(0), snapshot.pages);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn no_host_gives_more_pages_than_a_host_may_and_none_fewer() {
         }
         assert!(of_hosts.len() > 5, "{of_hosts:?}");
         assert!(of_hosts.values().all(|pages| *pages == 7), "{of_hosts:?} with {workers} workers");
-        assert!(report.snapshot.outcomes["beyond its host's pages"] > 0);
+        assert!(report.snapshot.outcomes["host page limit"] > 0);
         assert_adds_up(&report);
     }
 }
@@ -340,10 +340,10 @@ fn harmful_links_are_dropped_and_counted() {
         .unwrap();
     assert_eq!(report.snapshot.pages, 2, "the seed's own server is where it is");
     assert_eq!(report.snapshot.admitted, 3, "{:?}", report.snapshot.outcomes);
-    let refused = [("neither http nor https", 1), ("private address", 5), ("with credentials", 1)];
+    let refused = [("not http or https", 1), ("private address", 5), ("with credentials", 1)];
     assert_eq!(report.snapshot.links_refused, refused.map(|(why, links)| (why.to_owned(), links)).into());
     let told = told.lock().unwrap();
-    assert!(told.contains(&"redirected out of bounds: http://192.168.0.1/router is private address".into()));
+    assert!(told.contains(&"redirect out of scope: http://192.168.0.1/router (private address)".into()));
     assert_adds_up(&report);
 }
 
@@ -353,7 +353,7 @@ fn links_beyond_the_most_of_a_page_are_counted_and_not_followed() {
     let web = Web::builder().site(Site::new().page("/", page).page("/x", "x")).start();
     let report =
         crawl(&web, "one.test").configure(|config| config.max_page_bytes = 2_000_000).run_blocking().unwrap();
-    assert_eq!(report.snapshot.links_refused, [("too many links on a page".to_owned(), 2)].into());
+    assert_eq!(report.snapshot.links_refused, [("too many links".to_owned(), 2)].into());
     assert_eq!((report.snapshot.links_new, report.snapshot.links_known), (1, 99_999));
 }
 
@@ -366,10 +366,10 @@ fn a_page_like_another_is_dropped_and_named() {
         .on_outcome(move |url, outcome| told.lock().unwrap().push(format!("{url}: {outcome}")))
         .run_blocking()
         .unwrap();
-    let dropped = report.snapshot.outcomes.get("near duplicate").copied().unwrap_or(0);
+    let dropped = report.snapshot.outcomes.get("near-duplicate").copied().unwrap_or(0);
     assert!(dropped > 10, "{:?}", report.snapshot.outcomes);
     let outcomes = outcomes.lock().unwrap();
-    assert!(outcomes.iter().any(|line| line.contains("near duplicate of http://one.test")), "{outcomes:?}");
+    assert!(outcomes.iter().any(|line| line.contains("near-duplicate of http://one.test")), "{outcomes:?}");
 }
 
 #[test]

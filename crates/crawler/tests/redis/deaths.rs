@@ -121,7 +121,7 @@ fn live_and_die(partitions: u16) {
     let snapshot = block_on(async { world.open().await.snapshot().await.unwrap() });
     let pages = PAGES as u64;
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (pages, pages, pages));
-    assert_eq!(snapshot.outcomes, BTreeMap::from([("kept".to_owned(), pages)]));
+    assert_eq!(snapshot.outcomes, BTreeMap::from([("page".to_owned(), pages)]));
     assert!(world.deaths.load(Ordering::Relaxed) > 20, "{:?} deaths", world.deaths);
 
     for kept in ["pages_reserved", "bytes_reserved"] {

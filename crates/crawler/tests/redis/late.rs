@@ -224,7 +224,7 @@ fn a_completion_that_comes_late_counts_nothing() {
             complete(&backend, &leases[20..]).await;
             comes_late(&proxy, &server);
             let snapshot = backend.snapshot().await.unwrap();
-            assert_eq!((snapshot.pages, snapshot.bytes, snapshot.outcomes["kept"]), (30, 90, 30));
+            assert_eq!((snapshot.pages, snapshot.bytes, snapshot.outcomes["page"]), (30, 90, 30));
             assert_eq!(snapshot.outstanding(), 0);
         });
     }
@@ -331,7 +331,7 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
                 (pages, pages, pages),
                 "{visited:?}"
             );
-            assert_eq!(snapshot.outcomes, BTreeMap::from([("kept".to_owned(), pages)]));
+            assert_eq!(snapshot.outcomes, BTreeMap::from([("page".to_owned(), pages)]));
             // Where the end needs what only its worker knew, the page is visited again, and counts as the one it is.
             assert_eq!(visited.iter().any(|url| url == "http://a0.test/"), has_own, "{visited:?}");
             let reserved: Vec<i64> =

@@ -87,16 +87,16 @@ fn what_became_of_a_url_and_how_it_was_found_is_told() {
             let missing = Outcome::HttpStatus { code: 404, retry_after: None };
             visit(&backend, "http://c.test/gone", missing, Vec::new()).await;
             let gone = why(&stored, "http://user:word@c.test/gone#here").await;
-            assert_eq!((gone.url.as_str(), ended(&gone)), ("http://c.test/gone", "HTTP status 404"));
+            assert_eq!((gone.url.as_str(), ended(&gone)), ("http://c.test/gone", "HTTP 404"));
             assert_eq!((gone.depth, gone.by_redirect), (2, false));
             // Of what redirects no page is stored; the way goes on beyond it.
             let way = ["http://c.test/", "a URL that is not stored any more", "http://a.test/"];
             assert_eq!(gone.found_on, way);
             let target = why(&stored, "http://c.test/").await;
-            assert_eq!((ended(&target), target.by_redirect, target.depth), ("kept", true, 1));
-            assert_eq!(ended(&why(&stored, "http://b.test/moved").await), "redirected");
+            assert_eq!((ended(&target), target.by_redirect, target.depth), ("page", true, 1));
+            assert_eq!(ended(&why(&stored, "http://b.test/moved").await), "redirect");
             let seed = why(&stored, "http://a.test/").await;
-            assert_eq!((ended(&seed), seed.depth, seed.found_on.len()), ("kept", 0, 0));
+            assert_eq!((ended(&seed), seed.depth, seed.found_on.len()), ("page", 0, 0));
             if partitions == 1 {
                 assert!(matches!(seed.fate, UrlStatus::Ended { document: Some(1), .. }), "{:?}", seed.fate);
             }
@@ -139,12 +139,12 @@ fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
             .unwrap();
 
         let none = why(&stored, "http://none.test/").await;
-        assert_eq!((ended(&none), none.depth), ("disallowed by robots.txt", 1));
+        assert_eq!((ended(&none), none.depth), ("robots.txt", 1));
         assert_eq!(none.found_on, ["http://a.test/"]);
         // It waits to be visited again, which changes nothing of what it is.
         for _ in 0..2 {
             let page = why(&stored, "http://page.test/").await;
-            assert_eq!((ended(&page), page.depth), ("kept", 1));
+            assert_eq!((ended(&page), page.depth), ("page", 1));
             assert!(matches!(page.fate, UrlStatus::Ended { document: Some(2), .. }), "{:?}", page.fate);
             assert_eq!(page.found_on, ["http://a.test/"]);
             for lease in lease(&backend).await {
@@ -194,7 +194,7 @@ fn a_url_met_nearer_by_what_is_completed_with_it_leaves_nothing_behind() {
         assert_eq!(server.ask::<u64>("HLEN crawler:{seen:p0}:outstanding"), 1, "only the new one is left");
         let stored = RedisStateReader::open(place(&server, 1)).await.unwrap();
         let why = why(&stored, "http://b.test/").await;
-        assert_eq!((ended(&why), why.depth), ("disallowed by robots.txt", 1));
+        assert_eq!((ended(&why), why.depth), ("robots.txt", 1));
     });
 }
 

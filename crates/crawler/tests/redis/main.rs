@@ -216,7 +216,7 @@ fn a_page_like_another_is_dropped_and_the_others_are_stored() {
     let mut crawl = Crawl::of(&web, &redis, "alike", 2);
     crawl.settings.similarity = Threshold::new(0.9);
     let (kept, snapshot) = crawl.run();
-    let dropped = snapshot.outcomes.get("near duplicate").copied().unwrap_or(0);
+    let dropped = snapshot.outcomes.get("near-duplicate").copied().unwrap_or(0);
     assert!(dropped > 10, "{:?}", snapshot.outcomes);
     assert_eq!(snapshot.stored.0, kept.len());
     let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);

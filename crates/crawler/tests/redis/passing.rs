@@ -88,7 +88,7 @@ async fn finish(backend: &RedisBackend, workers: &[WorkerId]) -> BTreeMap<Worker
         assert_adds_up(&snapshot);
         if snapshot.outstanding() == 0 {
             assert_eq!((snapshot.waiting, snapshot.active_hosts), (0, 0));
-            assert_eq!(snapshot.outcomes["kept"], snapshot.admitted);
+            assert_eq!(snapshot.outcomes["page"], snapshot.admitted);
             return visited;
         }
     }

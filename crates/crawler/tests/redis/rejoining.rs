@@ -178,7 +178,7 @@ fn a_loan_that_is_completed_twice_at_once_is_completed_once() {
             let completed = backend.complete(vec![kept(&leases[0]), kept(&leases[0])]).await.unwrap();
             assert!(matches!(completed[0], CompleteResult::Applied { id: Some(1), .. }));
             let snapshot = backend.snapshot().await.unwrap();
-            assert_eq!((snapshot.pages, snapshot.completed, snapshot.outcomes["kept"]), (1, 1, 1));
+            assert_eq!((snapshot.pages, snapshot.completed, snapshot.outcomes["page"]), (1, 1, 1));
         });
     }
 }
@@ -241,7 +241,7 @@ fn a_page_that_was_settled_before_its_worker_died_counts_once_when_that_rejoins(
             after.complete(vec![kept(&lease)]).await.unwrap();
         }
         let snapshot = after.snapshot().await.unwrap();
-        assert_eq!((snapshot.pages, snapshot.outcomes["kept"], snapshot.outstanding()), (1, 1, 0));
+        assert_eq!((snapshot.pages, snapshot.outcomes["page"], snapshot.outstanding()), (1, 1, 0));
     });
 }
 

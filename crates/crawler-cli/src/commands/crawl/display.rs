@@ -1,4 +1,4 @@
-//! What the user sees while many hosts are crawled: live lines on a terminal, plain lines or JSON otherwise.
+//! Shows the progress of a pipeline: live lines on a terminal, plain lines or JSON otherwise.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -9,25 +9,29 @@ use crawler::internal::backend::Snapshot;
 use crawler::internal::pipeline::CrawlReport;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::json::{self, ProgressJson};
+use super::json::ProgressJson;
 use super::resume_hints;
 use crate::args::{CrawlOptions, ProgressForm, Verbosity};
+use crate::format::{counted, number};
 use crate::printable::printable;
 use crate::progress::{PLAIN_INTERVAL, to_line_start};
-use crate::summary::bytes;
+use crate::summary::Counts;
 
-/// Over how long the rate of pages is measured: long enough to be steady, short enough to be news.
-const RECENT: Duration = Duration::from_secs(10);
+/// The time over which the page rate is measured: long enough to be steady, short enough to be current.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
 
-/// How many workers and kinds of failure are shown one by one.
-const MOST_SHOWN: usize = 8;
+/// At most this many workers are shown one by one.
+const MAX_WORKERS: usize = 8;
+
+/// The number of live lines.
+const LINES: usize = 4;
 
 /// Shows a crawl on standard error.
 pub struct Display {
     form: Form,
-    quiet: bool,
-    begun: Instant,
-    seen: Mutex<Seen>,
+    is_quiet: bool,
+    started: Instant,
+    history: Mutex<History>,
 }
 
 enum Form {
@@ -38,14 +42,14 @@ enum Form {
 }
 
 /// What was shown before.
-struct Seen {
-    /// When there were how many pages, in the last seconds.
+struct History {
+    /// The page counts of the last seconds.
     pages: VecDeque<(Instant, u64)>,
-    plain_line: Instant,
+    last_plain_line: Instant,
 }
 
 impl Display {
-    /// Begins to show a crawl with these options.
+    /// Starts to show a crawl with these options.
     pub fn new(options: &CrawlOptions) -> Display {
         let verbosity = options.fetch.verbosity();
         let form = match options.progress {
@@ -55,31 +59,34 @@ impl Display {
             ProgressForm::Auto if io::stderr().is_terminal() => live_lines(),
             ProgressForm::Auto => Form::Plain,
         };
-        let begun = Instant::now();
-        let seen = Mutex::new(Seen { pages: VecDeque::new(), plain_line: begun });
-        Display { form, quiet: verbosity == Verbosity::Quiet, begun, seen }
+        let started = Instant::now();
+        let history = Mutex::new(History { pages: VecDeque::new(), last_plain_line: started });
+        Display { form, is_quiet: verbosity == Verbosity::Quiet, started, history }
     }
 
-    /// Shows how things stand; to be called at the beginning and once a second.
+    /// Shows the current counts. To be called at the start and then once per second.
     pub fn show(&self, snapshot: &Snapshot) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if seen.pages.is_empty() {
-            seen.pages.push_back((now, snapshot.pages));
+        if history.pages.is_empty() {
+            history.pages.push_back((now, snapshot.pages));
             if let Some(message) = resume_hints::resuming(snapshot) {
-                self.say(&message);
+                self.print(&message);
             }
             return;
         }
-        let rate = seen.rate(now, snapshot.pages);
+        let rate = history.page_rate(now, snapshot.pages);
         match &self.form {
             Form::Nothing => {}
-            Form::Json => print_json(&ProgressJson::of(snapshot, self.begun.elapsed(), rate, None)),
+            Form::Json => print_json(&ProgressJson::running(snapshot, self.started.elapsed(), rate)),
             Form::Plain => {
-                // A second that comes a little early is not to cost a whole further one.
-                if now + Duration::from_millis(500) >= seen.plain_line + PLAIN_INTERVAL {
-                    seen.plain_line = now;
-                    print(&lines(snapshot, rate).join("; "));
+                // The calls are not exactly a second apart: one that is a little early must not delay the line by a second.
+                if now + Duration::from_millis(500) >= history.last_plain_line + PLAIN_INTERVAL {
+                    history.last_plain_line = now;
+                    let lines = lines(snapshot, rate);
+                    let lines: Vec<&str> =
+                        lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
+                    print_stderr(&lines.join("; "));
                 }
             }
             Form::Live(_, bars) => {
@@ -91,29 +98,28 @@ impl Display {
         }
     }
 
-    /// Shows how things stood at the end, to those who read every object.
-    pub fn last(&self, report: &CrawlReport) {
+    /// Prints the last progress object, which has the final counts.
+    pub fn show_end(&self, report: &CrawlReport) {
         if let Form::Json = self.form {
-            let rate = json::whole_rate(report);
-            print_json(&ProgressJson::of(&report.snapshot, report.elapsed, rate, Some(report.end)));
+            print_json(&ProgressJson::ended(report));
         }
     }
 
-    /// A message about the crawl as a whole.
-    pub fn say(&self, message: &str) {
+    /// Prints a message about the crawl as a whole.
+    pub fn print(&self, message: &str) {
         match &self.form {
-            // It is no object, and the next ones tell that the queues no longer move.
+            // Standard error has JSON objects only.
             Form::Json => {}
             Form::Live(all, _) => {
-                all.suspend(|| print(message));
+                all.suspend(|| print_stderr(message));
                 to_line_start();
             }
-            Form::Nothing | Form::Plain if self.quiet => {}
-            Form::Nothing | Form::Plain => print(message),
+            Form::Nothing | Form::Plain if self.is_quiet => {}
+            Form::Nothing | Form::Plain => print_stderr(message),
         }
     }
 
-    /// Removes the live lines; what follows is printed as usual.
+    /// Removes the live lines.
     pub fn clear(&self) {
         if let Form::Live(all, bars) = &self.form {
             bars.iter().for_each(ProgressBar::finish_and_clear);
@@ -122,11 +128,11 @@ impl Display {
     }
 }
 
-impl Seen {
-    /// Pages a second of late.
-    fn rate(&mut self, now: Instant, pages: u64) -> f64 {
+impl History {
+    /// Pages per second over the last seconds.
+    fn page_rate(&mut self, now: Instant, pages: u64) -> f64 {
         self.pages.push_back((now, pages));
-        while self.pages.len() > 2 && self.pages[0].0 + RECENT < now {
+        while self.pages.len() > 2 && self.pages[0].0 + RATE_WINDOW < now {
             self.pages.pop_front();
         }
         let (since, before) = self.pages[0];
@@ -134,39 +140,35 @@ impl Seen {
     }
 }
 
-/// How things stand, in four lines: the pages, the queues, the workers, the failures.
-fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
-    let Snapshot { pages, url_queue: (url_queue, overflow), waiting, .. } = snapshot;
-    let priority: usize = snapshot.priority_queues.iter().sum();
+/// The counts, the reasons of failures (may be empty), the queues, the workers.
+fn lines(snapshot: &Snapshot, rate: f64) -> [String; LINES] {
+    let counts = Counts::of_running(snapshot);
+    let Snapshot { url_queue: (url_queue, overflow), waiting, .. } = snapshot;
+    let prioritized: usize = snapshot.priority_queues.iter().sum();
     let loads =
-        snapshot.workers.iter().take(MOST_SHOWN).map(|(queued, on_loan)| format!("{queued}+{on_loan}"));
+        snapshot.workers.iter().take(MAX_WORKERS).map(|(queued, leased)| format!("{queued}+{leased}"));
     let mut loads = loads.collect::<Vec<_>>().join(" ");
-    if snapshot.workers.len() > MOST_SHOWN {
+    if snapshot.workers.len() > MAX_WORKERS {
         loads += " …";
     }
-    let mut kinds: Vec<(&str, u64)> = json::failures(snapshot).collect();
-    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let kinds = kinds.iter().take(MOST_SHOWN).map(|(label, count)| format!("{count} {label}"));
-    let mut failures = format!("failed {}", json::failed(snapshot));
-    for (place, kind) in kinds.enumerate() {
-        failures += if place == 0 { ": " } else { ", " };
-        failures += &kind;
-    }
+    let failed = counts.failed_reasons();
     [
+        counts.progress_line(rate),
+        if failed.is_empty() { failed } else { format!("Failed: {failed}") },
         format!(
-            "{pages} kept, {rate:.1} pages/s, {}, {} outstanding",
-            bytes(snapshot.bytes),
-            snapshot.outstanding()
+            "Queues: new {} (overflow {}) · prioritized {} · waiting for their domain {}",
+            number(*url_queue as u64),
+            number(*overflow as u64),
+            number(prioritized as u64),
+            number(*waiting as u64)
         ),
-        format!("URL queue {url_queue}+{overflow}, priority queues {priority}, waiting per domain {waiting}"),
-        format!("active hosts {}, workers {loads}", snapshot.active_hosts),
-        failures,
+        format!("{} · workers (queued+leased) {loads}", counted(snapshot.active_hosts as u64, "active host")),
     ]
 }
 
 fn live_lines() -> Form {
     let all = MultiProgress::new();
-    let bars = (0..4).map(|_| {
+    let bars = (0..LINES).map(|_| {
         let bar = all.add(ProgressBar::new_spinner());
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             bar.set_style(style);
@@ -177,13 +179,13 @@ fn live_lines() -> Form {
     Form::Live(all, bars)
 }
 
-fn print(message: &str) {
-    // Nobody is left to be told if standard error is gone.
+fn print_stderr(message: &str) {
+    // A closed standard error does not stop the crawl.
     let _ = writeln!(io::stderr(), "{}", printable(message));
 }
 
 fn print_json(progress: &ProgressJson<'_>) {
-    // Counts and names of ours only: always JSON, and nothing in it steers a terminal.
+    // It has numbers and names of this program only, so nothing needs to be escaped for the terminal.
     if let Ok(mut line) = serde_json::to_vec(progress) {
         line.push(b'\n');
         let _ = io::stderr().write_all(&line);

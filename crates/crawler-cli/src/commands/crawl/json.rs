@@ -1,147 +1,80 @@
-//! Progress and summary as JSON; only this file knows the keys.
+//! The JSON of `--progress json`, `--summary` and `crawler status --json`. The keys of the counts are in `summary.rs`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawler::internal::backend::redis::{Phase, Role};
+use crawler::internal::backend::redis::{Member, Phase, Role};
 use crawler::internal::backend::{Budget, Snapshot};
+use crawler::internal::distributed::end_of;
 use crawler::internal::distributed::remote::CrawlStatus;
-use crawler::internal::outcome::Outcome;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 use crawler::internal::prioritizer::pagerank::PageRankStats;
 use serde::Serialize;
 
-/// How things stand at one moment.
+use crate::summary::Counts;
+
+/// The progress of a crawl at one moment.
 #[derive(Serialize)]
 pub struct ProgressJson<'s> {
-    elapsed: f64,
-    /// Of the last seconds; at the end, of the whole crawl.
+    #[serde(flatten)]
+    state: StateJson,
+    elapsed_seconds: f64,
+    /// Of the last seconds; in the last object, of the whole crawl.
     pages_per_second: f64,
     #[serde(flatten)]
-    counts: CountsJson<'s>,
-    url_queue: usize,
-    overflow: usize,
-    priority_queues: &'s [usize],
-    waiting: usize,
+    counts: Counts,
+    queues: QueuesJson<'s>,
     workers: Vec<WorkerJson>,
     active_hosts: usize,
     owned_domains: usize,
-    known_urls: usize,
+    seen_urls: usize,
     stored_pages: usize,
     stored_bytes: u64,
-    /// Null until the last one.
-    end: Option<&'static str>,
 }
 
+/// URLs in each queue.
+#[derive(Serialize)]
+struct QueuesJson<'s> {
+    url_queue: usize,
+    overflow: usize,
+    priority_queues: &'s [usize],
+    waiting_for_domain: usize,
+}
+
+/// URLs of a worker.
 #[derive(Serialize)]
 struct WorkerJson {
     queued: usize,
-    on_loan: usize,
+    leased: usize,
 }
 
-/// How a crawl that processes share stands.
+/// Whether a crawl runs, and why it stopped.
 #[derive(Serialize)]
-pub struct CrawlStatusJson<'s> {
-    crawl: &'s str,
-    phase: &'static str,
-    /// Why it is over; null before that.
-    end: Option<&'s str>,
-    elapsed: f64,
-    #[serde(flatten)]
-    counts: CountsJson<'s>,
-    members: Vec<MemberJson<'s>>,
-    /// What went to Redis and back; null before the end.
-    redis: Option<Traffic>,
+struct StateJson {
+    /// `running`, `finished` (no URL is left) or `stopped`; of a distributed crawl also `starting`, `unknown`, `purged`.
+    state: &'static str,
+    /// What stopped it; null unless the state is `stopped`.
+    stopped_by: Option<&'static str>,
 }
 
-#[derive(Serialize)]
-struct MemberJson<'s> {
-    role: String,
-    place: &'s str,
-    /// Its number there.
-    process: Option<u32>,
-    silent: f64,
-    /// Of how many it has URLs in hand; nothing of one that takes no more.
-    domains: Option<usize>,
-    dead: bool,
-}
-
-impl<'s> CrawlStatusJson<'s> {
-    pub fn of(
-        crawl: &'s str,
-        status: &'s CrawlStatus,
-        report: Option<&'s CrawlReport>,
-    ) -> CrawlStatusJson<'s> {
-        // What is left of a crawl that is over is its result.
-        let snapshot = report.map_or(&status.snapshot, |report| &report.snapshot);
-        let (phase, end) = match &status.course.phase {
-            Phase::Unknown => ("unknown", None),
-            Phase::Purged => ("purged", None),
-            Phase::Opening => ("opening", None),
-            Phase::Running => ("running", None),
-            Phase::Over(how) => ("over", Some(how.as_str())),
-        };
-        let members = status.members.iter().map(|member| MemberJson {
-            role: match member.role {
-                Role::Frontier => "frontier".into(),
-                Role::Worker(id) => format!("worker {}", id.0),
-            },
-            place: &member.place,
-            process: member.process(),
-            silent: member.silent.as_secs_f64(),
-            domains: member.domains,
-            dead: member.is_dead,
-        });
-        CrawlStatusJson {
-            crawl,
-            phase,
-            end,
-            elapsed: status.course.elapsed.as_secs_f64(),
-            counts: CountsJson::of(snapshot),
-            members: members.collect(),
-            redis: report.and_then(|report| report.redis_traffic),
-        }
-    }
-}
-
-/// How a crawl ended.
+/// The result of a crawl.
 #[derive(Serialize)]
 pub struct SummaryJson<'s> {
-    end: &'static str,
-    /// Whether an earlier process had begun the crawl.
+    #[serde(flatten)]
+    state: StateJson,
+    /// Whether an earlier process started the crawl.
     resumed: bool,
-    elapsed: f64,
+    elapsed_seconds: f64,
     pages_per_second: f64,
     #[serde(flatten)]
-    counts: CountsJson<'s>,
+    counts: Counts,
     module_failures: &'s BTreeMap<String, u64>,
     last_module_failure: Option<&'s str>,
     module_summaries: &'s [String],
     output_failure: Option<&'s str>,
     pagerank: Option<PageRankJson<'s>>,
-    /// What went to Redis and back; null where nothing did.
+    /// Traffic between all processes and Redis; null for a crawl in one process.
     redis: Option<Traffic>,
-}
-
-/// The counts that add up.
-#[derive(Serialize)]
-struct CountsJson<'s> {
-    pages: u64,
-    bytes: u64,
-    admitted: u64,
-    outstanding: u64,
-    failed: u64,
-    outcomes: &'s BTreeMap<String, u64>,
-    revisits: u64,
-    links: LinksJson<'s>,
-}
-
-#[derive(Serialize)]
-struct LinksJson<'s> {
-    found: u64,
-    new: u64,
-    known: u64,
-    refused: &'s BTreeMap<String, u64>,
 }
 
 #[derive(Serialize)]
@@ -152,132 +85,164 @@ struct PageRankJson<'s> {
     last_failure: Option<&'s str>,
 }
 
+/// The status of a distributed crawl.
+#[derive(Serialize)]
+pub struct CrawlStatusJson<'s> {
+    crawl: &'s str,
+    #[serde(flatten)]
+    state: StateJson,
+    elapsed_seconds: f64,
+    #[serde(flatten)]
+    counts: Counts,
+    members: Vec<MemberJson<'s>>,
+    /// Traffic between all processes and Redis; null until the crawl ends.
+    redis: Option<Traffic>,
+}
+
+/// A process of a distributed crawl.
+#[derive(Serialize)]
+struct MemberJson<'s> {
+    role: String,
+    /// The process and its machine, as text.
+    process: &'s str,
+    pid: Option<u32>,
+    seconds_since_heartbeat: f64,
+    /// The domains of which a worker has URLs; null while it takes no new ones.
+    domains: Option<usize>,
+    dead: bool,
+}
+
+impl StateJson {
+    const RUNNING: StateJson = StateJson { state: "running", stopped_by: None };
+
+    fn ended(end: CrawlEnd) -> StateJson {
+        let stopped_by = match end {
+            CrawlEnd::Finished => return StateJson { state: "finished", stopped_by: None },
+            CrawlEnd::LimitReached(Budget::Pages) => "max-pages",
+            CrawlEnd::LimitReached(Budget::Bytes) => "max-bytes",
+            CrawlEnd::TimeLimit => "max-time",
+            CrawlEnd::Stopped => "request",
+            CrawlEnd::OutputFailed => "output-failure",
+        };
+        StateJson { state: "stopped", stopped_by: Some(stopped_by) }
+    }
+
+    fn in_phase(phase: &Phase) -> StateJson {
+        let state = match phase {
+            Phase::Over(end) => return StateJson::ended(end_of(end)),
+            Phase::Running => return StateJson::RUNNING,
+            Phase::Unknown => "unknown",
+            Phase::Purged => "purged",
+            Phase::Opening => "starting",
+        };
+        StateJson { state, stopped_by: None }
+    }
+}
+
 impl<'s> ProgressJson<'s> {
-    /// A snapshot, taken so long after the beginning.
-    pub fn of(
+    /// The progress of a running crawl.
+    pub fn running(snapshot: &'s Snapshot, elapsed: Duration, rate: f64) -> ProgressJson<'s> {
+        ProgressJson::new(StateJson::RUNNING, Counts::of_running(snapshot), snapshot, elapsed, rate)
+    }
+
+    /// The last progress of a crawl that has ended.
+    pub fn ended(report: &'s CrawlReport) -> ProgressJson<'s> {
+        let CrawlReport { snapshot, elapsed, end, .. } = report;
+        let counts = Counts::of_ended(snapshot);
+        let rate = counts.pages_per_second(*elapsed);
+        ProgressJson::new(StateJson::ended(*end), counts, snapshot, *elapsed, rate)
+    }
+
+    fn new(
+        state: StateJson,
+        counts: Counts,
         snapshot: &'s Snapshot,
         elapsed: Duration,
         rate: f64,
-        end: Option<CrawlEnd>,
     ) -> ProgressJson<'s> {
+        let workers = snapshot.workers.iter().map(|&(queued, leased)| WorkerJson { queued, leased });
         ProgressJson {
-            elapsed: rounded(elapsed.as_secs_f64()),
+            state,
+            elapsed_seconds: rounded(elapsed.as_secs_f64()),
             pages_per_second: rounded(rate),
-            counts: CountsJson::of(snapshot),
-            url_queue: snapshot.url_queue.0,
-            overflow: snapshot.url_queue.1,
-            priority_queues: &snapshot.priority_queues,
-            waiting: snapshot.waiting,
-            workers: snapshot
-                .workers
-                .iter()
-                .map(|&(queued, on_loan)| WorkerJson { queued, on_loan })
-                .collect(),
+            counts,
+            queues: QueuesJson {
+                url_queue: snapshot.url_queue.0,
+                overflow: snapshot.url_queue.1,
+                priority_queues: &snapshot.priority_queues,
+                waiting_for_domain: snapshot.waiting,
+            },
+            workers: workers.collect(),
             active_hosts: snapshot.active_hosts,
             owned_domains: snapshot.owned_domains,
-            known_urls: snapshot.known,
+            seen_urls: snapshot.known,
             stored_pages: snapshot.stored.0,
             stored_bytes: snapshot.stored.1,
-            end: end.map(name),
         }
     }
 }
 
 impl<'s> SummaryJson<'s> {
-    /// A crawl that is over.
-    pub fn of(report: &'s CrawlReport, health: Option<&'s PageRankStats>) -> SummaryJson<'s> {
+    /// The result of a crawl that has ended.
+    pub fn new(report: &'s CrawlReport, rank_stats: Option<&'s PageRankStats>) -> SummaryJson<'s> {
+        let counts = Counts::of_ended(&report.snapshot);
         SummaryJson {
-            end: name(report.end),
+            state: StateJson::ended(report.end),
             resumed: report.resumed != ResumeStatus::New,
-            elapsed: rounded(report.elapsed.as_secs_f64()),
-            pages_per_second: rounded(whole_rate(report)),
-            counts: CountsJson::of(&report.snapshot),
+            elapsed_seconds: rounded(report.elapsed.as_secs_f64()),
+            pages_per_second: rounded(counts.pages_per_second(report.elapsed)),
+            counts,
             module_failures: &report.module_failures.failures,
             last_module_failure: report.module_failures.last_failure.as_deref(),
             module_summaries: &report.module_summaries,
             output_failure: report.output_failure.as_deref(),
             redis: report.redis_traffic,
-            pagerank: health.map(|health| PageRankJson {
-                requests: health.requests,
-                failures: health.failures,
-                fallbacks: health.fallbacks,
-                last_failure: health.last_failure.as_deref(),
+            pagerank: rank_stats.map(|stats| PageRankJson {
+                requests: stats.requests,
+                failures: stats.failures,
+                fallbacks: stats.fallbacks,
+                last_failure: stats.last_failure.as_deref(),
             }),
         }
     }
 }
 
-impl<'s> CountsJson<'s> {
-    fn of(snapshot: &'s Snapshot) -> CountsJson<'s> {
-        let admitted = admitted(snapshot);
-        CountsJson {
-            pages: snapshot.pages,
-            bytes: snapshot.bytes,
-            admitted,
-            outstanding: admitted - snapshot.outcomes.values().sum::<u64>().min(admitted),
-            failed: failed(snapshot),
-            outcomes: &snapshot.outcomes,
-            revisits: snapshot.revisits,
-            links: LinksJson {
-                found: links_found(snapshot),
-                new: snapshot.links_new,
-                known: snapshot.links_known,
-                refused: &snapshot.links_refused,
-            },
+impl<'s> CrawlStatusJson<'s> {
+    /// The status of a crawl of this name with these counts.
+    pub fn new(
+        crawl: &'s str,
+        status: &'s CrawlStatus,
+        counts: Counts,
+        redis: Option<Traffic>,
+    ) -> CrawlStatusJson<'s> {
+        CrawlStatusJson {
+            crawl,
+            state: StateJson::in_phase(&status.course.phase),
+            elapsed_seconds: rounded(status.course.elapsed.as_secs_f64()),
+            counts,
+            members: status.members.iter().map(MemberJson::new).collect(),
+            redis,
         }
     }
 }
 
-/// Pages a second over the whole crawl.
-pub fn whole_rate(report: &CrawlReport) -> f64 {
-    report.snapshot.pages as f64 / report.elapsed.as_secs_f64().max(0.001)
-}
-
-/// Different URLs admitted: one that was met again nearer to a seed and visited for its links is still one.
-pub fn admitted(snapshot: &Snapshot) -> u64 {
-    snapshot.admitted - snapshot.revisits.min(snapshot.admitted)
-}
-
-/// All links of kept pages.
-pub fn links_found(snapshot: &Snapshot) -> u64 {
-    snapshot.links_new + snapshot.links_known + snapshot.links_refused.values().sum::<u64>()
-}
-
-/// The outcomes of URLs that should have given a page and did not.
-pub fn failures(snapshot: &Snapshot) -> impl Iterator<Item = (&str, u64)> {
-    let nothing = String::new;
-    // What the rules of the crawl leave out is no failure.
-    let by_rule = [
-        Outcome::Page,
-        Outcome::Redirect { to: nothing() },
-        Outcome::Duplicate { of: nothing() },
-        Outcome::NearDuplicate { of: nothing() },
-        Outcome::RobotsDisallowed,
-        Outcome::HostPageLimit,
-        Outcome::NotReached,
-    ]
-    .map(|outcome| outcome.label());
-    let outcomes = snapshot.outcomes.iter().map(|(label, count)| (label.as_str(), *count));
-    outcomes.filter(move |(label, _)| !by_rule.contains(label))
-}
-
-/// How many URLs should have given a page and did not.
-pub fn failed(snapshot: &Snapshot) -> u64 {
-    failures(snapshot).map(|(_, count)| count).sum()
-}
-
-fn name(end: CrawlEnd) -> &'static str {
-    match end {
-        CrawlEnd::Finished => "done",
-        CrawlEnd::LimitReached(Budget::Pages) => "max-pages",
-        CrawlEnd::LimitReached(Budget::Bytes) => "max-bytes",
-        CrawlEnd::TimeLimit => "max-time",
-        CrawlEnd::Stopped => "stopped",
-        CrawlEnd::OutputFailed => "output-failed",
+impl<'s> MemberJson<'s> {
+    fn new(member: &'s Member) -> MemberJson<'s> {
+        MemberJson {
+            role: match member.role {
+                Role::Frontier => "frontier".into(),
+                Role::Worker(id) => format!("worker {}", id.0),
+            },
+            process: &member.place,
+            pid: member.process(),
+            seconds_since_heartbeat: member.silent.as_secs_f64(),
+            domains: member.domains,
+            dead: member.is_dead,
+        }
     }
 }
 
-/// To thousandths: more would be noise.
+/// Rounds to thousandths.
 fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }

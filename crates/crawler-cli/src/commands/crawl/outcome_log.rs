@@ -1,56 +1,57 @@
-//! Hears how each URL ended: prints it if that is wanted, and remembers why there is no page if there is none.
+//! Prints the outcome of each URL (`--verbose`), and remembers why there are no pages if there are none.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crawler::internal::outcome::Outcome;
+use crawler::Outcome;
 
 use crate::args::{CrawlOptions, Verbosity};
 use crate::printable::printable;
+use crate::progress::outcome_word;
 
-/// What is known of the URLs that ended.
+/// Receives the outcome of each URL.
 pub struct OutcomeLog {
-    /// Where a line for each goes.
-    printed: Option<Stream>,
-    begun: AtomicBool,
-    kept_one: AtomicBool,
+    /// Where each outcome is printed.
+    stream: Option<Stream>,
+    has_outcomes: AtomicBool,
+    has_pages: AtomicBool,
     last_failure: Mutex<Option<String>>,
 }
 
 #[derive(Clone, Copy)]
 enum Stream {
-    Out,
-    Error,
+    Stdout,
+    Stderr,
 }
 
 impl OutcomeLog {
-    /// Of a crawl with these options, before its beginning.
+    /// The log of a crawl with these options.
     pub fn new(options: &CrawlOptions) -> OutcomeLog {
-        let stream = if options.stdout_is_taken() { Stream::Error } else { Stream::Out };
+        let stream = if options.stdout_is_taken() { Stream::Stderr } else { Stream::Stdout };
         OutcomeLog {
-            printed: (options.fetch.verbosity() == Verbosity::Verbose).then_some(stream),
-            begun: AtomicBool::new(false),
-            kept_one: AtomicBool::new(false),
+            stream: (options.fetch.verbosity() == Verbosity::Verbose).then_some(stream),
+            has_outcomes: AtomicBool::new(false),
+            has_pages: AtomicBool::new(false),
             last_failure: Mutex::default(),
         }
     }
 
-    /// A URL ended.
-    pub fn ended(&self, url: &str, outcome: &Outcome) {
-        if let Some(stream) = self.printed {
+    /// Records the outcome of a URL.
+    pub fn record(&self, url: &str, outcome: &Outcome) {
+        if let Some(stream) = self.stream {
             let line = format!("{}\n", printable(&line(url, outcome)));
-            // A reader who has gone away (`| head`) does not end the crawl.
+            // A closed pipe (`| head`) does not stop the crawl.
             let _ = match stream {
-                Stream::Out => io::stdout().write_all(line.as_bytes()),
-                Stream::Error => io::stderr().write_all(line.as_bytes()),
+                Stream::Stdout => io::stdout().write_all(line.as_bytes()),
+                Stream::Stderr => io::stderr().write_all(line.as_bytes()),
             };
         }
-        self.begun.store(true, Ordering::Relaxed);
+        self.has_outcomes.store(true, Ordering::Relaxed);
         match outcome {
-            Outcome::Page => self.kept_one.store(true, Ordering::Relaxed),
+            Outcome::Page => self.has_pages.store(true, Ordering::Relaxed),
             Outcome::Redirect { .. } => {}
-            _ if self.kept_one.load(Ordering::Relaxed) => {}
+            _ if self.has_pages.load(Ordering::Relaxed) => {}
             failure => {
                 let failure = format!("{url}: {failure}{}", remedy(failure));
                 *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
@@ -58,35 +59,33 @@ impl OutcomeLog {
         }
     }
 
-    /// Whether any URL has ended.
-    pub fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Relaxed)
+    /// Whether any URL has an outcome.
+    pub fn has_outcomes(&self) -> bool {
+        self.has_outcomes.load(Ordering::Relaxed)
     }
 
-    /// The reason and perhaps the remedy, to be said after "no page was kept".
-    pub fn why_nothing_was_kept(&self) -> String {
+    /// The last URL that gave no page, its reason and the remedy, to follow "no pages crawled". Empty if none is known.
+    pub fn last_failure(&self) -> String {
         let failure = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.as_deref().map_or_else(String::new, |failure| format!("; {failure}"))
     }
 }
 
-/// What became of a URL, in a line.
+/// The outcome of a URL in one line.
 fn line(url: &str, outcome: &Outcome) -> String {
+    let word = outcome_word(outcome);
     match outcome {
-        Outcome::Page => format!("      Kept: {url}"),
-        Outcome::Redirect { to } => format!("Redirected: {url} to {to}"),
-        Outcome::Duplicate { .. } | Outcome::NearDuplicate { .. } => format!("   Dropped: {url} ({outcome})"),
-        _ => format!("    Failed: {url} ({outcome})"),
+        Outcome::Page => format!("{word:>10}: {url}"),
+        Outcome::Redirect { to } => format!("{word:>10}: {url} to {to}"),
+        _ => format!("{word:>10}: {url} ({outcome})"),
     }
 }
 
 fn remedy(outcome: &Outcome) -> &'static str {
     match outcome {
-        Outcome::RobotsUnavailable { .. } => {
-            "; try again later, or give --ignore-robots if the site is yours"
-        }
-        Outcome::RobotsDisallowed => "; give --ignore-robots if the site is yours",
-        Outcome::BlockedAddress { .. } => "; give --allow-private if it is to be reached",
+        Outcome::RobotsUnavailable { .. } => "; try again later, or use --ignore-robots if the site is yours",
+        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours",
+        Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses",
         _ => "",
     }
 }

@@ -1,97 +1,85 @@
-//! What is said about going on with a crawl: before it is taken up again, and after it ended before its end.
+//! Messages about resuming a crawl: when it resumes, and when it stopped with URLs pending.
 
 use std::path::Path;
 
 use crawler::internal::backend::{Budget, Snapshot};
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 
-use crate::args::{CrawlOptions, target};
-use crate::summary::bytes;
+use crate::args::{CrawlOptions, output_path};
+use crate::format::{bytes, counted, limit, number};
 
-/// What is said when a crawl begins that an earlier process had begun, and is not finished.
+/// The message when a crawl resumes that an earlier process started.
 pub fn resuming(before: &Snapshot) -> Option<String> {
-    let (pages, waiting) = (before.pages, before.outstanding());
-    (before.admitted > 0 && waiting > 0)
-        .then(|| format!("resuming: {}, {} waiting", kept(pages), counted(waiting, "URL")))
+    let (pages, pending) = (before.pages, before.outstanding());
+    (before.admitted > 0 && pending > 0)
+        .then(|| format!("resuming: {} so far, {} pending", counted(pages, "page"), counted(pending, "URL")))
 }
 
-/// What is said about a user name and password that this process was not told.
-pub fn without_credentials(hosts: &[String]) -> Option<String> {
+/// The warning about user names and passwords that are not in the state.
+pub fn missing_credentials(hosts: &[String]) -> Option<String> {
     (!hosts.is_empty()).then(|| {
         format!(
-            "the user name and password for {} were not written down, and the crawl goes on without them; give the \
-             whole command again to go on with them",
+            "the state does not contain the user name and password for {}, so the crawl continues without them; to use \
+             them, run the full command again",
             hosts.join(", ")
         )
     })
 }
 
-/// What is said at the end of a crawl whose state is kept, line by line: that it is finished, or how to go on.
-pub fn at_the_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
-    match options.sharing.redis {
-        Some(_) => shared(options, report),
-        None => durable(options, report).into_iter().collect(),
+/// The messages at the end of a crawl that has a state: that it is finished, or how to resume it.
+pub fn at_end(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
+    if options.distributed.redis.is_some() {
+        let name = format!("crawl '{}'", options.distributed.crawl);
+        let hint = hint(options, report, &name, |more| match more {
+            None => "run the same command again".into(),
+            Some(option) => format!("run the command again with a higher {option}"),
+        });
+        return hint.into_iter().chain(collect_hints(options)).collect();
     }
+    let Some(directory) = options.state.as_deref() else { return Vec::new() };
+    let name = format!("crawl in '{}'", directory.display());
+    let resume = format!("crawler resume {}", quoted(directory));
+    let hint = hint(options, report, &name, |more| match more {
+        None => resume.clone(),
+        Some(option) => format!("{resume} {option} N"),
+    });
+    hint.into_iter().collect()
 }
 
-fn durable(options: &CrawlOptions, report: &CrawlReport) -> Option<String> {
-    let directory = options.state.as_deref()?;
-    let resume = format!("crawler resume {}", quoted(directory));
-    let more = |option: &str, than: String| {
-        Some(format!("to go on, raise {option}: {resume} {option} MORE (more than {than})"))
+/// How to resume the crawl of this name. `command` returns the command that resumes it, with a higher limit if one is
+/// named.
+fn hint(
+    options: &CrawlOptions,
+    report: &CrawlReport,
+    name: &str,
+    command: impl Fn(Option<&str>) -> String,
+) -> Option<String> {
+    let raise = |option: &str, now: String| {
+        Some(format!("to continue, raise {option} (now {now}): {}", command(Some(option))))
     };
     match report.end {
         CrawlEnd::Finished if report.resumed == ResumeStatus::AlreadyFinished => Some(format!(
-            "the crawl in '{}' is finished: {}; nothing was done",
-            directory.display(),
+            "the {name} is already finished ({}); nothing to do",
             counted(report.snapshot.pages, "page")
         )),
         CrawlEnd::Finished => None,
-        CrawlEnd::Stopped => Some(format!("to go on: {resume}")),
+        CrawlEnd::Stopped => Some(format!("to resume: {}", command(None))),
         CrawlEnd::OutputFailed => {
-            Some(format!("nothing is lost: see to it that the output can be written, then {resume}"))
+            Some(format!("no page is lost; make the output writable, then resume: {}", command(None)))
         }
-        CrawlEnd::LimitReached(Budget::Pages) => more("--max-pages", options.max_pages.to_string()),
-        CrawlEnd::LimitReached(Budget::Bytes) => more("--max-bytes", bytes(options.max_bytes)),
-        CrawlEnd::TimeLimit => more("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
+        CrawlEnd::LimitReached(Budget::Pages) => raise("--max-pages", number(options.max_pages)),
+        CrawlEnd::LimitReached(Budget::Bytes) => raise("--max-bytes", bytes(options.max_bytes)),
+        CrawlEnd::TimeLimit => raise("--max-time", limit(options.max_time.unwrap_or_default())),
     }
 }
 
-/// The same of a crawl that processes share: who goes on with it gives the command again.
-fn shared(options: &CrawlOptions, report: &CrawlReport) -> Vec<String> {
-    let name = &options.sharing.crawl;
-    let pages = counted(report.snapshot.pages, "page");
-    let again = |option: &str, than: String| {
-        Some(format!("to go on, give the command again with a larger {option} (more than {than})"))
-    };
-    let onward = match report.end {
-        CrawlEnd::Finished if report.resumed == ResumeStatus::AlreadyFinished => {
-            Some(format!("the crawl '{name}' is finished: {pages}; nothing was done"))
-        }
-        CrawlEnd::Finished => None,
-        CrawlEnd::Stopped => Some("to go on, give the command again".into()),
-        CrawlEnd::OutputFailed => Some(
-            "nothing is lost: see to it that the output can be written, then give the command again".into(),
-        ),
-        CrawlEnd::LimitReached(Budget::Pages) => again("--max-pages", options.max_pages.to_string()),
-        CrawlEnd::LimitReached(Budget::Bytes) => again("--max-bytes", bytes(options.max_bytes)),
-        CrawlEnd::TimeLimit => again("--max-time", format!("{:?}", options.max_time.unwrap_or_default())),
-    };
-    let outputs = options.module.iter().filter_map(|module| target(module));
-    let collect = outputs
-        .map(|path| format!("to make one of the workers' parts: crawler collect --of {}", quoted(&path)));
-    onward.into_iter().chain(collect).collect()
+/// How to merge the part files that the workers wrote.
+fn collect_hints(options: &CrawlOptions) -> impl Iterator<Item = String> {
+    let outputs = options.module.iter().filter_map(|module| output_path(module));
+    outputs.map(|path| format!("to merge the workers' part files: crawler collect --of {}", quoted(&path)))
 }
 
-fn kept(pages: u64) -> String {
-    format!("{} kept", counted(pages, "page"))
-}
-
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// A path as a shell takes it.
+/// A path that can be pasted into a shell.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
@@ -106,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_can_be_pasted_into_a_shell() {
+    fn quoted_path_can_be_pasted_into_a_shell() {
         assert_eq!(quoted(Path::new("/tmp/state-1")), "/tmp/state-1");
         assert_eq!(quoted(Path::new("/tmp/my state")), "'/tmp/my state'");
         assert_eq!(quoted(Path::new("/it's/$HOME")), r"'/it'\''s/$HOME'");

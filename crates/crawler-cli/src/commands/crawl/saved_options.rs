@@ -1,4 +1,4 @@
-//! What `crawler crawl` notes in a crawl's state, so that `crawler resume` and `crawler why` know what it was told.
+//! The options that `crawler crawl` saves with a crawl, for `crawler resume`, `crawler why` and the roles.
 
 use std::fmt::Display;
 
@@ -7,65 +7,67 @@ use url::Url;
 
 use crate::args::CrawlOptions;
 
-/// The options of a crawl, and what of them is not written down.
+/// The options of a crawl. The serialized names are part of the state's format.
 #[derive(Serialize, Deserialize)]
 pub struct SavedOptions {
-    /// The version that wrote it; also what tells it from notes of others.
-    crawler: String,
-    /// The hosts that are to be told a user name and password, which are not here.
-    credentials: Vec<String>,
+    /// The version that saved them. Metadata of other programs has no such field.
+    #[serde(rename = "crawler")]
+    version: String,
+    /// The hosts whose user name and password are not saved.
+    #[serde(rename = "credentials")]
+    hosts_with_credentials: Vec<String>,
     options: CrawlOptions,
-    /// The seeds with their user names and passwords, where those who work on the crawl learn them from nobody else.
+    /// The seeds with their user names and passwords, for the workers of a distributed crawl, which have no other source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     seeds: Vec<String>,
 }
 
 impl SavedOptions {
-    /// Of a crawl with these options.
-    pub fn of(options: &CrawlOptions) -> SavedOptions {
+    /// For a crawl with these options, without user names and passwords.
+    pub fn new(options: &CrawlOptions) -> SavedOptions {
         let urls = options.seeds.iter().chain(&options.pagerank_url);
-        let mut credentials = options.forgotten_credentials.clone();
+        let mut hosts = options.forgotten_credentials.clone();
         for url in urls.filter_map(|text| Url::parse(text).ok()) {
             let host = url.host_str().unwrap_or_default().to_owned();
-            if (url.password().is_some() || !url.username().is_empty()) && !credentials.contains(&host) {
-                credentials.push(host);
+            if (url.password().is_some() || !url.username().is_empty()) && !hosts.contains(&host) {
+                hosts.push(host);
             }
         }
-        let crawler = env!("CARGO_PKG_VERSION").into();
-        SavedOptions { crawler, credentials, options: options.clone(), seeds: Vec::new() }
+        let version = env!("CARGO_PKG_VERSION").into();
+        SavedOptions { version, hosts_with_credentials: hosts, options: options.clone(), seeds: Vec::new() }
     }
 
-    /// Of a crawl that other processes work on, for them alone: it is kept where nobody gets at it without the password
-    /// of Redis, and shown nowhere.
-    pub fn shared(options: &CrawlOptions) -> SavedOptions {
-        SavedOptions { seeds: options.seeds.clone(), ..SavedOptions::of(options) }
+    /// For a distributed crawl. It includes user names and passwords: only clients with Redis's own password can read it,
+    /// and no command prints it.
+    pub fn distributed(options: &CrawlOptions) -> SavedOptions {
+        SavedOptions { seeds: options.seeds.clone(), ..SavedOptions::new(options) }
     }
 
-    /// As it is kept.
+    /// The serialized form.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Without its options a crawl can still be resumed by its whole command.
+        // Without saved options a crawl can still be resumed by its full command.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The options of the crawl in a directory, or of this name, whose note is this.
-    pub fn read(note: &[u8], place: impl Display) -> Result<CrawlOptions, String> {
+    /// The options in the metadata of a crawl. `crawl` is its directory or name, for messages.
+    pub fn read(metadata: &[u8], crawl: impl Display) -> Result<CrawlOptions, String> {
         let foreign = || {
             format!(
-                "the crawl in '{place}' was not begun by this command but by a program that uses the library; go on \
-                 with that program"
+                "cannot resume the crawl in '{crawl}': a program that uses the library started it; resume it with that \
+                 program"
             )
         };
-        let value: serde_json::Value = serde_json::from_slice(note).map_err(|_| foreign())?;
+        let value: serde_json::Value = serde_json::from_slice(metadata).map_err(|_| foreign())?;
         let version = value.get("crawler").and_then(|version| version.as_str()).ok_or_else(foreign)?;
-        let note: SavedOptions = serde_json::from_value(value.clone()).map_err(|error| {
+        let saved: SavedOptions = serde_json::from_value(value.clone()).map_err(|error| {
             format!(
-                "the options noted in '{place}' by version {version} are not those of this version ({error}); go on \
-                 with that version, or give the whole command again"
+                "cannot read the options of the crawl in '{crawl}': version {version} saved them ({error}); resume with \
+                 that version, or run the full command again"
             )
         })?;
-        if !note.seeds.is_empty() {
-            return Ok(CrawlOptions { seeds: note.seeds, ..note.options });
+        if !saved.seeds.is_empty() {
+            return Ok(CrawlOptions { seeds: saved.seeds, ..saved.options });
         }
-        Ok(CrawlOptions { forgotten_credentials: note.credentials, ..note.options })
+        Ok(CrawlOptions { forgotten_credentials: saved.hosts_with_credentials, ..saved.options })
     }
 }

@@ -1,84 +1,64 @@
-//! The summary at the end of a crawl of many hosts, whose numbers add up.
+//! The summary at the end of a pipeline: the table of counts, what the modules report, and why the crawl stopped.
 
 use crawler::internal::backend::Budget;
-use crawler::internal::outcome::Outcome;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 use crawler::internal::prioritizer::pagerank::PageRankStats;
 
-use super::json::{admitted, links_found};
 use crate::args::CrawlOptions;
+use crate::format::{bytes, counted, limit, number};
 use crate::printable::printable;
-use crate::summary::{bytes, last_line, row};
+use crate::summary::Counts;
 
-/// The counts of a crawl as a table, what its modules have to say, and why it ended.
-pub fn table(options: &CrawlOptions, report: &CrawlReport, health: Option<&PageRankStats>) -> String {
-    let snapshot = &report.snapshot;
-    let admitted = admitted(snapshot);
-    let mut text = row(0, "URLs admitted", admitted);
-    text += &row(2, Outcome::Page.label(), snapshot.pages);
-    for (label, count) in snapshot.outcomes.iter().filter(|(label, _)| *label != Outcome::Page.label()) {
-        text += &row(2, label, *count);
-    }
-    match admitted.saturating_sub(snapshot.outcomes.values().sum()) {
-        0 => {}
-        not_reached => text += &row(2, Outcome::NotReached.label(), not_reached),
-    }
-    text += &row(0, "links found", links_found(snapshot));
-    text += &row(2, "new", snapshot.links_new);
-    text += &row(2, "known already", snapshot.links_known);
-    for (label, count) in &snapshot.links_refused {
-        text += &row(2, label, *count);
-    }
-    // Of a crawl that was finished before, the modules saw nothing.
+/// The summary as text.
+pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&PageRankStats>) -> String {
+    let mut text = Counts::of_ended(&report.snapshot).table(report.elapsed);
+    // If the crawl was finished before, the modules of this process received no pages.
     let summaries =
         if report.resumed == ResumeStatus::AlreadyFinished { &[][..] } else { &report.module_summaries };
-    for summary in summaries {
-        for line in summary.lines() {
-            text += &format!("{}\n", printable(line));
-        }
+    for line in summaries.iter().flat_map(|summary| summary.lines()) {
+        text += &format!("{}\n", printable(line));
     }
-    let failures: Vec<String> = report.module_failures.failures.iter().map(failures_of).collect();
+    let failures: Vec<String> = report.module_failures.failures.iter().map(module_failures).collect();
     if let (false, Some(last)) = (failures.is_empty(), &report.module_failures.last_failure) {
-        text += &format!("{} (the last failure: {})\n", failures.join(", "), printable(last));
+        text += &format!("{} (last: {})\n", failures.join(", "), printable(last));
     }
-    if let Some(health) = health {
-        text += &service(health);
+    if let Some(stats) = rank_stats {
+        text += &page_rank(stats);
     }
-    text += &format!("ended because {}\n", reason(options, report.end));
-    text + &last_line(snapshot.bytes, report.elapsed, snapshot.pages)
+    if let Some(reason) = stop_reason(options, report.end) {
+        text += &format!("Stopped: {reason}\n");
+    }
+    text
 }
 
-fn failures_of((name, count): (&String, &u64)) -> String {
-    format!("{} of module {}", times(*count, "failure"), printable(name))
+fn module_failures((module, count): (&String, &u64)) -> String {
+    format!("module {}: {}", printable(module), counted(*count, "failure"))
 }
 
-fn service(health: &PageRankStats) -> String {
-    let PageRankStats { requests, failures, fallbacks, last_failure, .. } = health;
-    let asked = times(*requests, "request");
-    let mut line = format!("PageRank service: {asked}, {failures} failed, {fallbacks} URLs without a rank");
+fn page_rank(stats: &PageRankStats) -> String {
+    let PageRankStats { requests, failures, fallbacks, last_failure, .. } = stats;
+    let mut line = format!(
+        "PageRank service: {}, {} failed, {} without a rank",
+        counted(*requests, "request"),
+        number(*failures),
+        counted(*fallbacks, "URL")
+    );
     if let Some(last) = last_failure {
-        line += &format!(" (the last failure: {})", printable(last));
+        line += &format!(" (last: {})", printable(last));
     }
     line + "\n"
 }
 
-fn reason(options: &CrawlOptions, end: CrawlEnd) -> String {
-    match end {
-        CrawlEnd::Finished => "nothing was left to do".into(),
+/// Why a crawl stopped with URLs pending; `None` if it is finished.
+pub fn stop_reason(options: &CrawlOptions, end: CrawlEnd) -> Option<String> {
+    Some(match end {
+        CrawlEnd::Finished => return None,
         CrawlEnd::LimitReached(Budget::Pages) => {
-            format!("{} were kept (--max-pages)", times(options.max_pages, "page"))
+            format!("{} (--max-pages)", counted(options.max_pages, "page"))
         }
-        CrawlEnd::LimitReached(Budget::Bytes) => {
-            format!("{} were read (--max-bytes)", bytes(options.max_bytes))
-        }
-        CrawlEnd::TimeLimit => {
-            format!("{:?} had passed (--max-time)", options.max_time.unwrap_or_default())
-        }
-        CrawlEnd::Stopped => "it was told to stop".into(),
-        CrawlEnd::OutputFailed => "an output could not be written".into(),
-    }
-}
-
-fn times(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+        CrawlEnd::LimitReached(Budget::Bytes) => format!("{} (--max-bytes)", bytes(options.max_bytes)),
+        CrawlEnd::TimeLimit => format!("{} (--max-time)", limit(options.max_time.unwrap_or_default())),
+        CrawlEnd::Stopped => "on request".into(),
+        CrawlEnd::OutputFailed => "an output cannot be written".into(),
+    })
 }

@@ -1,4 +1,4 @@
-//! The file of `--summary`: written whole or not at all.
+//! The file of `--summary`, written atomically.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -9,50 +9,50 @@ use tempfile::NamedTempFile;
 
 use super::json::SummaryJson;
 
-/// A file that can be written.
+/// A summary file at a writable path.
 pub struct SummaryFile {
     path: PathBuf,
 }
 
 impl SummaryFile {
-    /// The file at a path, if one can be put there.
-    pub fn at(path: &Path) -> Result<SummaryFile, String> {
+    /// Checks that a file can be written at this path.
+    pub fn new(path: &Path) -> Result<SummaryFile, String> {
         let unusable = |why: &dyn std::fmt::Display| {
-            format!("--summary '{}': {why}; name a file you may write to", path.display())
+            format!("cannot write --summary '{}': {why}; name a file that can be written", path.display())
         };
-        // Something that is no file would be replaced by one.
+        // A device or directory must not be replaced by a file.
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             return Err(unusable(&"it is not a regular file"));
         }
-        // Where a link leads, not the link, is replaced.
+        // The target of a symbolic link is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let file = SummaryFile { path };
-        file.unfinished().map_err(|error| unusable(&error))?;
+        file.temporary().map_err(|error| unusable(&error))?;
         Ok(file)
     }
 
-    /// Puts the summary there.
+    /// Writes the summary, replacing an older one.
     pub fn write(&self, summary: &SummaryJson<'_>) -> Result<(), String> {
-        let put = || {
-            let mut file = self.unfinished()?;
+        let write = || {
+            let mut file = self.temporary()?;
             serde_json::to_writer_pretty(&mut file, summary)?;
             file.write_all(b"\n")?;
             file.persist(&self.path)?;
             io::Result::Ok(())
         };
-        put().map_err(|error| format!("cannot write the summary to '{}': {error}", self.path.display()))
+        write().map_err(|error| format!("cannot write the summary to '{}': {error}", self.path.display()))
     }
 
-    /// A file beside it, which is gone when it is dropped.
-    fn unfinished(&self) -> io::Result<NamedTempFile> {
+    /// A file in the same directory, removed when dropped.
+    fn temporary(&self) -> io::Result<NamedTempFile> {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         tempfile::Builder::new()
             .prefix(".summary-")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)
-            // The name of that file would only confuse.
+            // The error would name the temporary file.
             .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => io::Error::other("there is no such directory"),
+                io::ErrorKind::NotFound => io::Error::other("the directory does not exist"),
                 kind => kind.into(),
             })
     }

@@ -41,26 +41,26 @@ async fn demonstrate(redis: String, verbosity: Verbosity) -> Told<bool> {
     let crawl = name.unwrap_or_else(|| "crawler-demo".into());
     let stage = Stage { server, redis, crawl, directory: directory.path().to_owned() };
     let seed = stage.server.url_of(many_hosts::SEED, "/");
-    tell(&format!("Fifty hosts are being served on loopback, behind {seed}.\nFour workers share them:\n"))?;
+    tell(&format!("Serving fifty hosts on loopback, starting at {seed}.\nFour workers crawl them:\n"))?;
 
     let mut crawl = Shown::of(&crawl_arguments(&stage, &seed, verbosity), |command| stage.in_place(command))?;
     crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
     let process = stage.process_of(VICTIM)?;
     kill_process(process, Signal::KILL).map_err(|error| format!("{VICTIM}: {error}"))?;
     let number = process.as_raw_nonzero();
-    tell(&format!("\n{VICTIM} (process {number}) was killed (kill -9). The crawl goes on.\n\n"))?;
+    tell(&format!("\n{VICTIM} (pid {number}) was killed (kill -9). The crawl continues.\n\n"))?;
     let ended = crawl.wait().await?;
 
-    tell("\nEach worker wrote parts of its own. One file is made of them:\n")?;
+    tell("\nEach worker wrote its own part file. Merging them:\n")?;
     let collect = ["collect", "--of", "pages.jsonl"].map(str::to_owned);
     let collected = stage.run(&collect)?;
-    tell("\nWhat came of it:\n")?;
-    let mut good = check(ended.success() && collected, "the crawl ended by itself, with exit status 0")?;
+    tell("\nChecks:\n")?;
+    let mut good = check(ended.success() && collected, "the crawl exited with status 0")?;
     let pages: Vec<Value> = pages_in(&stage.directory.join("pages.jsonl"))?;
     good &= check_pages(&stage.server, &stage.directory.join("summary.json"), &pages)?;
     good &= check_requests(&stage.server)?;
 
-    tell("\nNothing of it stays on Redis:\n")?;
+    tell("\nRemoving the crawl from Redis:\n")?;
     let purge = ["purge", "--crawl", &stage.crawl].map(str::to_owned);
     good &= stage.run(&purge)?;
     tell(&format!("\nThe pages are in {}\n", directory.keep().join("pages.jsonl").display()))?;
@@ -105,7 +105,7 @@ impl Stage {
         let status: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
         let member = status["members"].as_array().and_then(|all| all.iter().find(|one| one["role"] == role));
         let process =
-            member.and_then(|member| member["process"].as_i64()).and_then(|number| number.try_into().ok());
-        process.and_then(Pid::from_raw).ok_or_else(|| format!("{role} is not there"))
+            member.and_then(|member| member["pid"].as_i64()).and_then(|number| number.try_into().ok());
+        process.and_then(Pid::from_raw).ok_or_else(|| format!("{role} is not running"))
     }
 }

@@ -38,28 +38,29 @@ async fn demonstrate(verbosity: Verbosity) -> Told<bool> {
     let stage = Stage { server, state, lines, summary };
     let seed = stage.server.url_of(many_hosts::SEED, "/");
     tell(&format!(
-        "Fifty hosts are being served on loopback, behind {seed}: a calendar and a maze\nwithout end, a mirror, a \
-         slow host, a dead one, and pages that robots.txt forbids.\n"
+        "Serving fifty hosts on loopback, starting at {seed}: an endless calendar and\nan endless maze, a mirror, a slow \
+         host, a dead one, and pages that robots.txt disallows.\n"
     ))?;
 
     let mut crawl = Shown::start(&crawl_arguments(&stage, &seed, verbosity))?;
     crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
     crawl.kill();
-    tell(&format!("\nIt was killed (kill -9) after {} requests. It goes on:\n", stage.server.hits()))?;
+    tell(&format!("\nIt was killed (kill -9) after {} requests. Resuming it:\n", stage.server.hits()))?;
 
     let ended = Shown::start(&["resume".into(), stage.state.display().to_string()])?.wait().await?;
-    tell("\nWhat came of it:\n")?;
-    let mut good = check(ended.success(), "it ended by itself, with exit status 0")?;
+    tell("\nChecks:\n")?;
+    let mut good = check(ended.success(), "the resumed crawl exited with status 0")?;
     let pages = pages_in(&stage.lines)?;
     good &= check_pages(&stage.server, &stage.summary, &pages)?;
     good &= check_requests(&stage.server)?;
 
-    tell("\nWhat became of a page, and why:\n")?;
+    tell("\nThe outcome of a page, and how it was discovered:\n")?;
     let deepest = pages.iter().max_by_key(|page| page["depth"].as_u64());
-    good &= why(&stage, deepest.and_then(|page| page["url"].as_str()).unwrap_or(&seed), "kept").await?;
+    good &=
+        why(&stage, deepest.and_then(|page| page["url"].as_str()).unwrap_or(&seed), "outcome: page ").await?;
     match near_duplicate(&stage)? {
-        Some(url) => good &= why(&stage, &url, "near duplicate of").await?,
-        None => good &= check(false, "of two pages alike one is dropped")?,
+        Some(url) => good &= why(&stage, &url, "outcome: near-duplicate of ").await?,
+        None => good &= check(false, "one of two near-duplicates is skipped")?,
     }
     tell(&format!("\nEverything is in {}\n", directory.keep().display()))?;
     Ok(good)
@@ -94,7 +95,7 @@ fn near_duplicate(stage: &Stage) -> Told<Option<String>> {
         let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
         let why = stored.history(&parsed).map_err(|error| error.to_string())?;
         if let Some(UrlStatus::Ended { outcome, .. }) = why.map(|why| why.fate)
-            && outcome.starts_with("near duplicate")
+            && outcome.starts_with("near-duplicate")
         {
             return Ok(Some(url));
         }

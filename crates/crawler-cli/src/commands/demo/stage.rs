@@ -26,23 +26,23 @@ pub async fn shown(demonstration: impl Future<Output = Told<bool>>) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        print_error("the demonstration cannot run: signals cannot be listened for");
+        print_error("cannot run the demo: cannot listen for signals");
         return EXIT_FAILED;
     };
     // Whichever ends first, the others are dropped, and with them the crawl that is under way.
     let shown = tokio::select! {
         shown = demonstration => shown.map_err(|error| (EXIT_FAILED, error)),
-        _ = interrupt.recv() => Err((EXIT_INTERRUPTED, "it was ended".into())),
-        _ = terminate.recv() => Err((EXIT_TERMINATED, "it was ended".into())),
+        _ = interrupt.recv() => Err((EXIT_INTERRUPTED, "interrupted".into())),
+        _ = terminate.recv() => Err((EXIT_TERMINATED, "terminated".into())),
     };
     match shown {
         Ok(true) => 0,
         Ok(false) => {
-            print_error("the demonstration shows that something is wrong");
+            print_error("the demo failed: a check above says NO");
             EXIT_FAILED
         }
         Err((status, error)) => {
-            print_error(&format!("the demonstration did not come to its end: {error}"));
+            print_error(&format!("the demo stopped early: {error}"));
             status
         }
     }
@@ -55,14 +55,11 @@ pub fn check_pages(server: &Server, summary: &Path, pages: &[Value]) -> Told<boo
     let summary: Value = serde_json::from_slice(&summary).map_err(|error| format!("the summary: {error}"))?;
     let (count, kept) = (pages.len(), summary["pages"].as_u64().unwrap_or(0));
     let once = urls.len() == count && kept == count as u64;
-    let mut good = check(once, &format!("the {kept} pages kept are in pages.jsonl, each of them once"))?;
+    let mut good = check(once, &format!("pages.jsonl has all {kept} pages, each once"))?;
     let expected = many_hosts::kept_pages();
     let missing = expected.iter().filter(|(host, path)| !urls.contains(server.url_of(host, path).as_str()));
     let missing = missing.count();
-    good &= check(
-        missing == 0,
-        &format!("of the {} pages that must be there, {missing} are missing", expected.len()),
-    )?;
+    good &= check(missing == 0, &format!("{missing} of the {} expected pages are missing", expected.len()))?;
     Ok(good)
 }
 
@@ -71,14 +68,14 @@ pub fn check_requests(server: &Server) -> Told<bool> {
     let log = server.log();
     let gap = log.smallest_gap().unwrap_or_default();
     let polite = format!(
-        "no host was asked sooner than {} ms after its last answer: {} requests, the shortest pause {} ms",
+        "no request came sooner than {} ms after the host's last response: {} requests, shortest pause {} ms",
         DELAY.as_millis(),
         log.len(),
         gap.as_millis()
     );
     let mut good = check(gap >= DELAY, &polite)?;
     let forbidden = log.only(|hit| hit.path.starts_with("/private/")).len();
-    good &= check(forbidden == 0, "what robots.txt forbids was not asked for")?;
+    good &= check(forbidden == 0, "nothing that robots.txt disallows was requested")?;
     Ok(good)
 }
 

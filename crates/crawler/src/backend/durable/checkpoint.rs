@@ -22,6 +22,8 @@ pub(crate) struct Checkpoint {
     links_refused: BTreeMap<String, u64>,
     pages: u64,
     bytes: u64,
+    /// HTTP requests sent. Those since the last commit of a killed process are lost.
+    requests: u64,
     /// The crawl's own time, in milliseconds.
     age: u64,
     /// The links of URLs admitted later are in the rows of these, and not all in link storage.
@@ -42,6 +44,7 @@ impl Checkpoint {
             links_refused: counts.links_refused.clone(),
             pages: state.budgets.pages(),
             bytes: state.budgets.bytes(),
+            requests: counts.requests.total(),
             age: u64::try_from(state.clock.now().as_millis()).unwrap_or(u64::MAX),
             links_up_to,
         }
@@ -72,6 +75,9 @@ impl Checkpoint {
     /// Lets a crawl go on from here.
     pub(crate) fn resume<S: Storage>(self, state: &mut LocalState<S>) {
         state.budgets.restore(self.pages, self.bytes);
+        // The fetchers may share the counter already.
+        let requests = state.counts.requests.clone();
+        requests.restore(self.requests);
         state.counts = CrawlCounters {
             last_ticket: self.last_ticket,
             admitted: self.admitted,
@@ -81,6 +87,7 @@ impl Checkpoint {
             links_new: self.links_new,
             links_known: self.links_known,
             links_refused: self.links_refused,
+            requests,
         };
     }
 }

@@ -87,15 +87,18 @@ fn next(shared: &SharedState<DiskStorage>, noted: Instant) -> Option<Arc<Batch>>
 
 /// Takes what was gathered, with the counts as they stand; nothing at all only if it is time to note these.
 fn take(state: &mut LocalState<DiskStorage>, is_time: bool) -> Option<Arc<Batch>> {
-    let last_ticket = state.counts.last_ticket;
+    let (last_ticket, requests) = (state.counts.last_ticket, state.counts.requests.total());
     let disk = &mut state.storage;
     if disk.seen.is_due() || disk.closing {
         disk.batch.links = disk.seen.take_changed();
         disk.links_up_to = last_ticket;
     }
-    if disk.batch.is_empty() && !is_time {
+    // The requests after the last completion are written when the state is closed.
+    let has_new_requests = disk.closing && disk.committed_requests != requests;
+    if disk.batch.is_empty() && !is_time && !has_new_requests {
         return None;
     }
+    disk.committed_requests = requests;
     let progress = Checkpoint::of(state, state.storage.links_up_to);
     let disk = &mut state.storage;
     disk.batch.meta.insert("progress", progress.to_bytes());

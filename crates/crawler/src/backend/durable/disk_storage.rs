@@ -38,6 +38,8 @@ pub struct DiskStorage {
     pub(crate) closing: bool,
     /// A move could not be made whole; nothing that came after the last commit counts.
     pub(crate) failed: bool,
+    /// The number of HTTP requests that the last batch has recorded.
+    pub(crate) committed_requests: u64,
     pub(crate) seen: SeenUrlCache,
     /// Where the bodies of the batch being gathered go.
     pub(crate) segment: u64,
@@ -76,6 +78,7 @@ impl DiskStorage {
             committed: watch::Sender::new(Ok(0)),
             closing: false,
             failed: false,
+            committed_requests: 0,
             seen: SeenUrlCache::new(room),
             segment: 0,
             segments: HashMap::new(),

@@ -22,7 +22,7 @@ use crate::modules::OutputWrite;
 use crate::similarity::HashKey;
 
 /// What our rows look like; a state of another format is left to the version that wrote it.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// How many rows are read at a time.
 const CHUNK: usize = 1024;
@@ -177,6 +177,7 @@ fn state_of(
     disk.resume(progress.links_up_to)?;
     let mut state = LocalState::new(settings.clone(), clock, disk);
     progress.resume(&mut state);
+    state.storage.committed_requests = state.counts.requests.total();
     let mut first = 0;
     loop {
         let rows = state.storage.view.pages_from(first, CHUNK)?;

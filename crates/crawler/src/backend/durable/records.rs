@@ -134,8 +134,7 @@ impl CompletedRow {
 
     /// Whether something was found there that leads on.
     pub(crate) fn has_links(&self) -> bool {
-        let redirected = Outcome::Redirect { to: String::new() };
-        self.outcome == Outcome::Page.label() || self.outcome.starts_with(redirected.label())
+        Outcome::text_has_links(&self.outcome)
     }
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<CompletedRow> {
@@ -283,7 +282,7 @@ mod tests {
             document: 11,
             time: 12,
             url: task.url,
-            outcome: "kept".into(),
+            outcome: "page".into(),
         };
         assert_eq!(CompletedRow::from_bytes(&end.to_bytes()), Some(end));
         let link = SeenRow { task_id: TaskId(1 << 40), depth: 5, generation: 6 };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::outcome::Outcome;
+use crate::stats::RequestCounter;
 
 /// What only grows.
 #[derive(Debug, Clone, Default)]
@@ -16,12 +17,14 @@ pub(crate) struct CrawlCounters {
     pub(crate) links_new: u64,
     pub(crate) links_known: u64,
     pub(crate) links_refused: BTreeMap<String, u64>,
+    /// HTTP requests sent, counted by the fetchers.
+    pub(crate) requests: RequestCounter,
 }
 
 impl CrawlCounters {
     /// Counts the end of a URL.
     pub(crate) fn ended(&mut self, outcome: &Outcome) {
-        add(&mut self.outcomes, outcome.label(), 1);
+        add(&mut self.outcomes, &outcome.label(), 1);
     }
 
     /// Counts links that are not followed, by reason.

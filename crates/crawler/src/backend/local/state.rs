@@ -422,6 +422,7 @@ impl<S: Storage> LocalState<S> {
             links_new: self.counts.links_new,
             links_known: self.counts.links_known,
             links_refused: self.counts.links_refused.clone(),
+            requests: self.counts.requests.total(),
             pages: self.budgets.pages(),
             bytes: self.budgets.bytes(),
             url_queue: (self.url_queue.len(), self.storage.overflow()),

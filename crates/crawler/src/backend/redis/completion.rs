@@ -73,7 +73,7 @@ impl Moves {
     async fn complete_here(&self, completions: &[Completion]) -> Result<Vec<CompleteResult>, BackendError> {
         let mut call = self.on(0, &scripts::COMPLETE);
         self.tell_budgets(&mut call);
-        call.arg(completions.len());
+        call.arg(self.requests.take_unreported()).arg(completions.len());
         // What is looked up together comes together.
         for Completion { lease, .. } in completions {
             call.arg(lease.task_id.0).arg(lease.lease_id).arg(self.key.url_id(&lease.url));
@@ -169,7 +169,7 @@ impl Moves {
             if id.is_some() && !is_kept(completion) {
                 let partition = self.keys.of_ticket(completion.lease.task_id);
                 let mut recount = self.script(&scripts::RECOUNT, &self.keys.partitions[partition]);
-                recount.arg(completion.outcome.label());
+                recount.arg(&*completion.outcome.label());
                 recounts.push(recount);
             }
             completed[index] =
@@ -230,7 +230,7 @@ impl Moves {
         let Completion { lease, outcome, rejected_links: refused, host_delay, .. } = completion;
         call.arg(u8::from(lease.is_revisit));
         call.arg(Domain::from_url_str(&lease.url).as_str()).arg(throttle_key(&lease.url)).arg(lease.depth);
-        call.arg(outcome.label());
+        call.arg(&*outcome.label());
         let ended = Ended::of(outcome, lease.redirects > 0);
         call.arg(ended.byte).arg(ended.status);
         let (rest, delay) = host_delay.map_or((0, 0), |host_delay| self.host_delay(host_delay));

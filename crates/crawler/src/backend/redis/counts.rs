@@ -47,6 +47,17 @@ impl Moves {
         self.connection.one(self.on_budget(&scripts::SPENT)).await
     }
 
+    /// Adds the requests that no completion has reported to the crawl's count.
+    pub(super) async fn report_requests(&self) -> Result<(), BackendError> {
+        let requests = self.requests.take_unreported();
+        if requests == 0 {
+            return Ok(());
+        }
+        let mut report = self.script(&scripts::REQUESTS, &self.keys.partitions[0]);
+        report.arg(requests);
+        self.connection.one(report).await
+    }
+
     pub(super) async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         let queues = self.settings.priority_queues.count();
         let looks = self.on_all(&scripts::SNAPSHOT, |command| {
@@ -83,6 +94,7 @@ fn add(snapshot: &mut Snapshot, partition: Partition) {
     snapshot.revisits += count("revisits");
     snapshot.links_new += count("links_new");
     snapshot.links_known += count("links_known");
+    snapshot.requests += count("requests");
     snapshot.waiting += count("waiting") as usize + returned;
     for (total, more) in [(&mut snapshot.outcomes, outcomes), (&mut snapshot.links_refused, refused)] {
         for (name, count) in more {

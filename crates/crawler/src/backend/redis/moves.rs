@@ -20,6 +20,7 @@ use super::scripts::Lua;
 use super::together::Batcher;
 use crate::backend::local::{BackendConfig, secret};
 use crate::similarity::HashKey;
+use crate::stats::RequestCounter;
 
 /// Pauses between two looks at queues that were empty; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -69,6 +70,8 @@ pub(super) struct Moves {
     pub(super) remembering: Batcher<Page, (Page, Turn)>,
     /// Something was filed, for whoever routes it.
     pub(super) filed: Notify,
+    /// HTTP requests that this process has sent.
+    pub(super) requests: RequestCounter,
     /// How long each of these waits before it looks again, in milliseconds.
     pub(super) prioritizer_pause: AtomicU64,
     pub(super) router_pause: AtomicU64,
@@ -108,6 +111,7 @@ impl Moves {
             completing: Batcher::new(MOST_LINKS, GATHERING),
             remembering: Batcher::new(contents::MOST_BYTES, SHORT_GATHERING),
             filed: Notify::new(),
+            requests: RequestCounter::default(),
             prioritizer_pause: AtomicU64::new(0),
             router_pause: AtomicU64::new(0),
             begun: Instant::now(),

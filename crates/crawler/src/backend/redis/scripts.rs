@@ -52,6 +52,7 @@ scripts! {
     COMPLETE = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "domains.lua", "loans.lua", "hosts.lua",
         "ends.lua", "budget.lua", "complete.lua";
     RECOUNT = rare once "recount.lua";
+    REQUESTS = rare once "requests.lua";
     PACE = rare "clock.lua", "partition.lua", "hosts.lua", "pace.lua";
     LEAVE = once "clock.lua", "partition.lua", "loans.lua", "hosts.lua", "lost.lua", "leave.lua";
     ENTER = "partition.lua", "enter.lua";

@@ -27,7 +27,7 @@ async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
     let refused = [open_with(&path, begin(7), ROOM).err(), StateReader::open(&path).err()];
     for error in refused {
         let error = error.expect("it is refused").to_string();
-        assert!(error.contains("has format 2") && error.contains("resume it with the version"), "{error}");
+        assert!(error.contains("has format 3") && error.contains("resume it with the version"), "{error}");
     }
 }
 

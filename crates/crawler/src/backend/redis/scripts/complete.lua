@@ -4,6 +4,8 @@
 local before = answered()
 if before then return before end
 local completed, tickets, numbers, ids = {}, {}, {}, {}
+local requests = number()
+if requests > 0 then add('counts', 'requests', requests) end
 for i = 1, number() do tickets[i], numbers[i], ids[i] = argument(), argument(), argument() end
 local loans = for_many('HMGET', base .. 'loans', tickets)
 local entries = for_many('HMGET', base .. 'outstanding', ids)

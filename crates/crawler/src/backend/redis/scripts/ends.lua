@@ -41,7 +41,7 @@ local function count_ending(ending, is_page, links_new, links_known)
   if links_new > 0 then count('links_new', links_new) end
   if ending.again then return end
   -- A page that has its number is kept, whatever its second visit gave.
-  add('outcomes', is_page and 'kept' or ending.label, 1)
+  add('outcomes', is_page and 'page' or ending.label, 1)
   if links_known > 0 then count('links_known', links_known) end
   for i = 1, #ending.refused, 2 do
     add('refused', ending.refused[i], ending.refused[i + 1])

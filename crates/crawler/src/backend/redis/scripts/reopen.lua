@@ -10,7 +10,7 @@ if call('HDEL', base .. 'counts', 'closed') == 1 then
     for_each(OF_DOMAINS, 'UNLINK')
     call('HDEL', base .. 'counts', 'filed', 'waiting')
     call('HINCRBY', base .. 'counts', 'completed', left)
-    call('HINCRBY', base .. 'outcomes', 'not reached before the end', left)
+    call('HINCRBY', base .. 'outcomes', 'not reached', left)
   end
   for _, names in ipairs({ of_urls(), OF_LINKS, OF_DOMAINS, OF_HOSTS }) do for_each(names, 'PERSIST') end
 end

@@ -1,36 +1,36 @@
-//! `crawler show` and `crawler why`: what a state tells about one URL.
+//! `crawler show` and `crawler why`: the stored page, the outcome and the discovery path of a URL.
 
 use std::fs;
 
 use testweb::{Answer, Site};
 
 use crate::common::{Ended, binary, linking_to, run, serve};
-use crate::state::Place;
+use crate::state::StateDir;
 
 #[track_caller]
-fn why(place: &Place, url: &str, code: i32) -> String {
+fn why(place: &StateDir, url: &str, code: i32) -> String {
     let ended = run(&["why", url, "--state", &place.state()]).expect(code);
     assert_eq!(ended.stderr, "");
     ended.stdout
 }
 
-fn show(place: &Place, url: &str) -> Ended {
+fn show(place: &StateDir, url: &str) -> Ended {
     run(&["show", url, "--state", &place.state()])
 }
 
-/// What `why` says at the end of its second line is when.
+/// The output of `why` without the time at the end of its second line.
 fn without_time(told: &str) -> String {
-    told.lines().map(|line| format!("{}\n", line.split(" on 20").next().unwrap())).collect()
+    told.lines().map(|line| format!("{}\n", line.split(", 20").next().unwrap())).collect()
 }
 
 #[test]
-fn a_stored_page_is_shown_byte_for_byte() {
-    // What stands at the beginning decides that it is a page.
+fn show_prints_a_stored_page_byte_for_byte() {
+    // The first bytes decide that it is a page.
     let mut body = b"<p>Zo\xEB says, at some length, what there is to say about binary data.\r\n".repeat(100);
     body.extend((0..=255).cycle().take(70_000));
     let answer = Answer::page(body.clone()).content_type("text/html; charset=latin1");
     let web = serve(Site::new().page("/", linking_to(&["/a%20b?x=1"])).answer("/a%20b?x=1", answer));
-    let place = Place::new();
+    let place = StateDir::new();
     place.crawl(web.url("/")).run();
     for spelling in ["/a b?x=1", "/a%20b?x=1#part", "/x/../a%20b?x=1"] {
         let output = binary().args(["show", &web.url(spelling), "--state", &place.state()]).output().unwrap();
@@ -44,7 +44,7 @@ fn a_stored_page_is_shown_byte_for_byte() {
 }
 
 #[test]
-fn a_page_that_is_not_stored_has_a_reason() {
+fn show_names_the_reason_why_a_page_is_not_stored() {
     let long = "the same words again and again in a page that is long enough to be compared with others, which takes \
                 some twenty words at the least, and a few more for good measure";
     let site = Site::new()
@@ -53,45 +53,45 @@ fn a_page_that_is_not_stored_has_a_reason() {
         .redirect("/moved", "/")
         .page("/later", "x");
     let web = serve(site);
-    let place = Place::new();
+    let place = StateDir::new();
     place.crawl(web.url("/")).with("--scope host --exclude never$ --max-depth 1").run().expect(0);
     let url = |path: &str| web.url(path);
     for (url, words) in [
-        (url("/gone"), "HTTP status 404"),
+        (url("/gone"), "HTTP 404"),
         (url("/twin"), "duplicate of "),
-        (url("/moved"), "redirected to "),
+        (url("/moved"), "redirect to "),
         (
             url("/nobody"),
-            "no page that was kept links to it, unless one at depth 1, where links are not followed (--max-depth 1)",
+            "no crawled page links to it, except possibly pages at depth 1, whose links are not followed (--max-depth 1)",
         ),
-        (url("/never"), "excluded by a pattern (--include, --exclude)"),
-        ("http://other.test/".into(), "external: the crawl stays in 127.0.0.1:"),
+        (url("/never"), "excluded (--include, --exclude)"),
+        ("http://other.test/".into(), "out of scope: the crawl is limited to 127.0.0.1:"),
     ] {
         let ended = show(&place, &url).expect(1);
-        assert!(ended.stderr.starts_with(&format!("crawler: {url} is not stored: ")), "{}", ended.stderr);
+        assert!(ended.stderr.starts_with(&format!("crawler: cannot show {url}: ")), "{}", ended.stderr);
         assert!(ended.stderr.contains(words) && ended.stdout.is_empty(), "{words}: {}", ended.stderr);
     }
-    let place = Place::new();
+    let place = StateDir::new();
     place.crawl(web.url("/")).with("--no-content").run().expect(0);
     let ended = show(&place, &web.url("/")).expect(1);
-    assert!(ended.stderr.contains("the crawl stores no pages (--no-content)"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the crawl does not store page bodies (--no-content)"), "{}", ended.stderr);
 }
 
 #[test]
-fn a_page_is_stored_for_a_while_only() {
+fn stored_page_expires_after_the_ttl() {
     let site = Site::new()
         .page("/", linking_to(&["/slow"]))
         .answer("/slow", Answer::page("y").after(std::time::Duration::from_millis(1500)));
     let web = serve(site);
-    let place = Place::new();
+    let place = StateDir::new();
     place.crawl(web.url("/")).with("--ttl 300ms").run().expect(0);
     let ended = show(&place, &web.url("/")).expect(1);
-    assert!(ended.stderr.contains("and stored for as long as --ttl says (300ms)"), "{}", ended.stderr);
-    assert!(why(&place, &web.url("/"), 0).contains("  kept as page 1 on 20"));
+    assert!(ended.stderr.contains(", --ttl 300 ms)"), "{}", ended.stderr);
+    assert!(why(&place, &web.url("/"), 0).contains("  outcome: page 1, 20"));
 }
 
 #[test]
-fn the_story_of_a_url_is_told() {
+fn why_shows_outcome_outputs_and_discovery_path() {
     let site = Site::new()
         .page("/", linking_to(&["/one", "/gone"]))
         .page("/one", linking_to(&["/two"]) + "first")
@@ -99,7 +99,7 @@ fn the_story_of_a_url_is_told() {
         .page("/three", linking_to(&["/four"]) + "third")
         .page("/four", "fourth");
     let web = serve(site);
-    let place = Place::new();
+    let place = StateDir::new();
     let (lines, pages) = (place.path("lines"), place.path("pages"));
     let crawl = place.crawl(web.url("/")).with("--max-pages 3 --workers 1 --concurrency 1");
     crawl.module("jsonl", &lines).module("pages", &pages).run().expect(0);
@@ -109,8 +109,8 @@ fn the_story_of_a_url_is_told() {
     assert_eq!(
         without_time(&told),
         format!(
-            "{}\n  kept as page 3\n  in line 3 of {}\n  in the file {}\n  2 hops from a seed\n  redirected to by {}\n  \
-             found on {}\n  found on {}\n",
+            "{}\n  outcome: page 3\n  output: line 3 of {}\n  output: file {}\n  depth: 2 hops from a seed\n  discovered \
+             via: redirect from {}\n  discovered via: link on {}\n  discovered via: link on {}\n",
             url("/three"),
             lines.display(),
             pages.join("3").display(),
@@ -119,70 +119,73 @@ fn the_story_of_a_url_is_told() {
             url("/")
         )
     );
-    assert!(why(&place, &url("/"), 0).ends_with("\n  a seed\n"));
+    assert!(why(&place, &url("/"), 0).ends_with("\n  discovered via: seed\n"));
     let two = without_time(&why(&place, &url("/two"), 0));
-    assert!(two.contains(&format!("  redirected to {}\n", url("/three"))), "{two}");
+    assert!(two.contains(&format!("  outcome: redirect to {}\n", url("/three"))), "{two}");
     let four = why(&place, &url("/four"), 0);
     let expected = format!(
-        "{}\n  waiting to be visited\n  3 hops from a seed\n  found on {}\n",
+        "{}\n  outcome: pending\n  depth: 3 hops from a seed\n  discovered via: link on {}\n",
         url("/four"),
         url("/three")
     );
     assert!(four.starts_with(&expected), "{four}");
     let never = why(&place, &url("/never"), 1);
-    assert_eq!(never, format!("{}\n  never admitted: no page that was kept links to it\n", url("/never")));
+    assert_eq!(never, format!("{}\n  outcome: never admitted, no crawled page links to it\n", url("/never")));
 }
 
 #[test]
-fn a_url_that_was_never_admitted_has_a_reason_where_one_can_be_told() {
+fn why_names_the_reason_why_a_url_was_never_admitted() {
     let web = serve(Site::new().page("/docs/", "x"));
-    let place = Place::new();
+    let place = StateDir::new();
     let crawl =
         crate::pipeline::Pipeline::bare(web.url("/docs/")).with("--ignore-robots --scope host --state");
     crawl.with_one(place.state()).with("--include /docs/ --exclude pdf$").run().expect(0);
     let host = web.url("");
     for (url, words) in [
-        ("ftp://127.0.0.1/x".into(), "neither http nor https"),
-        ("mailto:me@a.test".into(), "neither http nor https"),
+        ("ftp://127.0.0.1/x".into(), "not http or https"),
+        ("mailto:me@a.test".into(), "not http or https"),
         (format!("{}/docs/x", host.replace("//", "//me:pw@")), "with credentials"),
-        (format!("{host}/docs/x.pdf"), "excluded by a pattern"),
-        (format!("{host}/blog"), "excluded by a pattern"),
-        (format!("{host}/docs/x/x/x/x/x"), "repeating path segments, as only traps have"),
-        (format!("{host}/docs/{}", "y".repeat(3000)), "too long, more than 2048 bytes"),
-        ("http://a.test/docs/".into(), "external"),
-        (format!("{host}/docs/other"), "no page that was kept links to it\n"),
+        (format!("{host}/docs/x.pdf"), "excluded"),
+        (format!("{host}/blog"), "excluded"),
+        (format!("{host}/docs/x/x/x/x/x"), "repeated path segments, as in a crawler trap"),
+        (format!("{host}/docs/{}", "y".repeat(3000)), "URL too long, more than 2048 bytes"),
+        ("http://a.test/docs/".into(), "out of scope"),
+        (format!("{host}/docs/other"), "no crawled page links to it\n"),
     ] {
         let told = why(&place, &url, 1);
-        assert!(told.contains("\n  never admitted: ") && told.contains(words), "{words} is not in {told}");
+        assert!(
+            told.contains("\n  outcome: never admitted, ") && told.contains(words),
+            "{words} is not in {told}"
+        );
         assert!(!told.contains("me:pw"), "{told}");
     }
-    let place = Place::new();
+    let place = StateDir::new();
     let crawl = crate::pipeline::Pipeline::bare(web.url("/docs/")).with("--ignore-robots --state");
     crawl.with_one(place.state()).run().expect(0);
     assert!(why(&place, "http://10.0.0.1/", 1).contains("private address (--allow-private)"));
 }
 
 #[test]
-fn a_long_way_is_shortened() {
+fn long_discovery_path_is_shortened() {
     let site = (0..30).fold(Site::new(), |site, n| {
         site.page(&format!("/{n}"), format!("page {n} {}", linking_to(&[&format!("/{}", n + 1)])))
     });
     let web = serve(site);
-    let place = Place::new();
+    let place = StateDir::new();
     place.crawl(web.url("/0")).run().expect(0);
     let told = why(&place, &web.url("/20"), 0);
-    assert!(told.contains("  20 hops from a seed\n") && told.contains("\n  … 14 more …\n"), "{told}");
+    assert!(told.contains("  depth: 20 hops from a seed\n") && told.contains("\n  … 14 more …\n"), "{told}");
     assert_eq!(told.lines().count(), 10, "{told}");
-    assert!(told.ends_with(&format!("  found on {}\n", web.url("/0"))), "{told}");
+    assert!(told.ends_with(&format!("  discovered via: link on {}\n", web.url("/0"))), "{told}");
 }
 
 #[test]
-fn bad_questions_are_refused() {
+fn invalid_arguments_are_rejected() {
     for command in ["show", "why"] {
         for (arguments, words) in [
             (&[command, "--state", "x"][..], "<URL>"),
             (&[command, "http://a.test/"], "--state"),
-            (&[command, "a.test", "--state", "x"], "give an absolute URL"),
+            (&[command, "a.test", "--state", "x"], "did you mean https://a.test/?"),
             (&[command, "http://a.test/", "--state", "/nowhere"], "there is no crawl's state in '/nowhere'"),
         ] {
             let ended = run(arguments).expect(2);

@@ -1,0 +1,336 @@
+//! Turns an error in the command line into one line: what is wrong, what to do, and which help to read.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::{RESUME, help};
+
+/// The edit distance up to which a misspelt name is taken for another.
+const MAX_TYPOS: usize = 2;
+
+/// The number of letters that an abbreviated name must share with the full one.
+const MIN_PREFIX: usize = 3;
+
+/// The number of names that a message suggests.
+const MAX_SUGGESTIONS: usize = 3;
+
+/// An error in the command line, and the command whose help explains it.
+pub struct UsageError {
+    message: String,
+    /// The words before `--help`.
+    help_of: String,
+}
+
+impl UsageError {
+    /// The line that is printed, without a period.
+    pub fn into_line(self) -> String {
+        let UsageError { message, help_of } = self;
+        match message.ends_with('?') {
+            true => format!("{message} Try '{help_of} --help'"),
+            false => format!("{message}; try '{help_of} --help'"),
+        }
+    }
+}
+
+/// Explains errors in one command line.
+pub struct Explainer<'a> {
+    grammar: &'a clap::Command,
+    arguments: &'a [OsString],
+}
+
+impl<'a> Explainer<'a> {
+    /// `arguments` do not include the program's name.
+    pub fn new(grammar: &'a clap::Command, arguments: &'a [OsString]) -> Explainer<'a> {
+        Explainer { grammar, arguments }
+    }
+
+    /// An error that was found after parsing, while checking values.
+    pub fn invalid(&self, message: String) -> UsageError {
+        self.error(self.misspelt_command(false).unwrap_or(message))
+    }
+
+    /// An error that clap found.
+    pub fn parse_error(&self, error: &clap::Error) -> UsageError {
+        let context = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let unknown = context(ContextKind::InvalidArg).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+        // Everything else may follow from a command that is misspelt or comes too late.
+        if let Some(message) = self.misplaced_command(error.kind()).or_else(|| self.misspelt_command(true)) {
+            return self.error(message);
+        }
+        if let Some(option) = unknown.filter(|unknown| unknown.starts_with('-')) {
+            return self.unknown_option(option);
+        }
+        let message = match error.kind() {
+            ErrorKind::UnknownArgument => self.unexpected(unknown.unwrap_or_default()),
+            // In the classic form, clap takes a fourth argument for a command.
+            ErrorKind::ArgumentConflict if context(ContextKind::InvalidSubcommand).is_some() => {
+                self.unexpected(context(ContextKind::InvalidSubcommand).unwrap_or_default())
+            }
+            ErrorKind::ArgumentConflict => conflict(error),
+            ErrorKind::InvalidSubcommand => {
+                self.unknown_command(context(ContextKind::InvalidSubcommand).unwrap_or_default())
+            }
+            ErrorKind::MissingRequiredArgument => self.missing(error),
+            ErrorKind::InvalidValue | ErrorKind::ValueValidation => invalid_value(error),
+            _ => one_line(error),
+        };
+        self.error(message)
+    }
+
+    fn error(&self, message: String) -> UsageError {
+        let help_of = match self.command() {
+            Some(command) if command.get_name() != "help" => format!("crawler {}", command.get_name()),
+            _ => "crawler".to_owned(),
+        };
+        UsageError { message, help_of }
+    }
+
+    /// The first argument, which is the only place for a command.
+    fn first(&self) -> Option<&'a str> {
+        self.arguments.first()?.to_str()
+    }
+
+    /// The command, if the first argument is one.
+    fn command(&self) -> Option<&'a clap::Command> {
+        self.grammar.find_subcommand(self.first()?)
+    }
+
+    /// Reports a command that comes after options. A word after a URL is a directory.
+    fn misplaced_command(&self, kind: ErrorKind) -> Option<String> {
+        let may_follow = matches!(kind, ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument);
+        if !may_follow || !self.first()?.starts_with('-') {
+            return None;
+        }
+        let words = self.arguments.iter().skip(1).filter_map(|argument| argument.to_str());
+        let mut words = words.take_while(|word| !word.contains("://"));
+        let command = words.find(|word| self.grammar.find_subcommand(word).is_some())?;
+        Some(format!("'{command}' must be the first argument; put options after it"))
+    }
+
+    /// Reports a first argument that looks like a command and is none. No seed URL looks like one, because a URL has a
+    /// colon. A word that resembles no command is only reported if `is_certain`: it may be a host name.
+    fn misspelt_command(&self, is_certain: bool) -> Option<String> {
+        let word = self.first().filter(|_| self.command().is_none())?;
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !word.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !word.bytes().all(is_word) {
+            return None;
+        }
+        (is_certain || !self.similar_commands(word).is_empty()).then(|| self.unknown_command(word))
+    }
+
+    fn similar_commands(&self, word: &str) -> Vec<&'a str> {
+        similar(word, self.grammar.get_subcommands().map(clap::Command::get_name))
+    }
+
+    fn unknown_command(&self, word: &str) -> String {
+        format!("unknown command '{word}'{}", did_you_mean(&self.similar_commands(word), ""))
+    }
+
+    fn unknown_option(&self, option: &str) -> UsageError {
+        let written = option.split('=').next().unwrap_or(option);
+        let own = self.command().unwrap_or(self.grammar);
+        if let Some(other) = self.other_command_with(own, written) {
+            return match own.get_name() {
+                RESUME if other.get_name() == "crawl" => self.error(fixed_on_resume(written)),
+                _ if other.get_name() == self.grammar.get_name() => UsageError {
+                    message: format!("{written} is an option of '{}'", help::CLASSIC_USAGE),
+                    help_of: "crawler".into(),
+                },
+                _ => belongs_to(written, other.get_name()),
+            };
+        }
+        let similar = match written.strip_prefix("--") {
+            Some(name) => similar(name, options_of(own).filter_map(clap::Arg::get_long)),
+            None => Vec::new(),
+        };
+        self.error(format!("unknown option '{written}'{}", did_you_mean(&similar, "--")))
+    }
+
+    /// Another command, or the classic form, that has this option.
+    fn other_command_with(&self, own: &clap::Command, written: &str) -> Option<&'a clap::Command> {
+        let is_it = |option: &clap::Arg| match (written.strip_prefix("--"), option.get_short()) {
+            (Some(name), _) => option.get_long() == Some(name),
+            (None, Some(short)) => written.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])),
+            (None, None) => false,
+        };
+        // Most options are options of `crawl`; some of them are also options of other commands.
+        let crawl = self.grammar.find_subcommand("crawl");
+        let commands = crawl.into_iter().chain(self.grammar.get_subcommands()).chain([self.grammar]);
+        commands
+            .filter(|command| command.get_name() != own.get_name())
+            .find(|command| options_of(command).any(is_it))
+    }
+
+    fn unexpected(&self, argument: &str) -> String {
+        format!("unexpected argument '{argument}'; usage: {}", self.usage())
+    }
+
+    fn missing(&self, error: &clap::Error) -> String {
+        let names = match error.get(ContextKind::InvalidArg) {
+            // A value that the environment can give is optional for clap, but not for a user without it.
+            Some(ContextValue::Strings(names)) => names.join(", ").replace("[<URL>]", "<URL>"),
+            _ => "an argument".into(),
+        };
+        let remedy = if names.contains("--redis") { " (or the variable CRAWLER_REDIS)" } else { "" };
+        format!("missing {names}{remedy}; usage: {}", self.usage())
+    }
+
+    /// The usage in one line.
+    fn usage(&self) -> String {
+        let Some(command) = self.command() else { return help::CLASSIC_USAGE.into() };
+        let usage =
+            command.clone().bin_name(format!("crawler {}", command.get_name())).render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage: ");
+        usage.lines().map(str::trim).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// Reports an option that exists only in another command.
+pub fn belongs_to(option: &str, command: &str) -> UsageError {
+    let help_of = format!("crawler {command}");
+    UsageError { message: format!("{option} is an option of '{help_of}'"), help_of }
+}
+
+/// Reports an option of `crawl` that was given to `resume`.
+fn fixed_on_resume(option: &str) -> String {
+    match option {
+        "--state" => "'crawler resume' takes the directory without --state".into(),
+        _ => format!(
+            "{option} cannot be changed on resume; omit it, or start a new crawl in another directory"
+        ),
+    }
+}
+
+/// The options that the help of a command lists.
+fn options_of(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
+    command.get_arguments().filter(|option| !option.is_hide_set() && !option.is_positional())
+}
+
+fn conflict(error: &clap::Error) -> String {
+    let option = argument_name(error.get(ContextKind::InvalidArg));
+    let others = match error.get(ContextKind::PriorArg) {
+        Some(ContextValue::Strings(others)) => others.iter().map(|other| name_of(other)).collect(),
+        other => vec![argument_name(other)],
+    };
+    if others.iter().all(|other| *other == option) {
+        return format!("{option} cannot be used multiple times");
+    }
+    format!("{option} cannot be used with {}", others.join(" and "))
+}
+
+fn invalid_value(error: &clap::Error) -> String {
+    let option = argument_name(error.get(ContextKind::InvalidArg));
+    let value = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => value.as_str(),
+        _ => "",
+    };
+    let valid = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) if !values.is_empty() => Some(one_of(values)),
+        _ => None,
+    };
+    let expected = match (valid, std::error::Error::source(error)) {
+        (Some(valid), _) => format!("must be {valid}"),
+        (None, Some(reason)) => reason.to_string(),
+        (None, None) => return format!("{option} needs a value"),
+    };
+    match value {
+        "" => format!("{option}: {expected}"),
+        value => format!("invalid value '{value}' for {option}: {expected}"),
+    }
+}
+
+/// The name of an argument in an error: `--delay` of `--delay <TIME>`, `maxDepth` of `<maxDepth>`.
+fn argument_name(context: Option<&ContextValue>) -> String {
+    match context {
+        Some(ContextValue::String(argument)) => name_of(argument),
+        _ => "an argument".into(),
+    }
+}
+
+fn name_of(argument: &str) -> String {
+    let name = argument.trim_start_matches(['<', '[']);
+    name.split([' ', '=', '[', '>', ']']).next().unwrap_or(name).to_owned()
+}
+
+/// Clap's own message in one line, without its usage and hints.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let message = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let message = message.split("\n\nFor more information").next().unwrap_or(message);
+    let lines: Vec<&str> = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(" ").trim_start_matches("error: ").to_owned()
+}
+
+/// The names that a user may have meant: the closest misspelt one, or else those that the word abbreviates.
+fn similar<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let names: Vec<&str> = names.collect();
+    // Of a short name, two typos leave nothing.
+    let typos = |name: &&str| (strsim::osa_distance(word, name), word.len().min(name.len()));
+    let is_typo =
+        |name: &&&str| matches!(typos(name), (count, length) if count <= MAX_TYPOS && 2 * count < length);
+    if let Some(closest) = names.iter().filter(is_typo).min_by_key(|name| typos(name).0) {
+        return vec![closest];
+    }
+    let is_prefix = |name: &&&str| word.len() >= MIN_PREFIX && name.starts_with(word);
+    names.iter().filter(is_prefix).take(MAX_SUGGESTIONS).copied().collect()
+}
+
+/// `; did you mean '--a', '--b' or '--c'?`, or nothing without names.
+fn did_you_mean(names: &[&str], prefix: &str) -> String {
+    match names {
+        [] => String::new(),
+        names => {
+            let quoted: Vec<String> = names.iter().map(|name| format!("'{prefix}{name}'")).collect();
+            format!("; did you mean {}?", one_of(&quoted))
+        }
+    }
+}
+
+/// `a, b or c`.
+fn one_of(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_similar_names_are_suggested() {
+        let names = ["delay", "dead-after", "max-pages", "max-bytes", "user-agent", "crawl", "why"];
+        for (word, suggested) in [
+            ("dleay", &["delay"][..]),
+            ("max-page", &["max-pages"]),
+            ("max", &["max-pages", "max-bytes"]),
+            ("user", &["user-agent"]),
+            ("craw", &["crawl"]),
+            ("wyh", &["why"]),
+            ("header", &[]),
+            ("ma", &[]),
+            ("x", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(similar(word, names.into_iter()), suggested, "{word}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_named_without_their_values() {
+        for (argument, name) in [
+            ("--delay <TIME>", "--delay"),
+            ("<maxDepth>", "maxDepth"),
+            ("[PART]...", "PART"),
+            ("--redis[=<URL>]", "--redis"),
+        ] {
+            assert_eq!(name_of(argument), name);
+        }
+    }
+}
