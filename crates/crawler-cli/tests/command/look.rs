@@ -183,7 +183,7 @@ fn bad_questions_are_refused() {
             (&[command, "--state", "x"][..], "<URL>"),
             (&[command, "http://a.test/"], "--state"),
             (&[command, "a.test", "--state", "x"], "give an absolute URL"),
-            (&[command, "http://a.test/", "--state", "/nowhere"], "there is no crawl's state in '/nowhere'"),
+            (&[command, "http://a.test/", "--state", "/nowhere"], "cannot open the state in '/nowhere': there is none"),
         ] {
             let ended = run(arguments).expect(2);
             assert!(ended.stderr.contains(words), "{}", ended.stderr);

@@ -178,7 +178,7 @@ fn what_may_not_change_is_refused_by_name_and_nothing_is_done() {
         ("--max-pages 4 --max-depth 9 --scope host", "--max-pages was 5 and is 4 now"),
         (
             "--max-pages 5 --max-depth 8 --scope host",
-            "--max-depth was '9' when the crawl was begun and is '8' now",
+            "--max-depth was '9' when the crawl started and is '8' now",
         ),
         ("--max-pages 5 --max-depth 9 --scope any", "--scope was 'host'"),
         ("--max-pages 5 --max-depth 9 --scope host --exclude x", "--exclude was ''"),
@@ -223,8 +223,7 @@ fn a_second_process_is_refused_while_the_first_is_at_work() {
     let place = Place::new();
     let mut first = place.crawl(web.url("/")).with("--timeout 2m").start();
     first.until("two requests", |_| web.hits() == 2);
-    let words =
-        format!("crawler: another process is at work on the crawl in '{}'; wait for its end", place.state());
+    let words = format!("crawler: cannot open the state in '{}': another process is using it", place.state());
     let (state, url) = (place.state(), web.url("/"));
     for second in [
         place.crawl(web.url("/")).with("--timeout 2m").run(),
@@ -248,7 +247,7 @@ fn a_state_that_cannot_be_used_is_named_and_left_alone() {
     let at =
         |path: &Path| Pipeline::of(web.url("/")).with("--state").with_one(path.display().to_string()).run();
     let nowhere = at(&place.path("no/such")).expect(2);
-    assert!(nowhere.stderr.contains("cannot make state directory '"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("cannot create the state directory '"), "{}", nowhere.stderr);
     fs::write(place.path("file"), "dear").unwrap();
     let file = at(&place.path("file"));
     assert!([1, 2].contains(&file.code()) && file.stderr.contains("file"), "{}", file.stderr);
@@ -259,7 +258,7 @@ fn a_state_that_cannot_be_used_is_named_and_left_alone() {
             command => &[command, "http://a.test/", "--state", &empty],
         };
         let ended = run(arguments).expect(2);
-        assert!(ended.stderr.contains("there is no crawl's state in '"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("': there is none; give the directory"), "{}", ended.stderr);
     }
     assert_eq!(names(&place.path("")), ["file"], "nothing was made");
     assert_eq!(web.hits(), 0);

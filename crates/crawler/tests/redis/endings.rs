@@ -191,7 +191,7 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
         assert_eq!(visit(&backend, 150).await, 150);
         assert_eq!(backend.exhausted_budget().await.unwrap(), Some(Budget::Pages));
         let before = backend.snapshot().await.unwrap();
-        assert!(before.waiting > 100, "{before:?}");
+        assert!(before.parked > 100, "{before:?}");
         assert_eq!(backend.close().await.unwrap(), 1_850);
         for key in keys(&server, "stopped") {
             let seconds: i64 = server.ask(&format!("TTL {key}"));
@@ -212,7 +212,7 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
         assert_eq!(is_revisit.snapshot().await.unwrap().outstanding(), 1_850);
         assert_eq!(visit(&is_revisit, usize::MAX).await, 1_850);
         let snapshot = is_revisit.snapshot().await.unwrap();
-        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.waiting), (2_000, 0, 0));
+        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.parked), (2_000, 0, 0));
     });
 }
 
@@ -235,7 +235,7 @@ fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_g
         let is_revisit = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
         is_revisit.reopen().await.unwrap();
         let snapshot = is_revisit.snapshot().await.unwrap();
-        assert_eq!((snapshot.outstanding(), snapshot.waiting), (0, 0));
+        assert_eq!((snapshot.outstanding(), snapshot.parked), (0, 0));
         assert_eq!(snapshot.outcomes["not reached before the end"], 1_900);
         admit(&is_revisit, "b", 2_000).await;
         assert_eq!(visit(&is_revisit, usize::MAX).await, 2_000);

@@ -82,7 +82,7 @@ fn what_redis_lost_is_done_again_and_everything_is_reached() {
             let snapshot = backend.snapshot().await.unwrap();
             assert_eq!((snapshot.outstanding(), snapshot.pages, visited.len()), (0, 80, 80));
             assert_eq!(snapshot.outcomes["kept"], 80);
-            assert_eq!((snapshot.active_hosts, snapshot.waiting), (0, 0));
+            assert_eq!((snapshot.active_hosts, snapshot.parked), (0, 0));
         });
     }
 }

@@ -105,7 +105,7 @@ fn a_page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it()
             proxy.set(Mode::Pass);
             assert!(matches!(second.await.unwrap(), ContentMatch::NearDuplicate(_)));
             assert_eq!(backend.load_content("http://b/").await.unwrap(), None);
-            assert_eq!(backend.snapshot().await.unwrap().stored.0, 2, "{partitions} partitions");
+            assert_eq!(backend.snapshot().await.unwrap().stored_pages, 2, "{partitions} partitions");
         });
     }
 }
@@ -128,7 +128,7 @@ fn a_page_is_dropped_for_one_that_another_process_keeps() {
                 "delivered again, to another"
             );
             assert_eq!(two.load_content("http://b/").await.unwrap().as_deref(), Some(b.as_bytes()));
-            assert_eq!(one.snapshot().await.unwrap().stored.0, 1);
+            assert_eq!(one.snapshot().await.unwrap().stored_pages, 1);
         });
         assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 1);
     }
@@ -192,7 +192,7 @@ fn whoever_comes_when_each_page_is_kept_or_like_one_that_is_and_no_two_that_are_
                 }
             }
             assert!((75..200).contains(&kept.len()), "{} are kept", kept.len());
-            assert_eq!(processes[0].snapshot().await.unwrap().stored.0, kept.len());
+            assert_eq!(processes[0].snapshot().await.unwrap().stored_pages, kept.len());
         });
     }
 }
@@ -214,7 +214,7 @@ fn pages_that_are_half_alike_are_all_kept_though_several_processes_store_them_at
             assert_eq!(remembered.iter().filter(|page| **page == ContentMatch::New).count(), 200);
             let scripts = scripts(&redis) - before;
             assert!(scripts <= 200 * MOST_SCRIPTS, "nobody is overtaken for ever: {scripts} scripts");
-            assert_eq!(processes[0].snapshot().await.unwrap().stored.0, 200);
+            assert_eq!(processes[0].snapshot().await.unwrap().stored_pages, 200);
         });
     }
 }

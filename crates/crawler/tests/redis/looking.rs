@@ -54,13 +54,13 @@ async fn why(stored: &RedisStateReader, url: &str) -> UrlHistory {
 }
 
 fn ended(why: &UrlHistory) -> &str {
-    match &why.fate {
-        UrlStatus::Ended { outcome, at, .. } => {
+    match &why.status {
+        UrlStatus::Completed { outcome, at, .. } => {
             let ago = SystemTime::now().duration_since(*at).unwrap();
             assert!(ago < Duration::from_secs(60), "it ended {ago:?} ago");
             outcome
         }
-        UrlStatus::Waiting => "waiting",
+        UrlStatus::Pending => "waiting",
     }
 }
 
@@ -82,7 +82,7 @@ fn what_became_of_a_url_and_how_it_was_found_is_told() {
             visit(&backend, "http://c.test/", Outcome::Page, outlinks).await;
             let stored = RedisStateReader::open(place(&server, 0)).await.unwrap();
             let waiting = why(&stored, "http://c.test/gone").await;
-            assert_eq!((waiting.fate, waiting.depth), (UrlStatus::Waiting, 2));
+            assert_eq!((waiting.status, waiting.depth), (UrlStatus::Pending, 2));
 
             let missing = Outcome::HttpStatus { code: 404, retry_after: None };
             visit(&backend, "http://c.test/gone", missing, Vec::new()).await;
@@ -98,7 +98,11 @@ fn what_became_of_a_url_and_how_it_was_found_is_told() {
             let seed = why(&stored, "http://a.test/").await;
             assert_eq!((ended(&seed), seed.depth, seed.found_on.len()), ("kept", 0, 0));
             if partitions == 1 {
-                assert!(matches!(seed.fate, UrlStatus::Ended { document: Some(1), .. }), "{:?}", seed.fate);
+                assert!(
+                    matches!(seed.status, UrlStatus::Completed { page_number: Some(1), .. }),
+                    "{:?}",
+                    seed.status
+                );
             }
             assert_eq!(stored.why(&"http://a.test/never".parse().unwrap()).await.unwrap(), None);
             let page = stored.content(&"http://c.test/".parse().unwrap()).await.unwrap();
@@ -145,7 +149,11 @@ fn a_url_met_nearer_is_told_of_by_its_nearer_way_and_ended_as_it_did() {
         for _ in 0..2 {
             let page = why(&stored, "http://page.test/").await;
             assert_eq!((ended(&page), page.depth), ("kept", 1));
-            assert!(matches!(page.fate, UrlStatus::Ended { document: Some(2), .. }), "{:?}", page.fate);
+            assert!(
+                matches!(page.status, UrlStatus::Completed { page_number: Some(2), .. }),
+                "{:?}",
+                page.status
+            );
             assert_eq!(page.found_on, ["http://a.test/"]);
             for lease in lease(&backend).await {
                 assert!(lease.is_revisit);
@@ -234,7 +242,7 @@ fn a_seen_link_takes_no_more_than_60_bytes_with_all_that_is_told_of_it() {
             backend.complete(completions.collect()).await.unwrap();
         }
         let snapshot = backend.snapshot().await.unwrap();
-        assert_eq!((snapshot.completed, snapshot.known), (LINKS as u64, LINKS));
+        assert_eq!((snapshot.completed, snapshot.seen_urls), (LINKS as u64, LINKS));
         let shards: Vec<String> = server.ask("KEYS *:links:*");
         let mut bytes = 0;
         for shard in &shards {

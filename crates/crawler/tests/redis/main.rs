@@ -153,11 +153,11 @@ fn assert_is_whole(kept: Vec<String>, snapshot: &Snapshot, web: &Web) {
     assert_eq!(kept, truth(web));
     assert_eq!((snapshot.pages, snapshot.outstanding()), (pages as u64, 0));
     assert_eq!(snapshot.outcomes.values().sum::<u64>(), snapshot.completed);
-    assert_eq!(snapshot.stored.0, pages);
+    assert_eq!(snapshot.stored_pages, pages);
     let (queued, on_loan): (Vec<_>, Vec<_>) = snapshot.workers.iter().copied().unzip();
     assert_eq!(queued.iter().chain(&on_loan).chain(&snapshot.priority_queues).sum::<usize>(), 0);
-    assert_eq!((snapshot.url_queue, snapshot.waiting, snapshot.active_hosts), ((0, 0), 0, 0));
-    assert_eq!(snapshot.known, snapshot.completed as usize);
+    assert_eq!((snapshot.url_queue, snapshot.parked, snapshot.active_hosts), ((0, 0), 0, 0));
+    assert_eq!(snapshot.seen_urls, snapshot.completed as usize);
 }
 
 fn assert_asked_once(web: &Web) {
@@ -218,7 +218,7 @@ fn a_page_like_another_is_dropped_and_the_others_are_stored() {
     let (kept, snapshot) = crawl.run();
     let dropped = snapshot.outcomes.get("near duplicate").copied().unwrap_or(0);
     assert!(dropped > 10, "{:?}", snapshot.outcomes);
-    assert_eq!(snapshot.stored.0, kept.len());
+    assert_eq!(snapshot.stored_pages, kept.len());
     let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
     let backend = crawl.open();
     for url in &kept {

@@ -69,7 +69,7 @@ async fn pass(backend: &RedisBackend, handovers: Vec<DomainTransfer>) -> Vec<Tra
 fn assert_adds_up(snapshot: &Snapshot) {
     let workers: usize = snapshot.workers.iter().map(|(queued, on_loan)| queued + on_loan).sum();
     let filed: usize = snapshot.priority_queues.iter().sum();
-    let there = snapshot.url_queue.0 + snapshot.url_queue.1 + filed + workers + snapshot.waiting;
+    let there = snapshot.url_queue.0 + snapshot.url_queue.1 + filed + workers + snapshot.parked;
     assert_eq!(there as u64, snapshot.outstanding(), "{snapshot:?}");
 }
 
@@ -87,7 +87,7 @@ async fn finish(backend: &RedisBackend, workers: &[WorkerId]) -> BTreeMap<Worker
         let snapshot = backend.snapshot().await.unwrap();
         assert_adds_up(&snapshot);
         if snapshot.outstanding() == 0 {
-            assert_eq!((snapshot.waiting, snapshot.active_hosts), (0, 0));
+            assert_eq!((snapshot.parked, snapshot.active_hosts), (0, 0));
             assert_eq!(snapshot.outcomes["kept"], snapshot.admitted);
             return visited;
         }
@@ -110,7 +110,7 @@ fn a_domain_is_passed_on_whole_and_in_its_order() {
             assert_eq!(passed, [TransferResult::Moved]);
             let snapshot = backend.snapshot().await.unwrap();
             assert_adds_up(&snapshot);
-            assert_eq!(snapshot.waiting, 72);
+            assert_eq!(snapshot.parked, 72);
             let (queued, on_loan) = snapshot.workers[0];
             assert_eq!((queued + on_loan, snapshot.workers[1]), (64, (64, 0)));
             // The loans have ended, and nobody else's.

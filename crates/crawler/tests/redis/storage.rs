@@ -57,7 +57,7 @@ fn a_known_url_takes_less_than_60_bytes() {
         };
         let backend = block_on(RedisBackend::open(place, settings)).unwrap();
         block_on(complete_many(&backend));
-        assert_eq!(block_on(backend.snapshot()).unwrap().known, LINKS);
+        assert_eq!(block_on(backend.snapshot()).unwrap().seen_urls, LINKS);
         let shards: Vec<String> = redis.ask("KEYS *}:links:*");
         let bytes: usize =
             shards.iter().map(|shard| redis.ask::<usize>(&format!("MEMORY USAGE {shard}"))).sum();
