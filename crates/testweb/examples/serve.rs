@@ -1,4 +1,4 @@
-//! Serves a seeded site, or many seeded hosts, until it is killed: `serve SEED PAGES [HOSTS]`.
+//! Serves a seeded site, or seeded hosts, until it is killed: `serve SEED PAGES [HOSTS]`.
 
 use testweb::{Certificate, Site, Web};
 

@@ -1,4 +1,4 @@
-//! What a path is answered with: status, headers, body, encoding, slowness, or a hostile behaviour.
+//! The response to a path: status, headers, body, content coding, delay, or a hostile behaviour.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,8 +9,7 @@ use bytes::Bytes;
 
 use crate::hostile::Hostile;
 
-/// One answer, built up by its methods. Unless told otherwise it is sent with a correct Content-Length
-/// and the connection is kept.
+/// A response, configured by its methods. By default it has a correct Content-Length and keeps the connection alive.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub(crate) status: u16,
@@ -24,7 +23,7 @@ pub struct Answer {
     pub(crate) refused: bool,
 }
 
-/// How the client learns where the body ends (HTTP/1.1; h2 has its own way).
+/// How the client finds the end of the body in HTTP/1.1. HTTP/2 has its own framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length,
@@ -38,12 +37,12 @@ impl Answer {
         Self::status(200).content_type("text/html; charset=utf-8").body(html)
     }
 
-    /// A plain text: status 200, `text/plain; charset=utf-8`.
+    /// Plain text: status 200, `text/plain; charset=utf-8`.
     pub fn text(text: impl Into<Bytes>) -> Self {
         Self::status(200).content_type("text/plain; charset=utf-8").body(text)
     }
 
-    /// A status with a small HTML body that names it.
+    /// A status with a small HTML body that has the status as its title.
     pub fn status(status: u16) -> Self {
         let html = format!("<!doctype html><title>{status}</title><h1>{status}</h1>\n");
         Self {
@@ -59,29 +58,29 @@ impl Answer {
         }
     }
 
-    /// A redirect with this status to `to`, which goes into Location as it is.
+    /// A redirect with this status. `to` becomes the Location header unchanged.
     pub fn redirect(status: u16, to: &str) -> Self {
         Self::status(status).header("Location", to)
     }
 
-    /// A server that misbehaves.
+    /// A hostile behaviour.
     pub fn hostile(hostile: Hostile) -> Self {
         Self { hostile: Some(hostile), ..Self::status(200) }
     }
 
-    /// Over HTTP/2, a stream refused without a look at it, as a server does that is about to close the connection;
-    /// over HTTP/1.1, which cannot say so, the end of the connection.
+    /// Over HTTP/2, a stream that is refused before it is processed, as by a server that is about to close the connection.
+    /// Over HTTP/1.1, which has no such signal, the connection is closed.
     pub fn refused() -> Self {
         Self { refused: true, ..Self::hostile(Hostile::CloseAtOnce) }
     }
 
-    /// The n-th request gets the n-th answer; the last one repeats.
+    /// A sequence: the n-th request gets the n-th response, and the last one repeats.
     ///
     /// # Panics
-    /// Without a single answer.
-    pub fn in_turn(answers: Vec<Answer>) -> Turns {
-        assert!(!answers.is_empty(), "in_turn needs at least one answer");
-        Turns(Arc::new((answers, AtomicUsize::new(0))))
+    /// If the sequence is empty.
+    pub fn in_turn(responses: Vec<Answer>) -> Turns {
+        assert!(!responses.is_empty(), "in_turn needs at least one response");
+        Turns(Arc::new((responses, AtomicUsize::new(0))))
     }
 
     /// Adds a header.
@@ -108,13 +107,13 @@ impl Answer {
         self
     }
 
-    /// Waits so long before the first byte of the answer.
+    /// Waits before the first byte of the response.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Says `Connection: close`, and closes.
+    /// Sends `Connection: close` and closes the connection.
     pub fn close(mut self) -> Self {
         self.close = true;
         self
@@ -126,37 +125,37 @@ impl Answer {
         self
     }
 
-    /// Sends the body without any length; closing the connection ends it.
+    /// Sends the body without a length. The end of the connection ends it.
     pub fn until_close(mut self) -> Self {
         self.framing = Framing::UntilClose;
         self.close()
     }
 
-    /// Compresses the body set so far, as gzip.
+    /// Compresses the current body with gzip.
     pub fn gzip(self) -> Self {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        let packed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
-        self.encoded("gzip", packed.expect("memory takes every byte"))
+        let compressed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
+        self.encoded("gzip", compressed.expect("writing to memory cannot fail"))
     }
 
-    /// Compresses the body set so far, as `deflate` is specified: in a zlib wrapper.
+    /// Compresses the current body with `deflate` as specified: in zlib format.
     pub fn deflate(self) -> Self {
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-        let packed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
-        self.encoded("deflate", packed.expect("memory takes every byte"))
+        let compressed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
+        self.encoded("deflate", compressed.expect("writing to memory cannot fail"))
     }
 
-    /// Compresses the body set so far, as `deflate` is often misunderstood: without a wrapper.
+    /// Compresses the current body with `deflate` as often misimplemented: without the zlib format.
     pub fn raw_deflate(self) -> Self {
         let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
-        let packed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
-        self.encoded("deflate", packed.expect("memory takes every byte"))
+        let compressed = encoder.write_all(&self.body).and_then(|()| encoder.finish());
+        self.encoded("deflate", compressed.expect("writing to memory cannot fail"))
     }
 
-    /// Compresses the body set so far, as zstd.
+    /// Compresses the current body with zstd.
     pub fn zstd(self) -> Self {
-        let packed = zstd::bulk::compress(&self.body, 1).expect("memory takes every byte");
-        self.encoded("zstd", packed)
+        let compressed = zstd::bulk::compress(&self.body, 1).expect("writing to memory cannot fail");
+        self.encoded("zstd", compressed)
     }
 
     /// Sends bytes that the caller compressed with brotli.
@@ -164,32 +163,32 @@ impl Answer {
         self.encoded("br", compressed)
     }
 
-    /// Sends the body as it is, under the name of any content coding.
+    /// Sends a body with any Content-Encoding, unchanged.
     pub fn encoded(self, coding: &str, body: impl Into<Bytes>) -> Self {
         self.header("Content-Encoding", coding).body(body)
     }
 
-    /// Whether a body may follow this status at all.
+    /// Whether a response with this status may have a body.
     pub(crate) fn has_body(&self) -> bool {
         self.status >= 200 && self.status != 204 && self.status != 304
     }
 }
 
-/// The answers of one path, one after another. Clones share the count.
+/// The responses of one path, one after another. Clones share the count.
 #[derive(Debug, Clone)]
 pub struct Turns(Arc<(Vec<Answer>, AtomicUsize)>);
 
 impl Turns {
-    /// The answer whose turn it is.
+    /// The next response of the sequence.
     pub(crate) fn next(&self) -> Answer {
-        let (answers, asked) = &*self.0;
-        let turn = asked.fetch_add(1, Ordering::Relaxed);
-        answers[turn.min(answers.len() - 1)].clone()
+        let (responses, requests) = &*self.0;
+        let index = requests.fetch_add(1, Ordering::Relaxed);
+        responses[index.min(responses.len() - 1)].clone()
     }
 }
 
 impl From<Answer> for Turns {
-    fn from(answer: Answer) -> Self {
-        Answer::in_turn(vec![answer])
+    fn from(response: Answer) -> Self {
+        Answer::in_turn(vec![response])
     }
 }

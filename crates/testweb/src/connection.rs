@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand over one connection, so that it can be broken on purpose.
+//! HTTP/1.1 on one connection, implemented here so that hostile behaviours can break the protocol.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,14 +16,14 @@ use crate::answer::{Answer, Framing};
 use crate::request::{Protocol, Request};
 use crate::web::Listener;
 
-/// Longer than any request a test has reason to send; a client that streams headers for ever is cut off.
-const LARGEST_HEAD: usize = 1 << 20;
-/// As for `LARGEST_HEAD`.
-const MOST_HEADERS: usize = 200;
-/// Small, so that even a short page arrives in several chunks.
-const CHUNK: usize = 1000;
+/// Longer than any request of a test. A client that sends more gets an error.
+const MAX_HEAD_BYTES: usize = 1 << 20;
+/// As for `MAX_HEAD_BYTES`.
+const MAX_HEADERS: usize = 200;
+/// Small, so that even a short page has several chunks.
+const CHUNK_BYTES: usize = 1000;
 
-/// A stream of bytes with a TCP connection under it.
+/// A plain or TLS connection.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
     fn tcp(&self) -> &TcpStream;
 }
@@ -40,44 +40,44 @@ impl Socket for TlsStream<TcpStream> {
     }
 }
 
-/// One client's connection and what has been read from it but not yet understood.
+/// A client's connection and the bytes read from it but not parsed yet.
 pub(crate) struct Connection<S> {
     pub(crate) socket: S,
     unread: BytesMut,
 }
 
-/// A request's head with what only this protocol says.
+/// The head of an HTTP/1.1 request.
 struct Head {
     request: Request,
     keep_alive: bool,
-    chunks_understood: bool,
+    supports_chunked: bool,
     body_length: usize,
 }
 
-/// Answers requests on one connection until either side has had enough.
+/// Serves requests on one connection until either side closes it.
 pub(crate) async fn serve<S: Socket>(socket: S, number: u64, listener: Arc<Listener>) {
     let mut connection = Connection { socket, unread: BytesMut::new() };
-    // An error is the client's doing (it went away): nobody is left to tell.
-    let _ = connection.answer_all(number, &listener).await;
+    // An error means that the client has closed the connection.
+    let _ = connection.serve_requests(number, &listener).await;
 }
 
 impl<S: Socket> Connection<S> {
-    async fn answer_all(&mut self, number: u64, listener: &Listener) -> io::Result<()> {
-        while let Some(head) = self.head(listener.scheme).await? {
+    async fn serve_requests(&mut self, number: u64, listener: &Listener) -> io::Result<()> {
+        while let Some(head) = self.read_head(listener.scheme).await? {
             let request = &head.request;
-            let mut entry = listener.recorder.begin(number, listener.port, request);
+            let mut entry = listener.recorder.start(number, listener.port, request);
             self.skip(head.body_length).await?;
-            let mut answer = listener.hosts.answer_to(request);
-            self.wait(answer.delay).await?;
-            if let Some(hostile) = answer.hostile {
+            let mut response = listener.hosts.respond_to(request);
+            self.wait(response.delay).await?;
+            if let Some(hostile) = response.hostile {
                 match hostile.content(request) {
-                    Some(content) => answer = content,
-                    None => return hostile.act(self, entry).await,
+                    Some(content) => response = content,
+                    None => return hostile.run(self, entry).await,
                 }
             }
-            entry.status = Some(answer.status);
-            let keep = head.keep_alive && !answer.close;
-            let bytes = on_the_wire(&answer, request.method == "HEAD", keep, head.chunks_understood);
+            entry.status = Some(response.status);
+            let keep = head.keep_alive && !response.close;
+            let bytes = encode(&response, request.method == "HEAD", keep, head.supports_chunked);
             entry.ended = Some(self.send(&bytes).await?);
             drop(entry);
             if !keep {
@@ -87,15 +87,15 @@ impl<S: Socket> Connection<S> {
         Ok(())
     }
 
-    /// Reads the next request's head; `None` when the client has closed or what it sent is no request.
-    async fn head(&mut self, scheme: &'static str) -> io::Result<Option<Head>> {
+    /// Reads the head of the next request. `None` if the client has closed the connection or sent no valid request.
+    async fn read_head(&mut self, scheme: &'static str) -> io::Result<Option<Head>> {
         loop {
             match parse(&self.unread, scheme) {
                 Ok(Some((head, length))) => {
                     self.unread.advance(length);
                     return Ok(Some(head));
                 }
-                Ok(None) if self.unread.len() < LARGEST_HEAD => {}
+                Ok(None) if self.unread.len() < MAX_HEAD_BYTES => {}
                 Ok(None) | Err(_) => {
                     self.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
                         .await?;
@@ -109,12 +109,12 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Reads past a request's body.
+    /// Skips a request's body.
     async fn skip(&mut self, mut length: usize) -> io::Result<()> {
         loop {
-            let there = length.min(self.unread.len());
-            self.unread.advance(there);
-            length -= there;
+            let available = length.min(self.unread.len());
+            self.unread.advance(available);
+            length -= available;
             if length == 0 {
                 return Ok(());
             }
@@ -122,29 +122,29 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Waits, unless the client goes away first.
+    /// Waits. Fails if the client closes the connection meanwhile.
     pub(crate) async fn wait(&mut self, delay: Duration) -> io::Result<()> {
         if delay.is_zero() {
             return Ok(());
         }
-        let over = tokio::time::Instant::now() + delay;
+        let end = tokio::time::Instant::now() + delay;
         loop {
             tokio::select! {
-                () = tokio::time::sleep_until(over) => return Ok(()),
+                () = tokio::time::sleep_until(end) => return Ok(()),
                 read = self.read_more() => read?,
             }
         }
     }
 
-    /// Waits until the client goes away.
-    pub(crate) async fn wait_for_end(&mut self) -> io::Result<()> {
+    /// Waits until the client closes the connection.
+    pub(crate) async fn wait_for_close(&mut self) -> io::Result<()> {
         loop {
             self.read_more().await?;
         }
     }
 
     async fn read_more(&mut self) -> io::Result<()> {
-        if self.unread.len() > LARGEST_HEAD {
+        if self.unread.len() > MAX_HEAD_BYTES {
             self.unread.clear();
         }
         match self.socket.read_buf(&mut self.unread).await? {
@@ -153,13 +153,13 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Sends all the bytes. The instant is taken just before the write that took the last of them: the client
-    /// cannot have had it earlier, however late this thread gets to run again.
+    /// Sends all bytes. Returns the time just before the write of the last byte: the client cannot have received it
+    /// earlier, however late this thread runs again.
     pub(crate) async fn send(&mut self, mut bytes: &[u8]) -> io::Result<Instant> {
-        let mut handed_over = Instant::now();
+        let mut last_write = Instant::now();
         while !bytes.is_empty() {
             let written = poll_fn(|context| {
-                handed_over = Instant::now();
+                last_write = Instant::now();
                 let written = ready!(Pin::new(&mut self.socket).poll_write(context, bytes))?;
                 Poll::Ready(io::Result::Ok(written))
             });
@@ -169,13 +169,13 @@ impl<S: Socket> Connection<S> {
             }
         }
         self.socket.flush().await?;
-        Ok(handed_over)
+        Ok(last_write)
     }
 }
 
-/// A head and its length in bytes, if all of it is there.
+/// The head of a request and its length in bytes, if it is complete.
 fn parse(bytes: &[u8], scheme: &'static str) -> Result<Option<(Head, usize)>, httparse::Error> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(length) = parsed.parse(bytes)? else { return Ok(None) };
     let headers: Vec<(String, String)> = parsed
@@ -183,7 +183,7 @@ fn parse(bytes: &[u8], scheme: &'static str) -> Result<Option<(Head, usize)>, ht
         .iter()
         .map(|header| (header.name.to_ascii_lowercase(), String::from_utf8_lossy(header.value).into_owned()))
         .collect();
-    let modern = parsed.version == Some(1);
+    let is_http11 = parsed.version == Some(1);
     let mut request = Request {
         method: parsed.method.unwrap_or_default().into(),
         path: parsed.path.unwrap_or_default().into(),
@@ -195,31 +195,36 @@ fn parse(bytes: &[u8], scheme: &'static str) -> Result<Option<(Head, usize)>, ht
     request.authority = request.header("host").unwrap_or_default().into();
     let close = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
     let body_length = request.header("content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
-    Ok(Some((Head { request, keep_alive: modern && !close, chunks_understood: modern, body_length }, length)))
+    Ok(Some((
+        Head { request, keep_alive: is_http11 && !close, supports_chunked: is_http11, body_length },
+        length,
+    )))
 }
 
-/// Head and body of a well-behaved answer, in one piece so that it costs one write.
-fn on_the_wire(answer: &Answer, head_only: bool, keep_alive: bool, chunks_understood: bool) -> Vec<u8> {
-    let mut wire = Vec::with_capacity(512 + answer.body.len());
-    wire.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", answer.status, reason(answer.status)).as_bytes());
+/// The head and body of a well-formed response, in one buffer so that it costs one write.
+fn encode(response: &Answer, head_only: bool, keep_alive: bool, supports_chunked: bool) -> Vec<u8> {
+    let mut wire = Vec::with_capacity(512 + response.body.len());
+    wire.extend_from_slice(
+        format!("HTTP/1.1 {} {}\r\n", response.status, reason(response.status)).as_bytes(),
+    );
     let mut header = |name: &str, value: &str| {
         for part in [name, ": ", value, "\r\n"] {
             wire.extend_from_slice(part.as_bytes());
         }
     };
-    if let Some(content_type) = &answer.content_type {
+    if let Some(content_type) = &response.content_type {
         header("Content-Type", content_type);
     }
-    for (name, value) in &answer.headers {
+    for (name, value) in &response.headers {
         header(name, value);
     }
-    let framing = match answer.framing {
-        Framing::Chunked if !chunks_understood => Framing::Length,
+    let framing = match response.framing {
+        Framing::Chunked if !supports_chunked => Framing::Length,
         framing => framing,
     };
     match framing {
-        _ if !answer.has_body() => {}
-        Framing::Length => header("Content-Length", &answer.body.len().to_string()),
+        _ if !response.has_body() => {}
+        Framing::Length => header("Content-Length", &response.body.len().to_string()),
         Framing::Chunked => header("Transfer-Encoding", "chunked"),
         Framing::UntilClose => {}
     }
@@ -227,13 +232,13 @@ fn on_the_wire(answer: &Answer, head_only: bool, keep_alive: bool, chunks_unders
         header("Connection", "close");
     }
     wire.extend_from_slice(b"\r\n");
-    if head_only || !answer.has_body() {
+    if head_only || !response.has_body() {
         return wire;
     }
     match framing {
-        Framing::Length | Framing::UntilClose => wire.extend_from_slice(&answer.body),
+        Framing::Length | Framing::UntilClose => wire.extend_from_slice(&response.body),
         Framing::Chunked => {
-            for chunk in answer.body.chunks(CHUNK) {
+            for chunk in response.body.chunks(CHUNK_BYTES) {
                 wire.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
                 wire.extend_from_slice(chunk);
                 wire.extend_from_slice(b"\r\n");

@@ -151,7 +151,7 @@ fn keepers() -> Site {
 /// A hundred words, others for every number and place.
 fn seen(number: u64, place: &str) -> String {
     let words: Vec<&str> = WORDS.split_whitespace().collect();
-    let mut random = Random::about(&[number], place);
+    let mut random = Random::for_decision(&[number], place);
     (0..100).map(|_| random.one_of(&words)).collect::<Vec<_>>().join(" ") + "."
 }
 

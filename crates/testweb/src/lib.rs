@@ -1,6 +1,6 @@
-//! A web on loopback, for tests, benchmarks and demonstrations of anything that fetches pages.
+//! A web server on loopback, for tests, benchmarks and demonstrations of programs that fetch pages.
 //!
-//! A [`Web`] serves [`Site`]s over http and https from a thread of its own, until it is dropped:
+//! A [`Web`] serves [`Site`]s over HTTP and HTTPS from its own thread, until it is dropped:
 //!
 //! ```
 //! use testweb::{Answer, Site, Web};
@@ -13,12 +13,11 @@
 //! assert!(web.log().is_empty());
 //! ```
 //!
-//! - A [`Site`] maps paths to [`Answer`]s: pages, redirects, slow ones, compressed ones, several in turn.
-//! - [`Site::seeded`] makes a whole site from a number, and [`Web::truth`] tells what a crawl of it must find.
-//! - [`Hostile`] is every way a server can misbehave that we know of.
-//! - [`Web::log`] is the server's own account of what it was asked, by whom and when; [`Log`] answers the
-//!   questions of politeness.
-//! - [`Certificate`]s are made on the spot, good and bad.
+//! - A [`Site`] maps paths to responses ([`Answer`]): pages, redirects, slow or compressed responses, sequences.
+//! - [`Site::seeded`] generates a site from a number, and [`Web::truth`] returns what a crawl of it must find.
+//! - [`Hostile`] lists the ways in which a server can misbehave.
+//! - [`Web::log`] is the server's log of all requests with their times; [`Log`] measures politeness.
+//! - [`Certificate`]s, valid and invalid, are generated at start.
 
 mod answer;
 mod certificate;

@@ -1,4 +1,4 @@
-//! The web itself: listeners on loopback, the sites behind them, and the thread that serves them.
+//! The web server: its listeners on loopback, its sites, and the thread that serves them.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,10 +20,10 @@ use crate::seeded::{self, Truth};
 use crate::site::Site;
 use crate::{connection, http2};
 
-/// Thousands of clients may connect before the first is accepted.
+/// Large enough for thousands of clients that connect at once.
 const BACKLOG: u32 = 4096;
 
-/// A web being served. It stops when this is dropped.
+/// A running web server. A drop stops it.
 #[derive(Debug)]
 pub struct Web {
     address: IpAddr,
@@ -37,7 +37,7 @@ pub struct Web {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A web to be served: who its hosts are and where it listens.
+/// Configures a web server: its hosts and where it listens.
 #[derive(Debug)]
 pub struct Builder {
     hosts: Hosts,
@@ -45,10 +45,10 @@ pub struct Builder {
     port: u16,
     certificate: Option<Certificate>,
     http1_only: bool,
-    forgetful: bool,
+    log_disabled: bool,
 }
 
-/// Which site answers for which host name.
+/// The site of each host name.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     named: HashMap<String, Site>,
@@ -60,12 +60,12 @@ impl Hosts {
         self.named.get(host).unwrap_or(&self.other)
     }
 
-    pub(crate) fn answer_to(&self, request: &Request) -> Answer {
-        self.site(&request.host()).answer_to(request)
+    pub(crate) fn respond_to(&self, request: &Request) -> Answer {
+        self.site(&request.host()).respond_to(request)
     }
 }
 
-/// What every connection accepted on one port shares.
+/// What all connections of one port share.
 pub(crate) struct Listener {
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) recorder: Arc<Recorder>,
@@ -74,49 +74,49 @@ pub(crate) struct Listener {
 }
 
 impl Builder {
-    /// The site of this host name; the port of the Host header does not matter.
+    /// Sets the site of a host name. The port in the Host header is ignored.
     pub fn host(mut self, name: &str, site: Site) -> Self {
         self.hosts.named.insert(name.to_ascii_lowercase(), site);
         self
     }
 
-    /// The site of every other host name, 127.0.0.1 and localhost among them.
+    /// Sets the site of all other host names, including 127.0.0.1 and localhost.
     pub fn site(mut self, site: Site) -> Self {
         self.hosts.other = site;
         self
     }
 
-    /// Many hosts of one seeded web, `h0.test` to `h{hosts - 1}.test`, with links from each to others.
-    /// [`Web::truth_from`] tells what a crawl of it must find.
+    /// Adds seeded hosts, `h0.test` to `h{hosts - 1}.test`, that link to each other. [`Web::truth_from`] returns what a
+    /// crawl of them must find.
     ///
     /// # Panics
-    /// Without a single host or a single page on each.
+    /// If `hosts` or `pages_per_host` is 0.
     pub fn seeded_hosts(mut self, seed: u64, hosts: usize, pages_per_host: usize) -> Self {
         for seeded in seeded::Seeded::many(seed, hosts, pages_per_host) {
-            self.hosts.named.insert(seeded.name(), Site::of_seeded(seeded));
+            self.hosts.named.insert(seeded.name(), Site::from_seeded(seeded));
         }
         self
     }
 
-    /// Listens for https as well, on a second port.
+    /// Listens for HTTPS too, on a second port.
     pub fn https(mut self, certificate: Certificate) -> Self {
         self.certificate = Some(certificate);
         self
     }
 
-    /// Does not offer h2 over https.
+    /// Does not offer HTTP/2 over HTTPS.
     pub fn http1_only(mut self) -> Self {
         self.http1_only = true;
         self
     }
 
-    /// Listens on another address than 127.0.0.1.
+    /// Listens on this address instead of 127.0.0.1.
     pub fn on(mut self, address: IpAddr) -> Self {
         self.address = address;
         self
     }
 
-    /// Listens for http on this port instead of a free one.
+    /// Listens for HTTP on this port instead of a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
@@ -124,19 +124,19 @@ impl Builder {
 
     /// Keeps no log, for benchmarks of millions of requests.
     pub fn without_log(mut self) -> Self {
-        self.forgetful = true;
+        self.log_disabled = true;
         self
     }
 
     /// Starts serving.
     ///
     /// # Panics
-    /// If it cannot listen; [`try_start`](Self::try_start) says so instead.
+    /// If it cannot listen. [`try_start`](Self::try_start) returns the error instead.
     pub fn start(self) -> Web {
-        self.try_start().expect("the test web cannot start")
+        self.try_start().expect("cannot start the test web")
     }
 
-    /// Starts serving, in a thread of its own, unless it cannot listen.
+    /// Starts serving in a new thread. Fails if it cannot listen.
     pub fn try_start(self) -> io::Result<Web> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
@@ -145,7 +145,7 @@ impl Builder {
         drop(entered);
 
         let hosts = Arc::new(self.hosts);
-        let recorder = Arc::new(Recorder::new(self.forgetful));
+        let recorder = Arc::new(Recorder::new(self.log_disabled));
         let connections = Arc::new(AtomicU64::new(1));
         let listener = |scheme, port| {
             Arc::new(Listener { hosts: hosts.clone(), recorder: recorder.clone(), scheme, port })
@@ -183,7 +183,7 @@ impl Builder {
 }
 
 impl Web {
-    /// A web with no hosts yet, on 127.0.0.1.
+    /// A web server without hosts, on 127.0.0.1.
     pub fn builder() -> Builder {
         Builder {
             hosts: Hosts::default(),
@@ -191,7 +191,7 @@ impl Web {
             port: 0,
             certificate: None,
             http1_only: false,
-            forgetful: false,
+            log_disabled: false,
         }
     }
 
@@ -215,57 +215,57 @@ impl Web {
         format!("https://{host}:{}{path}", self.https_port())
     }
 
-    /// The port for http.
+    /// The port for HTTP.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The port for https.
+    /// The port for HTTPS.
     ///
     /// # Panics
-    /// If the web was built without https.
+    /// If the server was built without HTTPS.
     pub fn https_port(&self) -> u16 {
-        self.https_port.expect("this web was built without https")
+        self.https_port.expect("the server was built without HTTPS")
     }
 
-    /// The root that signed the good certificate, in PEM, for a client to trust. Empty without https.
+    /// The root certificate that signed the valid certificate, in PEM, for clients to trust. Empty without HTTPS.
     pub fn ca_pem(&self) -> String {
         self.ca_pem.clone()
     }
 
-    /// Every request so far. An answer that its client has wholly received is in it with its end.
+    /// All requests so far. If a client has received a complete response, the log has its end.
     pub fn log(&self) -> Log {
-        // Asked in the server's own thread, which is then not between sending an answer and noting its end.
-        let (recorder, (tell, told)) = (self.recorder.clone(), mpsc::channel());
-        self.runtime.spawn(async move { tell.send(recorder.log()) });
-        told.recv().unwrap_or_else(|_| self.recorder.log())
+        // Read the log on the server's thread, which is then not between sending a response and recording its end.
+        let (recorder, (sender, receiver)) = (self.recorder.clone(), mpsc::channel());
+        self.runtime.spawn(async move { sender.send(recorder.log()) });
+        receiver.recv().unwrap_or_else(|_| self.recorder.log())
     }
 
-    /// How many requests there have been so far: cheap enough to poll.
+    /// The number of requests so far. Cheap enough to poll.
     pub fn hits(&self) -> usize {
         self.recorder.count()
     }
 
-    /// What a crawl of the seeded site must find that starts at `path` of [`url`](Self::url): by path, each page
-    /// within `max_depth` hops, its fewest hops, and its body.
+    /// What a crawl of the seeded site must find if it starts at `path` of [`url`](Self::url): by path, each page within
+    /// `max_depth` links, its depth and its body.
     ///
     /// # Panics
-    /// If the site is not a seeded one.
+    /// If the site is not seeded.
     pub fn truth(&self, path: &str, max_depth: usize) -> Truth {
         let origin = self.url("");
         let found = self.truth_from(&self.url(path), max_depth).into_iter();
         found.filter_map(|(url, page)| Some((url.strip_prefix(&origin)?.to_owned(), page))).collect()
     }
 
-    /// The same from any URL of a seeded site or of seeded hosts, by URL, other hosts included.
+    /// The same for a start at any URL of seeded hosts, by URL, including other hosts.
     ///
     /// # Panics
-    /// If the URL's host is not a seeded one.
+    /// If the URL's host is not seeded.
     pub fn truth_from(&self, url: &str, max_depth: usize) -> Truth {
         let (scheme, rest) = url.split_once("://").expect("an absolute URL");
         let slash = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(slash);
-        let seeded = self.hosts.site(host_of(authority)).seeded_part().expect("the site is a seeded one");
+        let seeded = self.hosts.site(host_of(authority)).seeded_site().expect("the site is seeded");
         seeded.truth(&format!("{scheme}://{authority}"), path, max_depth)
     }
 }
@@ -280,7 +280,7 @@ impl Drop for Web {
 }
 
 fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
-    // Dropping the sender is the signal; dropping the runtime afterwards breaks every connection off.
+    // The drop of the sender is the signal. The drop of the runtime then closes every connection.
     let _ = runtime.block_on(stopped);
 }
 
@@ -299,12 +299,12 @@ async fn accept(
 ) {
     loop {
         let Ok((socket, _)) = from.accept().await else {
-            // Out of file descriptors, most likely: let some connections end first.
+            // Probably out of file descriptors: wait until some connections end.
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             continue;
         };
         let number = connections.fetch_add(1, Ordering::Relaxed);
-        // Without this a small answer may wait 40 ms for the client's acknowledgement.
+        // Without this, a small response may wait 40 ms for the client's acknowledgement.
         let _ = socket.set_nodelay(true);
         match tls.clone() {
             None => drop(tokio::spawn(connection::serve(socket, number, listener.clone()))),
@@ -314,7 +314,7 @@ async fn accept(
 }
 
 async fn serve_tls(tls: TlsAcceptor, socket: TcpStream, number: u64, listener: Arc<Listener>) {
-    // A client that refuses the certificate ends here; that is what the bad ones are for.
+    // A client that rejects an invalid certificate ends here.
     let Ok(socket) = tls.accept(socket).await else { return };
     if socket.get_ref().1.alpn_protocol() == Some(b"h2") {
         http2::serve(socket, number, listener).await;

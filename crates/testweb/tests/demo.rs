@@ -1,4 +1,4 @@
-//! The demonstration shows what it is meant to show.
+//! Tests of the demo site.
 
 mod client;
 mod walker;
@@ -7,7 +7,7 @@ use testweb::{Web, demo_site};
 use walker::walk;
 
 #[test]
-fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
+fn demo_has_pages_texts_a_redirect_a_dead_link_and_external_links() {
     let web = Web::builder().site(demo_site()).start();
     let origin = web.url("");
     let found = walk(&web, &web.url("/"), 9, |url| url.as_str().starts_with(&origin));
@@ -24,7 +24,7 @@ fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
 }
 
 #[test]
-fn the_demo_is_deep_enough_to_watch() {
+fn demo_has_a_depth_of_three() {
     let web = Web::builder().site(demo_site()).start();
     let found = walk(&web, &web.url("/"), 9, |url| url.host_str() == Some("127.0.0.1"));
     assert_eq!(found.values().map(|(depth, _)| *depth).max(), Some(3));

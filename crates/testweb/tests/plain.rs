@@ -1,4 +1,4 @@
-//! What tests of a crawler rely on when the server behaves.
+//! Tests of ordinary responses and of the log.
 
 mod client;
 
@@ -10,20 +10,20 @@ use client::{body, connect, exchange, exchange_bytes, get};
 use testweb::{Answer, Protocol, Site, Web};
 
 #[test]
-fn a_host_is_found_by_its_name_whatever_the_port_and_case() {
+fn host_is_found_by_its_name_ignoring_port_and_case() {
     let web = Web::builder()
         .host("a.test", Site::new().page("/", "this is a"))
-        .site(Site::new().page("/", "this is the rest"))
+        .site(Site::new().page("/", "this is the default"))
         .start();
     assert!(exchange(&web, &get(&format!("A.test:{}", web.port()), "/")).ends_with("\r\n\r\nthis is a"));
     assert!(exchange(&web, &get("a.test", "/")).ends_with("\r\n\r\nthis is a"));
-    assert!(exchange(&web, &get("127.0.0.1", "/")).ends_with("\r\n\r\nthis is the rest"));
+    assert!(exchange(&web, &get("127.0.0.1", "/")).ends_with("\r\n\r\nthis is the default"));
     let hosts: Vec<String> = web.log().into_iter().map(|hit| hit.host).collect();
     assert_eq!(hosts, ["a.test", "a.test", "127.0.0.1"]);
 }
 
 #[test]
-fn a_page_a_redirect_a_status_and_an_unknown_path_are_answered_as_http_says() {
+fn page_redirect_status_and_unknown_path_are_valid_http_responses() {
     let site = Site::new().page("/", "<p>hello").redirect("/r", "/").status("/gone", 410);
     let web = Web::builder().site(site).start();
     let page = exchange(&web, &get("x", "/"));
@@ -42,14 +42,14 @@ fn a_page_a_redirect_a_status_and_an_unknown_path_are_answered_as_http_says() {
 }
 
 #[test]
-fn a_connection_serves_one_request_after_another_and_head_has_no_body() {
+fn connection_is_kept_alive_and_head_has_no_body() {
     let web = Web::builder().site(Site::new().page("/", "body").page("/b", "other").robots("")).start();
     let first = "HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n";
-    let answer = exchange(&web, &(first.to_owned() + &get("x", "/robots.txt")));
-    let answers: Vec<&str> = answer.split("HTTP/1.1 200 OK\r\n").skip(1).collect();
-    assert!(answers[0].contains("Content-Length: 4\r\n") && answers[0].ends_with("\r\n\r\n"));
-    assert!(answers[1].ends_with("\r\n\r\nother"));
-    assert!(answers[2].contains("text/plain") && answers[2].contains("Connection: close"));
+    let text = exchange(&web, &(first.to_owned() + &get("x", "/robots.txt")));
+    let responses: Vec<&str> = text.split("HTTP/1.1 200 OK\r\n").skip(1).collect();
+    assert!(responses[0].contains("Content-Length: 4\r\n") && responses[0].ends_with("\r\n\r\n"));
+    assert!(responses[1].ends_with("\r\n\r\nother"));
+    assert!(responses[2].contains("text/plain") && responses[2].contains("Connection: close"));
     let log = web.log();
     assert_eq!(log.paths(), ["/", "/b", "/robots.txt"]);
     assert!(log.iter().all(|hit| hit.connection == 1 && hit.protocol == Protocol::H1));
@@ -58,16 +58,17 @@ fn a_connection_serves_one_request_after_another_and_head_has_no_body() {
 }
 
 #[test]
-fn answers_in_turn_come_one_by_one_and_the_last_repeats() {
-    let turns = Answer::in_turn(vec![Answer::status(503).header("Retry-After", "1"), Answer::page("ready")]);
-    let web = Web::builder().site(Site::new().answer("/", turns)).start();
+fn sequence_of_responses_repeats_the_last() {
+    let sequence =
+        Answer::in_turn(vec![Answer::status(503).header("Retry-After", "1"), Answer::page("ready")]);
+    let web = Web::builder().site(Site::new().answer("/", sequence)).start();
     assert!(exchange(&web, &get("x", "/")).contains("503 Service Unavailable\r\n"));
     assert!(exchange(&web, &get("x", "/")).ends_with("ready"));
     assert!(exchange(&web, &get("x", "/")).ends_with("ready"));
 }
 
 #[test]
-fn a_redirect_chain_has_as_many_redirects_as_it_says() {
+fn redirect_chain_has_the_given_number_of_redirects() {
     let web = Web::builder().site(Site::new().redirect_chain("/c", 2)).start();
     assert!(exchange(&web, &get("x", "/c")).contains("Location: /c/1\r\n"));
     assert!(exchange(&web, &get("x", "/c/1")).contains("Location: /c/2\r\n"));
@@ -75,7 +76,7 @@ fn a_redirect_chain_has_as_many_redirects_as_it_says() {
 }
 
 #[test]
-fn what_is_not_written_down_can_be_generated() {
+fn responses_can_be_generated_for_any_path() {
     let calendar =
         Site::new().otherwise(|request| Answer::page(format!("{}x{}", request.origin(), request.path)));
     let web = Web::builder().site(calendar).start();
@@ -83,7 +84,7 @@ fn what_is_not_written_down_can_be_generated() {
 }
 
 #[test]
-fn bodies_come_in_every_coding_and_framing() {
+fn bodies_have_every_coding_and_framing() {
     let text = "again and again ".repeat(200);
     let page = || Answer::page(text.clone());
     let site = Site::new()
@@ -95,12 +96,12 @@ fn bodies_come_in_every_coding_and_framing() {
         .answer("/until-close", page().until_close());
     let web = Web::builder().site(site).start();
     let fetch = |path| exchange_bytes(&web, &get("x", path));
-    let mut unpacked = String::new();
-    flate2::read::GzDecoder::new(body(&fetch("/gzip"))).read_to_string(&mut unpacked).unwrap();
-    flate2::read::ZlibDecoder::new(body(&fetch("/deflate"))).read_to_string(&mut unpacked).unwrap();
-    flate2::read::DeflateDecoder::new(body(&fetch("/raw"))).read_to_string(&mut unpacked).unwrap();
-    zstd::Decoder::new(body(&fetch("/zstd"))).unwrap().read_to_string(&mut unpacked).unwrap();
-    assert_eq!(unpacked, text.repeat(4));
+    let mut decoded = String::new();
+    flate2::read::GzDecoder::new(body(&fetch("/gzip"))).read_to_string(&mut decoded).unwrap();
+    flate2::read::ZlibDecoder::new(body(&fetch("/deflate"))).read_to_string(&mut decoded).unwrap();
+    flate2::read::DeflateDecoder::new(body(&fetch("/raw"))).read_to_string(&mut decoded).unwrap();
+    zstd::Decoder::new(body(&fetch("/zstd"))).unwrap().read_to_string(&mut decoded).unwrap();
+    assert_eq!(decoded, text.repeat(4));
 
     let chunked = String::from_utf8(fetch("/chunked")).unwrap();
     assert!(chunked.contains("Transfer-Encoding: chunked\r\n") && !chunked.contains("Content-Length"));
@@ -119,7 +120,7 @@ fn bodies_come_in_every_coding_and_framing() {
 }
 
 #[test]
-fn the_log_tells_how_long_a_host_rested_and_how_much_went_on_at_once() {
+fn log_measures_gaps_and_concurrency() {
     let slow = Answer::page("slow").after(Duration::from_millis(200));
     let web = Web::builder().site(Site::new().page("/", "x").answer("/slow", slow)).start();
     exchange(&web, &get("a.test", "/"));
@@ -145,26 +146,26 @@ fn the_log_tells_how_long_a_host_rested_and_how_much_went_on_at_once() {
 }
 
 #[test]
-fn a_client_that_goes_away_ends_its_request_in_the_log() {
+fn request_ends_in_the_log_when_the_client_disconnects() {
     let slow = Answer::page("slow").after(Duration::from_secs(3600));
     let web = Web::builder().site(Site::new().answer("/", slow)).start();
     let mut socket = connect(&web);
     socket.write_all(get("x", "/").as_bytes()).unwrap();
-    let within = |done: &dyn Fn() -> bool| {
+    let wait_until = |done: &dyn Fn() -> bool| {
         let start = Instant::now();
         while !done() {
             assert!(start.elapsed() < Duration::from_secs(10));
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    within(&|| web.hits() == 1);
+    wait_until(&|| web.hits() == 1);
     assert!(web.log()[0].ended.is_none());
     drop(socket);
-    within(&|| web.log()[0].ended.is_some());
+    wait_until(&|| web.log()[0].ended.is_some());
 }
 
 #[tokio::test]
-async fn a_web_serves_asynchronous_tests_and_stops_when_dropped() {
+async fn server_works_in_async_tests_and_stops_when_dropped() {
     let web = Web::builder().site(Site::new().page("/", "x")).start();
     let port = web.port();
     assert!(exchange(&web, &get("x", "/")).ends_with("x"));
@@ -174,7 +175,7 @@ async fn a_web_serves_asynchronous_tests_and_stops_when_dropped() {
 }
 
 #[test]
-fn a_web_listens_where_it_is_told() {
+fn server_listens_on_the_given_address_and_port() {
     let web = Web::builder().on("127.0.0.5".parse().unwrap()).site(Site::new().page("/", "five")).start();
     assert!(web.url("/").starts_with("http://127.0.0.5:"));
     assert!(TcpStream::connect(("127.0.0.5", web.port())).is_ok());

@@ -56,7 +56,7 @@ fn failed(failure: &MergeError) -> u8 {
 
 /// What was collected, and what was left out.
 fn in_words(collected: &MergeReport) -> String {
-    let MergeReport { pages, parts, repeated, withdrawn, torn } = *collected;
+    let MergeReport { pages, parts, superseded: repeated, retracted: withdrawn, incomplete_bytes: torn } = *collected;
     let (pages, parts) = (counted(pages, "page", "pages"), counted(parts as u64, "part", "parts"));
     let repeated = counted(repeated, "repeated delivery", "repeated deliveries");
     let withdrawn = match withdrawn {

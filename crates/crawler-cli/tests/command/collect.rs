@@ -122,18 +122,18 @@ fn what_cannot_be_collected_is_refused_before_anything_is_written() {
         (
             &["edges.csv"][..],
             "out",
-            &["edges.csv' is no part: it is not there; its parts are ", "edges.1.csv, "][..],
+            &["edges.csv': it does not exist; its parts are ", "edges.1.csv, "][..],
         ),
         (&["precious.csv"], "out", &["no index", "name parts that workers have written"]),
         (
             &["edges.1.csv", "edges.3.csv"],
             "out",
-            &["crawl 'example' (1)", "crawl 'another' (1)", "one by one"],
+            &["crawl 'example' (1)", "crawl 'another' (1)", "separately"],
         ),
         (&["edges.1.csv", "pages.2"], "out", &["module 'edges'", "module 'pages'"]),
         (&["edges.1.csv", "edges.1.csv"], "out", &["named twice"]),
         (&["edges.1.csv"], "edges.1.csv", &["is one of the parts"]),
-        (&["edges.1.csv"], "precious.csv", &["precious.csv'", "holds 8 bytes", "--overwrite"]),
+        (&["edges.1.csv"], "precious.csv", &["precious.csv'", "already has 8 bytes", "--overwrite"]),
         (&["edges.1.csv"], "none/out", &["none/out'", "No such file"]),
     ] {
         let ended = crawled.collect(parts, output, &[]).expect(2);
@@ -154,7 +154,7 @@ fn a_damaged_part_is_an_error_of_its_own() {
     let part = crawled.path("edges.2.csv");
     fs::write(&part, "from,to\n").unwrap();
     let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "out", &[]).expect(1);
-    assert!(ended.stderr.contains("edges.2.csv' has 8 bytes where its index names"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("edges.2.csv': it has 8 bytes, but its index names"), "{}", ended.stderr);
     assert!(!crawled.path("out").exists());
 }
 

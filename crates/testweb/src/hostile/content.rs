@@ -1,13 +1,13 @@
-//! What hostile answers say that are well-formed HTTP. Pages end with an ordinary link to `next`, so that a test
-//! sees whether the page was understood to its end.
+//! Hostile content in well-formed HTTP responses. Pages end with an ordinary link to `next`, so that a test can check
+//! whether the page was parsed to its end.
 
 use crate::answer::Answer;
 
-/// A page with nothing wrong about it.
+/// An ordinary page.
 pub(super) const PAGE: &str =
     "<!doctype html><title>A page</title><h1>A page</h1><p>On to the <a href=\"next\">next</a>.\n";
 
-/// The beginning of a PNG, with control characters and no text to speak of.
+/// A PNG image, with control characters and almost no text.
 pub(crate) const PICTURE: &[u8] =
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\
     \0\0\0\rIDATx\x9cc\xf8\xff\xff?\0\x05\xfe\x02\xfe\xa75\x81\x84\0\0\0\0IEND\xaeB`\x82";
@@ -43,7 +43,7 @@ pub(super) fn deep_nesting() -> String {
     format!("{}<a href=\"next\">next</a>\n", "<i>".repeat(DEEP_NESTING))
 }
 
-/// Bytes without order, the same every time, that begin with no letter of HTTP.
+/// Reproducible pseudo-random bytes that do not start like HTTP.
 pub(super) fn noise(length: usize) -> Vec<u8> {
     let mut random = crate::seeded::Random::new(0xBAD);
     std::iter::once(0xFF).chain((1..length).map(|_| random.below(256) as u8)).collect()
