@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::prioritizer::PageRank;
 use crawler::internal::stop::StopHandle;
@@ -177,7 +178,7 @@ fn print(options: &CrawlOptions, table: &str) -> bool {
 fn lost_output(report: &CrawlReport) -> Option<&str> {
     let failures = &report.counts.failures;
     // These are modules only where they print, and a reader who has gone away (`| head`) has seen enough.
-    let reader_gone = report.summaries.iter().any(|summary| summary.contains("nobody read standard output"));
+    let reader_gone = report.summaries.iter().any(|summary| summary.contains(STDOUT_CLOSED));
     let unprinted = ["jsonl", "edges"].iter().any(|name| failures.contains_key(*name)) && !reader_gone;
     let lost = unprinted || failures.contains_key("output");
     let last = report.counts.last_failure.as_deref();
