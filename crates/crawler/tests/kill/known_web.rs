@@ -67,8 +67,8 @@ impl KnownWeb {
                 Answer::status(503).header("retry-after", &RETRY_AFTER.as_secs().to_string())
             }
             Some(number) => {
-                let respond = Answer::page(self.body(host, number, print, port));
-                if kind(host) == Kind::Slow { respond.after(SLOW) } else { respond }
+                let response = Answer::page(self.body(host, number, print, port));
+                if kind(host) == Kind::Slow { response.after(SLOW) } else { response }
             }
             None => Answer::status(404),
         }

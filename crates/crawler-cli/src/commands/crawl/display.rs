@@ -136,7 +136,7 @@ impl Seen {
 
 /// How things stand, in four lines: the pages, the queues, the workers, the failures.
 fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
-    let Snapshot { pages, url_queue: (url_queue, overflow), waiting, .. } = snapshot;
+    let Snapshot { pages, url_queue: (url_queue, overflow), parked: waiting, .. } = snapshot;
     let priority: usize = snapshot.priority_queues.iter().sum();
     let loads =
         snapshot.workers.iter().take(MOST_SHOWN).map(|(queued, on_loan)| format!("{queued}+{on_loan}"));

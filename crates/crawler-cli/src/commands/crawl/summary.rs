@@ -25,8 +25,8 @@ pub fn table(options: &CrawlOptions, report: &CrawlReport, health: Option<&PageR
     }
     text += &row(0, "links found", links_found(snapshot));
     text += &row(2, "new", snapshot.links_new);
-    text += &row(2, "known already", snapshot.links_known);
-    for (label, count) in &snapshot.links_refused {
+    text += &row(2, "known already", snapshot.links_seen);
+    for (label, count) in &snapshot.links_rejected {
         text += &row(2, label, *count);
     }
     // Of a crawl that was finished before, the modules saw nothing.

@@ -62,7 +62,7 @@ fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option
         if shared.is_broken() {
             state.storage.fail(&BackendError(
                 "cannot commit: an operation panicked half-way, which is a bug in the crawler; resume the crawl (nothing \
-                                 committed is lost)"
+                 committed is lost)"
                     .into(),
             ));
         }

@@ -143,7 +143,7 @@ pub(super) fn read_hash_key(view: &View, directory: &Path) -> Result<HashKey, Ba
         Some(other) => {
             return Err(BackendError(format!(
                 "cannot open the state in '{}': it has format {other}, and this version reads format {FORMAT}; resume it with \
-                                 the version that started it",
+                 the version that started it",
                 directory.display()
             )));
         }
