@@ -19,9 +19,9 @@ const FAILURE: c_int = -1;
 /// Crawls everything reachable from `start_url`. A word that starts with `link:` is a link.
 ///
 /// # Safety
-/// `start_url` is NULL or a C string that does not change during the call. The callbacks may be called from several
-/// threads at once, and return normally. `fetch_fn` returns NULL or a new C string allocated with `malloc`, which no other
-/// code accesses or frees.
+/// `start_url` is NULL or a C string that does not change during the call. The callbacks may be called from
+/// several threads at once, and return normally. `fetch_fn` returns NULL or a new C string allocated with `malloc`,
+/// which no other code accesses or frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn crawl(
     start_url: *const c_char,

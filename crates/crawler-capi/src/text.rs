@@ -22,8 +22,8 @@ impl Page {
     /// Fetches the page of a link.
     ///
     /// # Safety
-    /// `fetch_fn` takes a C string, and returns NULL or a C string allocated with `malloc`, which no other code accesses or
-    /// frees.
+    /// `fetch_fn` takes a C string, and returns NULL or a C string allocated with `malloc`, which no other
+    /// code accesses or frees.
     pub(crate) unsafe fn fetch(
         link: &[u8],
         fetch_fn: unsafe extern "C" fn(*const c_char) -> *mut c_char,

@@ -1,4 +1,5 @@
-//! Tests that `crawl.h` matches the library: the C compiler compares it with declarations generated from the Rust source.
+//! Tests that `crawl.h` matches the library: the C compiler compares it with declarations generated from the Rust
+//! source.
 
 mod toolchain;
 

@@ -11,8 +11,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use toolchain::{SYSTEM_LIBRARIES, cargo, crate_directory, library_directory, succeed};
 
-/// A directory of page files. `home` links to `news` twice, to a missing page, and out of the directory. `news` is not UTF-8
-/// and links to a page whose name is not UTF-8.
+/// A directory of page files. `home` links to `news` twice, to a missing page, and out of the directory. `news` is not
+/// UTF-8 and links to a page whose name is not UTF-8.
 fn site() -> TempDir {
     let site = TempDir::new().unwrap();
     fs::write(site.path().join("home"), "link:news and link: news\nlink:gone link:../home").unwrap();

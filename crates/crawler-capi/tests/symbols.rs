@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use toolchain::{cargo, succeed};
 
-/// The global symbols of an archive that a C program could also define. Symbols that start with an underscore, like Rust's
-/// mangled names, or contain characters that are not allowed in C cannot clash. Weak symbols, like the maths functions in
-/// every Rust library, give way to others.
+/// The global symbols of an archive that a C program could also define. Symbols that start with an underscore, like
+/// Rust's mangled names, or contain characters that are not allowed in C cannot clash. Weak symbols, like the maths
+/// functions in every Rust library, give way to others.
 fn names(archive: &Path) -> BTreeSet<String> {
     let output = succeed(Command::new("readelf").args(["--symbols", "--wide"]).arg(archive));
     let text = String::from_utf8(output.stdout).unwrap();

@@ -36,8 +36,8 @@ impl Cluster {
         cluster
     }
 
-    /// The same, with a replica of each primary that takes over soon after the primary fails. Waits until the replicas are
-    /// in sync.
+    /// The same, with a replica of each primary that takes over soon after the primary fails. Waits until the replicas
+    /// are in sync.
     pub fn with_replicas(node: Builder) -> Cluster {
         let node = node.cluster().setting("cluster-node-timeout", NODE_TIMEOUT);
         // Otherwise a primary waits some seconds for more replicas.

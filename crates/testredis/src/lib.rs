@@ -14,8 +14,8 @@
 //! ```
 //!
 //! - [`Server`] has settings for a password, an append-only file, TLS, a memory limit and replication.
-//! - [`Cluster`] is a Redis Cluster of three primaries, with or without replicas; [`Sentinels`] monitor a primary and its
-//!   replica.
+//! - [`Cluster`] is a Redis Cluster of three primaries, with or without replicas; [`Sentinels`] monitor a primary and
+//!   its replica.
 //! - [`Proxy`] forwards between clients and a server, and delays, drops, truncates or holds the traffic.
 //! - [`FromReply`] converts a reply to a Rust type.
 

@@ -43,7 +43,8 @@ enum ReplyFault {
 enum RequestFault {
     /// The request is held back and the client's connection closed. `Proxy::deliver` sends it to the server.
     Delay(usize),
-    /// Only the first command of a pipeline is forwarded. The client's connection is closed, and no more traffic passes.
+    /// Only the first command of a pipeline is forwarded. The client's connection is closed, and no more traffic
+    /// passes.
     FirstCommand(usize),
 }
 

@@ -22,8 +22,8 @@ pub struct Sentinels {
 }
 
 impl Sentinels {
-    /// Starts a primary and a replica with append-only files, and `count` sentinels. Waits until the sentinels know each
-    /// other and the replica.
+    /// Starts a primary and a replica with append-only files, and `count` sentinels. Waits until the sentinels know
+    /// each other and the replica.
     pub fn start(count: usize) -> Sentinels {
         let append_only = || Server::builder().append_only(Fsync::EverySecond);
         let primary = append_only().setting("repl-diskless-sync-delay", "0").start();
@@ -75,8 +75,8 @@ impl Sentinels {
         });
     }
 
-    /// Starts a manual failover while the primary runs, as for maintenance, and returns as soon as the replica is promoted.
-    /// For some seconds there are two primaries: the old one still replies, and what it is sent is lost.
+    /// Starts a manual failover while the primary runs, as for maintenance, and returns as soon as the replica is
+    /// promoted. For some seconds there are two primaries: the old one still replies, and what it is sent is lost.
     pub fn replace(&self) {
         let replica = self.servers.iter().find(|server| server.port() != self.primary().port());
         let replica = replica.expect("one of the two is not the primary");

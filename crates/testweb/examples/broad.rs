@@ -1,10 +1,10 @@
 //! Serves many hosts with many pages for benchmarks: `broad HOSTS PAGES MILLISECONDS SENTENCES`.
 //!
-//! Each response is delayed by MILLISECONDS. When standard input ends, the program prints a report in JSON: the number of
-//! requests, their rate, and the shortest gap between two requests to a host.
+//! Each response is delayed by MILLISECONDS. When standard input ends, the program prints a report in JSON: the number
+//! of requests, their rate, and the shortest gap between two requests to a host.
 //!
-//! The first line printed is the port. Hosts are `h0.test`, `h1.test` …; pages are `/`, `/1`, `/2` …. Each page links to
-//! the next few pages of its host and to the home page of another host.
+//! The first line printed is the port. Hosts are `h0.test`, `h1.test` …; pages are `/`, `/1`, `/2` …. Each page links
+//! to the next few pages of its host and to the home page of another host.
 //!
 //! The benchmarks do not use `testweb` itself, because the server shares the machine with the crawler and must use as
 //! little CPU as possible. This server supports only well-formed GET requests.

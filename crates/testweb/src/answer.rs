@@ -68,8 +68,8 @@ impl Answer {
         Self { hostile: Some(hostile), ..Self::status(200) }
     }
 
-    /// Over HTTP/2, a stream that is refused before it is processed, as by a server that is about to close the connection.
-    /// Over HTTP/1.1, which has no such signal, the connection is closed.
+    /// Over HTTP/2, a stream that is refused before it is processed, as by a server that is about to close the
+    /// connection. Over HTTP/1.1, which has no such signal, the connection is closed.
     pub fn refused() -> Self {
         Self { refused: true, ..Self::hostile(Hostile::CloseAtOnce) }
     }

@@ -23,6 +23,8 @@ pub enum Certificate {
     Expired,
     /// Like `Good`, but for another host name.
     WrongName,
+    /// Like `Good`, but signed by its own key, as `openssl req -x509` does.
+    SelfSigned,
 }
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -76,7 +78,12 @@ impl Authority {
             params.not_before = rcgen::date_time_ymd(2019, 1, 1);
             params.not_after = rcgen::date_time_ymd(2020, 1, 1);
         }
-        let certificate = params.signed_by(&self.key, &self.signer)?;
+        let certificate = if self.kind == Certificate::SelfSigned {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.self_signed(&self.key)?
+        } else {
+            params.signed_by(&self.key, &self.signer)?
+        };
         let key = PrivateKeyDer::try_from(self.key.serialize_der())?;
         Ok(CertifiedKey::new(vec![certificate.der().clone()], ring::sign::any_supported_type(&key)?))
     }

@@ -106,7 +106,8 @@ impl Seeded {
         }
     }
 
-    /// What a crawl must find, by URL, if it starts at `path` of this host. `origin` is the origin in the client's URLs.
+    /// What a crawl must find, by URL, if it starts at `path` of this host. `origin` is the origin in the client's
+    /// URLs.
     pub(crate) fn truth(&self, origin: &str, path: &str, max_depth: usize) -> Truth {
         let (mut truth, mut seen) = (Truth::new(), HashSet::new());
         let mut page_links: Vec<(Seeded, Resource)> =

@@ -36,9 +36,9 @@ impl Site {
         Self::from_seeded(Seeded::single(seed, pages))
     }
 
-    /// Gives every seeded HTML page a near-duplicate: the same URL with `print=yes` in its query, the same body with one
-    /// more sentence. Only the page itself links to it. The truth leaves near-duplicates out, like a crawl that drops
-    /// them.
+    /// Gives every seeded HTML page a near-duplicate: the same URL with `print=yes` in its query, the same body with
+    /// one more sentence. Only the page itself links to it. The truth leaves near-duplicates out, like a crawl that
+    /// drops them.
     pub fn with_print_views(self) -> Self {
         Self { seeded: self.seeded.map(Seeded::with_print_views), ..self }
     }

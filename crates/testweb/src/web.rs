@@ -246,8 +246,8 @@ impl Web {
         self.recorder.count()
     }
 
-    /// What a crawl of the seeded site must find if it starts at `path` of [`url`](Self::url): by path, each page within
-    /// `max_depth` links, its depth and its body.
+    /// What a crawl of the seeded site must find if it starts at `path` of [`url`](Self::url): by path, each page
+    /// within `max_depth` links, its depth and its body.
     ///
     /// # Panics
     /// If the site is not seeded.

@@ -56,6 +56,7 @@ fn bad_certificate_is_rejected_with_its_reason() {
         (Certificate::UnknownIssuer, "UnknownIssuer"),
         (Certificate::Expired, "expired"),
         (Certificate::WrongName, "not valid for name"),
+        (Certificate::SelfSigned, "CaUsedAsEndEntity"),
     ] {
         let web = web(certificate);
         let error = fetch(&web, "a.test").unwrap_err();

@@ -14,7 +14,7 @@ static double cpu_seconds(void) {
 static char *fetch(const char *link) {
     if (!strncmp(link, "leaf-", 5) && strcmp(link, "leaf-0"))
         return NULL;
-    /* The new workers go to sleep soon, or later on a busy machine. A worker that polls never leaves an idle interval. */
+    /* The new workers go to sleep soon, or later on a busy machine. A worker that polls leaves no idle interval. */
     int idle = 0;
     for (int attempt = 0; attempt < ATTEMPTS && !idle; attempt++) {
         double before = cpu_seconds();

@@ -25,8 +25,8 @@ pub(crate) fn crate_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The directory of `libcrawl.so` and `libcrawl.a`. One run of the compiler builds all forms of the library, next to the
-/// tests.
+/// The directory of `libcrawl.so` and `libcrawl.a`. One run of the compiler builds all forms of the library, next to
+/// the tests.
 pub(crate) fn library_directory() -> PathBuf {
     let test = env::current_exe().expect("the path of the test program");
     let directory = test.parent().expect("a file is in a directory").to_owned();

@@ -10,8 +10,8 @@
 //! - A line is written only after the program has read the line before it. So at most two pages are unfinished when the
 //!   program exits, however much it reads at a time: one being processed and one in the pipe. They are sent again to a
 //!   new program. A program that exits with status 0 has finished what it read; only unread lines are sent again.
-//! - A program that exits is restarted after a delay that doubles, until it has exited more than [`MAX_RESTARTS`] times in
-//!   a row without finishing a page. Then it is abandoned, and each further page is an error.
+//! - A program that exits is restarted after a delay that doubles, until it has exited more than [`MAX_RESTARTS`]
+//!   times in a row without finishing a page. Then it is abandoned, and each further page is an error.
 //!
 //! A program that reads ahead while it holds unfinished pages is responsible for those itself.
 //!
@@ -46,8 +46,8 @@ pub const SHUTDOWN_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The delay before the first restart. It doubles with each further restart in a row.
 const FIRST_RESTART_DELAY: Duration = Duration::from_millis(100);
 
-/// How long the crawl waits for the program to fail on the last page, so that the page can be sent again. After that the
-/// input is closed, and a failure on the page cannot be told from a failure at the end.
+/// How long the crawl waits for the program to fail on the last page, so that the page can be sent again. After that
+/// the input is closed, and a failure on the page cannot be told from a failure at the end.
 const LAST_PAGE_GRACE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone, Copy)]

@@ -9,8 +9,8 @@ use serde_json::ser::Formatter;
 use super::{Output, OutputWrite, timestamp};
 use crate::page::Page;
 
-/// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, fetched (RFC 3339,
-/// UTC), links.
+/// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, fetched (RFC
+/// 3339, UTC), links.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Jsonl;
 
@@ -24,9 +24,9 @@ impl Output for Jsonl {
     }
 }
 
-/// The line for a program: the keys of [`Jsonl`], then headers (pairs of name and value), text (the page's visible text)
-/// and the page's bytes: `body` if they are UTF-8, otherwise `body_base64`. There is always exactly one of the two, so
-/// that most programs can use `body` directly, and no bytes are changed silently.
+/// The line for a program: the keys of [`Jsonl`], then headers (pairs of name and value), text (the page's visible
+/// text) and the page's bytes: `body` if they are UTF-8, otherwise `body_base64`. There is always exactly one of the
+/// two, so that most programs can use `body` directly, and no bytes are changed silently.
 pub(super) fn line_with_content(page: &Page) -> Vec<u8> {
     let text = page.text();
     let body = std::str::from_utf8(&page.body);

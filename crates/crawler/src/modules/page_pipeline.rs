@@ -110,8 +110,9 @@ impl PagePipeline {
         self.outputs.iter().enumerate().map(write).collect()
     }
 
-    /// Writes a page to this worker's part files, if there are any, before the task is completed. A page that an earlier
-    /// lease may have written is retracted if this lease gave no page. Returns whether no output has failed so far.
+    /// Writes a page to this worker's part files, if there are any, before the task is completed. A page that an
+    /// earlier lease may have written is retracted if this lease gave no page. Returns whether no output has failed so
+    /// far.
     pub fn write_parts(&self, done: &Completion) -> bool {
         let Completion { lease, outcome, writes, .. } = done;
         let mut files = lock(&self.files);
@@ -187,8 +188,8 @@ impl PagePipeline {
 
     /// Flushes the outputs, and fsyncs them if `sync` is set. Returns the last page written and the file lengths.
     ///
-    /// Returns `None` after any failure, for good: the operating system reports a failed write to one fsync only, and the
-    /// next fsync succeeds although bytes are missing.
+    /// Returns `None` after any failure, for good: the operating system reports a failed write to one fsync only, and
+    /// the next fsync succeeds although bytes are missing.
     pub fn flush_outputs(&self, sync: bool) -> Option<(u64, Vec<u64>)> {
         let _flushing = lock(&self.flush_lock);
         let mut files = lock(&self.files);

@@ -19,8 +19,8 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// The Gregorian date `days` days after 1 January 1970. Years start in March, so that the leap day is the last day of the
-/// year and the lengths of the months before it follow one rule: 153 days in every five months.
+/// The Gregorian date `days` days after 1 January 1970. Years start in March, so that the leap day is the last day of
+/// the year and the lengths of the months before it follow one rule: 153 days in every five months.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + TO_1970;
     let (era, day_of_era) = (days / ERA, days % ERA);

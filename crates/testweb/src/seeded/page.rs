@@ -83,7 +83,8 @@ impl Seeded {
         page_links
     }
 
-    /// Adds links to other hosts. The home pages of the hosts form a tree, so that every host is reachable from the first.
+    /// Adds links to other hosts. The home pages of the hosts form a tree, so that every host is reachable from the
+    /// first.
     fn link_hosts(&self, n: usize, page_links: &mut Vec<Target>, random: &mut Random) {
         let below = (2 * self.host + 1..=2 * self.host + 2).filter(|host| n == 0 && *host < self.hosts);
         page_links.extend(below.map(|host| Target::OtherHost(host, 0)));

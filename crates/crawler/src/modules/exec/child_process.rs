@@ -28,7 +28,8 @@ pub(super) enum FeedError {
     DeadlinePassed,
 }
 
-/// Called while waiting, with whether the program has read something since the last call. Returns whether to keep waiting.
+/// Called while waiting, with whether the program has read something since the last call. Returns whether to keep
+/// waiting.
 pub(super) type OnProgress<'w> = &'w mut dyn FnMut(bool) -> bool;
 
 /// A running program. A drop kills it.

@@ -70,7 +70,8 @@ impl LineQueue {
         Ok(())
     }
 
-    /// Closes the queue: no more lines follow, and the program must exit within the timeout. Only the first call counts.
+    /// Closes the queue: no more lines follow, and the program must exit within the timeout. Only the first call
+    /// counts.
     pub(super) fn close(&self, exit_timeout: Duration) {
         let mut state = self.lock();
         if state.deadline.is_none() {

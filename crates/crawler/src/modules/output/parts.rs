@@ -246,8 +246,8 @@ fn occupied(path: &Path, cause: &str) -> Error {
     ))
 }
 
-/// The error for a part of this crawl that was changed or damaged. `--overwrite` does not replace it: a restarted worker
-/// gets the same options as on its first start, so `--overwrite` is no sign that the pages are to be deleted.
+/// The error for a part of this crawl that was changed or damaged. `--overwrite` does not replace it: a restarted
+/// worker gets the same options as on its first start, so `--overwrite` is no sign that the pages are to be deleted.
 fn cannot_resume(path: &Path, cause: &str) -> Error {
     Error::InvalidSetting(format!(
         "cannot resume part '{}': {cause}; restore the part and its index, or move both away and keep them for \

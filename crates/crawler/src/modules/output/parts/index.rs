@@ -1,7 +1,7 @@
 //! The index of a part file: the crawl it belongs to, and where its pages are. Only this file knows the format.
 //!
-//! The first line is a JSON object, the [header](PartHeader). A line `TASK LEASE OFFSET LENGTH` follows for each page, in
-//! the order of the pages in the part file, or `TASK LEASE OFFSET -` for a tombstone, which retracts a page. A line
+//! The first line is a JSON object, the [header](PartHeader). A line `TASK LEASE OFFSET LENGTH` follows for each page,
+//! in the order of the pages in the part file, or `TASK LEASE OFFSET -` for a tombstone, which retracts a page. A line
 //! counts only with its line feed.
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Merges the parts of an output: each page once, in the order of task ids, as one process would have written it.
 //!
-//! Only the indexes are held in memory, so the parts may be larger than memory. A part that a worker is still writing to
-//! is merged up to the last page in its index.
+//! Only the indexes are held in memory, so the parts may be larger than memory. A part that a worker is still writing
+//! to is merged up to the last page in its index.
 
 mod sink;
 mod source;

@@ -34,8 +34,8 @@ fn open(directory: &Path, worker: u16) -> Result<Parts, Error> {
     retry_locked(|| Parts::open(&specs(directory), worker, &crawl("example"), false))
 }
 
-/// Retries while the parts are locked: other tests start child processes, which hold this process's locks between fork and
-/// exec.
+/// Retries while the parts are locked: other tests start child processes, which hold this process's locks between fork
+/// and exec.
 fn retry_locked(open: impl Fn() -> Result<Parts, Error>) -> Result<Parts, Error> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {

@@ -220,8 +220,8 @@ fn not_a_part(path: &Path, cause: &str) -> MergeError {
     MergeError::Refused(format!("cannot collect '{}': {cause}; {remedy}", path.display()))
 }
 
-/// The parts of an output, in the order of the workers: the files in its directory that are named like its parts and have
-/// an index.
+/// The parts of an output, in the order of the workers: the files in its directory that are named like its parts and
+/// have an index.
 pub fn parts_of(output: &Path) -> Vec<PathBuf> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty());
     let Ok(entries) = fs::read_dir(parent.unwrap_or(Path::new("."))) else { return Vec::new() };
