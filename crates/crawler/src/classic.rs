@@ -9,13 +9,14 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use self::levels::{Levels, SeenStatus};
-use crate::config::{FetchConfig, MAX_REDIRECTS};
+use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::event::{Event, Observer};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyPolicy, Download};
+use crate::fetch::redirect;
 use crate::fetch::throttle::HostThrottle;
-use crate::html::{self, BadLink, each_link};
+use crate::html::{BadLink, each_link};
 use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -214,24 +215,11 @@ impl RunningCrawl<'_> {
         self.observer.on_event(event, depth, url);
     }
 
-    /// A redirect's target is checked like a link, and has the depth of the link that led to it.
+    /// The target has the depth of the URL that redirected to it.
     fn redirect(&mut self, task: &Task, location: &str) -> Outcome {
-        if task.redirects >= MAX_REDIRECTS {
-            return Outcome::TooManyRedirects;
-        }
-        let to = match html::resolve(&task.url, location) {
-            Ok(to) => to,
-            Err(bad) => {
-                return Outcome::RedirectRejected {
-                    to: nameable(&task.url, location),
-                    why: RejectReason::InvalidLink(bad),
-                };
-            }
-        };
-        match self.admit(to.as_str(), task.depth, task.redirects + 1) {
-            Ok(_) => Outcome::Redirect { to: to.into() },
-            Err(why) => Outcome::RedirectRejected { to: to.into(), why },
-        }
+        redirect::follow(&task.url, task.redirects, location, |target, redirects| {
+            self.admit(target, task.depth, redirects).map(drop)
+        })
     }
 
     /// Gives an outcome to what a stopped crawl did not get to.
@@ -245,10 +233,4 @@ impl RunningCrawl<'_> {
             }
         }
     }
-}
-
-/// A target that is not followed, as it may be told: without credentials, and in a line of bearable length.
-fn nameable(page: &Url, location: &str) -> String {
-    let target = page.join(location).map(|target| without_credentials(&target).to_string());
-    target.ok().filter(|target| target.len() <= html::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
 }

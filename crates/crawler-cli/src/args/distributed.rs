@@ -64,7 +64,7 @@ impl DistributedArgs {
         let Some(redis) = &self.redis else { return Ok(None) };
         let mut place = place(redis, &self.crawl, ca_file, &notice)?;
         (place.partitions, place.replicas) = (self.partitions, self.replicas);
-        Ok(Some(SharedCrawl { place, dead_after: self.dead_after, notice }))
+        Ok(Some(SharedCrawl { redis: place, dead_after: self.dead_after, notice }))
     }
 }
 
@@ -112,7 +112,7 @@ impl RedisArgs {
         let mut place = place(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
         // Somebody waits for the answer.
         place.manner.endures = false;
-        Ok(SharedCrawl { place, dead_after: DEAD_AFTER, notice })
+        Ok(SharedCrawl { redis: place, dead_after: DEAD_AFTER, notice })
     }
 }
 
@@ -135,7 +135,7 @@ impl OptionalRedisArgs {
     pub fn validate(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
         let place = place(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
-        Ok(Some(SharedCrawl { place, dead_after: DEAD_AFTER, notice }))
+        Ok(Some(SharedCrawl { redis: place, dead_after: DEAD_AFTER, notice }))
     }
 }
 

@@ -51,7 +51,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     };
     let options = job.options.clone();
     let (stop, ended_by) = (StopHandle::new(), Cell::new(None));
-    sharing.place.manner.stop = stop.clone();
+    sharing.redis.manner.stop = stop.clone();
     let report = tokio::select! {
         report = control(job, &sharing, &display, &stop) => report,
         never = signals::watch(&stop, &ended_by, |message| display.say(message), || display.clear()) => match never {},
@@ -80,7 +80,7 @@ async fn control(
     let begun = RemoteCrawl::info(sharing).await?;
     // What others have submitted since stays within its scope.
     let submitted =
-        begun.as_ref().and_then(|begun| SavedOptions::read(&begun.note, &sharing.place.crawl).ok());
+        begun.as_ref().and_then(|begun| SavedOptions::read(&begun.note, &sharing.redis.crawl).ok());
     let note = SavedOptions::shared(&options.clone().with_seeds_of(submitted.as_ref())).to_bytes();
     let changed = submitted.as_ref().map_or_else(Vec::new, |before| options.differs_from(before));
     if !changed.is_empty() {

@@ -133,7 +133,7 @@ pub fn conclude(
     summary_file: Option<SummaryFile>,
 ) -> u8 {
     display.last(report);
-    let health = page_rank.map(PageRank::health);
+    let health = page_rank.map(PageRank::stats);
     let printed = print(options, &summary::table(options, report, health.as_ref()));
     let mut not_written = false;
     if let Some(why) = lost_output(report) {

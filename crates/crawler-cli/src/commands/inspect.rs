@@ -44,8 +44,8 @@ impl Crawl {
             }
             Source::Redis(sharing) => {
                 let note = RemoteCrawl::info(sharing).await?.map(|begun| begun.note).unwrap_or_default();
-                let options = SavedOptions::read(&note, &sharing.place.crawl).ok();
-                Ok((Crawl::Shared(RedisStateReader::open(sharing.place.clone()).await?), options))
+                let options = SavedOptions::read(&note, &sharing.redis.crawl).ok();
+                Ok((Crawl::Shared(RedisStateReader::open(sharing.redis.clone()).await?), options))
             }
         }
     }
@@ -120,13 +120,13 @@ fn exit_code(answer: Result<u8, Error>) -> u8 {
 
 /// Why a URL that was admitted has no stored page.
 fn not_stored(why: &UrlHistory, options: Option<&CrawlOptions>) -> String {
-    match &why.fate {
-        UrlStatus::Waiting => "it was not visited yet".into(),
-        UrlStatus::Ended { outcome, .. } if outcome != Outcome::Page.label() => outcome.clone(),
-        UrlStatus::Ended { .. } if options.is_some_and(|options| options.no_content) => {
+    match &why.status {
+        UrlStatus::Pending => "it was not visited yet".into(),
+        UrlStatus::Completed { outcome, .. } if outcome != Outcome::Page.label() => outcome.clone(),
+        UrlStatus::Completed { .. } if options.is_some_and(|options| options.no_content) => {
             "it was kept, but the crawl stores no pages (--no-content)".into()
         }
-        UrlStatus::Ended { at, .. } => {
+        UrlStatus::Completed { at, .. } => {
             let ttl = options.map_or_else(String::new, |options| format!(" ({:?})", options.ttl));
             format!("it was kept {}, and stored for as long as --ttl says{ttl}", moment(*at))
         }
@@ -136,13 +136,13 @@ fn not_stored(why: &UrlHistory, options: Option<&CrawlOptions>) -> String {
 /// What became of a URL, in lines.
 fn describe(why: &UrlHistory, modules: &[String]) -> Vec<String> {
     let mut lines = vec![why.url.clone()];
-    match &why.fate {
-        UrlStatus::Waiting => lines.push("  waiting to be visited".into()),
-        UrlStatus::Ended { outcome, at, document: Some(document) } => {
+    match &why.status {
+        UrlStatus::Pending => lines.push("  waiting to be visited".into()),
+        UrlStatus::Completed { outcome, at, page_number: Some(document) } => {
             lines.push(format!("  {outcome} as page {document} {}", moment(*at)));
             lines.extend(modules.iter().filter_map(|module| place(module, *document)));
         }
-        UrlStatus::Ended { outcome, at, document: None } => {
+        UrlStatus::Completed { outcome, at, page_number: None } => {
             lines.push(format!("  {outcome} {}", moment(*at)));
         }
     }

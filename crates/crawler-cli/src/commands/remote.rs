@@ -53,7 +53,7 @@ pub async fn submit(options: CrawlOptions) -> u8 {
 async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let mut sharing = options.shared(Arc::new(print_error))?.ok_or_else(|| "give --redis".to_owned())?;
     // Somebody waits for the answer.
-    sharing.place.manner.endures = false;
+    sharing.redis.manner.endures = false;
     let given = options.seeds.len();
     let is_quiet = options.fetch.quiet;
     // What is wrong with them is told before anything is changed.
@@ -62,7 +62,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let (options, note) = match &begun {
         None => (options.clone(), SavedOptions::shared(&options).to_bytes()),
         Some(begun) => {
-            let before = SavedOptions::read(&begun.note, &sharing.place.crawl)?;
+            let before = SavedOptions::read(&begun.note, &sharing.redis.crawl)?;
             let is_covered = before.covers(&options);
             let options = options.over(before)?;
             // Whoever is at work need not begin anew for what it knows already.
@@ -74,10 +74,10 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let remote = RemoteCrawl::open(job.crawler, &sharing).await?;
     let admitted = remote.submit(&note, fresh.crawler.seeds()).await?;
     if !is_quiet {
-        let (name, what) = (&sharing.place.crawl, if given == 1 { "URL" } else { "URLs" });
+        let (name, what) = (&sharing.redis.crawl, if given == 1 { "URL" } else { "URLs" });
         let begins = match begun {
             None => "begun with",
-            Some(CrawlInfo { course: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
+            Some(CrawlInfo { state: before, .. }) if matches!(before.phase, Phase::Over(_)) => {
                 "opened again with"
             }
             Some(_) => "given",
@@ -92,7 +92,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
 
 /// A crawl on Redis, as it was begun.
 async fn open(sharing: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
-    let name = &sharing.place.crawl;
+    let name = &sharing.redis.crawl;
     let Some(begun) = RemoteCrawl::info(sharing).await? else {
         return Err(CommandError(
             format!("there is no crawl '{name}' on Redis; 'crawler submit' begins one"),
@@ -110,7 +110,7 @@ pub async fn stop(place: RedisArgs) -> u8 {
 async fn try_stop(place: RedisArgs) -> Result<u8, CommandError> {
     let sharing = place.validate()?;
     let (remote, _) = open(&sharing).await?;
-    let name = &sharing.place.crawl;
+    let name = &sharing.redis.crawl;
     let text = match remote.stop().await? {
         true => {
             format!("the crawl '{name}' ends; 'crawler submit' or the same 'crawler crawl' goes on with it\n")
@@ -141,10 +141,10 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
         return Ok(0);
     }
     let text = if options.json {
-        let object = json::CrawlStatusJson::of(&sharing.place.crawl, &status, report.as_ref());
+        let object = json::CrawlStatusJson::of(&sharing.redis.crawl, &status, report.as_ref());
         serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
     } else {
-        table(&sharing.place.crawl, &status, snapshot, &begun)
+        table(&sharing.redis.crawl, &status, snapshot, &begun)
     };
     Ok(if print_stdout(&text) { 0 } else { EXIT_FAILED })
 }
@@ -155,8 +155,8 @@ fn table(
     snapshot: &crawler::internal::backend::Snapshot,
     begun: &CrawlOptions,
 ) -> String {
-    let elapsed = status.course.elapsed.as_secs_f64();
-    let mut text = format!("crawl '{name}': {}, after {elapsed:.1} s\n", phase(&status.course.phase));
+    let elapsed = status.state.elapsed.as_secs_f64();
+    let mut text = format!("crawl '{name}': {}, after {elapsed:.1} s\n", phase(&status.state.phase));
     text += &row(0, "pages kept", snapshot.pages);
     text += &format!("{:>12}  bytes read, of {}\n", bytes(snapshot.bytes), bytes(begun.max_bytes));
     text += &row(0, "URLs admitted", json::admitted(snapshot));
@@ -167,7 +167,7 @@ fn table(
     text += &row(2, "neither kept nor failed: redirects, duplicates, disallowed and the like", neither);
     let waiting =
         snapshot.url_queue.0 + snapshot.url_queue.1 + snapshot.priority_queues.iter().sum::<usize>();
-    text += &row(0, "URLs on their way to a worker", (waiting + snapshot.waiting) as u64);
+    text += &row(0, "URLs on their way to a worker", (waiting + snapshot.parked) as u64);
     if status.members.is_empty() {
         text += "nobody works on it\n";
     }
@@ -207,7 +207,7 @@ pub async fn purge(options: PurgeOptions) -> u8 {
 
 async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
     let sharing = options.place.validate()?;
-    let name = &sharing.place.crawl;
+    let name = &sharing.redis.crawl;
     let members = at_work(&sharing).await?;
     if members > 0 {
         if !options.force {
@@ -221,7 +221,7 @@ async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
         }
         end(&sharing).await?;
     }
-    let keys = RedisBackend::purge(&sharing.place).await.map_err(Error::from)?;
+    let keys = RedisBackend::purge(&sharing.redis).await.map_err(Error::from)?;
     let text = match keys {
         0 => format!("there is nothing of a crawl '{name}'\n"),
         keys => format!("the crawl '{name}' is removed: {keys} keys\n"),

@@ -41,7 +41,7 @@ pub async fn run(part: RoleKind, role: RoleOptions) -> u8 {
     };
     let _size_limit = signals::survive_the_file_size_limit();
     let (stop, ended_by) = (StopHandle::new(), Cell::new(None));
-    sharing.place.manner.stop = stop.clone();
+    sharing.redis.manner.stop = stop.clone();
     let say = |message: &str| notice(message);
     tokio::select! {
         status = work(part, &role, sharing, &stop) => ended_by.get().unwrap_or(status),
@@ -112,7 +112,7 @@ async fn begun(
     sharing: &mut SharedCrawl,
     stop: &StopHandle,
 ) -> Result<Option<CrawlOptions>, u8> {
-    let (name, mut told) = (sharing.place.crawl.clone(), false);
+    let (name, mut told) = (sharing.redis.crawl.clone(), false);
     loop {
         if stop.is_stop_requested() {
             return Ok(None);
@@ -122,10 +122,10 @@ async fn begun(
             status_of(&error)
         })?;
         // The address is right: should nobody be there later, that will pass.
-        sharing.place.manner.patience = FOR_EVER;
+        sharing.redis.manner.patience = FOR_EVER;
         let waits_for = match begun {
             None => "begin",
-            Some(begun) => match begun.course.phase {
+            Some(begun) => match begun.state.phase {
                 Phase::Over(_) if begun.has_result && role.stay => "be opened again",
                 Phase::Over(_) if begun.has_result => {
                     (sharing.notice)(&format!("the crawl '{name}' is over; 'crawler submit' opens it again"));

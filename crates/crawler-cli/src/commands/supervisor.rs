@@ -63,8 +63,8 @@ impl Supervisor {
         let post =
             || SupervisedRole { child: None, started: now, next: now, pause: FIRST_PAUSE, failures: 0 };
         Supervisor {
-            crawl: sharing.place.crawl.clone(),
-            redis: sharing.place.address.with_secrets(),
+            crawl: sharing.redis.crawl.clone(),
+            redis: sharing.redis.address.with_secrets(),
             ca_file: options.fetch.ca_file.clone(),
             verbosity: options.fetch.verbosity(),
             display,

@@ -124,7 +124,7 @@ fn a_cluster_is_crawled_on_and_a_node_that_goes_away_is_waited_for() {
     let (status, said) = controller.end();
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("waiting for Redis at redis://") && said.contains("answers again after"), "{said}");
-    assert!(!said.contains("is dead") && !said.contains("started again"), "{said}");
+    assert!(!said.contains("declared dead") && !said.contains("started again"), "{said}");
     stage.check();
     let keys = || cluster.nodes.iter().map(|node| node.ask::<u64>("DBSIZE")).collect::<Vec<_>>();
     stage.say(&["purge"]);

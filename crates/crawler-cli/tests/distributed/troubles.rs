@@ -41,7 +41,7 @@ fn under_way(stage: &mut Stage, proxy: &Proxy, more: &[&str]) -> Running {
 fn went_on(stage: &Stage, controller: Running) -> String {
     let (status, said) = controller.end();
     assert_eq!(status, Some(0), "{said}");
-    assert!(!said.contains("is dead") && !said.contains("started again"), "{said}");
+    assert!(!said.contains("declared dead") && !said.contains("started again"), "{said}");
     stage.check();
     said
 }
@@ -239,7 +239,7 @@ fn cut_off(how: Mode) {
     wait_for("its next request", || asked_by(&stage, "cut-off").len() > returned);
     let (status, said) = frontier.end();
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("is dead: not heard of for"), "{said}");
+    assert!(said.contains("is declared dead: no heartbeat for"), "{said}");
     let said: Vec<(Option<i32>, String)> = workers.into_iter().map(Running::end).collect();
     assert!(said.iter().all(|(status, _)| *status == Some(0)), "{said:?}");
     assert_eq!(said[0].1.contains("waiting for Redis"), how == Mode::BlackHole, "{said:?}");
@@ -349,6 +349,6 @@ fn what_was_sent_to_nobody_is_given_to_others() {
     let roles = [&["frontier"][..], &["worker", "--id", "1"]].map(|it| Running::start(stage.crawler(it)));
     let said = roles.map(Running::end);
     assert!(said.iter().all(|(status, _)| *status == Some(0)), "{said:?}");
-    assert!(said[0].1.contains("nobody is worker 0; what was sent to it is given to others"), "{said:?}");
+    assert!(said[0].1.contains("worker 0 has URLs but no process; reassigning its URLs"), "{said:?}");
     stage.check();
 }

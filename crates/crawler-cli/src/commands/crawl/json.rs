@@ -74,7 +74,7 @@ impl<'s> CrawlStatusJson<'s> {
     ) -> CrawlStatusJson<'s> {
         // What is left of a crawl that is over is its result.
         let snapshot = report.map_or(&status.snapshot, |report| &report.snapshot);
-        let (phase, end) = match &status.course.phase {
+        let (phase, end) = match &status.state.phase {
             Phase::Unknown => ("unknown", None),
             Phase::Purged => ("purged", None),
             Phase::Opening => ("opening", None),
@@ -96,7 +96,7 @@ impl<'s> CrawlStatusJson<'s> {
             crawl,
             phase,
             end,
-            elapsed: status.course.elapsed.as_secs_f64(),
+            elapsed: status.state.elapsed.as_secs_f64(),
             counts: CountsJson::of(snapshot),
             members: members.collect(),
             redis: report.and_then(|report| report.traffic),
@@ -167,7 +167,7 @@ impl<'s> ProgressJson<'s> {
             url_queue: snapshot.url_queue.0,
             overflow: snapshot.url_queue.1,
             priority_queues: &snapshot.priority_queues,
-            waiting: snapshot.waiting,
+            waiting: snapshot.parked,
             workers: snapshot
                 .workers
                 .iter()
@@ -175,9 +175,9 @@ impl<'s> ProgressJson<'s> {
                 .collect(),
             active_hosts: snapshot.active_hosts,
             owned_domains: snapshot.owned_domains,
-            known_urls: snapshot.known,
-            stored_pages: snapshot.stored.0,
-            stored_bytes: snapshot.stored.1,
+            known_urls: snapshot.seen_urls,
+            stored_pages: snapshot.stored_pages,
+            stored_bytes: snapshot.stored_bytes,
             end: end.map(name),
         }
     }
@@ -221,8 +221,8 @@ impl<'s> CountsJson<'s> {
             links: LinksJson {
                 found: links_found(snapshot),
                 new: snapshot.links_new,
-                known: snapshot.links_known,
-                refused: &snapshot.links_refused,
+                known: snapshot.links_seen,
+                refused: &snapshot.links_rejected,
             },
         }
     }
@@ -240,7 +240,7 @@ pub fn admitted(snapshot: &Snapshot) -> u64 {
 
 /// All links of kept pages.
 pub fn links_found(snapshot: &Snapshot) -> u64 {
-    snapshot.links_new + snapshot.links_known + snapshot.links_refused.values().sum::<u64>()
+    snapshot.links_new + snapshot.links_seen + snapshot.links_rejected.values().sum::<u64>()
 }
 
 /// The outcomes of URLs that should have given a page and did not.
