@@ -242,7 +242,7 @@ def ended(child: subprocess.Popen, began: float) -> float:
 def memory() -> str:
     """What link storage takes on Redis, by what the server says of itself."""
     with redis() as server:
-        program = CRAWLER.parent / "examples/redis_links"
+        program = CRAWLER.parent / "examples/redis_seen_set"
         links = 200_000
         output = subprocess.run([program, server.url, str(links)], check=True, capture_output=True, text=True).stdout
         print("\nMemory of Redis per URL")

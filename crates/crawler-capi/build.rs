@@ -1,4 +1,4 @@
-//! Gives the shared library its name, so that programs linked by path find it wherever it is installed.
+//! Sets the soname of the shared library, so that programs find it wherever it is installed.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcrawl.so");

@@ -3,8 +3,8 @@
 #
 #     install.sh LIBRARIES PREFIX
 #
-# LIBRARIES is the directory that cargo built libcrawl.so and libcrawl.a in. With DESTDIR set, the files go
-# below it, and still say that they are in PREFIX.
+# LIBRARIES is the directory in which cargo built libcrawl.so and libcrawl.a. With DESTDIR set, the files are installed
+# below it, and the pkg-config file still names PREFIX.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,13 +26,13 @@ install -m 755 "$libraries/libcrawl.so" "$root/lib/"
 install -m 644 "$libraries/libcrawl.a" "$root/lib/"
 install -m 644 "$here/include/crawl.h" "$here/include/crawler.h" "$root/include/"
 
-# The prefix as pkg-config has to read it, and that as sed has to.
+# The prefix escaped for pkg-config, and that escaped for sed.
 in_pkg_config=$(printf '%s\n' "$prefix" | sed -e 's/[\\ "'\''#&|;]/\\&/g')
 in_sed=$(printf '%s\n' "$in_pkg_config" | sed -e 's/[\\&|]/\\&/g')
 sed -e "s|@PREFIX@|$in_sed|" -e "s|@VERSION@|$version|" "$here/crawl.pc.in" >"$root/lib/pkgconfig/crawl.pc"
 
-# The loader finds a new library in a directory that it searches only when its cache has been renewed. Who may not do
-# that, or has no such cache, has a library all the same.
+# The dynamic loader finds a new library only after its cache is updated. Without permission for that, or without a
+# cache, the installation still succeeds.
 if [ -z "${DESTDIR:-}" ]; then
     PATH=$PATH:/usr/sbin:/sbin
     ldconfig 2>/dev/null || true

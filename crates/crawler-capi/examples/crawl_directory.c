@@ -3,8 +3,7 @@
  *
  *     crawl_directory DIRECTORY START
  *
- * prints every edge to standard output, and to standard error what the crawl came to. To build it against an installed
- * library:
+ * Prints every edge to standard output and a summary to standard error. To build it against the installed library:
  *
  *     cc crawl_directory.c $(pkg-config --cflags --libs crawl) -o crawl_directory
  */
@@ -19,28 +18,28 @@ enum { DOWNLOAD_WORKERS = 8, PARSE_WORKERS = 2, WORK_QUEUE_SIZE = 100 };
 
 static const char *directory;
 
-/* Callbacks come from several threads at once, and these are counted by all of them. */
+/* Callbacks run on several threads at once, and all of them count. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long pages, broken, edges;
 
-static void count(long *what) {
+static void count(long *counter) {
     pthread_mutex_lock(&lock);
-    ++*what;
+    ++*counter;
     pthread_mutex_unlock(&lock);
 }
 
-/* The whole file as a string, or NULL. */
+/* The content of a file as a string, or NULL. */
 static char *read_file(const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file)
         return NULL;
-    size_t length = 0, space = 4096;
-    char *text = malloc(space);
+    size_t length = 0, capacity = 4096;
+    char *text = malloc(capacity);
     while (text) {
-        length += fread(text + length, 1, space - length - 1, file);
-        if (length < space - 1)
+        length += fread(text + length, 1, capacity - length - 1, file);
+        if (length < capacity - 1)
             break;
-        char *more = realloc(text, space *= 2);
+        char *more = realloc(text, capacity *= 2);
         if (!more)
             free(text);
         text = more;
@@ -55,10 +54,10 @@ static char *read_file(const char *path) {
     return text;
 }
 
-/* A page is a string from malloc: crawl frees it. NULL says that the link is broken. */
+/* Returns a string from malloc, which crawl frees. NULL means a broken link. */
 static char *fetch(const char *link) {
     char *page = NULL;
-    /* A link is whatever a page says it is: it must not lead out of the directory. */
+    /* Pages are not trusted: a link must not lead out of the directory. */
     if (!strchr(link, '/') && strcmp(link, ".") && strcmp(link, "..")) {
         char *path = malloc(strlen(directory) + 1 + strlen(link) + 1);
         if (path) {
@@ -76,14 +75,14 @@ static void print_edge(const char *from, const char *to) {
     printf("%s -> %s\n", from, to);
 }
 
-int main(int words, char **word) {
-    if (words != 3) {
-        fprintf(stderr, "usage: %s DIRECTORY START\n", word[0]);
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s DIRECTORY START\n", argv[0]);
         return 2;
     }
-    directory = word[1];
-    if (crawl(word[2], DOWNLOAD_WORKERS, PARSE_WORKERS, WORK_QUEUE_SIZE, fetch, print_edge) != 0) {
-        fputs("cannot crawl: no threads to be had\n", stderr);
+    directory = argv[1];
+    if (crawl(argv[2], DOWNLOAD_WORKERS, PARSE_WORKERS, WORK_QUEUE_SIZE, fetch, print_edge) != 0) {
+        fputs("cannot crawl: the system cannot create enough threads\n", stderr);
         return 1;
     }
     fprintf(stderr, "%ld pages, %ld broken links, %ld edges\n", pages, broken, edges);

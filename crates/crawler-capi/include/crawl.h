@@ -1,4 +1,4 @@
-/* libcrawl: a multithreaded crawler that fetches with your function and tells you every link it finds. */
+/* libcrawl: a multithreaded crawler that fetches pages with your function and reports every link to you. */
 #ifndef CRAWL_H
 #define CRAWL_H
 
@@ -7,48 +7,50 @@ extern "C" {
 #endif
 
 /*
- * Crawls everything that can be reached from start_url.
+ * Crawls everything reachable from start_url.
  *
- * download_workers threads call fetch_fn; parse_workers others find the links of the pages and call edge_fn.
- * At most work_queue_size links wait to be fetched.
+ * download_workers threads call fetch_fn. parse_workers further threads extract the links of the pages and
+ * call edge_fn. At most work_queue_size links wait to be fetched.
  *
- * fetch_fn(link) returns the page behind a link: a string allocated with malloc, which the library frees; or
- * NULL for a broken link, after which the crawl goes on. It is called once for each distinct link.
+ * fetch_fn(link) returns the page of a link: a string allocated with malloc, which the library frees. NULL
+ * means a broken link; the crawl continues. It is called once for each distinct link.
  *
- * edge_fn(from, to) is called for every occurrence of a link on a page, in the order of the page, duplicates
- * and links to itself included. The strings belong to the library and are gone when edge_fn returns.
+ * edge_fn(from, to) is called for every occurrence of a link on a page, in the order of the page, including
+ * duplicates and links to the page itself. The strings belong to the library and are valid only until edge_fn
+ * returns.
  *
- * A link is a word that begins with "link:", at the start of the page or after white space. Blanks (spaces
+ * A link is a word that starts with "link:", at the start of the page or after white space. Blanks (spaces
  * and tabs) after the colon are skipped; the target is everything up to the next white space; an empty target
- * is no link. Targets are opaque bytes: case-sensitive, of any length, in no particular encoding, never
- * processed.
+ * is not a link. Targets are opaque bytes: case-sensitive, of any length and encoding, never interpreted.
  *
  * Both functions are called from several threads at once, with no lock held: they may block, be slow, wait
- * for one another, and call crawl. They must return: not by longjmp, pthread_exit or an exception. All
- * threads have ended when crawl returns, and no callback comes afterwards.
+ * for one another, and call crawl. They must return normally, not by longjmp, pthread_exit or an exception.
+ * When crawl returns, all its threads have exited, and no callback is called any more.
  *
- * Returns 0 when the crawl is complete, whether or not links were broken. Returns -1, without having called
- * anything, if a pointer is NULL, a number is not positive, or the system refuses a thread; those it granted
- * have ended by then. Running out of memory is another matter: it aborts the process, whether malloc fails
- * inside the library, or a thread that the system has granted finds no memory to set itself up with.
+ * Returns 0 when the crawl is complete, even if links were broken. Returns -1, without calling a callback, if
+ * a pointer is NULL, a number is not positive, or the system cannot create a thread; threads already created
+ * have exited by then. Running out of memory aborts the process: when malloc fails inside the library, and
+ * when a new thread has no memory to start with.
  */
 int crawl(const char *start_url, int download_workers, int parse_workers, int work_queue_size,
           char *(*fetch_fn)(const char *link),
           void (*edge_fn)(const char *from, const char *to));
 
 /*
- * The same for HTML pages: a link is the href of an a element, resolved against the page's own link (and the
- * page's base element, if it has one) and written in normal form without fragment. start_url is brought into
- * the same form before it is fetched.
+ * The same for HTML pages. A link is the href of an a element, resolved against the page's own link (and the
+ * page's base element, if any) and normalized, without its fragment. start_url is normalized too before it is
+ * fetched.
  *
- * No link, and so no edge, is what could not be asked for over HTTP: another scheme, mailto: say; a user name
- * or password in the URL; more than 2,048 bytes in normal form, or 16 KiB as it stands on the page. Nor is a
- * relative link on a page whose own link is not an absolute http or https URL; nor what comes after 100,000
- * links on one page, where area, frame, iframe and refreshes count as well.
+ * These are not links, and give no edge:
+ * - URLs with a scheme other than http and https, such as mailto:
+ * - URLs with a user name or password
+ * - URLs longer than 2,048 bytes when normalized, or 16 KiB as written on the page
+ * - relative links on a page whose own link is not an absolute http or https URL
+ * - links after the first 100,000 of a page; area, frame, iframe and refresh elements count too
  *
- * A page is read in the encoding that its byte order mark says, or else its meta element, or else a guess
- * from its bytes. (Not UTF-16: it has zeros in it, and a C string ends there.) That matters to links that are
- * not ASCII: the path becomes UTF-8, the query stays in the page's encoding, both percent-encoded.
+ * The encoding of a page is that of its byte order mark, or else of its meta element, or else guessed from its
+ * bytes. UTF-16 is not supported: it contains NULs, which end a C string. The encoding matters for links that
+ * are not ASCII: the path becomes UTF-8, the query stays in the page's encoding, both percent-encoded.
  */
 int crawl_html(const char *start_url, int download_workers, int parse_workers, int work_queue_size,
                char *(*fetch_fn)(const char *link),

@@ -1,2 +1,2 @@
-/* The same library, for programs written against this name. */
+/* An alias of crawl.h for programs that include this name. */
 #include "crawl.h"

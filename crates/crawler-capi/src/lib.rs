@@ -1,4 +1,4 @@
-//! libcrawl: the callback face over a C ABI, as `include/crawl.h` declares it. All the unsafe code there is.
+//! libcrawl: the callback mode with a C ABI, declared in `include/crawl.h`. The only crate with unsafe code.
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks, clippy::missing_safety_doc)]
 
 mod text;
@@ -8,20 +8,20 @@ use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use text::{Page, with_c_string};
 
-/// Fetches the page behind a link: a C string from `malloc`, or NULL.
+/// Fetches the page of a link. Returns a C string from `malloc`, or NULL.
 pub type FetchFn = Option<unsafe extern "C" fn(link: *const c_char) -> *mut c_char>;
-/// Hears of an edge: the page's own link, and a link on it.
+/// Receives an edge: the page's own link, and a link on the page.
 pub type EdgeFn = Option<unsafe extern "C" fn(from: *const c_char, to: *const c_char)>;
 
 const SUCCESS: c_int = 0;
 const FAILURE: c_int = -1;
 
-/// Crawls everything that can be reached from `start_url`; a word that begins with `link:` is a link.
+/// Crawls everything reachable from `start_url`. A word that starts with `link:` is a link.
 ///
 /// # Safety
-/// `start_url` is NULL or a C string that stays as it is during the call. The callbacks are functions of
-/// these types that may be called from several threads at once and return normally. What `fetch_fn` returns
-/// is NULL or a C string of its own, allocated with `malloc`, that nobody else touches or frees.
+/// `start_url` is NULL or a C string that does not change during the call. The callbacks may be called from
+/// several threads at once, and return normally. `fetch_fn` returns NULL or a new C string allocated with `malloc`,
+/// which no other code accesses or frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn crawl(
     start_url: *const c_char,
@@ -32,11 +32,11 @@ pub unsafe extern "C" fn crawl(
     edge_fn: EdgeFn,
 ) -> c_int {
     let sizes = [download_workers, parse_workers, work_queue_size];
-    // SAFETY: the caller's promise is passed on as it is.
+    // SAFETY: the caller upholds the requirements of `run`, which are those of this function.
     unsafe { run(LinkRule::Words, start_url, sizes, fetch_fn, edge_fn) }
 }
 
-/// As [`crawl`], but a link is the `href` of an HTML `a` element.
+/// Like [`crawl`], but a link is the `href` of an HTML `a` element.
 ///
 /// # Safety
 /// As for [`crawl`].
@@ -50,12 +50,12 @@ pub unsafe extern "C" fn crawl_html(
     edge_fn: EdgeFn,
 ) -> c_int {
     let sizes = [download_workers, parse_workers, work_queue_size];
-    // SAFETY: the caller's promise is passed on as it is.
+    // SAFETY: the caller upholds the requirements of `run`, which are those of this function.
     unsafe { run(LinkRule::Html, start_url, sizes, fetch_fn, edge_fn) }
 }
 
 /// # Safety
-/// As for [`crawl`]. `sizes` are those of the downloaders, the parsers and the queue.
+/// As for [`crawl`]. `sizes` are the numbers of download workers and parse workers, and the queue size.
 unsafe fn run(
     links: LinkRule,
     start_url: *const c_char,
@@ -66,7 +66,7 @@ unsafe fn run(
     let (Some(fetch_fn), Some(edge_fn), false) = (fetch_fn, edge_fn, start_url.is_null()) else {
         return FAILURE;
     };
-    // A negative size becomes zero, which the crawl refuses.
+    // A negative size becomes zero, which the crawl rejects.
     let [download_workers, parse_workers, work_queue_size] =
         sizes.map(|size| usize::try_from(size).unwrap_or(0));
     let crawl = CallbackCrawl::new()
@@ -74,12 +74,12 @@ unsafe fn run(
         .parse_workers(parse_workers)
         .work_queue_size(work_queue_size)
         .links(links);
-    // SAFETY: not NULL, and the caller promises a C string that outlives this call.
+    // SAFETY: not NULL, and the caller guarantees a C string that outlives this call.
     let start = unsafe { text::bytes(start_url) };
-    // SAFETY: the caller promises that `fetch_fn` is such a function.
+    // SAFETY: the caller guarantees that `fetch_fn` meets the requirements of `Page::fetch`.
     let fetch = move |link: &[u8]| unsafe { Page::fetch(link, fetch_fn) };
     let edge = move |page: &Page, _: &[u8], to: &[u8]| {
-        // SAFETY: the caller promises a function of this type; it gets two C strings.
+        // SAFETY: the caller guarantees a function of this type; it gets two C strings.
         with_c_string(to, |to| unsafe { edge_fn(page.link(), to) });
     };
     match catch_unwind(AssertUnwindSafe(|| crawl.run_static(start, fetch, edge))) {

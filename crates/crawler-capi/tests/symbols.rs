@@ -1,4 +1,4 @@
-//! What the static library brings into a C program: two functions, and no names that could clash with its own.
+//! Tests that the static library defines no symbols that could clash with those of a C program.
 
 mod toolchain;
 
@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use toolchain::{cargo, succeed};
 
-/// The names that an archive defines, and that a program could not define again, among those a C program may use:
-/// the others begin with an underscore, as Rust's mangled ones do, or have characters that C does not know. Weak
-/// definitions, as of the maths functions in every Rust library, give way to others.
+/// The global symbols of an archive that a C program could also define. Symbols that start with an underscore, like
+/// Rust's mangled names, or contain characters that are not allowed in C cannot clash. Weak symbols, like the maths
+/// functions in every Rust library, give way to others.
 fn names(archive: &Path) -> BTreeSet<String> {
     let output = succeed(Command::new("readelf").args(["--symbols", "--wide"]).arg(archive));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -18,16 +18,16 @@ fn names(archive: &Path) -> BTreeSet<String> {
         let [_, _, _, _, "GLOBAL", _, section, name] = line.split_whitespace().collect::<Vec<_>>()[..] else {
             return None;
         };
-        let ours = section != "UND" && !name.starts_with('_') && !name.contains(['.', '$']);
-        ours.then(|| name.to_owned())
+        let can_clash = section != "UND" && !name.starts_with('_') && !name.contains(['.', '$']);
+        can_clash.then(|| name.to_owned())
     });
     names.collect()
 }
 
 #[test]
-#[ignore = "builds the library once more, by itself: run by make test"]
-fn the_archive_defines_two_names_of_its_own() {
-    // Within a workspace's test run the library has the features that others ask for, as installed it has not.
+#[ignore = "builds the library separately: run by make test"]
+fn archive_defines_only_its_two_functions() {
+    // In a test run of the workspace, the library has the features that other crates enable. The installed one has not.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
     succeed(cargo().args(["build", "--quiet", "-p", "crawler-capi", "--target-dir"]).arg(&target));
     let expected = ["crawl", "crawl_html", "rust_eh_personality"].map(str::to_owned);

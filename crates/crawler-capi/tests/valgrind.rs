@@ -1,4 +1,4 @@
-//! The C programs and the example under valgrind: no leak, no bad access, no race between callbacks.
+//! Runs the C programs and the example under valgrind: no leaks, no invalid accesses, no data races.
 
 mod toolchain;
 
@@ -16,24 +16,24 @@ fn without_leaks(name: &str) {
 }
 
 macro_rules! without_leaks {
-    ($($promise:ident: $program:literal,)*) => {
-        $(#[test] #[ignore = "needs valgrind: run by make test"] fn $promise() { without_leaks($program); })*
+    ($($name:ident: $program:literal,)*) => {
+        $(#[test] #[ignore = "needs valgrind: run by make test"] fn $name() { without_leaks($program); })*
     };
 }
 
-// All but the one that puts its own free in place of valgrind's, and those that measure time and memory.
+// All programs except the one that replaces `free` itself, and those that measure time and memory.
 without_leaks! {
-    bad_arguments_leave_nothing_behind: "bad_arguments.c",
-    scanning_reads_no_byte_too_many: "link_rule.c",
-    edges_are_whole_while_they_are_announced: "every_edge_in_order.c",
-    a_clique_leaves_nothing_behind: "fetched_once.c",
-    full_pools_leave_nothing_behind: "all_inside_at_once.c",
-    a_full_queue_leaves_nothing_behind: "queue_bound.c",
-    broken_links_leave_nothing_behind: "broken_links.c",
-    a_refused_thread_leaves_nothing_behind: "threads_refused.c",
-    crawls_in_crawls_leave_nothing_behind: "crawls_apart.c",
-    long_links_leave_nothing_behind: "any_bytes.c",
-    html_pages_leave_nothing_behind: "html_links.c",
+    bad_arguments_leak_nothing: "bad_arguments.c",
+    link_scanner_reads_within_bounds: "link_rule.c",
+    edge_strings_are_valid_during_the_callback: "every_edge_in_order.c",
+    clique_leaks_nothing: "fetched_once.c",
+    busy_workers_leak_nothing: "all_inside_at_once.c",
+    full_queue_leaks_nothing: "queue_bound.c",
+    broken_links_leak_nothing: "broken_links.c",
+    thread_creation_failure_leaks_nothing: "threads_refused.c",
+    nested_crawls_leak_nothing: "crawls_apart.c",
+    long_links_leak_nothing: "any_bytes.c",
+    html_pages_leak_nothing: "html_links.c",
 }
 
 fn race_detectors() -> [[String; 2]; 2] {
@@ -54,7 +54,7 @@ fn directory_of_pages() -> TempDir {
 
 #[test]
 #[ignore = "needs valgrind: run by make test"]
-fn the_callbacks_of_the_example_do_not_race() {
+fn callbacks_of_the_example_have_no_data_race() {
     let (example, pages) = (crate_directory().join("examples/crawl_directory.c"), directory_of_pages());
     let program = Program::compile(&example, Linkage::Shared);
     for options in race_detectors() {
@@ -67,7 +67,7 @@ fn the_callbacks_of_the_example_do_not_race() {
 
 #[test]
 #[ignore = "needs valgrind: run by make test"]
-fn callbacks_that_race_are_found_out() {
+fn data_race_between_callbacks_is_detected() {
     let program = Program::compile(&crate_directory().join("tests/c/races/racy.c"), Linkage::Shared);
     for options in race_detectors() {
         let output = program.under_valgrind(&options.each_ref().map(String::as_str)).output().unwrap();

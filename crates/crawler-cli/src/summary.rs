@@ -87,7 +87,7 @@ impl Counts {
         // A URL that is fetched again for its links is still one URL.
         let admitted = snapshot.admitted - snapshot.revisits.min(snapshot.admitted);
         let in_group = |group| Breakdown::of_group(&snapshot.outcomes, group);
-        let rejected = Breakdown::new(snapshot.links_refused.clone());
+        let rejected = Breakdown::new(snapshot.links_rejected.clone());
         Counts {
             pages: snapshot.pages,
             bytes: snapshot.bytes,
@@ -99,9 +99,9 @@ impl Counts {
             admitted,
             revisits: snapshot.revisits,
             links: Links {
-                found: snapshot.links_new + snapshot.links_known + rejected.total,
+                found: snapshot.links_new + snapshot.links_seen + rejected.total,
                 new: snapshot.links_new,
-                seen: snapshot.links_known,
+                seen: snapshot.links_seen,
                 rejected,
             },
             requests: snapshot.requests,
@@ -230,8 +230,8 @@ mod tests {
                 ("HTTP 404", 60),
             ]),
             links_new: 1_111,
-            links_known: 1_297,
-            links_refused: counts(&[("out of scope", 203)]),
+            links_seen: 1_297,
+            links_rejected: counts(&[("out of scope", 203)]),
             requests: 1_013,
             ..Snapshot::default()
         };

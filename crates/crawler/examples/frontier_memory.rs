@@ -1,13 +1,13 @@
-//! Lets URLs wait in a crawl's queues, or makes them known to link storage, and says what memory that takes.
+//! Fills a crawl's queues or its seen set with URLs, and prints how much memory they take.
 //!
 //! ```text
-//! frontier_memory fill queued|seen URLS [STATE]    in memory, or in a state that is begun in the directory STATE
-//! frontier_memory reopen STATE                     how long until the first URL of that state can be prioritized
+//! frontier_memory fill queued|seen URLS [STATE]    in memory, or in a new state in the directory STATE
+//! frontier_memory reopen STATE                     prints the time until the first URL of that state can be prioritized
 //! ```
 //!
-//! `fill` prints what it measured in JSON when all URLs are where they belong and safe, then waits for the end of standard
-//! input and closes the state; whoever wants to see a state that was not closed kills it instead. `bench/frontier.py`
-//! does all of that. What is measured is the memory of the whole process, the allocator's own included.
+//! `fill` prints its measurements as JSON when all URLs are stored and committed, then waits for the end of standard
+//! input and closes the state. To get a state that was not closed, kill the process instead. `bench/frontier.py` runs
+//! both. The figures are the memory of the whole process, including the allocator's overhead.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -28,37 +28,37 @@ use tokio::task::JoinSet;
 const HOSTS: u64 = 1_000;
 const WORKERS: u16 = 2;
 
-/// The links of a page that are new, about; and how many pages of a crawl are completed side by side, and share a commit.
-const BATCH: usize = 100;
-const SIDE_BY_SIDE: usize = 128;
-const ROUND: u64 = (BATCH * SIDE_BY_SIDE) as u64;
+/// Typical numbers of new links per page, and of pages that are completed concurrently and share a commit.
+const LINKS_PER_PAGE: usize = 100;
+const CONCURRENT_PAGES: usize = 128;
+const URLS_PER_ROUND: u64 = (LINKS_PER_PAGE * CONCURRENT_PAGES) as u64;
 
-/// What the loops of the frontier take at a time.
-const MOVE: usize = 256;
+/// Number of URLs that the frontier loops take at a time.
+const MAX_PER_OPERATION: usize = 256;
 
-type Failure = Box<dyn std::error::Error>;
+type AnyError = Box<dyn std::error::Error>;
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), AnyError> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match arguments[..] {
-        ["fill", what, urls] => runtime.block_on(fill(LocalBackend::new(settings()), what, urls.parse()?)),
+        ["fill", what, urls] => runtime.block_on(fill(LocalBackend::new(config()), what, urls.parse()?)),
         ["fill", what, urls, state] => {
-            let OpenState { backend, keeper, .. } = open(state)?;
+            let OpenState { backend, writer, .. } = open(state)?;
             runtime.block_on(fill(backend, what, urls.parse()?))?;
-            Ok(keeper.close()?)
+            Ok(writer.close()?)
         }
         ["reopen", state] => runtime.block_on(reopen(state)),
         _ => Err("usage: frontier_memory fill queued|seen URLS [STATE] | reopen STATE".into()),
     }
 }
 
-/// As a crawl has them by default.
-fn settings() -> BackendConfig {
+/// The defaults of a crawl.
+fn config() -> BackendConfig {
     BackendConfig {
         queue_size: 10_000,
-        priority_queues: PriorityQueues::new(10).expect("ten is a number of queues"),
+        priority_queues: PriorityQueues::new(10).expect("ten queues are valid"),
         workers: WORKERS,
         ttl: Duration::from_secs(60 * 60),
         domain_ttl: Duration::from_secs(5 * 60),
@@ -76,22 +76,32 @@ fn open(state: &str) -> Result<OpenState, crawler::Error> {
     let delay = Duration::from_secs(1);
     durable::open(
         Path::new(state),
-        StateOptions { settings: settings(), delay, terms: RecordedSettings::default(), note: Vec::new() },
+        StateOptions {
+            config: config(),
+            delay,
+            recorded_settings: RecordedSettings::default(),
+            metadata: Vec::new(),
+        },
     )
 }
 
-async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), Failure> {
+async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), AnyError> {
     let backend = Arc::new(backend);
     let mut random = Random::seeded(1);
-    // What comes and goes with every round is there already when the measuring begins: it is no URL's own.
-    add(&backend, urls..urls + ROUND, &mut random, true).await?;
-    let (empty, begun) = (Memory::now()?, Instant::now());
+    // Warm up: what every round allocates is not counted as memory of the URLs.
+    add(&backend, urls..urls + URLS_PER_ROUND, &mut random, true).await?;
+    let (empty, started) = (Memory::now()?, Instant::now());
     add(&backend, 0..urls, &mut random, what == "seen").await?;
-    let (full, took) = (Memory::now()?, begun.elapsed());
+    let (full, took) = (Memory::now()?, started.elapsed());
     let snapshot = backend.snapshot().await?;
     let left = if what == "seen" { 0 } else { urls };
-    if snapshot.known as u64 != urls + ROUND || snapshot.outstanding() != left {
-        return Err(format!("{} URLs are known and {} wait", snapshot.known, snapshot.outstanding()).into());
+    if snapshot.seen_urls as u64 != urls + URLS_PER_ROUND || snapshot.outstanding() != left {
+        return Err(format!(
+            "{} URLs are in the seen set and {} are outstanding",
+            snapshot.seen_urls,
+            snapshot.outstanding()
+        )
+        .into());
     }
     let sample = urls.min(10_000);
     let text: usize = (0..sample).map(|number| url(number).len()).sum();
@@ -103,30 +113,31 @@ async fn fill<R: Backend>(backend: R, what: &str, urls: u64) -> Result<(), Failu
         ("peak", full.peak),
         ("seconds", took.as_secs_f64()),
         ("overflow", snapshot.url_queue.1 as f64),
-        ("waiting", snapshot.waiting as f64),
+        ("parked", snapshot.parked as f64),
     ]);
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
 
-/// Admits URLs, round by round; each round is filed and routed as far as possible, or completed.
+/// Admits URLs, round by round. Each round is prioritized and routed as far as possible, or completed.
 async fn add<R: Backend>(
     backend: &Arc<R>,
     mut numbers: Range<u64>,
     random: &mut Random,
     complete: bool,
-) -> Result<(), Failure> {
+) -> Result<(), AnyError> {
     while !numbers.is_empty() {
         let mut admissions = JoinSet::new();
-        for _ in 0..SIDE_BY_SIDE {
-            let found: Vec<DiscoveredUrl> = numbers.by_ref().take(BATCH).map(found).collect();
+        for _ in 0..CONCURRENT_PAGES {
+            let discovered: Vec<DiscoveredUrl> =
+                numbers.by_ref().take(LINKS_PER_PAGE).map(discovered).collect();
             let backend = Arc::clone(backend);
-            admissions.spawn(async move { backend.admit(found).await });
+            admissions.spawn(async move { backend.admit(discovered).await });
         }
         while let Some(admitted) = admissions.join_next().await {
             admitted??;
         }
-        frontier(&**backend, random).await?;
+        run_frontier(&**backend, random).await?;
         if complete {
             complete_all(backend, random).await?;
         }
@@ -134,30 +145,30 @@ async fn add<R: Backend>(
     Ok(())
 }
 
-/// Runs the prioritizer and the router until neither can do more: URLs wait where they would in a crawl.
-async fn frontier(backend: &impl Backend, random: &mut Random) -> Result<(), BackendError> {
+/// Runs the prioritizer and the router until neither can do more, so that URLs wait where they would in a crawl.
+async fn run_frontier(backend: &impl Backend, random: &mut Random) -> Result<(), BackendError> {
     loop {
-        let incoming = backend.take_unprioritized(MOVE, Duration::ZERO).await?;
-        let came = incoming.len();
-        let priorities = incoming.into_iter().map(|incoming| {
-            let (domain, depth, linking_pages) = (incoming.domain, incoming.depth, incoming.linking_pages);
-            (incoming.task_id, DepthPopularity::priority(&Candidate { domain, depth, linking_pages }))
+        let unprioritized = backend.take_unprioritized(MAX_PER_OPERATION, Duration::ZERO).await?;
+        let taken = unprioritized.len();
+        let priorities = unprioritized.into_iter().map(|url| {
+            let (domain, depth, linking_pages) = (url.domain, url.depth, url.linking_pages);
+            (url.task_id, DepthPopularity::priority(&Candidate { domain, depth, linking_pages }))
         });
         backend.enqueue_prioritized(priorities.collect()).await?;
-        let draws = (0..MOVE).map(|_| draw(random)).collect();
-        if backend.route(draws, Duration::ZERO).await? + came == 0 {
+        let draws = (0..MAX_PER_OPERATION).map(|_| draw(random)).collect();
+        if backend.route(draws, Duration::ZERO).await? + taken == 0 {
             return Ok(());
         }
     }
 }
 
-/// Completes all that waits, as a host that has none of these pages would have it.
-async fn complete_all<R: Backend>(backend: &Arc<R>, random: &mut Random) -> Result<(), Failure> {
+/// Completes all outstanding URLs with HTTP status 404.
+async fn complete_all<R: Backend>(backend: &Arc<R>, random: &mut Random) -> Result<(), AnyError> {
     while backend.outstanding().await? > 0 {
         let mut completions = JoinSet::new();
         for worker in 0..WORKERS {
             loop {
-                let leases = backend.lease(WorkerId(worker), MOVE, Duration::ZERO).await?;
+                let leases = backend.lease(WorkerId(worker), MAX_PER_OPERATION, Duration::ZERO).await?;
                 if leases.is_empty() {
                     break;
                 }
@@ -173,26 +184,26 @@ async fn complete_all<R: Backend>(backend: &Arc<R>, random: &mut Random) -> Resu
         while let Some(completed) = completions.join_next().await {
             completed??;
         }
-        frontier(&**backend, random).await?;
+        run_frontier(&**backend, random).await?;
     }
     Ok(())
 }
 
-async fn reopen(state: &str) -> Result<(), Failure> {
-    let begun = Instant::now();
-    let OpenState { backend, keeper, .. } = open(state)?;
-    let opened = begun.elapsed();
+async fn reopen(state: &str) -> Result<(), AnyError> {
+    let started = Instant::now();
+    let OpenState { backend, writer, .. } = open(state)?;
+    let opened = started.elapsed();
     let first = backend.take_unprioritized(1, Duration::ZERO).await?;
-    let ready = begun.elapsed();
+    let ready = started.elapsed();
     let (snapshot, memory) = (backend.snapshot().await?, Memory::now()?);
     if first.is_empty() {
-        return Err(format!("no URL waits in {state}").into());
+        return Err(format!("{state} has no outstanding URL").into());
     }
     drop(backend);
-    keeper.close()?;
+    writer.close()?;
     print(&[
         ("urls", snapshot.outstanding() as f64),
-        ("known", snapshot.known as f64),
+        ("seen", snapshot.seen_urls as f64),
         ("opened", opened.as_secs_f64()),
         ("ready", ready.as_secs_f64()),
         ("full", memory.resident),
@@ -201,12 +212,12 @@ async fn reopen(state: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn found(number: u64) -> DiscoveredUrl {
-    // A copy has no room to spare: what a page's links are admitted from is one as well.
+fn discovered(number: u64) -> DiscoveredUrl {
+    // A copy without spare capacity, like the links of a page.
     DiscoveredUrl { url: url(number).as_str().to_owned(), depth: 3, redirects: 0 }
 }
 
-/// A URL with a path of 40 to 60 characters; neighbours are on different hosts, and no two are the same.
+/// A unique URL with a path of 40 to 60 characters. Consecutive URLs are on different hosts.
 fn url(number: u64) -> String {
     let host = number % HOSTS;
     let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
@@ -218,7 +229,7 @@ fn url(number: u64) -> String {
     )
 }
 
-/// What the process takes of the machine's memory, in bytes.
+/// The memory of the process in bytes.
 struct Memory {
     resident: f64,
     peak: f64,

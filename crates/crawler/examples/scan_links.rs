@@ -1,4 +1,4 @@
-//! Finds the links of pages on disk, to measure what that costs.
+//! Extracts the links of HTML files on disk, to measure the CPU cost of link extraction.
 //!
 //! ```text
 //! cargo build --profile bench --example scan_links
@@ -6,9 +6,9 @@
 //!     target/release/examples/scan_links --only-scan DIRECTORY
 //! ```
 //!
-//! Divide the number of instructions that callgrind calls `Collected` by the number of bytes printed. Without
-//! `--only-scan` the targets are also joined to absolute URLs, and with `--fingerprint` the pages' fingerprints
-//! are taken on the way.
+//! Divide the instructions that callgrind reports as `Collected` by the number of bytes that the example prints.
+//! Without `--only-scan` the targets are also resolved to absolute URLs. With `--fingerprint` the pages' fingerprints
+//! are computed in addition.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use url::Url;
 
 fn main() -> io::Result<()> {
     let mut pages = Vec::new();
-    let mut work = Work::Join;
+    let mut work = Work::Resolve;
     for argument in env::args_os().skip(1) {
         if argument == "--only-scan" {
             work = Work::Scan;
@@ -39,43 +39,43 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// How much is done with each page.
+/// What to do with each page.
 #[derive(Clone, Copy)]
 pub enum Work {
-    /// The targets are found.
+    /// Find the link targets.
     Scan,
-    /// The targets are found and joined.
-    Join,
-    /// The same, and the fingerprint is taken.
+    /// Find the link targets and resolve them.
+    Resolve,
+    /// Find and resolve the link targets and compute the fingerprint.
     Fingerprint,
 }
 
-/// A page with the URL that it is supposed to be found at.
+/// A page with its assumed URL.
 pub struct Page {
     url: Url,
     body: Vec<u8>,
 }
 
-/// The number of links of all pages: the one function whose instructions are to be counted.
+/// Counts the links of all pages. callgrind counts the instructions of this function only.
 #[inline(never)]
 pub fn scan_all(pages: &[Page], work: Work) -> usize {
     let mut count = 0;
     let html = Some("text/html");
     for Page { url, body } in pages {
-        let found = |_, target: Result<&str, _>| {
+        let on_link = |_, target: Result<&str, _>| {
             count += 1;
             let _ = black_box(target);
         };
         match work {
-            Work::Scan => count += black_box(Targets::of(body)).links.len(),
-            Work::Join => html::each_link(url, html, body, found),
+            Work::Scan => count += black_box(Targets::scan(body)).links.len(),
+            Work::Resolve => html::each_link(url, html, body, on_link),
             Work::Fingerprint => {
                 black_box(Fingerprint::of_html(
                     HashKey::new(1),
                     url,
                     html,
                     body,
-                    &mut html::LinkHandler(found),
+                    &mut html::LinkHandler(on_link),
                 ));
             }
         }
@@ -83,7 +83,7 @@ pub fn scan_all(pages: &[Page], work: Work) -> usize {
     count
 }
 
-/// Loads a page, or all of a directory, as if served from a site with the root at `root`.
+/// Loads a file, or all HTML files of a directory, as pages of a site with the root directory `root`.
 fn load(path: &Path, root: &Path, pages: &mut Vec<Page>) -> io::Result<()> {
     if path.is_dir() {
         let mut entries =

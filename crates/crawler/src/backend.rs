@@ -1,12 +1,12 @@
-//! The contract: the moves of a URL between the queues and storages of a crawl.
+//! The trait between the workers and the frontier: the operations that move a URL through the queues of a crawl.
 //!
-//! Each move is atomic, batched, and harmless when repeated, so that the same loops run on queues in this process
-//! and on queues far away. An outstanding URL is in exactly one place:
+//! Every operation is atomic, batched and idempotent, so the same loops run on queues in this process and on queues in
+//! Redis. A URL that was admitted and not completed is *outstanding*, and in exactly one place:
 //!
 //! ```text
-//! admit ─▶ URL queue ─ incoming ─▶ prioritizer ─ file ─▶ priority queues ─ route ─▶ worker's queue ─ lease ─▶ worker
-//!   ▲      (overflow)                                                    (waiting per domain)              │
-//!   └───────────────────────────────────── outlinks ◀──────────────────────────────────── complete ◀───────┘
+//! admit ─▶ URL queue ─ take_unprioritized ─▶ prioritizer ─ enqueue_prioritized ─▶ priority queues ─ route ─┐
+//!   ▲      + overflow                                                                                      ▼
+//!   └── outlinks ◀── complete ◀── worker ◀── lease ── worker queue (URLs over the domain's limit are parked)
 //! ```
 
 pub mod durable;
@@ -28,129 +28,129 @@ use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::RequestCounter;
 use crate::task::Depth;
 
-/// One of the workers of a crawl, numbered from 0.
+/// A worker of a crawl. Workers are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(pub u16);
 
-/// Stands for one outstanding URL, from its admission to its completion.
+/// Identifies an outstanding URL, from its admission to its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub u64);
 
-/// A URL that was met: normalised, in scope, no trap.
+/// A URL found on a page, or a seed: normalized, in scope and not a crawler trap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredUrl {
     /// The URL.
     pub url: String,
-    /// Hops from the nearest seed, by the way it was met.
+    /// Number of links from the nearest seed, along the path on which it was found.
     pub depth: Depth,
-    /// How many redirects in a row led here.
+    /// Number of consecutive redirects that led to the URL.
     pub redirects: u8,
 }
 
-/// How many of the URLs of an [`admit`](Resources::admit) were new.
+/// How many URLs of an [`admit`](Backend::admit) were new.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AdmitCounts {
-    /// New: queued now.
+    /// New URLs, which are queued now.
     pub new: u64,
-    /// Known: not queued, but not forgotten for another lifetime.
+    /// URLs that were in the seen set already. They are not queued; their TTL starts again.
     pub seen: u64,
 }
 
-/// A URL that waits for its priority.
+/// A URL that has no priority yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnprioritizedUrl {
-    /// Which.
+    /// The task.
     pub task_id: TaskId,
-    /// Its domain.
+    /// The URL's registrable domain.
     pub domain: Domain,
-    /// Its smallest depth so far.
+    /// The smallest depth at which the URL was found so far.
     pub depth: Depth,
-    /// Distinct pages seen so far that link to its domain.
+    /// Number of distinct pages seen so far that link to the domain.
     pub linking_pages: u32,
 }
 
-/// A URL on loan to a worker. The loan ends when it is completed, or when the worker is found dead.
+/// A URL leased to a worker. The lease ends when the worker completes it, or when the worker is declared dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Which.
+    /// The task.
     pub task_id: TaskId,
-    /// Numbers the loans of this URL: after a death there is a second one, and the first counts for nothing.
+    /// Distinguishes this lease from earlier leases of the same URL. Completing an earlier one has no effect.
     pub lease_id: u64,
     /// The URL.
     pub url: String,
-    /// Its smallest depth so far.
+    /// The smallest depth at which the URL was found so far.
     pub depth: Depth,
-    /// How many redirects in a row led here.
+    /// Number of consecutive redirects that led to the URL.
     pub redirects: u8,
-    /// It was completed before, and is only visited for its links: it has been met nearer to a seed since.
+    /// The URL was completed before and is fetched only for its links: it was found again at a smaller depth.
     pub is_revisit: bool,
-    /// How long its host must still be left alone, whoever asked it last.
+    /// How long to wait before the next request to the URL's host, whichever worker sent the previous one.
     pub cooldown: Duration,
 }
 
-/// When a host may be asked again.
+/// When the next request to a host is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostDelay {
-    /// The pause the host gets after every request.
+    /// The delay between requests to the host.
     pub delay: Duration,
-    /// How long it is to be left alone from now.
+    /// How long to wait, from now, before the next request.
     pub cooldown: Duration,
 }
 
-/// A worker that has less to do than others.
+/// A worker with less load than others, which can take over domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferTarget {
-    /// Which.
+    /// The worker.
     pub id: WorkerId,
-    /// How many URLs it has, in its queue and in hand.
+    /// Number of URLs in its queue and leased to it.
     pub load: usize,
 }
 
-/// A domain that its owner passes on to another worker. Nothing of it is being asked for or completed.
+/// A domain that its owner hands over to another worker. The owner has no requests or completions of it in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainTransfer {
-    /// Which.
+    /// The domain.
     pub domain: Domain,
-    /// To whom.
+    /// The new owner.
     pub to: WorkerId,
-    /// All that its owner has of it in hand, in the order in which it was lent.
+    /// All leases that the old owner has of the domain, in the order in which they were leased.
     pub leases: Vec<Lease>,
-    /// Its hosts that must be left alone for a while.
+    /// The hosts of the domain whose cooldown has not passed.
     pub cooldowns: Vec<(String, HostDelay)>,
 }
 
-/// What came of passing on a domain.
+/// The result of a domain transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferResult {
-    /// It is the other's, with all that was in hand.
+    /// The domain belongs to the new owner, with all leases.
     Moved,
-    /// It is still its owner's, because more of it is on the way to the owner: it may be passed on with that.
+    /// The domain still belongs to its old owner, because more of its URLs are on the way there. Try again with those.
     RetryLater,
-    /// It stays its owner's.
+    /// The domain stays with its old owner.
     Declined,
 }
 
-/// Whether a request may be made within the budgets.
+/// Whether the budgets allow a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
-    /// It may, and may read so many bytes.
+    /// The request may be sent and may read this many body bytes.
     Granted(u64),
-    /// Not now: what is left is reserved by requests in flight, and may come back.
+    /// Not now: requests in flight have reserved what is left, and may return it.
     RetryLater,
-    /// Not to this worker: the loan has ended.
+    /// The lease has ended.
     LeaseLost,
-    /// Not any more for this host.
+    /// The host's page limit is reached.
     HostExhausted,
-    /// Not any more at all.
+    /// A budget of the crawl is used up.
     Exhausted(Budget),
 }
 
-/// What a crawl may use up.
+/// A limit of the whole crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Budget {
-    /// Pages kept.
+    /// Number of pages.
     Pages,
-    /// Body bytes read.
+    /// Number of body bytes read.
     Bytes,
 }
 
@@ -163,29 +163,30 @@ impl fmt::Display for Budget {
     }
 }
 
-/// The end of a loan.
+/// The result of a lease.
 #[derive(Debug, Clone)]
 pub struct Completion {
-    /// The loan.
+    /// The lease.
     pub lease: Lease,
-    /// How it ended. `Kept` counts against the page budget.
+    /// The outcome of the URL. [`Outcome::Page`] counts against the page budget.
     pub outcome: Outcome,
-    /// Body bytes read, decoded, since the last reservation.
+    /// Decoded body bytes read since the last reservation.
     pub bytes: u64,
-    /// The links to be admitted.
+    /// The links to admit.
     pub outlinks: Vec<DiscoveredUrl>,
-    /// The domains the page links to, each once.
+    /// The domains the page links to, without duplicates.
     pub linked_domains: Vec<Domain>,
-    /// How many of its links were refused before admission, by reason.
+    /// Number of links rejected before admission, by reason.
     pub rejected_links: BTreeMap<&'static str, u64>,
-    /// What a kept page adds to each output, by the output's number: recorded until it is [written](Resources::wrote).
+    /// What a page adds to each output, by the output's index. The backend stores it until the outputs are
+    /// [written](Backend::record_outputs_written).
     pub writes: Vec<(usize, OutputWrite)>,
-    /// When its host may be asked again, if it was asked.
+    /// When the next request to the host is allowed, if a request was sent.
     pub host_delay: Option<HostDelay>,
 }
 
 impl Completion {
-    /// The end of a loan of which nothing is known yet.
+    /// A completion with the outcome [`Outcome::NotReached`] and nothing else.
     pub fn new(lease: &Lease) -> Completion {
         Completion {
             lease: lease.clone(),
@@ -200,51 +201,52 @@ impl Completion {
     }
 }
 
-/// What a completion led to.
+/// The result of [`complete`](Backend::complete).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompleteResult {
-    /// It counts. A kept page is document `id`: 1, 2, 3 … without holes.
+    /// The completion is applied. Pages are numbered 1, 2, 3 … without gaps.
     Applied {
-        /// The number of a page that was kept.
+        /// The number of the page, if the outcome was a page.
         id: Option<u64>,
-        /// How many of its children were new.
+        /// Number of outlinks that were new.
         new: u64,
-        /// Which budget is spent by now, if one is.
+        /// The budget that is used up now, if any.
         exhausted: Option<Budget>,
     },
-    /// The loan had ended already: nothing was changed.
+    /// The lease had ended before. Nothing was changed.
     StaleLease,
 }
 
-/// What content storage said of a page.
+/// What the content store found out about a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentMatch {
-    /// It is new, and stored now.
+    /// The page is new, and stored now.
     New,
-    /// It is exactly what this URL gave.
+    /// The page is identical to the page at this URL.
     Duplicate(String),
-    /// It is much like what this URL gave.
+    /// The page is a near-duplicate of the page at this URL.
     NearDuplicate(String),
 }
 
-/// Counts and lengths of a crawl, at one moment.
+/// Counts and queue lengths of a crawl at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// URLs admitted; only grows.
+    /// URLs admitted. Never decreases.
     pub admitted: u64,
-    /// URLs completed; only grows.
+    /// URLs completed. Never decreases.
     pub completed: u64,
-    /// Of both, URLs that were visited again for their links only, because they were met nearer to a seed.
+    /// Of `admitted` and `completed`, fetches that only revisit a page for its links, because it was found at a smaller
+    /// depth.
     pub revisits: u64,
     /// Completed URLs by the [label](Outcome::label) of their outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// Links of kept pages that were new.
+    /// Links of pages that were new.
     pub links_new: u64,
-    /// Links of kept pages that were known already.
-    pub links_known: u64,
-    /// Links of kept pages that were refused before admission, by reason.
-    pub links_refused: BTreeMap<String, u64>,
-    /// Pages kept.
+    /// Links of pages that were in the seen set already.
+    pub links_seen: u64,
+    /// Links of pages that were rejected before admission, by reason.
+    pub links_rejected: BTreeMap<String, u64>,
+    /// Pages.
     pub pages: u64,
     /// Body bytes read.
     pub bytes: u64,
@@ -255,18 +257,20 @@ pub struct Snapshot {
     pub url_queue: (usize, usize),
     /// URLs in each priority queue.
     pub priority_queues: Vec<usize>,
-    /// URLs in each worker's queue, and on loan to it.
+    /// URLs in each worker's queue, and leased to the worker.
     pub workers: Vec<(usize, usize)>,
-    /// URLs that wait for the share of their domain.
-    pub waiting: usize,
+    /// URLs that wait because their domain has reached its limit in the owner's queue.
+    pub parked: usize,
     /// Domains that have an owner.
     pub owned_domains: usize,
-    /// Hosts of which a worker has a URL on loan.
+    /// Hosts of which a worker has leased a URL.
     pub active_hosts: usize,
-    /// URLs in link storage.
-    pub known: usize,
-    /// Pages in content storage, and the bytes they take compressed.
-    pub stored: (usize, u64),
+    /// URLs in the seen set.
+    pub seen_urls: usize,
+    /// Pages in the content store.
+    pub stored_pages: usize,
+    /// Bytes the stored pages take, compressed.
+    pub stored_bytes: u64,
 }
 
 impl Snapshot {
@@ -276,7 +280,7 @@ impl Snapshot {
     }
 }
 
-/// A storage that cannot do what it is asked; the crawl cannot go on without it.
+/// A failure of the queues or storages. The crawl cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendError(pub String);
 
@@ -288,66 +292,70 @@ impl fmt::Display for BackendError {
 
 impl std::error::Error for BackendError {}
 
-/// A move's answer, as it becomes known.
+/// The future that an operation of a [`Backend`] returns.
 pub trait BackendFuture<T>: Future<Output = Result<T, BackendError>> + Send {}
 
 impl<T, F: Future<Output = Result<T, BackendError>> + Send> BackendFuture<T> for F {}
 
 /// The queues and storages of a crawl.
 pub trait Backend: Send + Sync + 'static {
-    /// The one way in: each URL that is new to link storage is remembered and queued in one step. One that is
-    /// known has its depth lowered if it was met nearer.
-    fn admit(&self, found: Vec<DiscoveredUrl>) -> impl BackendFuture<AdmitCounts>;
+    /// Admits URLs. Each URL that is not in the seen set is added to it and queued, in one step. A URL that is in the
+    /// seen set has its depth lowered if it was found at a smaller depth. Every URL of a crawl enters through this
+    /// operation.
+    fn admit(&self, urls: Vec<DiscoveredUrl>) -> impl BackendFuture<AdmitCounts>;
 
-    /// Lends the prioritizer up to `max` URLs, in the order of admission; waits up to `wait` for the first.
+    /// Hands up to `max` URLs to the prioritizer, in the order of admission. Waits up to `wait` for the first one.
     fn take_unprioritized(&self, max: usize, wait: Duration) -> impl BackendFuture<Vec<UnprioritizedUrl>>;
 
-    /// Files lent URLs under their priorities.
-    fn enqueue_prioritized(&self, filed: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
+    /// Puts URLs that the prioritizer took into the priority queues.
+    fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
 
-    /// For each priority drawn, moves one URL from the queue responsible, or the next one that is not empty and
-    /// not held back, to the worker that owns its domain: the one that did, or the one with the shortest queue.
-    /// Returns how many were moved: fewer than drawn when all is empty or full; waits up to `wait` for the first.
+    /// For each priority drawn, moves one URL from the queue of that priority to the worker that owns the URL's domain.
+    /// If that queue is empty or blocked, takes the next one that is not. A domain without an owner goes to the worker
+    /// with the shortest queue. Returns how many URLs were moved, which is fewer than drawn when all queues are empty
+    /// or all workers are full. Waits up to `wait` for the first one.
     fn route(&self, draws: Vec<Priority>, wait: Duration) -> impl BackendFuture<usize>;
 
-    /// Lends a worker up to `max` URLs from its own queue; waits up to `wait` for the first.
+    /// Leases up to `max` URLs of a worker's queue to it. Waits up to `wait` for the first one.
     fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl BackendFuture<Vec<Lease>>;
 
-    /// Passes domains on to other workers, each whole or not at all: the loans in hand end, and all that waits for its owner
-    /// waits for the other one, in its order. Where all workers are there from the beginning, each keeps what it has.
+    /// Transfers domains to other workers, each as a unit or not at all. The leases end, and all URLs that wait for the
+    /// old owner wait for the new one, in the same order. A backend whose workers are fixed from the start declines.
     fn transfer_domains(
         &self,
         _from: WorkerId,
-        handovers: Vec<DomainTransfer>,
+        transfers: Vec<DomainTransfer>,
     ) -> impl BackendFuture<Vec<TransferResult>> {
-        std::future::ready(Ok(vec![TransferResult::Declined; handovers.len()]))
+        std::future::ready(Ok(vec![TransferResult::Declined; transfers.len()]))
     }
 
-    /// Reserves one page and as many body bytes as a page may have, or as are left, for a request. What earlier
-    /// requests of the same loan `read` is counted, and their reservation is given back.
+    /// Reserves one page, and as many body bytes as a page may have or as are left, for a request. Counts the bytes
+    /// that earlier requests of the same lease `read`, and returns their reservation.
     fn reserve(&self, lease: &Lease, read: u64) -> impl BackendFuture<BudgetDecision>;
 
-    /// Gives back what a loan has reserved, and counts what its requests `read`: it is not asked for for a while.
+    /// Returns what a lease has reserved, and counts the bytes its requests `read`. The worker pauses the fetch.
     fn release(&self, lease: &Lease, read: u64) -> impl BackendFuture<()>;
 
-    /// Ends loans: admits the children, then counts, and gives back what was reserved and not used. Once.
+    /// Ends leases. Admits the outlinks first, then counts the outcome and returns the unused part of the reservation.
+    /// A lease can be completed once.
     fn complete(&self, completions: Vec<Completion>) -> impl BackendFuture<Vec<CompleteResult>>;
 
-    /// Notes when a host may be asked again, whoever asks it and whatever dies meanwhile: for what cannot wait for a
-    /// completion.
+    /// Stores when the next request to a host is allowed. It holds for every worker, also after a crash. For delays
+    /// that cannot wait for a completion.
     fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> impl BackendFuture<()>;
 
-    /// The outputs are written up to page `last_id`, to these lengths: what was recorded for them can be forgotten.
+    /// Records that the outputs are written up to page `last_id` and have these lengths. The backend can drop what it
+    /// stored for them.
     fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> impl BackendFuture<()>;
 
-    /// What fingerprints are made with: the same for everybody who works on this crawl.
+    /// The key of all fingerprints of this crawl. It is the same for all processes.
     fn hash_key(&self) -> HashKey;
 
     /// The counter of the HTTP requests that this process sends for the crawl. [`Snapshot::requests`] includes them.
     fn request_counter(&self) -> RequestCounter;
 
-    /// Stores a page's content, unless a page from another URL is the same or similar. A page delivered again is
-    /// not its own duplicate.
+    /// Stores a page, unless it is a duplicate or near-duplicate of a page from another URL. A page that is delivered
+    /// twice is not a duplicate of itself.
     fn store_content(
         &self,
         url: &str,
@@ -355,18 +363,18 @@ pub trait Backend: Send + Sync + 'static {
         body: &[u8],
     ) -> impl BackendFuture<ContentMatch>;
 
-    /// A stored page, while it is stored.
+    /// Returns a page while it is stored.
     fn load_content(&self, url: &str) -> impl BackendFuture<Option<Vec<u8>>>;
 
-    /// URLs admitted and not completed: the crawl is over when there is none.
+    /// URLs admitted and not completed. The crawl is finished when there are none.
     fn outstanding(&self) -> impl BackendFuture<u64>;
 
-    /// Which budget is spent, if one is.
+    /// The budget that is used up, if any.
     fn exhausted_budget(&self) -> impl BackendFuture<Option<Budget>>;
 
-    /// A worker that is no more: its loans return, its queue is routed anew, its domains are free.
+    /// Removes a dead worker: requeues its leased and queued URLs and releases its domains.
     fn remove_worker(&self, worker: WorkerId) -> impl BackendFuture<()>;
 
-    /// How things stand.
+    /// Counts and queue lengths for display.
     fn snapshot(&self) -> impl BackendFuture<Snapshot>;
 }

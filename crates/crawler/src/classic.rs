@@ -10,13 +10,14 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use self::levels::{Levels, LinkStatus};
-use crate::config::{FetchConfig, MAX_REDIRECTS, fetch_setters};
+use crate::config::{FetchConfig, fetch_setters};
 use crate::error::Error;
 use crate::event::{Event, NoopObserver, Observer};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyPolicy, Download};
+use crate::fetch::redirect;
 use crate::fetch::throttle::HostThrottle;
-use crate::html::{self, BadLink, each_link};
+use crate::html::{BadLink, each_link};
 use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -302,24 +303,11 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
         self.observer.on_event(event, depth, url);
     }
 
-    /// Checks a redirect's target like a link. It has the depth of the URL that redirects to it.
+    /// The target has the depth of the URL that redirected to it.
     fn redirect(&mut self, task: &Task, location: &str) -> Outcome {
-        if task.redirects >= MAX_REDIRECTS {
-            return Outcome::TooManyRedirects;
-        }
-        let to = match html::resolve(&task.url, location) {
-            Ok(to) => to,
-            Err(bad) => {
-                return Outcome::RedirectRejected {
-                    to: printable_target(&task.url, location),
-                    why: RejectReason::InvalidLink(bad),
-                };
-            }
-        };
-        match self.admit(to.as_str(), task.depth, task.redirects + 1) {
-            Ok(_) => Outcome::Redirect { to: to.into() },
-            Err(why) => Outcome::RedirectRejected { to: to.into(), why },
-        }
+        redirect::follow(&task.url, task.redirects, location, |target, redirects| {
+            self.admit(target, task.depth, redirects).map(drop)
+        })
     }
 
     /// Gives an outcome to the URLs that a stopped crawl did not reach.
@@ -333,10 +321,4 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
             }
         }
     }
-}
-
-/// A target that is not followed, for messages: without credentials, and of limited length.
-fn printable_target(page: &Url, location: &str) -> String {
-    let target = page.join(location).map(|target| without_credentials(&target).to_string());
-    target.ok().filter(|target| target.len() <= html::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
 }

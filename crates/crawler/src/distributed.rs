@@ -1,4 +1,4 @@
-//! One role of a crawl that many processes share over Redis: the frontier, or a worker.
+//! Runs one role of a distributed crawl, which processes share through Redis: the frontier or a worker.
 
 pub mod crawl_loss;
 mod failure_detector;
@@ -24,55 +24,57 @@ use crate::backend::{Backend, BackendError, Budget, Snapshot};
 use crate::modules::page_pipeline::ModuleFailures;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
 
-/// Somebody who is told what happens to a role, in words.
+/// Receives messages for the operator about what happens to a role.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A member counts as dead when it was not heard of for so long, unless it is told otherwise.
+/// The default time without a heartbeat after which a member is declared dead.
 pub const DEAD_AFTER: Duration = Duration::from_secs(15);
 
-/// How often a member tells that it lives, as a part of the time after which it counts as dead.
-const BEATS: u32 = 15;
+/// Heartbeats within the time after which a member is declared dead.
+const HEARTBEATS_PER_TIMEOUT: u32 = 15;
 
-/// It tells so at least this often: with that, it learns what it is to do.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest time between heartbeats. Their replies carry instructions, so they must be frequent even with
+/// a long timeout.
+const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long between two looks at what will take its time.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a process that waits for a role checks whether the role is free.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How a crawl is shared.
+/// How a process takes part in a distributed crawl.
 #[derive(Clone)]
 pub struct SharedCrawl {
-    /// Where the crawl is.
-    pub place: RedisCrawl,
-    /// A member counts as dead when it was not heard of for so long.
+    /// The crawl's name and the address of its Redis.
+    pub redis: RedisCrawl,
+    /// The time without a heartbeat after which a member is declared dead.
     pub dead_after: Duration,
-    /// Who is told what happens.
+    /// Receives messages for the operator.
     pub notice: Notice,
 }
 
 impl SharedCrawl {
-    /// With a crawl that is there, as usual; nobody is told what happens.
-    pub fn new(place: RedisCrawl) -> SharedCrawl {
-        SharedCrawl { place, dead_after: DEAD_AFTER, notice: Arc::new(|_| {}) }
+    /// A crawl with the default timeout. Messages are discarded.
+    pub fn new(redis: RedisCrawl) -> SharedCrawl {
+        SharedCrawl { redis, dead_after: DEAD_AFTER, notice: Arc::new(|_| {}) }
     }
 }
 
-/// Why a role came to its end.
+/// Why a role exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoleExit {
-    /// The crawl is over.
+    /// The crawl finished.
     Over(CrawlEnd),
-    /// The crawl has other settings now: whoever takes the role up again goes by them.
+    /// The crawl has new settings. Start the role again to use them.
     Changed,
-    /// It was taken for dead, and another has its place: whoever takes the role up again is a new member.
+    /// The process was declared dead, and its role is free or taken by another process. Start the role again
+    /// to join as a new member.
     Lost,
-    /// Somebody asked.
+    /// The process was asked to stop.
     Stopped,
-    /// The crawl is no more: it was purged, or Redis has lost it.
+    /// The crawl is gone: it was purged, or Redis has lost it.
     Gone,
 }
 
-/// What a member leaves behind for whoever sums up.
+/// What a member stores in Redis when it exits, for the crawl's report.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct MemberReport {
     failures: BTreeMap<String, u64>,
@@ -83,115 +85,120 @@ struct MemberReport {
 }
 
 impl MemberReport {
-    /// Of one who asked so much of Redis.
-    fn of(backend: &RedisBackend) -> MemberReport {
+    /// A report with the Redis traffic of this process, and nothing else.
+    fn with_traffic(backend: &RedisBackend) -> MemberReport {
         let (round_trips, commands) = backend.traffic();
         MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
     }
 }
 
-/// A place in the crew, and what keeps it.
+/// This process as a member of the crawl.
 struct Membership {
     backend: Arc<RedisBackend>,
     role: Role,
     identity: ProcessIdentity,
     /// When it joined, by Redis's clock.
-    since: u64,
+    joined_at: u64,
     dead_after: Duration,
-    last_beat: Instant,
+    last_heartbeat: Instant,
 }
 
 impl Membership {
-    /// Takes a place, when it is free. Tells whether its last holder is dead, and left something there. Whoever waits for it
-    /// waits no longer than the crawl goes on.
-    async fn take(
+    /// Joins in a role as soon as it is free, unless the crawl ends or the process is stopped first. Returns
+    /// whether it takes over from a dead process, which may have left URLs.
+    async fn join(
         backend: Arc<RedisBackend>,
         wanted: Option<Role>,
         crawler: &Crawler,
-        sharing: &SharedCrawl,
+        shared: &SharedCrawl,
     ) -> Result<Result<(Membership, bool), RoleExit>, BackendError> {
         let identity = ProcessIdentity::new();
-        let (mut deaths, mut dead, mut told) = (FailureDetector::new(sharing.dead_after), None, false);
-        let mut absence = CrawlLossDetector::new(sharing);
+        let (mut failures, mut dead, mut is_announced) =
+            (FailureDetector::new(shared.dead_after), None, false);
+        let mut loss = CrawlLossDetector::new(shared);
         loop {
-            let ProcessIdentity { token, place } = &identity;
-            let joined = backend.join(wanted, token, place, dead.as_ref()).await?;
-            let (role, since, is_again) = match joined {
-                JoinResult::New(role, since) => (role, since, false),
-                JoinResult::Again(role, since) => (role, since, true),
+            let ProcessIdentity { token, location } = &identity;
+            let joined = backend.join(wanted, token, location, dead.as_ref()).await?;
+            let (role, joined_at, is_takeover) = match joined {
+                JoinResult::New(role, joined_at) => (role, joined_at, false),
+                JoinResult::TookOver(role, joined_at) => (role, joined_at, true),
                 JoinResult::Taken(member) => {
-                    if is_surely_dead(&member.token) || deaths.is_dead(&member) {
+                    if is_surely_dead(&member.token) || failures.is_dead(&member) {
                         dead = Some(member);
                         continue;
                     }
-                    if !std::mem::replace(&mut told, true) {
-                        let (role, place) = (member.role, &member.place);
-                        (sharing.notice)(&format!("{role} is {place}; waiting for its end"));
+                    if !std::mem::replace(&mut is_announced, true) {
+                        let (role, location) = (member.role, &member.place);
+                        (shared.notice)(&format!(
+                            "{role} is already running ({location}); waiting for it to exit"
+                        ));
                     }
                     tokio::select! {
                         () = crawler.stop.stop_requested() => return Ok(Err(RoleExit::Stopped)),
-                        () = sleep(LOOK) => {}
+                        () = sleep(POLL_INTERVAL) => {}
                     }
-                    let phase = backend.crew().await?.1.phase;
-                    if absence.is_final(&phase) {
-                        (sharing.notice)(&absence.message(&phase));
+                    let phase = backend.members().await?.1.phase;
+                    if loss.is_final(&phase) {
+                        (shared.notice)(&loss.message(&phase));
                         return Ok(Err(RoleExit::Gone));
                     }
                     match phase {
-                        Phase::Over(how) if backend.result().await?.is_some() => {
-                            return Ok(Err(RoleExit::Over(end_of(&how))));
+                        Phase::Over(end) if backend.result().await?.is_some() => {
+                            return Ok(Err(RoleExit::Over(end_of(&end))));
                         }
                         _ => continue,
                     }
                 }
             };
-            let dead_after = sharing.dead_after;
-            let last_beat = Instant::now();
-            let membership = Membership { backend, role, identity, since, dead_after, last_beat };
-            return Ok(Ok((membership, is_again)));
+            let (dead_after, last_heartbeat) = (shared.dead_after, Instant::now());
+            let membership = Membership { backend, role, identity, joined_at, dead_after, last_heartbeat };
+            return Ok(Ok((membership, is_takeover)));
         }
     }
 
-    fn interval(&self) -> Duration {
-        (self.dead_after / BEATS).min(LONGEST_INTERVAL)
+    fn heartbeat_interval(&self) -> Duration {
+        (self.dead_after / HEARTBEATS_PER_TIMEOUT).min(MAX_HEARTBEAT_INTERVAL)
     }
 
-    /// Tells that this member lives, and has URLs of so many domains in hand, if it takes any.
-    async fn beat(&mut self, domains: Option<usize>) -> Result<HeartbeatReply, BackendError> {
+    /// Sends a heartbeat. A worker that accepts URLs reports the number of domains it has leases of.
+    async fn heartbeat(&mut self, domains: Option<usize>) -> Result<HeartbeatReply, BackendError> {
         let now = Instant::now();
-        // Time in which nobody could work, because Redis was away, does not count as the crawl's.
-        let since = now.duration_since(self.last_beat).min(4 * self.interval());
-        self.last_beat = now;
-        let elapsed = if self.role == Role::Frontier { since } else { Duration::ZERO };
-        self.backend.beat(self.role, &self.identity.token, elapsed, domains).await
+        // A Redis outage, in which no process can work, does not count as crawl time.
+        let since_last = now.duration_since(self.last_heartbeat).min(4 * self.heartbeat_interval());
+        self.last_heartbeat = now;
+        let elapsed = if self.role == Role::Frontier { since_last } else { Duration::ZERO };
+        self.backend.heartbeat(self.role, &self.identity.token, elapsed, domains).await
     }
 
-    /// Gives the place up; what a worker still has is given to others first.
-    async fn part(self) -> Result<(), BackendError> {
+    /// Leaves the crawl. A worker's remaining URLs are reassigned first.
+    async fn leave(self) -> Result<(), BackendError> {
         if let Role::Worker(id) = self.role {
             self.backend.remove_worker(id).await?;
         }
-        self.backend.part(self.role, &self.identity.token).await
+        self.backend.leave(self.role, &self.identity.token).await
     }
 }
 
 impl Crawler {
-    /// The queues and storages of this crawl on Redis.
-    pub(super) async fn shared_resources(&self, sharing: &SharedCrawl) -> Result<RedisBackend, BackendError> {
-        let place = RedisCrawl { delay: self.config.delay, ..sharing.place.clone() };
-        // Workers are there when they come, and nothing is sent to any before.
+    /// Opens the queues and storages of this crawl on Redis.
+    pub(super) async fn open_redis_backend(
+        &self,
+        shared: &SharedCrawl,
+    ) -> Result<RedisBackend, BackendError> {
+        let redis = RedisCrawl { delay: self.config.delay, ..shared.redis.clone() };
+        // Workers join later. Until then no URL is routed to them.
         let settings = BackendConfig { workers: 0, ..self.settings.clone() };
-        RedisBackend::open(place, settings).await
+        RedisBackend::open(redis, settings).await
     }
 }
 
-/// Whether Redis does not know a crawl in this phase.
+/// Whether Redis has no crawl of this name.
 fn is_absent(phase: &Phase) -> bool {
     matches!(phase, Phase::Unknown | Phase::Purged)
 }
 
-/// How a crawl is called to have ended.
-pub(super) fn word(end: CrawlEnd) -> &'static str {
+/// The name under which the end of a crawl is stored in Redis.
+pub(super) fn end_name(end: CrawlEnd) -> &'static str {
     match end {
         CrawlEnd::Finished => "done",
         CrawlEnd::LimitReached(Budget::Pages) => "pages",
@@ -202,9 +209,9 @@ pub(super) fn word(end: CrawlEnd) -> &'static str {
     }
 }
 
-/// The end of this name, as a crawl's course has it.
-pub fn end_of(word: &str) -> CrawlEnd {
-    match word {
+/// The end of a crawl by the name under which it is stored in Redis.
+pub fn end_of(name: &str) -> CrawlEnd {
+    match name {
         "done" => CrawlEnd::Finished,
         "pages" => CrawlEnd::LimitReached(Budget::Pages),
         "bytes" => CrawlEnd::LimitReached(Budget::Bytes),
@@ -214,27 +221,29 @@ pub fn end_of(word: &str) -> CrawlEnd {
     }
 }
 
-/// What a crawl that is over came to, as it is kept.
+/// The result of a finished crawl, as stored in Redis.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StoredReport {
     end: String,
     milliseconds: u64,
     snapshot: Snapshot,
-    words: Vec<MemberReport>,
+    #[serde(rename = "words")]
+    members: Vec<MemberReport>,
 }
 
 impl StoredReport {
-    pub(super) fn report(self, resumed: ResumeStatus) -> CrawlReport {
+    /// The report of the crawl, with the failures and traffic of all members added up.
+    pub(super) fn into_report(self, resumed: ResumeStatus) -> CrawlReport {
         let (mut counts, mut summaries, mut traffic) =
             (ModuleFailures::default(), Vec::new(), Traffic::default());
-        for word in self.words {
-            traffic.round_trips += word.traffic.round_trips;
-            traffic.commands += word.traffic.commands;
-            for (name, failures) in word.failures {
+        for member in self.members {
+            traffic.round_trips += member.traffic.round_trips;
+            traffic.commands += member.traffic.commands;
+            for (name, failures) in member.failures {
                 *counts.failures.entry(name).or_default() += failures;
             }
-            counts.last_failure = word.last_failure.or(counts.last_failure);
-            summaries.extend(word.summaries);
+            counts.last_failure = member.last_failure.or(counts.last_failure);
+            summaries.extend(member.summaries);
         }
         let output_failure =
             counts.failures.contains_key("output").then(|| counts.last_failure.clone()).flatten();

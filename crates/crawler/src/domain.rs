@@ -1,4 +1,4 @@
-//! The domain of a URL, the unit of ownership and of popularity; only this file knows the public suffix list.
+//! Defines the domain of a URL, the unit of ownership and popularity. The public suffix list is known only here.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::origin::{Origin, throttle_key};
 
-/// A registrable domain: what somebody registered under a public suffix.
+/// A registrable domain: one label more than its public suffix.
 ///
 /// ```
 /// use crawler::internal::domain::Domain;
@@ -22,14 +22,13 @@ pub struct Domain(Box<str>);
 impl Domain {
     /// The domain of a normalised http or https URL:
     ///
-    /// - of a host name, its last labels up to one more than the public suffix has, whatever the port; a name
-    ///   that is a public suffix itself is its own domain; international names are in punycode, as in the URL;
-    /// - of an address or a name of a single label, that with its port: what runs on the ports of one machine
-    ///   may have nothing to do with each other. Ports 80 and 443 are one and left out, because http and https
-    ///   of a host share their pace, and what shares its pace must have one owner.
+    /// - For a host name, the public suffix and one more label, without the port. A name that is a public suffix itself
+    ///   is its own domain. International names are in punycode, as in the URL.
+    /// - For an IP address or a name of a single label, that with its port, because the services on the ports of a
+    ///   machine may be unrelated. Ports 80 and 443 are omitted: http and https of a host share a throttle, so they
+    ///   must have one owner.
     ///
-    /// A dot at the end of a name makes no difference. A name with an empty label, which DNS does not have, is its
-    /// own domain.
+    /// A dot at the end of a name is ignored. A name with an empty label, which DNS does not allow, is its own domain.
     pub fn from_url(url: &Url) -> Domain {
         let Some(url::Host::Domain(host)) = url.host() else {
             return Domain::from_ip_or_single_label(Origin::from_url(url));
@@ -47,7 +46,7 @@ impl Domain {
         Domain(psl::domain_str(name).unwrap_or(name).into())
     }
 
-    /// The domain of a URL given as text; what is no URL is a domain of its own.
+    /// The domain of a URL as text. A text that is not a URL is its own domain.
     pub fn from_url_str(url: &str) -> Domain {
         if let Some(domain) = Domain::from_plain_name(throttle_key(url)) {
             return domain;
@@ -55,7 +54,7 @@ impl Domain {
         Url::parse(url).map_or_else(|_| Domain(url.into()), |url| Domain::from_url(&url))
     }
 
-    /// The domain of a host, with its port where that is neither 80 nor 443. Most are names that need no parsing.
+    /// The domain of a throttle key. Most keys are names that need no parsing.
     pub(crate) fn from_throttle_key(host: &str) -> Domain {
         Domain::from_plain_name(host).unwrap_or_else(|| {
             let url = format!("http://{host}/");
@@ -63,8 +62,8 @@ impl Domain {
         })
     }
 
-    /// The domain of a name of several labels in its normal form, whose port says nothing, or of an address whose port
-    /// does; `None` of anything odd.
+    /// The domain of a normalised name of several labels or of an IPv4 address; `None` for anything else. The port is
+    /// ignored for a name and part of the domain for an address.
     fn from_plain_name(host: &str) -> Option<Domain> {
         let name = host.split(':').next()?;
         if name.parse::<Ipv4Addr>().is_ok() {
@@ -77,7 +76,7 @@ impl Domain {
         Domain(origin.throttle_key().into())
     }
 
-    /// The domain that has this text.
+    /// The domain with this text, as returned by [`Domain::as_str`].
     pub(crate) fn named(text: &str) -> Domain {
         Domain(text.into())
     }
@@ -87,7 +86,7 @@ impl Domain {
         &self.0
     }
 
-    /// Whether it is a name that the world may know, rather than an address or a name of a single label.
+    /// Whether this is a name of several labels, rather than an IP address or a name of a single label.
     pub fn is_dotted_name(&self) -> bool {
         self.0.contains('.') && !self.0.contains(':') && self.0.parse::<Ipv4Addr>().is_err()
     }
@@ -99,14 +98,16 @@ impl fmt::Display for Domain {
     }
 }
 
-/// Whether a host is a name of several labels in its normal form: no address, nothing odd.
+/// Whether a host is a normalised name of several labels.
 fn is_plain_name(host: &str) -> bool {
     let mut labels = host.rsplit('.');
     let is_name =
         labels.next().is_some_and(|last| last.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()));
-    let all_full =
+    let no_empty_label =
         labels.next().is_some_and(|label| !label.is_empty()) && labels.all(|label| !label.is_empty());
-    is_name && all_full && host.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))
+    is_name
+        && no_empty_label
+        && host.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))
 }
 
 #[cfg(test)]
@@ -119,30 +120,30 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_one_label_more_than_its_public_suffix() {
+    fn domain_is_one_label_more_than_its_public_suffix() {
         assert_eq!(domain("http://a.b.co.uk/"), "b.co.uk");
         assert_eq!(domain("http://b.co.uk/"), "b.co.uk");
         assert_eq!(domain("https://www.example.com/x?y"), "example.com");
         assert_eq!(domain("https://deep.user.github.io/"), "user.github.io");
-        assert_eq!(domain("https://a.b.city.kawasaki.jp/"), "city.kawasaki.jp", "an exception of the list");
-        assert_eq!(domain("https://a.b.c.kawasaki.jp/"), "b.c.kawasaki.jp", "a wildcard of the list");
+        assert_eq!(domain("https://a.b.city.kawasaki.jp/"), "city.kawasaki.jp", "an exception in the list");
+        assert_eq!(domain("https://a.b.c.kawasaki.jp/"), "b.c.kawasaki.jp", "a wildcard in the list");
     }
 
     #[test]
-    fn a_suffix_that_nobody_knows_is_a_single_label() {
+    fn unknown_public_suffix_is_a_single_label() {
         assert_eq!(domain("http://www.h7.test/"), "h7.test");
         assert_eq!(domain("http://h7.test:8080/"), "h7.test");
     }
 
     #[test]
-    fn a_bare_public_suffix_is_its_own_domain() {
+    fn public_suffix_is_its_own_domain() {
         assert_eq!(domain("http://co.uk/"), "co.uk");
         assert_eq!(domain("http://github.io:8080/"), "github.io");
         assert_eq!(domain("http://com/"), "com");
     }
 
     #[test]
-    fn a_dot_at_the_end_and_the_port_of_a_name_make_no_difference() {
+    fn final_dot_and_port_of_a_name_are_ignored() {
         assert_eq!(domain("http://a.example.org./"), "example.org");
         assert_eq!(domain("http://a.example.org:8080/"), "example.org");
         assert_eq!(domain("http://co.uk./"), "co.uk");
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_an_empty_label_is_its_own_domain() {
+    fn name_with_an_empty_label_is_its_own_domain() {
         for host in [".", "..", "a..", ".com", "a..com", "..co.uk"] {
             assert_eq!(domain(&format!("http://{host}/")), host);
         }
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_single_labels_are_their_own_domains_with_their_ports() {
+    fn ip_addresses_and_single_labels_are_domains_with_their_port() {
         assert_eq!(domain("http://127.0.0.1:8080/"), "127.0.0.1:8080");
         assert_eq!(domain("http://0x7f.1:8080/"), "127.0.0.1:8080");
         assert_eq!(domain("http://[::1]:8080/"), "[::1]:8080");
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_with_a_dot_are_dotted_names() {
+    fn only_names_of_several_labels_are_dotted_names() {
         let dotted = |url: &str| Domain::from_url(&Url::parse(url).unwrap()).is_dotted_name();
         assert!(dotted("http://a.example.org:81/") && dotted("http://co.uk/"));
         for machine in ["127.0.0.1", "127.0.0.1:81", "[::1]", "[::1]:81", "[::ffff:1.2.3.4]", "box", "box:81"]
@@ -192,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_quick_way_is_the_same_as_parsing(host in "[a-z0-9.\\-]{1,30}|([a-zä0-9]{0,3}\\.){0,5}(com|co\\.uk|jp|ck|0x1f|7|xn--p1ai)\\.{0,2}", port in prop_oneof![Just(""), Just(":80"), Just(":81")], https: bool) {
+        fn domain_from_text_equals_domain_from_parsed_url(host in "[a-z0-9.\\-]{1,30}|([a-zä0-9]{0,3}\\.){0,5}(com|co\\.uk|jp|ck|0x1f|7|xn--p1ai)\\.{0,2}", port in prop_oneof![Just(""), Just(":80"), Just(":81")], https: bool) {
             let scheme = if https { "https" } else { "http" };
             if let Ok(url) = Url::parse(&format!("{scheme}://{host}{port}/x/y")) {
                 prop_assert_eq!(Domain::from_url_str(url.as_str()), Domain::from_url(&url));
@@ -201,16 +202,16 @@ mod tests {
         }
 
         #[test]
-        fn any_host_has_a_domain_which_is_the_domain_of_itself(host in "[a-z0-9.\\-]{1,40}|([a-zäß]{0,3}\\.){0,5}(com|co\\.uk|jp|ck)\\.{0,2}") {
+        fn domain_of_a_domain_is_itself(host in "[a-z0-9.\\-]{1,40}|([a-zäß]{0,3}\\.){0,5}(com|co\\.uk|jp|ck)\\.{0,2}") {
             if let Ok(url) = Url::parse(&format!("http://{host}/")) {
                 let domain = Domain::from_url(&url);
-                let is_revisit = Url::parse(&format!("http://{domain}/")).map(|url| Domain::from_url(&url));
-                prop_assert_eq!(is_revisit.as_ref(), Ok(&domain));
+                let domain_of_domain = Url::parse(&format!("http://{domain}/")).map(|url| Domain::from_url(&url));
+                prop_assert_eq!(domain_of_domain.as_ref(), Ok(&domain));
             }
         }
 
         #[test]
-        fn what_shares_its_pace_shares_its_domain(host in "[a-z]{1,3}(\\.[a-z]{1,3}){0,3}|127\\.0\\.0\\.[1-9]", ports in proptest::array::uniform2(prop_oneof![Just(80u16), Just(443), 8000..8002u16])) {
+        fn urls_with_the_same_throttle_key_have_the_same_domain(host in "[a-z]{1,3}(\\.[a-z]{1,3}){0,3}|127\\.0\\.0\\.[1-9]", ports in proptest::array::uniform2(prop_oneof![Just(80u16), Just(443), 8000..8002u16])) {
             let urls: Vec<Url> = ports.iter().flat_map(|port| ["http", "https"].map(|scheme| {
                 Url::parse(&format!("{scheme}://{host}:{port}/")).unwrap()
             })).collect();

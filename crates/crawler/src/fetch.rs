@@ -1,7 +1,8 @@
-//! One polite request, for every mode: robots.txt, throttle, HTTP.
+//! Sends one polite request for every mode: robots.txt check, per-host throttle, HTTP.
 
 pub mod fetcher;
 pub mod http;
 pub mod polite_client;
+pub mod redirect;
 pub mod robots;
 pub mod throttle;

@@ -1,5 +1,5 @@
-//! The frontier: gives every URL its priority and its worker. Two loops side by side, so that a slow priority
-//! service never holds up the routing of what is filed already.
+//! The frontier: prioritizes URLs and routes them to workers, in two concurrent loops, so that a slow
+//! PageRank service does not hold up the routing of URLs that have a priority.
 
 use std::time::Duration;
 
@@ -7,53 +7,50 @@ use crate::backend::{Backend, BackendError};
 use crate::prioritizer::{Candidate, Prioritizer, Random, draw};
 use crate::stop::StopHandle;
 
-/// How many URLs a move takes at a time: enough to make it cheap, few enough to keep the order of priorities.
+/// URLs per operation: enough to make it cheap, few enough to keep the order of priorities.
 const BATCH: usize = 256;
 
-/// How long a loop waits for news before it looks again by itself.
-const WAIT: Duration = Duration::from_millis(500);
+/// How long a loop waits for URLs before it polls again.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs the frontier until nothing is outstanding, or until it is told to stop. Returns whether the crawl is over.
+/// Runs the frontier until no URL is outstanding or the crawl is stopped. Returns whether no URL is
+/// outstanding.
 pub async fn run(
     backend: &impl Backend,
-    prioritize: &dyn Prioritizer,
+    prioritizer: &dyn Prioritizer,
     random: Random,
     stop: &StopHandle,
 ) -> Result<bool, BackendError> {
     tokio::select! {
         biased;
         () = stop.stop_requested() => Ok(false),
-        failed = prioritizer(backend, prioritize) => failed.map(|()| false),
-        over = router(backend, random) => over.map(|()| true),
+        failed = run_prioritizer(backend, prioritizer) => failed.map(|()| false),
+        finished = run_router(backend, random) => finished.map(|()| true),
     }
 }
 
-/// Files what comes in, for ever.
-async fn prioritizer(backend: &impl Backend, prioritize: &dyn Prioritizer) -> Result<(), BackendError> {
+/// Moves URLs from the URL queue to the priority queues, until an error.
+async fn run_prioritizer(backend: &impl Backend, prioritizer: &dyn Prioritizer) -> Result<(), BackendError> {
     loop {
-        let incoming = backend.take_unprioritized(BATCH, WAIT).await?;
-        if incoming.is_empty() {
+        let urls = backend.take_unprioritized(BATCH, POLL_INTERVAL).await?;
+        if urls.is_empty() {
             continue;
         }
-        let task_ids: Vec<_> = incoming.iter().map(|incoming| incoming.task_id).collect();
-        let candidates: Vec<Candidate> = incoming
+        let task_ids: Vec<_> = urls.iter().map(|url| url.task_id).collect();
+        let candidates: Vec<Candidate> = urls
             .into_iter()
-            .map(|incoming| Candidate {
-                domain: incoming.domain,
-                depth: incoming.depth,
-                linking_pages: incoming.linking_pages,
-            })
+            .map(|url| Candidate { domain: url.domain, depth: url.depth, linking_pages: url.linking_pages })
             .collect();
-        let priorities = prioritize.prioritize(&candidates).await;
+        let priorities = prioritizer.prioritize(&candidates).await;
         backend.enqueue_prioritized(task_ids.into_iter().zip(priorities).collect()).await?;
     }
 }
 
-/// Sends what is filed to the workers, until nothing is outstanding.
-async fn router(backend: &impl Backend, mut random: Random) -> Result<(), BackendError> {
+/// Moves URLs from the priority queues to the workers' queues, until no URL is outstanding.
+async fn run_router(backend: &impl Backend, mut random: Random) -> Result<(), BackendError> {
     loop {
         let draws = (0..BATCH).map(|_| draw(&mut random)).collect();
-        let moved = backend.route(draws, WAIT).await?;
+        let moved = backend.route(draws, POLL_INTERVAL).await?;
         if moved == 0 && backend.outstanding().await? == 0 {
             return Ok(());
         }

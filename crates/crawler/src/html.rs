@@ -1,7 +1,7 @@
-//! Finds the links of a page. HTML is known only here.
+//! Extracts the links and the text of an HTML page. HTML is known only here.
 //!
-//! Three steps: [`scanner`] finds the targets as they stand in the page, this file makes them text, and
-//! [`join`] makes them absolute URLs.
+//! Links are extracted in three steps: [`scanner`] finds the raw attribute values, this file decodes them to text, and
+//! [`url_resolver`] resolves them to absolute URLs.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,18 +23,18 @@ pub mod url_resolver;
 
 pub use attributes::Attributes;
 
-/// The longest URL, in bytes after normalising: servers refuse longer ones, and what grows beyond is usually
-/// a trap.
+/// Maximum length of a normalised URL, in bytes. Many servers reject longer URLs, and longer ones are mostly crawler
+/// traps.
 pub const MAX_URL_BYTES: usize = 2_048;
 
-/// The longest target as it stands in the page: white space and character references may make it longer than
-/// the URL, but nothing longer than this is worth decoding.
+/// Maximum length of a link target in the page, in bytes. White space and character references can make it longer than
+/// the URL, but a longer target is not worth decoding.
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 
-/// The number of links after which those of a page are ignored, so that one page cannot fill the queues.
+/// Maximum number of links of a page, so that one page cannot fill the queues.
 pub const MAX_LINKS: usize = 100_000;
 
-/// What kind of element a link is.
+/// The kind of element a link comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkKind {
     /// `<a href>`
@@ -47,16 +47,16 @@ pub enum LinkKind {
     Refresh,
 }
 
-/// Why a target is no URL that could be asked for.
+/// Why a link target cannot be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BadLink {
-    /// It is no URL at all.
+    /// It is not a valid URL.
     Malformed,
     /// Its scheme is neither http nor https.
     Scheme,
-    /// It has a user name or password in it.
+    /// It contains a user name or password.
     Credentials,
-    /// It is longer than [`MAX_URL_BYTES`], or [`MAX_TARGET_BYTES`] in the page.
+    /// It is longer than [`MAX_URL_BYTES`], or longer than [`MAX_TARGET_BYTES`] in the page.
     TooLong,
     /// It comes after the first [`MAX_LINKS`] of its page.
     TooMany,
@@ -76,57 +76,57 @@ impl fmt::Display for BadLink {
 
 impl std::error::Error for BadLink {}
 
-/// An absolute URL in its normal form, by the WHATWG rules and without fragment. Normalising its text again
-/// gives the same.
+/// Parses and normalises an absolute URL by the WHATWG URL standard, without its fragment. Normalising is idempotent.
 pub fn normalize(text: &str) -> Result<Url, BadLink> {
     url_resolver::parse(None, None, text)
 }
 
-/// A target that stands outside of a page, such as a Location header, as [`normalize`] would have it.
+/// Resolves and normalises a target that is not from a page, such as a Location header.
 pub fn resolve(base: &Url, target: &str) -> Result<Url, BadLink> {
     url_resolver::parse(Some(base), None, target)
 }
 
-/// Calls `found` for every link of an HTML page in document order, with the target as a normalised absolute
-/// URL without fragment. The text is valid only during the call, because most links of a site are repeats and
-/// need no copy.
+/// Calls `on_link` for every link of an HTML page in document order, with the target as a normalised absolute URL
+/// without fragment. The text is borrowed for the call only, because most links of a site are repeats that need no
+/// copy.
 ///
-/// `page` is the URL that the page was found at, `content_type` the header that it came with. Credentials in
-/// `page` are not handed on to its links.
+/// `page` is the URL of the page, `content_type` its Content-Type header. Links do not inherit credentials in `page`.
 pub fn each_link(
     page: &Url,
     content_type: Option<&str>,
     body: &[u8],
-    mut found: impl FnMut(LinkKind, Result<&str, BadLink>),
+    mut on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
 ) {
     let charset = Charset::new(content_type, body);
     match charset.transcoded() {
-        None => Targets::of(body).join(page, &|| charset.encoding(), &|| charset.encoding(), &mut found),
-        Some(text) => Targets::of(text.as_bytes()).join(
+        None => {
+            Targets::scan(body).resolve(page, &|| charset.encoding(), &|| charset.encoding(), &mut on_link)
+        }
+        Some(text) => Targets::scan(text.as_bytes()).resolve(
             page,
             &|| encoding_rs::UTF_8,
             &|| charset.encoding(),
-            &mut found,
+            &mut on_link,
         ),
     }
 }
 
-/// Receives what a page says and where it points.
+/// Receives the text and the links of a page.
 pub trait PageHandler {
-    /// A run of visible text, in document order: UTF-8, what is not valid in it standing for U+FFFD, with
-    /// character references not yet decoded. Only markup stands between two runs.
+    /// A run of visible text between two tags or comments, in document order: UTF-8, where invalid bytes mean U+FFFD,
+    /// with undecoded character references.
     fn text(&mut self, run: &[u8]);
 
-    /// The title, in the same form and at its place among the text.
+    /// The title, in the same form and in document order with the text.
     fn title(&mut self, content: &[u8]) {
         self.text(content);
     }
 
-    /// A link, as [`each_link`] would tell it; all of them come after the text.
+    /// A link, as in [`each_link`]. All links follow after the text.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
 }
 
-/// A reader of nothing but links: a function that is told them.
+/// A handler that ignores the text and calls a function with each link.
 pub struct LinkHandler<F>(pub F);
 
 impl<F: FnMut(LinkKind, Result<&str, BadLink>)> PageHandler for LinkHandler<F> {
@@ -138,25 +138,25 @@ impl<F: FnMut(LinkKind, Result<&str, BadLink>)> PageHandler for LinkHandler<F> {
     }
 }
 
-/// Tells a reader the text and the links of an HTML page from one pass over it.
-pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], reader: &mut impl PageHandler) {
+/// Passes the text and the links of an HTML page to a handler, scanning the page once.
+pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     let text = charset.utf8();
-    let mut reading = Reading { targets: Targets::default(), reader };
-    scanner::scan(&text, &mut reading);
-    let Reading { targets, reader } = reading;
-    targets.join(page, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
-        reader.link(kind, target);
+    let mut sink = PageSink { targets: Targets::default(), handler };
+    scanner::scan(&text, &mut sink);
+    let PageSink { targets, handler } = sink;
+    targets.resolve(page, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
+        handler.link(kind, target);
     });
 }
 
-/// Collects the targets of a page while its text goes to the reader.
-struct Reading<'r, 'p, R> {
+/// Collects the link targets of a page and passes its text to the handler.
+struct PageSink<'h, 'p, H> {
     targets: Targets<'p>,
-    reader: &'r mut R,
+    handler: &'h mut H,
 }
 
-impl<'p, R: PageHandler> Sink<'p> for Reading<'_, 'p, R> {
+impl<'p, H: PageHandler> Sink<'p> for PageSink<'_, 'p, H> {
     #[inline]
     fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
         self.targets.element(element, attributes);
@@ -164,46 +164,46 @@ impl<'p, R: PageHandler> Sink<'p> for Reading<'_, 'p, R> {
 
     #[inline]
     fn text(&mut self, run: &'p [u8]) {
-        self.reader.text(run);
+        self.handler.text(run);
     }
 
     fn title(&mut self, content: &'p [u8]) {
-        self.reader.title(content);
+        self.handler.title(content);
     }
 }
 
-/// The targets of a page as they stand in it.
+/// The link targets of a page, undecoded.
 #[derive(Debug, Default)]
 pub struct Targets<'p> {
     /// The `href` of the first `base` that has one.
     pub base: Option<&'p [u8]>,
-    /// The links in document order, at most [`MAX_LINKS`]; of a refresh the whole `content`.
+    /// The links in document order, at most [`MAX_LINKS`]; for a refresh the complete `content`.
     pub links: Vec<(LinkKind, &'p [u8])>,
-    /// How many links there are beyond those, which are not looked at.
-    pub beyond: usize,
+    /// Number of links after the first [`MAX_LINKS`].
+    pub excess: usize,
 }
 
 impl<'p> Targets<'p> {
-    /// The targets of a page in an encoding that agrees with ASCII.
-    pub fn of(page: &'p [u8]) -> Self {
+    /// Scans a page in an ASCII-compatible encoding.
+    pub fn scan(page: &'p [u8]) -> Self {
         let mut targets = Targets::default();
         scanner::scan(page, &mut targets);
         targets
     }
 
-    fn join(
+    fn resolve(
         &self,
         page: &Url,
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
-        found: &mut impl FnMut(LinkKind, Result<&str, BadLink>),
+        on_link: &mut impl FnMut(LinkKind, Result<&str, BadLink>),
     ) {
         let base = self.base_url(page, decoding);
-        let joiner = UrlResolver::new(&base);
-        let mut joined = String::with_capacity(256);
+        let resolver = UrlResolver::new(&base);
+        let mut resolved = String::with_capacity(256);
         for &(kind, raw) in &self.links {
             if raw.len() > MAX_TARGET_BYTES {
-                found(kind, Err(BadLink::TooLong));
+                on_link(kind, Err(BadLink::TooLong));
                 continue;
             }
             let text = attribute_text(raw, decoding);
@@ -212,28 +212,28 @@ impl<'p> Targets<'p> {
                 _ => Some(&*text),
             };
             if let Some(target) = target {
-                let result = joiner.join(target, encoding, &mut joined);
-                found(kind, result.map(|()| joined.as_str()));
+                let result = resolver.resolve(target, encoding, &mut resolved);
+                on_link(kind, result.map(|()| resolved.as_str()));
             }
         }
-        for _ in 0..self.beyond {
-            // Of what kind they are was not kept; nearly all links are anchors.
-            found(LinkKind::Anchor, Err(BadLink::TooMany));
+        for _ in 0..self.excess {
+            // Their kind is not stored; nearly all links are anchors.
+            on_link(LinkKind::Anchor, Err(BadLink::TooMany));
         }
     }
 
-    /// What the targets are relative to.
+    /// The base URL of the targets.
     fn base_url<'u>(&self, page: &'u Url, decoding: &dyn Fn() -> &'static Encoding) -> Cow<'u, Url> {
         let mut page = Cow::Borrowed(page);
         if !page.username().is_empty() || page.password().is_some() {
             let page = page.to_mut();
-            // These fail only for URLs that cannot have credentials.
+            // These fail only on URLs that cannot have credentials.
             let _ = page.set_username("");
             let _ = page.set_password(None);
         }
         let href = self.base.filter(|raw| raw.len() <= MAX_TARGET_BYTES);
         let base = href.and_then(|raw| page.join(&attribute_text(raw, decoding)).ok());
-        // The standard forbids these two, which could not be the base of anything.
+        // The HTML standard forbids these schemes in a base.
         match base.filter(|base| !matches!(base.scheme(), "data" | "javascript")) {
             Some(base) => Cow::Owned(base),
             None => page,
@@ -256,7 +256,7 @@ impl<'p> Sink<'p> for Targets<'p> {
         };
         match link {
             Some(link) if self.links.len() < MAX_LINKS => self.links.push(link),
-            Some(_) => self.beyond += 1,
+            Some(_) => self.excess += 1,
             None => {}
         }
     }
@@ -267,8 +267,8 @@ fn refresh_content<'p>(attributes: &Attributes<'p>) -> Option<&'p [u8]> {
     attributes.content.filter(|_| header.eq_ignore_ascii_case("refresh"))
 }
 
-/// The value of an attribute as text: line ends and NULs made uniform and character references decoded as the
-/// HTML standard says. `encoding` is asked only for a value that is not ASCII.
+/// Decodes the value of an attribute by the HTML standard: encoding, line ends, NULs and character references.
+/// `encoding` is called only for a value that is not ASCII.
 pub fn attribute_text<'p>(raw: &'p [u8], encoding: &dyn Fn() -> &'static Encoding) -> Cow<'p, str> {
     let mut text = match std::str::from_utf8(raw) {
         Ok(text) if raw.is_ascii() => Cow::Borrowed(text),

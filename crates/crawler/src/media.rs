@@ -1,33 +1,33 @@
-//! Tells pages from everything else, by Content-Type and by the first bytes of the body.
+//! Decides whether a response is a page, by its Content-Type and the first bytes of its body.
 
 use encoding_rs::{UTF_16BE, UTF_16LE};
 
 use crate::html::charset;
 
-/// The two kinds of content a crawl keeps.
+/// The two media types of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
-    /// Has links.
+    /// HTML, which has links.
     Html,
-    /// Is kept and has no links.
+    /// Text, which has no links.
     Text,
 }
 
-/// What a Content-Type header promises.
+/// What a Content-Type header declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declared {
-    /// HTML or text, says the header.
+    /// HTML or text.
     Page(Media),
-    /// No usable header: the first bytes decide.
+    /// No valid header: the first bytes decide.
     Unknown,
     /// Neither HTML nor text.
     Other,
 }
 
-/// How many bytes of the body are looked at to tell text from binary, as many as browsers look at and a few more.
+/// How many bytes of the body are examined to distinguish text from binary, slightly more than browsers use.
 pub const SNIFF_BYTES: usize = 1024;
 
-/// Judges a response by its Content-Type header.
+/// Classifies a Content-Type header.
 pub fn declared(content_type: Option<&str>) -> Declared {
     let essence = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
     let (kind, subtype) = essence.split_once('/').unwrap_or(("", ""));
@@ -44,13 +44,13 @@ pub fn declared(content_type: Option<&str>) -> Declared {
     }
 }
 
-/// Whether HTTP lets this be a name. What is none is a header gone wrong, and no word to rely on.
+/// Whether this is a token in HTTP. A media type that is not made of tokens is invalid and cannot be relied on.
 fn is_token(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_part)
+    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
-/// Judges a body by its first bytes, given what the header declared; `None` means it is not a page.
+/// Classifies a body by its first bytes and what the header declared; `None` if it is not a page.
 pub fn sniff(declared: Declared, content_type: Option<&str>, start: &[u8]) -> Option<Media> {
     let start = &start[..start.len().min(SNIFF_BYTES)];
     let text =
@@ -68,13 +68,13 @@ fn has_text_bom(start: &[u8]) -> bool {
     [&b"\xEF\xBB\xBF"[..], b"\xFF\xFE", b"\xFE\xFF"].iter().any(|bom| start.starts_with(bom))
 }
 
-/// UTF-16 text is half NULs, so the header's word has to do.
+/// Whether the header declares UTF-16. Such text contains many NULs, so its bytes cannot show whether it is binary.
 fn is_utf16(content_type: Option<&str>) -> bool {
     let encoding = content_type.and_then(charset::by_header);
     encoding.is_some_and(|encoding| encoding == UTF_16LE || encoding == UTF_16BE)
 }
 
-/// The first bytes of the formats that servers most often mislabel as pages, where no text begins so.
+/// The first bytes of the formats that servers most often mislabel as pages, where no text starts with them.
 const SIGNATURES: [&[u8]; 14] = [
     b"%PDF-",
     b"\x89PNG\r\n\x1a\n",
@@ -92,39 +92,39 @@ const SIGNATURES: [&[u8]; 14] = [
     b"wOF2",
 ];
 
-/// The same for formats that begin like a word: what follows it tells them from a text about them.
-fn has_wordy_signature(start: &[u8]) -> bool {
+/// The same for formats whose signature may also start a text: the bytes after it decide.
+fn has_ambiguous_signature(start: &[u8]) -> bool {
     match start {
         [b'R', b'I', b'F', b'F', _, _, _, _, kind @ ..] => {
-            [b"WAVE", b"WEBP", b"AVI "].iter().any(|known| kind.starts_with(*known))
+            [b"WAVE", b"WEBP", b"AVI "].iter().any(|format| kind.starts_with(*format))
         }
         // The major version.
         [b'I', b'D', b'3', version, ..] => (2..=4).contains(version),
-        // The size of the blocks, and the number with which each begins.
+        // The block size, and the magic number of a block.
         [b'B', b'Z', b'h', b'1'..=b'9', block @ ..] => block.starts_with(b"1AY&SY"),
         [b'O', b'g', b'g', b'S', version, ..] => *version == 0,
         _ => false,
     }
 }
 
-/// Binary by signature, or by control bytes that text does not have. Where a header vouches for text a few
-/// stray ones are forgiven (bad HTML is still HTML); where nothing does, a single one is enough.
+/// Whether a body is binary: it has a binary signature, or control bytes that text does not contain. If a header
+/// declares text, a few of them are tolerated (bad HTML is still HTML); without a header, one is enough.
 fn is_binary(start: &[u8], strict: bool) -> bool {
-    if SIGNATURES.iter().any(|signature| start.starts_with(signature)) || has_wordy_signature(start) {
+    if SIGNATURES.iter().any(|signature| start.starts_with(signature)) || has_ambiguous_signature(start) {
         return true;
     }
     let control = start.iter().filter(|&&byte| is_binary_byte(byte)).count();
     if strict { control > 0 } else { control * 10 > start.len() }
 }
 
-/// The control characters but for tab, line feed, form feed, carriage return and escape: as a set of bits, so
-/// that a kilobyte is judged without a branch.
+/// Whether a byte is a control character other than tab, line feed, form feed, carriage return and escape. A bit set
+/// avoids branches.
 fn is_binary_byte(byte: u8) -> bool {
     const BINARY: u32 = !(1 << b'\t' | 1 << b'\n' | 1 << 0x0C | 1 << b'\r' | 1 << 0x1B);
     (byte < 0x20) & (BINARY >> (byte & 0x1F) & 1 == 1)
 }
 
-/// How an unlabelled HTML page may begin, after white space; the byte that follows must end the name.
+/// How an HTML page without Content-Type may start, after white space; the next byte must end the tag name.
 const HTML_STARTS: [&str; 17] = [
     "<!doctype html",
     "<html",
@@ -149,7 +149,7 @@ fn looks_like_html(start: &[u8]) -> bool {
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start).trim_ascii_start();
     start.starts_with(b"<!--")
         || HTML_STARTS.iter().any(|name| {
-            start.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()))
+            start.get(..name.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(name.as_bytes()))
                 && start
                     .get(name.len())
                     .is_some_and(|byte| matches!(byte, b' ' | b'>' | b'\t' | b'\n' | b'\r' | 0x0C))
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_is_read_without_its_parameters_and_in_any_case() {
+    fn header_parameters_and_case_are_ignored() {
         assert_eq!(declared(Some("Text/HTML; charset=utf-8")), Declared::Page(Media::Html));
         assert_eq!(declared(Some("application/xhtml+xml")), Declared::Page(Media::Html));
         assert_eq!(declared(Some("text/markdown")), Declared::Page(Media::Text));
@@ -172,46 +172,46 @@ mod tests {
     }
 
     #[test]
-    fn a_header_gone_wrong_lets_the_bytes_decide() {
+    fn invalid_header_counts_as_missing() {
         for wrong in ["text/html charset=utf-8", "text/html, text/html", "\"text/html\"", "text/html/x"] {
             assert_eq!(declared(Some(wrong)), Declared::Unknown, "{wrong}");
         }
     }
 
     #[test]
-    fn a_text_about_a_format_is_not_of_that_format() {
-        let judge = |bytes: &[u8]| sniff(Declared::Page(Media::Text), Some("text/plain"), bytes);
+    fn text_that_mentions_a_format_is_not_binary() {
+        let classify = |bytes: &[u8]| sniff(Declared::Page(Media::Text), Some("text/plain"), bytes);
         for text in ["ID3 tags are", "ID3\n", "RIFF raff and WAVE", "RIFF", "BZh", "BZh9 is how", "OggS is"] {
-            assert_eq!(judge(text.as_bytes()), Some(Media::Text), "{text:?}");
+            assert_eq!(classify(text.as_bytes()), Some(Media::Text), "{text:?}");
         }
-        let rest = "of a file that is long enough for a few control bytes to be forgiven";
+        let rest = "of a file that is long enough for a few control bytes to be tolerated";
         for format in ["ID3\x04", "RIFFsizeWAVE", "RIFFsizeWEBP", "RIFFsizeAVI ", "BZh91AY&SY", "OggS\0"] {
-            assert_eq!(judge(format!("{format}{rest}").as_bytes()), None, "{format:?}");
+            assert_eq!(classify(format!("{format}{rest}").as_bytes()), None, "{format:?}");
         }
     }
 
     #[test]
-    fn an_unlabelled_body_is_judged_by_its_first_bytes() {
-        let judge = |bytes: &[u8]| sniff(Declared::Unknown, None, bytes);
-        assert_eq!(judge(b"  <!DOCTYPE HTML>\n"), Some(Media::Html));
-        assert_eq!(judge(b"<a href=x>"), Some(Media::Html));
-        assert_eq!(judge(b"<abbr>"), Some(Media::Text));
-        assert_eq!(judge(b"plain words"), Some(Media::Text));
-        assert_eq!(judge(b""), Some(Media::Text));
-        assert_eq!(judge(b"a\x00b"), None);
-        assert_eq!(judge(b"\x89PNG\r\n\x1a\n"), None);
+    fn body_without_content_type_is_classified_by_its_first_bytes() {
+        let classify = |bytes: &[u8]| sniff(Declared::Unknown, None, bytes);
+        assert_eq!(classify(b"  <!DOCTYPE HTML>\n"), Some(Media::Html));
+        assert_eq!(classify(b"<a href=x>"), Some(Media::Html));
+        assert_eq!(classify(b"<abbr>"), Some(Media::Text));
+        assert_eq!(classify(b"plain words"), Some(Media::Text));
+        assert_eq!(classify(b""), Some(Media::Text));
+        assert_eq!(classify(b"a\x00b"), None);
+        assert_eq!(classify(b"\x89PNG\r\n\x1a\n"), None);
     }
 
     #[test]
-    fn binary_labelled_as_html_is_not_a_page_and_html_with_a_stray_nul_is() {
-        let judge = |bytes: &[u8]| sniff(Declared::Page(Media::Html), Some("text/html"), bytes);
-        assert_eq!(judge(b"\x89PNG\r\n\x1a\n...."), None);
-        assert_eq!(judge(&[0; 600]), None);
-        assert_eq!(judge(b"<p>a stray \x00 in a page of ordinary length"), Some(Media::Html));
+    fn binary_declared_as_html_is_not_a_page_and_html_with_a_stray_nul_is() {
+        let classify = |bytes: &[u8]| sniff(Declared::Page(Media::Html), Some("text/html"), bytes);
+        assert_eq!(classify(b"\x89PNG\r\n\x1a\n...."), None);
+        assert_eq!(classify(&[0; 600]), None);
+        assert_eq!(classify(b"<p>a stray \x00 in a page of ordinary length"), Some(Media::Html));
     }
 
     #[test]
-    fn utf16_is_text_in_spite_of_its_nuls() {
+    fn utf16_is_text_despite_its_nuls() {
         let body: Vec<u8> = "<p>hello".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let html = Declared::Page(Media::Html);
         for charset in ["UTF-16LE", "utf-16", "\"utf-16le\"", "unicode"] {

@@ -1,4 +1,4 @@
-//! An origin: scheme, host and port, the unit of robots.txt, of connections and of trust.
+//! Defines an origin: scheme, host and port, the unit of robots.txt, connections and credentials.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use url::Url;
 /// Scheme, host and port of an http or https URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// https rather than http.
+    /// Whether the scheme is https, not http.
     pub https: bool,
-    /// The host as the URL writes it: a name, an IPv4 address, or an IPv6 address in brackets.
+    /// The host as in the URL: a name, an IPv4 address, or an IPv6 address in brackets.
     pub host: String,
-    /// The port, also when the URL leaves it to the scheme.
+    /// The port; the scheme's default if the URL has none.
     pub port: u16,
 }
 
@@ -27,7 +27,7 @@ impl Origin {
         }
     }
 
-    /// The unit of pacing: the host name, with the port where it is neither 80 nor 443.
+    /// The unit of throttling: the host name, with the port unless that is 80 or 443.
     pub fn throttle_key(&self) -> String {
         match self.port {
             80 | 443 => self.host.clone(),
@@ -35,7 +35,7 @@ impl Origin {
         }
     }
 
-    /// What the Host header says: the port only where it is not the scheme's own.
+    /// The value of the Host header: the host, with the port unless it is the scheme's default.
     pub fn authority(&self) -> String {
         match (self.https, self.port) {
             (false, 80) | (true, 443) => self.host.clone(),
@@ -50,7 +50,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The unit of pacing of a URL in its normal form, without parsing it: as [`Origin::throttle_key`] has it.
+/// The same as [`Origin::throttle_key`], for a normalised URL as text, without parsing it.
 pub fn throttle_key(url: &str) -> &str {
     let authority = url.split_once("://").map_or("", |(_, rest)| rest);
     let end = authority.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
@@ -74,18 +74,18 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn http_and_https_of_a_host_share_their_pace_and_other_ports_do_not() {
-        let paced = |url: &str| Origin::from_url(&Url::parse(url).unwrap()).throttle_key();
-        assert_eq!(paced("http://host/a"), "host");
-        assert_eq!(paced("https://host/b"), "host");
-        assert_eq!(paced("https://host:80/"), "host");
-        assert_eq!(paced("http://host:8080/"), "host:8080");
-        assert_eq!(paced("http://[::1]:8080/"), "[::1]:8080");
+    fn http_and_https_of_a_host_share_a_throttle_key_and_other_ports_do_not() {
+        let key = |url: &str| Origin::from_url(&Url::parse(url).unwrap()).throttle_key();
+        assert_eq!(key("http://host/a"), "host");
+        assert_eq!(key("https://host/b"), "host");
+        assert_eq!(key("https://host:80/"), "host");
+        assert_eq!(key("http://host:8080/"), "host:8080");
+        assert_eq!(key("http://[::1]:8080/"), "[::1]:8080");
     }
 
     proptest! {
         #[test]
-        fn the_text_of_a_url_tells_its_paced_host(
+        fn throttle_key_of_text_equals_that_of_the_parsed_url(
             https: bool, host in "[a-z]{1,3}(\\.[a-z0-9]{1,3}){0,2}|127\\.0\\.0\\.[1-9]|\\[::1?[0-9]?\\]|\\[1:80::443\\]",
             port in prop_oneof![Just(None), Just(Some(80u16)), Just(Some(443)), Just(Some(8080)), Just(Some(4443))],
             user in "([a-z:]{1,4}@)?", rest in "(/[a-z@:/]{0,9})?([?][a-z@:/]{0,9})?",

@@ -387,15 +387,15 @@ impl Crawler {
     /// Opens the state, restores the outputs to its last commit, and resumes or starts the crawl.
     fn run_durably(mut self, directory: &Path) -> Result<CrawlReport, Error> {
         let options = StateOptions {
-            settings: self.settings.clone(),
+            config: self.settings.clone(),
             delay: self.config.delay,
-            terms: self.recorded_settings(),
-            note: std::mem::take(&mut self.metadata),
+            recorded_settings: self.recorded_settings(),
+            metadata: std::mem::take(&mut self.metadata),
         };
-        let OpenState { backend, keeper: state, before } = durable::open(directory, options)?;
-        let elapsed = match before {
-            PriorState::Nothing => Duration::ZERO,
-            PriorState::Begun { elapsed } => elapsed,
+        let OpenState { backend, writer: state, prior } = durable::open(directory, options)?;
+        let elapsed = match prior {
+            PriorState::Empty => Duration::ZERO,
+            PriorState::Existing { elapsed } => elapsed,
         };
         let (written, outputs) = (state.outputs_written()?, self.outputs.len());
         let pages = match &written {
@@ -409,7 +409,7 @@ impl Crawler {
                 }
                 Err(error) => {
                     // Nothing was crawled yet. Without a state, the user can correct the outputs and start again.
-                    if before == PriorState::Nothing {
+                    if prior == PriorState::Empty {
                         state.discard();
                     }
                     return Err(error);

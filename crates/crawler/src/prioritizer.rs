@@ -1,4 +1,5 @@
-//! Which URL goes first: priorities, the queues they are filed in, and how one of the queues is drawn.
+//! Decides which URLs are crawled first: priorities, the priority queues, and the random draw among the
+//! queues.
 
 mod depth_popularity;
 mod draw;
@@ -21,34 +22,34 @@ pub use self::random::Random;
 use crate::domain::Domain;
 use crate::task::Depth;
 
-/// How soon a URL is wanted: 0 first, 100 last.
+/// The priority of a URL, from 0 (crawled first) to 100 (crawled last).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Priority(u8);
 
 impl Priority {
-    /// The first.
+    /// Crawled first.
     pub const BEST: Priority = Priority(0);
-    /// In the middle: for what nothing is known about.
+    /// For URLs of unknown importance.
     pub const MIDDLE: Priority = Priority(50);
-    /// The last.
+    /// Crawled last.
     pub const WORST: Priority = Priority(100);
 
-    /// The priority of this number, if it is one from 0 to 100.
+    /// The priority with this number, which must be from 0 to 100.
     pub fn new(number: u8) -> Option<Priority> {
         (number <= Priority::WORST.0).then_some(Priority(number))
     }
 
-    /// The priority of this number, the worst one if it is larger than any.
+    /// The priority with this number, or the worst one if the number is greater than 100.
     pub fn at_most_worst(number: u32) -> Priority {
         u8::try_from(number).ok().and_then(Priority::new).unwrap_or(Priority::WORST)
     }
 
-    /// Its number, 0 to 100.
+    /// The number of this priority, from 0 to 100.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// All of them, best first.
+    /// All priorities, best first.
     pub fn all() -> impl Iterator<Item = Priority> {
         (Priority::BEST.0..=Priority::WORST.0).map(Priority)
     }
@@ -60,29 +61,30 @@ impl fmt::Display for Priority {
     }
 }
 
-/// What is known of a URL at the moment it is filed.
+/// What a prioritizer knows about a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The domain it belongs to.
     pub domain: Domain,
-    /// How many hops it is from the seed.
+    /// The number of links between it and the seed.
     pub depth: Depth,
-    /// How many distinct pages seen so far link to its domain; [`Popularity`] counts them.
+    /// How many of the pages crawled so far link to its domain; counted by [`Popularity`].
     pub linking_pages: u32,
 }
 
-/// Priorities on their way: one for each candidate, in the candidates' order.
+/// Future of [`Prioritizer::prioritize`]: one priority per candidate, in the order of the candidates.
 pub type Priorities<'a> = Pin<Box<dyn Future<Output = Vec<Priority>> + Send + 'a>>;
 
-/// A way to tell how soon URLs are wanted.
+/// Assigns priorities to URLs.
 ///
-/// It takes many at once, because some ways cost a request over the network. And it always has an answer: a
-/// crawl goes on, in whatever order, when something that helps to order it is out of reach.
+/// It gets URLs in batches, because an implementation may send network requests. It cannot fail: when a
+/// service that it uses is unavailable, the crawl continues with fallback priorities.
 pub trait Prioritizer: Send + Sync {
-    /// One priority for each candidate, in their order.
+    /// Returns one priority per candidate, in the order of the candidates.
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a>;
 
-    /// What it is called where crawls are compared: one that is resumed goes by the same priorities.
+    /// Identifies the prioritizer in the crawl's settings. A resumed crawl must use a prioritizer with the
+    /// same name.
     fn name(&self) -> String {
         "of its own".to_owned()
     }
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn priorities_go_from_0_to_100() {
+    fn priorities_range_from_0_to_100() {
         assert_eq!(Priority::new(0), Some(Priority::BEST));
         assert_eq!(Priority::new(100), Some(Priority::WORST));
         assert_eq!(Priority::new(101), None);

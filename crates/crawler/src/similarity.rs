@@ -1,16 +1,16 @@
-//! Tells whether a page resembles one already kept.
+//! Detects duplicates and near-duplicates of stored pages.
 //!
-//! Two pages are *the same* if their bodies are, and *similar* by the Dice coefficient of what they say and
-//! where they point: of the sets of
+//! Two pages are *duplicates* if their bodies are equal, and *near-duplicates* if the Dice coefficient of their sets of
+//! *shingles* reaches a [`Threshold`]. The shingles of a page are
 //!
-//! - every two words that follow each other in the title and the visible text, in document order and in lower
-//!   case, a word being a maximal run of letters and digits that markup ends, too; and
-//! - every link target as an absolute URL in its normal form, which counts as one sequence.
+//! - every two consecutive words of the title and the visible text, in document order and in lower case, where a word
+//!   is a maximal run of letters and digits within a run of text; and
+//! - every link target, as a normalised absolute URL.
 //!
-//! A page of fewer than [`MIN_SEQUENCES`] such sequences can only be the same as another.
+//! A page with fewer than [`MIN_SHINGLES`] different shingles can be a duplicate but not a near-duplicate.
 //!
-//! What has to be kept of a page for this is its [`Fingerprint`]. [`Index`] keeps fingerprints in memory; where
-//! they are kept elsewhere, [`Threshold`] tells which keys to file them under and whether two are similar.
+//! A [`Fingerprint`] is all that has to be stored of a page for this. [`Index`] stores fingerprints in memory. For
+//! other storages, [`Threshold`] computes the keys to store a fingerprint under and compares two of them.
 
 use url::Url;
 
@@ -26,58 +26,59 @@ mod shingles;
 mod threshold;
 
 pub use hash::HashKey;
-pub use index::{Index, MOST_CANDIDATES, Match};
-pub use minhash::{BINS, LEADERS, MIN_SEQUENCES, Sketch};
-pub use threshold::{MOST_BANDS, Threshold};
+pub use index::{Index, MAX_CANDIDATES, Match};
+pub use minhash::{BINS, LSH_VALUES, MIN_SHINGLES, Sketch};
+pub use threshold::{MAX_BANDS, Threshold};
 
-/// What is kept of a page to recognise it and its like.
+/// What is stored of a page to recognise its duplicates and near-duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     /// The hash of the body.
     pub exact: u128,
-    /// The sketch of what the page says and where it points, unless that is too little.
+    /// The sketch of the page's shingles; `None` if there are too few.
     pub sketch: Option<Box<Sketch>>,
 }
 
 impl Fingerprint {
-    /// The fingerprint of an HTML page, in one pass with whatever else is to be read of it: all goes on to
-    /// `reader`, as [`html::read`] tells it.
+    /// The fingerprint of an HTML page. Passes its text and links on to `handler`, as [`html::read`] does, so that the
+    /// page is scanned only once.
     pub fn of_html(
         key: HashKey,
         page: &Url,
         content_type: Option<&str>,
         body: &[u8],
-        reader: &mut impl PageHandler,
+        handler: &mut impl PageHandler,
     ) -> Fingerprint {
-        let mut reading = Reading { words: ShingleHasher::new(key, MinHasher::new()), reader };
-        html::read(page, content_type, body, &mut reading);
-        Self::new(key, body, &reading.words)
+        let mut fingerprinter =
+            FingerprintHandler { hasher: ShingleHasher::new(key, MinHasher::new()), inner: handler };
+        html::read(page, content_type, body, &mut fingerprinter);
+        Self::new(key, body, &fingerprinter.hasher)
     }
 
     /// The fingerprint of plain text.
     pub fn of_text(key: HashKey, content_type: Option<&str>, body: &[u8]) -> Fingerprint {
-        let mut words = ShingleHasher::new(key, MinHasher::new());
-        words.plain_text(&Charset::new(content_type, body).utf8());
-        Self::new(key, body, &words)
+        let mut hasher = ShingleHasher::new(key, MinHasher::new());
+        hasher.plain_text(&Charset::new(content_type, body).utf8());
+        Self::new(key, body, &hasher)
     }
 
-    /// The fingerprint of a page that is only compared exactly.
+    /// The fingerprint of a page without a sketch, for exact comparison only.
     pub fn exact(key: HashKey, body: &[u8]) -> Fingerprint {
         Fingerprint { exact: key.hash(body), sketch: None }
     }
 
-    fn new(key: HashKey, body: &[u8], words: &ShingleHasher<MinHasher>) -> Fingerprint {
-        Fingerprint { exact: key.hash(body), sketch: words.sequences.sketch().map(Box::new) }
+    fn new(key: HashKey, body: &[u8], hasher: &ShingleHasher<MinHasher>) -> Fingerprint {
+        Fingerprint { exact: key.hash(body), sketch: hasher.shingles.sketch().map(Box::new) }
     }
 
-    /// The fingerprint as bytes, the same on every machine: 16 without a sketch, 272 with one.
+    /// Encodes the fingerprint, identically on every machine: 16 bytes without a sketch, 272 with one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.exact.to_le_bytes().to_vec();
         bytes.extend(self.sketch.iter().flat_map(|sketch| sketch.to_bytes()));
         bytes
     }
 
-    /// The fingerprint that these are the bytes of, if they are of any.
+    /// Decodes a fingerprint; `None` if the bytes have the wrong length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Fingerprint> {
         let (exact, sketch) = bytes.split_first_chunk()?;
         let sketch = match sketch {
@@ -88,29 +89,29 @@ impl Fingerprint {
     }
 }
 
-/// Counts what a page says and points to, and hands it on.
-struct Reading<'r, S, R> {
-    words: ShingleHasher<S>,
-    reader: &'r mut R,
+/// Hashes the shingles of a page and passes its text and links on to another handler.
+struct FingerprintHandler<'h, S, H> {
+    hasher: ShingleHasher<S>,
+    inner: &'h mut H,
 }
 
-impl<S: shingles::ShingleSink, R: PageHandler> PageHandler for Reading<'_, S, R> {
+impl<S: shingles::ShingleSink, H: PageHandler> PageHandler for FingerprintHandler<'_, S, H> {
     #[inline]
     fn text(&mut self, run: &[u8]) {
-        self.words.html_text(run);
-        self.reader.text(run);
+        self.hasher.html_text(run);
+        self.inner.text(run);
     }
 
     fn title(&mut self, content: &[u8]) {
-        self.words.html_text(content);
-        self.reader.title(content);
+        self.hasher.html_text(content);
+        self.inner.title(content);
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         if let Ok(target) = target {
-            self.words.target(target);
+            self.hasher.link_target(target);
         }
-        self.reader.link(kind, target);
+        self.inner.link(kind, target);
     }
 }
 

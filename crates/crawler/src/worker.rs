@@ -1,4 +1,4 @@
-//! The worker: leases URLs from its own queue, visits them host by host, and does with each page what is to be done.
+//! The worker: leases URLs from its own queue, fetches them host by host, and processes each page.
 
 mod host_queues;
 mod lease_budget;
@@ -24,11 +24,10 @@ use crate::backend::{
     Backend, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, Lease,
     WorkerId,
 };
-use crate::config::MAX_REDIRECTS;
 use crate::domain::Domain;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::Download;
-use crate::html;
+use crate::fetch::redirect;
 use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
@@ -37,36 +36,36 @@ use crate::scope::{RejectReason, Scope};
 use crate::stop::StopHandle;
 use crate::task::Depth;
 
-/// How long a worker waits for leases before it looks again by itself.
-const WAIT: Duration = Duration::from_millis(500);
+/// How long a worker waits for new leases before it polls again.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How many leases are taken at a time.
-const BATCH: usize = 256;
+/// How many leases a worker takes at a time.
+const LEASE_BATCH: usize = 256;
 
-/// How many pages modules that block see at a time: enough to wait for many, few enough to leave threads for the
-/// look-up of names, which blocks as well.
-const MODULE_CALLS: usize = 64;
+/// How many pages blocking modules process at a time: enough to wait for many, few enough to leave threads
+/// for DNS lookups, which block as well.
+const MAX_MODULE_CALLS: usize = 64;
 
-/// How long the end of a crawl waits for modules to be done with their pages.
-const MODULE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a stopped crawl waits for modules to finish their pages.
+const MODULE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What every worker of a crawl goes by.
+/// What all workers of a crawl share.
 pub struct WorkerContext<R> {
-    /// Where the URLs are.
+    /// The queues and storages of the crawl.
     pub backend: Arc<R>,
-    /// What is done with pages.
-    pub installed: Arc<PagePipeline>,
-    /// Where the crawl stays.
+    /// The modules and outputs that process pages.
+    pub pipeline: Arc<PagePipeline>,
+    /// Which URLs belong to the crawl.
     pub scope: Scope,
-    /// How deep it goes.
+    /// Links on pages of this depth are not followed.
     pub max_depth: Depth,
-    /// The largest page where the budget does not matter.
+    /// The largest page, unless less is left of the byte budget.
     pub max_page_bytes: usize,
-    /// Whether pages that are like others are dropped.
-    pub compare: bool,
-    /// The most leases a worker has in hand: as many as its queue holds.
-    pub in_hand: usize,
-    /// Ends it.
+    /// Whether near-duplicate pages are dropped.
+    pub drop_near_duplicates: bool,
+    /// The most leases a worker holds: the size of its queue.
+    pub max_leases: usize,
+    /// Stops the workers.
     pub stop: StopHandle,
 }
 
@@ -75,63 +74,64 @@ pub struct Worker<R> {
     id: WorkerId,
     fetcher: Fetcher,
     context: Arc<WorkerContext<R>>,
-    /// Places for URLs between their request and their completion: as many as may be in flight, and as many
-    /// again whose completion is under way. What a kill makes repeat is bounded by that.
-    places: Arc<Semaphore>,
+    /// Permits for URLs between their first request and their completion: twice the number of concurrent
+    /// requests, so that as many completions can be in progress. This bounds how many pages are fetched again
+    /// after a kill.
+    in_flight: Arc<Semaphore>,
     module_calls: Semaphore,
-    burden: Arc<RebalanceRequests>,
+    rebalance_requests: Arc<RebalanceRequests>,
 }
 
-/// A lease that was served: its host is free, its completion is still to come.
+/// A lease after its fetch: the next lease of its host can start, its completion is still to come.
 struct FetchedLease {
     host: String,
-    /// `None` where the crawl ended first; the URL stays outstanding then.
-    done: Option<Completion>,
-    place: Option<InFlightPermit>,
+    /// `None` if the crawl stopped first. The URL stays outstanding then.
+    completion: Option<Completion>,
+    permit: Option<InFlightPermit>,
 }
 
 impl<R: Backend> Worker<R> {
-    /// A worker with a visitor of its own: nobody else asks the hosts it asks.
+    /// A worker with its own fetcher. No other worker sends requests to its hosts.
     pub fn new(id: WorkerId, fetcher: Fetcher, context: Arc<WorkerContext<R>>) -> Worker<R> {
-        let places = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
-        let (places, module_calls) = (Arc::new(Semaphore::new(places)), Semaphore::new(MODULE_CALLS));
-        Worker { id, fetcher, context, places, module_calls, burden: Arc::default() }
+        let permits = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
+        let (in_flight, module_calls) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_MODULE_CALLS));
+        Worker { id, fetcher, context, in_flight, module_calls, rebalance_requests: Arc::default() }
     }
 
-    /// How much it has in hand, and who shall take a part of it.
+    /// The worker's load, and the workers it should transfer domains to.
     pub fn rebalance_requests(&self) -> &Arc<RebalanceRequests> {
-        &self.burden
+        &self.rebalance_requests
     }
 
-    /// Works until told to stop; what is in flight then is finished.
+    /// Works until the crawl stops. Requests in flight finish.
     ///
-    /// Leases wait per host, as many of a host as may be are served at any time, and whichever host may be asked next
-    /// is asked next: no host's delay, timeout or outage holds up another. A host is free for its next lease while
-    /// the completion of its last is under way.
+    /// Leases are queued per host. Each host has up to `max_per_host` fetches at a time, and hosts take
+    /// turns, so the delay, timeout or outage of a host does not hold up other hosts. A host's next fetch can
+    /// start while its last page is being completed.
     pub async fn run(self: Arc<Self>) -> Result<(), BackendError> {
-        let WorkerContext { backend, stop, in_hand, .. } = &*self.context;
+        let WorkerContext { backend, stop, max_leases, .. } = &*self.context;
         let mut hosts = HostQueues::new(self.fetcher.config().max_per_host);
-        let (mut visits, mut endings) = (JoinSet::new(), JoinSet::new());
-        let mut passing = PendingTransfers::new();
+        let (mut fetches, mut completions) = (JoinSet::new(), JoinSet::new());
+        let mut transfers = PendingTransfers::new();
         loop {
-            let room = in_hand.saturating_sub(hosts.waiting() + visits.len() + endings.len());
+            let room = max_leases.saturating_sub(hosts.waiting() + fetches.len() + completions.len());
             tokio::select! {
                 biased;
                 () = stop.stop_requested() => break,
-                Some(ended) = endings.join_next() => {
-                    let host: String = joined(ended)?;
-                    hosts.ended(&host);
+                Some(completed) = completions.join_next() => {
+                    let host: String = joined(completed)?;
+                    hosts.completed(&host);
                 }
-                Some(served) = visits.join_next() => {
-                    let FetchedLease { host, done, place } = joined(served)?;
-                    hosts.served(&host);
-                    endings.spawn(Arc::clone(&self).complete(host, done, place));
+                Some(fetched) = fetches.join_next() => {
+                    let FetchedLease { host, completion, permit } = joined(fetched)?;
+                    hosts.fetched(&host);
+                    completions.spawn(Arc::clone(&self).complete(host, completion, permit));
                 }
-                passed = passing.next(), if passing.is_under_way() => {
-                    passing.passed(passed?, &mut hosts);
-                    passing.go_on(self.id, backend, &hosts, self.fetcher.throttle());
+                results = transfers.next(), if transfers.is_active() => {
+                    transfers.apply_results(results?, &mut hosts);
+                    transfers.send_idle_domains(self.id, backend, &hosts, self.fetcher.throttle());
                 }
-                leases = backend.lease(self.id, room.min(BATCH), WAIT), if room > 0 => {
+                leases = backend.lease(self.id, room.min(LEASE_BATCH), POLL_INTERVAL), if room > 0 => {
                     for lease in leases? {
                         let host = throttle_key(&lease.url).to_owned();
                         self.fetcher.throttle().cool_down(&host, lease.cooldown);
@@ -139,183 +139,191 @@ impl<R: Backend> Worker<R> {
                     }
                 }
             }
-            passing.begin(&mut hosts, &self.burden.transfer_targets());
-            self.burden.set_domains(hosts.domains());
+            transfers.start(&mut hosts, &self.rebalance_requests.transfer_targets());
+            self.rebalance_requests.set_domains(hosts.domains());
             while let Some((host, lease)) = hosts.next() {
-                visits.spawn(Arc::clone(&self).process_lease(host, lease));
+                fetches.spawn(Arc::clone(&self).process_lease(host, lease));
             }
         }
-        while let Some(served) = visits.join_next().await {
-            let FetchedLease { host, done, place } = joined(served)?;
-            endings.spawn(Arc::clone(&self).complete(host, done, place));
+        while let Some(fetched) = fetches.join_next().await {
+            let FetchedLease { host, completion, permit } = joined(fetched)?;
+            completions.spawn(Arc::clone(&self).complete(host, completion, permit));
         }
-        while let Some(ended) = endings.join_next().await {
-            joined(ended)?;
+        while let Some(completed) = completions.join_next().await {
+            joined(completed)?;
         }
         Ok(())
     }
 
-    /// A lease's life from its visit to the moment when all about its page is known.
+    /// Fetches a lease's URL and processes the response, up to but without the completion.
     async fn process_lease(
         self: Arc<Self>,
         host: String,
         lease: Lease,
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
-        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.places);
-        let mut done = Completion::new(&lease);
-        done.outcome = match self.fetch(&lease, &budget).await {
+        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.in_flight);
+        let mut completion = Completion::new(&lease);
+        completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
             Ok((url, FetchResult::Redirect(location))) => {
-                self.redirect(&url, &lease, &location, &mut done.outlinks)
+                self.redirect(&url, &lease, &location, &mut completion.outlinks)
             }
             Ok((url, FetchResult::Page(download))) => {
-                self.process_page(url, &lease, download, &mut done).await?
+                self.process_page(url, &lease, download, &mut completion).await?
             }
         };
-        if done.outcome == Outcome::NotReached {
-            return Ok(FetchedLease { host, done: None, place: None });
+        if completion.outcome == Outcome::NotReached {
+            return Ok(FetchedLease { host, completion: None, permit: None });
         }
-        if let Outcome::TooLarge { limit } = done.outcome
+        if let Outcome::TooLarge { limit } = completion.outcome
             && limit < context.max_page_bytes
         {
-            // It would have fit, had more been left: that is the end of the budget, and not of the URL.
+            // Only the rest of the byte budget was too small for the page. The crawl ends; the URL stays
+            // outstanding.
             if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, limit as u64).await? {
                 context.stop.stop();
-                return Ok(FetchedLease { host, done: None, place: budget.place() });
+                return Ok(FetchedLease { host, completion: None, permit: budget.into_permit() });
             }
         }
-        done.bytes = budget.read();
-        done.host_delay = self.fetcher.throttle().host_delay(&host);
-        Ok(FetchedLease { host, done: Some(done), place: budget.place() })
+        completion.bytes = budget.bytes_read();
+        completion.host_delay = self.fetcher.throttle().host_delay(&host);
+        Ok(FetchedLease { host, completion: Some(completion), permit: budget.into_permit() })
     }
 
     async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
         let url =
             Url::parse(&lease.url).map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
-        let visit = self.fetcher.fetch(&url, budget).await?;
-        Ok((url, visit))
+        let result = self.fetcher.fetch(&url, budget).await?;
+        Ok((url, result))
     }
 
-    /// Content, modules, links: what is done with a page that was downloaded.
+    /// Compares a downloaded page with the stored ones, collects its links and runs the modules on it.
     async fn process_page(
         &self,
         url: Url,
         lease: &Lease,
         download: Download,
-        done: &mut Completion,
+        completion: &mut Completion,
     ) -> Result<Outcome, BackendError> {
         let context = &*self.context;
-        let content = ParsedPage::of(context.backend.hash_key(), url, lease.depth, download, context.compare);
-        // What is visited again for its links was kept before.
-        let remembered = match lease.is_revisit {
+        let parsed = ParsedPage::new(
+            context.backend.hash_key(),
+            url,
+            lease.depth,
+            download,
+            context.drop_near_duplicates,
+        );
+        // A revisit only collects links: the page was stored by the first visit.
+        let content_match = match lease.is_revisit {
             true => ContentMatch::New,
             false => {
-                context.backend.store_content(&lease.url, &content.fingerprint, &content.page.body).await?
+                context.backend.store_content(&lease.url, &parsed.fingerprint, &parsed.page.body).await?
             }
         };
-        match remembered {
+        match content_match {
             ContentMatch::New => {}
             ContentMatch::Duplicate(of) => return Ok(Outcome::Duplicate { of }),
             ContentMatch::NearDuplicate(of) => return Ok(Outcome::NearDuplicate { of }),
         }
         if lease.depth < context.max_depth {
-            (done.outlinks, done.rejected_links) = self.outlinks(&content, lease.depth + 1);
-            done.linked_domains = linked_domains(&content.page.links);
+            (completion.outlinks, completion.rejected_links) = self.outlinks(&parsed, lease.depth + 1);
+            completion.linked_domains = linked_domains(&parsed.page.links);
         }
         if !lease.is_revisit {
-            let Some(page) = self.run_modules(content.page).await else { return Ok(Outcome::NotReached) };
-            done.writes = context.installed.render(&page);
+            let Some(page) = self.run_modules(parsed.page).await else { return Ok(Outcome::NotReached) };
+            completion.writes = context.pipeline.render(&page);
         }
         Ok(Outcome::Page)
     }
 
-    /// Shows a page to the modules; where one of them may block, on a thread where that holds up nothing else. Nothing
-    /// comes back if the crawl ends and a module will not: the page stays to be done.
+    /// Runs the modules on a page, on a thread for blocking calls if a module may block. Returns `None` if
+    /// the crawl stops and a module does not finish in time; the URL stays outstanding then.
     async fn run_modules(&self, page: Page) -> Option<Page> {
-        let WorkerContext { installed, stop, .. } = &*self.context;
-        let installed = Arc::clone(installed);
-        if !installed.is_blocking() {
-            installed.run_modules(&page);
+        let WorkerContext { pipeline, stop, .. } = &*self.context;
+        let pipeline = Arc::clone(pipeline);
+        if !pipeline.is_blocking() {
+            pipeline.run_modules(&page);
             return Some(page);
         }
-        let seen = async {
+        let processed = async {
             let _call = self.module_calls.acquire().await;
-            let seen = tokio::task::spawn_blocking(move || {
-                installed.run_modules(&page);
+            let call = tokio::task::spawn_blocking(move || {
+                pipeline.run_modules(&page);
                 page
             });
-            seen.await
+            call.await
         };
-        let out_of_patience = async {
+        let timed_out = async {
             stop.stop_requested().await;
-            tokio::time::sleep(MODULE_PATIENCE).await;
+            tokio::time::sleep(MODULE_TIMEOUT).await;
         };
         tokio::select! {
             biased;
-            seen = seen => match seen {
+            processed = processed => match processed {
                 Ok(page) => Some(page),
                 Err(failed) => std::panic::resume_unwind(failed.into_panic()),
             },
-            () = out_of_patience => None,
+            () = timed_out => None,
         }
     }
 
-    /// The end of a lease's life, whose host it tells. Its place is given up after that.
+    /// Completes a lease and writes its page to the outputs. Returns its host. The permit is released at the
+    /// end.
     async fn complete(
         self: Arc<Self>,
         host: String,
-        done: Option<Completion>,
-        _place: Option<InFlightPermit>,
+        completion: Option<Completion>,
+        _permit: Option<InFlightPermit>,
     ) -> Result<String, BackendError> {
-        let Some(done) = done else { return Ok(host) };
-        let WorkerContext { installed, backend, stop, .. } = &*self.context;
-        // One that is visited again for its links has been told of before.
-        if !done.lease.is_revisit {
-            installed.report_outcome(&done.outcome, &done.lease);
+        let Some(completion) = completion else { return Ok(host) };
+        let WorkerContext { pipeline, backend, stop, .. } = &*self.context;
+        // The outcome of a revisited URL was reported by the first visit.
+        if !completion.lease.is_revisit {
+            pipeline.report_outcome(&completion.outcome, &completion.lease);
         }
-        // It stays to be done, by whoever can write it.
-        if !installed.write_parts(&done) {
+        // The URL stays outstanding, for a worker that can write its page.
+        if !pipeline.write_parts(&completion) {
             stop.stop();
             return Ok(host);
         }
-        let output = done.writes.clone();
-        let completed = backend.complete(vec![done]).await?;
-        if let Some(CompleteResult::Applied { id: Some(id), exhausted: spent, .. }) = completed.first() {
-            // Nobody needs to wait for a host's turn to learn that there is nothing left to ask it for.
-            if spent.is_some() {
+        let writes = completion.writes.clone();
+        let results = backend.complete(vec![completion]).await?;
+        if let Some(CompleteResult::Applied { id: Some(id), exhausted, .. }) = results.first() {
+            // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.
+            if exhausted.is_some() {
                 stop.stop();
             }
-            // What an output does not take is not lost where the state is durable; to go on would be to no purpose.
-            if !installed.write(*id, output) {
+            // A durable state still has what an output failed to write, so nothing is lost by stopping.
+            if !pipeline.write(*id, writes) {
                 stop.stop();
             }
         }
         Ok(host)
     }
 
-    /// The links to be admitted, and how many are not, by reason.
+    /// The links to admit, and the number of rejected links by reason.
     fn outlinks(
         &self,
-        content: &ParsedPage,
+        parsed: &ParsedPage,
         depth: Depth,
     ) -> (Vec<DiscoveredUrl>, BTreeMap<&'static str, u64>) {
-        let mut refused = BTreeMap::new();
-        let mut refuse = |why: RejectReason| *refused.entry(why.label()).or_default() += 1;
-        let mut outlinks = Vec::with_capacity(content.page.links.len());
-        for url in &content.page.links {
+        let mut rejected = BTreeMap::new();
+        let mut reject = |why: RejectReason| *rejected.entry(why.label()).or_default() += 1;
+        let mut outlinks = Vec::with_capacity(parsed.page.links.len());
+        for url in &parsed.page.links {
             match self.context.scope.check(url) {
                 Ok(()) => outlinks.push(DiscoveredUrl { url: url.clone(), depth, redirects: 0 }),
-                Err(why) => refuse(why),
+                Err(why) => reject(why),
             }
         }
-        for bad in &content.bad_links {
-            refuse(RejectReason::InvalidLink(*bad));
+        for bad_link in &parsed.bad_links {
+            reject(RejectReason::InvalidLink(*bad_link));
         }
-        (outlinks, refused)
+        (outlinks, rejected)
     }
 
-    /// A redirect's target is checked like a link, and has the depth of the link that led to it.
+    /// The target has the depth of the URL that redirected to it.
     fn redirect(
         &self,
         url: &Url,
@@ -323,28 +331,17 @@ impl<R: Backend> Worker<R> {
         location: &str,
         outlinks: &mut Vec<DiscoveredUrl>,
     ) -> Outcome {
-        if lease.redirects >= MAX_REDIRECTS {
-            return Outcome::TooManyRedirects;
-        }
-        let to = match html::resolve(url, location) {
-            Ok(to) => String::from(to),
-            Err(bad) => {
-                return Outcome::RedirectRejected { to: String::new(), why: RejectReason::InvalidLink(bad) };
-            }
-        };
-        match self.context.scope.check(&to) {
-            Ok(()) => {
-                let (depth, redirects) = (lease.depth, lease.redirects + 1);
-                outlinks.push(DiscoveredUrl { url: to.clone(), depth, redirects });
-                Outcome::Redirect { to }
-            }
-            Err(why) => Outcome::RedirectRejected { to, why },
-        }
+        redirect::follow(url, lease.redirects, location, |target, redirects| {
+            self.context.scope.check(target)?;
+            outlinks.push(DiscoveredUrl { url: target.to_owned(), depth: lease.depth, redirects });
+            Ok(())
+        })
     }
 }
 
-/// The domains that a page links to, each once. Most links of a page share a host with the one before.
+/// The domains that a page links to, without repetitions.
 fn linked_domains(links: &[String]) -> Vec<Domain> {
+    // Most links have the host of the link before.
     let (mut hosts, mut last) = (HashSet::new(), "");
     for link in links {
         let host = throttle_key(link);
@@ -359,10 +356,11 @@ fn linked_domains(links: &[String]) -> Vec<Domain> {
     domains
 }
 
-/// A task that panicked takes the crawl with it: going on without its page would lose it silently.
-fn joined<T>(served: Result<Result<T, BackendError>, tokio::task::JoinError>) -> Result<T, BackendError> {
-    match served {
-        Ok(served) => served,
+/// The result of a task. A panic is passed on: continuing without the task's page would lose the page
+/// silently.
+fn joined<T>(result: Result<Result<T, BackendError>, tokio::task::JoinError>) -> Result<T, BackendError> {
+    match result {
+        Ok(result) => result,
         Err(failed) => std::panic::resume_unwind(failed.into_panic()),
     }
 }

@@ -1,4 +1,4 @@
-//! Crawls whose state is on disk: stopped, resumed, refused, damaged.
+//! Crawls with a state on disk: stopped, resumed, refused, damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ use crawler::internal::scope::Scope;
 use crawler::{Crawler, StateReader, StopHandle};
 use testweb::{Site, Web};
 
-/// A crawl of hosts that are all on loopback, without delay and without robots.txt, with its state in a directory.
+/// A crawl of hosts on loopback, without delay and without robots.txt, with its state in a directory.
 fn crawl(web: &Web, state: &Path) -> Crawler {
     let hosts: Vec<_> = (0..20).map(|number| format!("http://h{number}.test/").parse().unwrap()).collect();
     Crawler::new(&web.url_of("h0.test", "/"))
@@ -28,7 +28,7 @@ fn crawl(web: &Web, state: &Path) -> Crawler {
             config.delay = Duration::ZERO;
         })
         .scope(Scope::domains(&hosts))
-        .configure_backend(|settings| settings.similarity = None)
+        .configure_backend(|config| config.similarity = None)
         .state_dir(state)
 }
 
@@ -36,8 +36,8 @@ fn output(directory: &Path, name: &str) -> String {
     format!("{name}={}", directory.join(name).display())
 }
 
-/// Runs a crawl and stops it after so many pages.
-fn run_until(crawler: Crawler, pages: usize) -> CrawlReport {
+/// Runs a crawl and stops it after a number of outcomes.
+fn run_and_stop_after(crawler: Crawler, pages: usize) -> CrawlReport {
     let stop = StopHandle::new();
     let (counted, stopping) = (Mutex::new(0), stop.clone());
     let crawler = crawler.stop_handle(stop).on_outcome(move |_, _| {
@@ -51,20 +51,20 @@ fn run_until(crawler: Crawler, pages: usize) -> CrawlReport {
 }
 
 #[test]
-fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
+fn crawl_stopped_many_times_has_the_same_result_as_one_run() {
     let web = Web::builder().seeded_hosts(7, 20, 12).start();
-    let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
+    let expected = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
-    let begin = || {
+    let crawler = || {
         let crawler = crawl(&web, &state);
         let names = ["jsonl", "edges", "pages"].map(|name| output(directory.path(), name));
         names.iter().fold(crawler, |crawler, name| crawler.module_from_spec(name).unwrap())
     };
     let mut runs = 0;
     let last = loop {
-        let report = run_until(begin(), 25);
-        // One that was stopped just when nothing was left is found finished.
+        let report = run_and_stop_after(crawler(), 25);
+        // A crawl that was stopped when nothing was left is already finished.
         let is_finished = runs > 0 && report.resumed == ResumeStatus::AlreadyFinished;
         assert!(
             is_finished
@@ -78,7 +78,7 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
         assert!(runs < 50);
     };
     assert!(runs > 5, "{runs}");
-    assert_eq!(last.snapshot.pages as usize, truth.len());
+    assert_eq!(last.snapshot.pages as usize, expected.len());
     assert_eq!(last.snapshot.outstanding(), 0);
     let lines = fs::read_to_string(directory.path().join("jsonl")).unwrap();
     let urls: Vec<String> = lines
@@ -87,26 +87,26 @@ fn a_crawl_stopped_again_and_again_ends_as_one_that_was_not() {
             serde_json::from_str::<serde_json::Value>(line).unwrap()["url"].as_str().unwrap().to_owned()
         })
         .collect();
-    assert_eq!(urls.len(), truth.len());
-    assert_eq!(urls.iter().collect::<BTreeSet<_>>(), truth.keys().collect());
+    assert_eq!(urls.len(), expected.len());
+    assert_eq!(urls.iter().collect::<BTreeSet<_>>(), expected.keys().collect());
     for (index, url) in urls.iter().enumerate() {
         let page = fs::read(directory.path().join("pages").join((index + 1).to_string())).unwrap();
-        assert!(page.starts_with(format!("{url}\n").as_bytes()) && page.ends_with(&truth[url].1));
+        assert!(page.starts_with(format!("{url}\n").as_bytes()) && page.ends_with(&expected[url].1));
     }
-    let asked: BTreeMap<_, usize> = web.log().iter().fold(BTreeMap::new(), |mut asked, hit| {
-        *asked.entry((hit.host.clone(), hit.path.clone())).or_default() += 1;
-        asked
+    let requests: BTreeMap<_, usize> = web.log().iter().fold(BTreeMap::new(), |mut requests, hit| {
+        *requests.entry((hit.host.clone(), hit.path.clone())).or_default() += 1;
+        requests
     });
-    assert!(asked.values().all(|times| *times == 1), "what was finished is not asked for again");
+    assert!(requests.values().all(|times| *times == 1), "completed URLs are not fetched again");
 
-    let is_revisit = begin().run_blocking().unwrap();
-    assert_eq!((is_revisit.end, is_revisit.resumed), (CrawlEnd::Finished, ResumeStatus::AlreadyFinished));
-    assert_eq!(is_revisit.snapshot.pages, last.snapshot.pages);
-    assert_eq!(web.log().len(), asked.len(), "a finished crawl does nothing");
+    let finished = crawler().run_blocking().unwrap();
+    assert_eq!((finished.end, finished.resumed), (CrawlEnd::Finished, ResumeStatus::AlreadyFinished));
+    assert_eq!(finished.snapshot.pages, last.snapshot.pages);
+    assert_eq!(web.log().len(), requests.len(), "a finished crawl sends no requests");
 }
 
 #[test]
-fn budgets_go_on_where_they_were_and_may_be_raised() {
+fn budgets_continue_after_a_resume_and_can_be_raised() {
     let web = Web::builder().seeded_hosts(7, 20, 12).start();
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
@@ -115,9 +115,9 @@ fn budgets_go_on_where_they_were_and_may_be_raised() {
         (report.snapshot.pages, report.end.to_string().as_str()),
         (10, "the budget of pages is spent")
     );
-    let asked = web.log().len();
+    let requests = web.log().len();
     let report = crawl(&web, &state).max_pages(10).run_blocking().unwrap();
-    assert_eq!((report.snapshot.pages, web.log().len()), (10, asked), "nothing is left of it");
+    assert_eq!((report.snapshot.pages, web.log().len()), (10, requests), "the budget is used up");
     let report = crawl(&web, &state).max_pages(30).run_blocking().unwrap();
     assert_eq!((report.snapshot.pages, report.resumed), (30, ResumeStatus::Resumed));
     let lowered = crawl(&web, &state).max_pages(29).run_blocking().unwrap_err().to_string();
@@ -127,7 +127,7 @@ fn budgets_go_on_where_they_were_and_may_be_raised() {
 }
 
 #[test]
-fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
+fn state_reader_returns_the_history_and_the_content_of_a_url() {
     let site = Site::new()
         .page("/", "<a href=/one>1</a> <a href=/gone>2</a>")
         .page("/one", "<a href=/two>3</a> first words of the first page")
@@ -136,65 +136,67 @@ fn a_url_tells_what_became_of_it_and_a_page_is_shown() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     let url = |path: &str| web.url_of("h0.test", path).parse().unwrap();
-    crawl(&web, &state).max_pages(2).metadata(*b"a note").run_blocking().unwrap();
+    crawl(&web, &state).max_pages(2).metadata(*b"metadata").run_blocking().unwrap();
     let mut stored = StateReader::open(&state).unwrap();
-    assert_eq!(stored.metadata().unwrap(), b"a note");
-    let why = stored.history(&url("/one")).unwrap().unwrap();
-    assert_eq!((why.depth, why.found_on), (1, vec![String::from(url("/"))]));
-    assert!(matches!(why.fate, UrlStatus::Ended { outcome, document: Some(_), .. } if outcome == "page"));
-    let shown = stored.content(&url("/one")).unwrap().unwrap();
-    assert!(String::from_utf8(shown).unwrap().contains("first words"));
-    let why = stored.history(&url("/two")).unwrap().unwrap();
-    assert_eq!((why.depth, why.fate), (2, UrlStatus::Waiting));
-    assert_eq!(why.found_on, [String::from(url("/one")), String::from(url("/"))]);
+    assert_eq!(stored.metadata().unwrap(), b"metadata");
+    let history = stored.history(&url("/one")).unwrap().unwrap();
+    assert_eq!((history.depth, history.found_on), (1, vec![String::from(url("/"))]));
+    assert!(
+        matches!(history.status, UrlStatus::Completed { outcome, page_number: Some(_), .. } if outcome == "page")
+    );
+    let content = stored.content(&url("/one")).unwrap().unwrap();
+    assert!(String::from_utf8(content).unwrap().contains("first words"));
+    let history = stored.history(&url("/two")).unwrap().unwrap();
+    assert_eq!((history.depth, history.status), (2, UrlStatus::Pending));
+    assert_eq!(history.found_on, [String::from(url("/one")), String::from(url("/"))]);
     assert_eq!(stored.content(&url("/two")).unwrap(), None);
     assert_eq!(stored.history(&url("/never")).unwrap(), None);
     let second = StateReader::open(&state).err().unwrap().to_string();
-    assert!(second.contains("another process is at work"), "{second}");
+    assert!(second.contains("another process is using it"), "{second}");
 }
 
-/// What came of a crawl whose state was damaged; it must come to an end, and not by a panic.
-fn end_of(crawler: Crawler) -> Result<CrawlReport, String> {
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || drop(tell.send(crawler.run_blocking().map_err(|error| error.to_string()))));
-    told.recv_timeout(Duration::from_secs(60)).expect("neither a panic nor a crawl without end")
+/// Runs a crawl whose state may be damaged. It must finish or fail, without a panic.
+fn run_to_end(crawler: Crawler) -> Result<CrawlReport, String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || drop(sender.send(crawler.run_blocking().map_err(|error| error.to_string()))));
+    receiver.recv_timeout(Duration::from_secs(60)).expect("the crawl finishes without a panic")
 }
 
 #[test]
-fn a_damaged_state_is_refused_and_left_as_it_is() {
+fn damaged_state_is_refused_and_not_truncated() {
     let web = Web::builder().seeded_hosts(7, 5, 12).start();
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     crawl(&web, &state).max_pages(20).run_blocking().unwrap();
     let file = state.join("crawl.state");
-    let whole = fs::read(&file).unwrap();
+    let original = fs::read(&file).unwrap();
     let refused = |bytes: &[u8], what: &str| {
         fs::write(&file, bytes).unwrap();
-        let looked_at = StateReader::open(&state).and_then(|mut stored| {
+        let read = StateReader::open(&state).and_then(|mut stored| {
             stored.pages(10)?;
             stored.history(&web.url_of("h0.test", "/").parse().unwrap())
         });
-        if let Err(error) = looked_at {
+        if let Err(error) = read {
             assert!(error.to_string().contains("state"), "{what}: {error}");
         }
         fs::write(&file, bytes).unwrap();
-        // Whatever it finds, it must not panic; and what it refuses it leaves alone.
-        if let Err(error) = end_of(crawl(&web, &state).max_pages(30)) {
+        // It must not panic, and must not truncate a file that it refuses.
+        if let Err(error) = run_to_end(crawl(&web, &state).max_pages(30)) {
             assert!(error.contains("state"), "{what}: {error}");
             assert!(fs::metadata(&file).unwrap().len() >= bytes.len() as u64, "{what}");
             return true;
         }
         false
     };
-    for cut in [0, 1, 100, 5_000, whole.len() / 2, whole.len() - 1] {
-        assert!(refused(&whole[..cut], &format!("cut at {cut}")), "cut at {cut} of {}", whole.len());
+    for cut in [0, 1, 100, 5_000, original.len() / 2, original.len() - 1] {
+        assert!(refused(&original[..cut], &format!("cut at {cut}")), "cut at {cut} of {}", original.len());
     }
     assert!(refused(b"not a state at all, but some text that is long enough to be one", "text"));
     let used: Vec<usize> =
-        (0..whole.len()).step_by(4096).filter(|at| whole[*at..*at + 64] != [0; 64]).collect();
+        (0..original.len()).step_by(4096).filter(|at| original[*at..*at + 64] != [0; 64]).collect();
     assert!(used.len() > 20, "{}", used.len());
     for (round, at) in used.iter().enumerate() {
-        let mut bytes = whole.clone();
+        let mut bytes = original.clone();
         match round % 3 {
             0 => bytes[*at..at + 512].fill(0xA5),
             1 => bytes[*at..at + 64].fill(0),
@@ -202,115 +204,115 @@ fn a_damaged_state_is_refused_and_left_as_it_is() {
         }
         refused(&bytes, &format!("damaged at {at}"));
     }
-    assert!(!refused(&whole, "whole"), "put back, it works");
+    assert!(!refused(&original, "whole"), "the restored file works");
 }
 
 #[test]
-fn outputs_in_the_way_refuse_the_crawl_before_it_begins() {
+fn existing_output_file_refuses_the_crawl_before_it_starts() {
     let web = Web::builder().seeded_hosts(7, 5, 12).start();
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     fs::write(directory.path().join("jsonl"), "something dear\n").unwrap();
-    let begin =
+    let crawler =
         || crawl(&web, &state).module_from_spec(&output(directory.path(), "jsonl")).unwrap().max_pages(5);
-    assert!(begin().run_blocking().unwrap_err().to_string().contains("exists and holds"));
+    assert!(crawler().run_blocking().unwrap_err().to_string().contains("already has"));
     fs::remove_file(directory.path().join("jsonl")).unwrap();
-    assert_eq!(begin().run_blocking().unwrap().resumed, ResumeStatus::New);
-    // A file that lost what was written to it is not gone on with.
+    assert_eq!(crawler().run_blocking().unwrap().resumed, ResumeStatus::New);
+    // An output that is shorter than recorded is refused.
     fs::write(directory.path().join("jsonl"), "").unwrap();
-    let cut = begin().max_pages(6).run_blocking().unwrap_err().to_string();
-    assert!(cut.contains("put the whole file back"), "{cut}");
+    let cut = crawler().max_pages(6).run_blocking().unwrap_err().to_string();
+    assert!(cut.contains("restore the file"), "{cut}");
 }
 
 #[test]
-fn a_directory_of_pages_that_was_moved_away_is_not_gone_on_with() {
+fn resume_is_refused_if_the_page_directory_was_moved_away() {
     let web = Web::builder().seeded_hosts(7, 5, 12).start();
     let directory = tempfile::tempdir().unwrap();
     let (pages, moved) = (directory.path().join("pages"), directory.path().join("moved"));
-    let begin = |most| {
-        let crawler = crawl(&web, &directory.path().join("state")).max_pages(most);
+    let run = |max_pages| {
+        let crawler = crawl(&web, &directory.path().join("state")).max_pages(max_pages);
         crawler.module_from_spec(&output(directory.path(), "pages")).unwrap().run_blocking()
     };
-    begin(5).unwrap();
+    run(5).unwrap();
     fs::rename(&pages, &moved).unwrap();
-    let refused = begin(10).unwrap_err().to_string();
-    assert!(refused.contains("is not there where the crawl had written 1 to 5"), "{refused}");
+    let refused = run(10).unwrap_err().to_string();
+    assert!(refused.contains("it does not exist, but the crawl had written 1 to 5"), "{refused}");
     fs::rename(&moved, &pages).unwrap();
-    begin(10).unwrap();
+    run(10).unwrap();
     assert_eq!(fs::read_dir(&pages).unwrap().count(), 10);
 }
 
 #[test]
-fn a_module_that_panics_is_counted_and_the_crawl_goes_on() {
+fn panics_of_a_module_are_counted_and_the_crawl_continues() {
     let web = Web::builder().seeded_hosts(7, 5, 12).start();
     let directory = tempfile::tempdir().unwrap();
-    let clumsy = |page: &Page| assert!(!page.url.path().ends_with('/'), "no page but a directory");
-    let crawler = crawl(&web, &directory.path().join("state")).max_pages(20).module(clumsy);
+    let panicking = |page: &Page| assert!(!page.url.path().ends_with('/'), "no page but a directory");
+    let crawler = crawl(&web, &directory.path().join("state")).max_pages(20).module(panicking);
     let report =
         crawler.module_from_spec(&output(directory.path(), "edges")).unwrap().run_blocking().unwrap();
     assert_eq!((report.snapshot.pages, report.output_failure), (20, None));
     assert!(report.module_failures.failures["function"] > 0, "{:?}", report.module_failures);
-    let said = report.module_failures.last_failure.unwrap();
+    let message = report.module_failures.last_failure.unwrap();
     assert!(
-        said.starts_with("function: panicked at ") && said.ends_with("no page but a directory"),
-        "{said}"
+        message.starts_with("function: panicked at ") && message.ends_with("no page but a directory"),
+        "{message}"
     );
 }
 
 #[test]
-fn what_a_crawl_is_told_is_compared_as_a_whole() {
-    type Told = Box<dyn Fn(Crawler) -> Crawler>;
+fn resume_compares_complete_settings() {
+    type Change = Box<dyn Fn(Crawler) -> Crawler>;
     let web = Web::builder().seeded_hosts(7, 5, 12).start();
     let prefixes = |second: &str| {
         let urls = ["http://h0.test/", second].map(|url| url.parse().unwrap());
         Scope::prefixes(&urls)
     };
-    let named =
-        |spec: &'static str| -> Told { Box::new(move |crawler| crawler.module_from_spec(spec).unwrap()) };
-    let scope = |scope: Scope| -> Told { Box::new(move |crawler| crawler.scope(scope.clone())) };
-    let adapt = |adapt| -> Told {
-        Box::new(move |crawler| crawler.configure(|config| config.adaptive_delay = adapt))
+    let module =
+        |spec: &'static str| -> Change { Box::new(move |crawler| crawler.module_from_spec(spec).unwrap()) };
+    let scope = |scope: Scope| -> Change { Box::new(move |crawler| crawler.scope(scope.clone())) };
+    let adaptive = |adaptive| -> Change {
+        Box::new(move |crawler| crawler.configure(|config| config.adaptive_delay = adaptive))
     };
-    let time = |time| -> Told { Box::new(move |crawler| crawler.max_time(Duration::from_millis(time))) };
+    let time = |time| -> Change { Box::new(move |crawler| crawler.max_time(Duration::from_millis(time))) };
     let changes = [
-        ("--module", named("exec=cat > /dev/null"), named("exec=cat >/dev/null")),
-        ("--module", named("words=5"), named("words=50")),
+        ("--module", module("exec=cat > /dev/null"), module("exec=cat >/dev/null")),
+        ("--module", module("words=5"), module("words=50")),
         ("the bounds of the scope", scope(prefixes("http://h1.test/a")), scope(prefixes("http://h1.test/b"))),
-        ("adapting to slow hosts", adapt(true), adapt(false)),
+        ("adapting to slow hosts", adaptive(true), adaptive(false)),
         ("--max-time", time(60_900), time(60_100)),
     ];
     for (name, before, after) in changes {
         let directory = tempfile::tempdir().unwrap();
-        let begin = || crawl(&web, directory.path()).max_pages(3);
-        before(begin()).run_blocking().unwrap();
-        let refused = after(begin()).run_blocking().unwrap_err().to_string();
-        assert!(refused.starts_with(name), "{refused}");
-        before(begin()).run_blocking().expect("the same again is accepted");
+        let crawler = || crawl(&web, directory.path()).max_pages(3);
+        before(crawler()).run_blocking().unwrap();
+        let refused = after(crawler()).run_blocking().unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("cannot resume: {name}")), "{refused}");
+        before(crawler()).run_blocking().expect("the same settings are accepted");
     }
 }
 
 #[test]
-fn modules_see_every_page_and_near_duplicates_are_known_after_a_resume() {
+fn modules_get_every_page_and_near_duplicates_are_found_after_a_resume() {
     let web = Web::builder().host("h0.test", Site::seeded(9, 30).with_print_views()).start();
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state");
     let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-    let begin = || {
+    let crawler = || {
         let seen = Arc::clone(&seen);
         crawl(&web, &state)
-            .configure_backend(|settings| {
-                settings.similarity = crawler::internal::similarity::Threshold::new(0.9)
+            .configure_backend(|config| {
+                config.similarity = crawler::internal::similarity::Threshold::new(0.9)
             })
             .module(move |page: &Page| {
                 seen.lock().unwrap().insert(page.url.to_string());
             })
     };
-    let mut last = run_until(begin(), 10);
+    let mut last = run_and_stop_after(crawler(), 10);
     for _ in 0..20 {
         if last.end == CrawlEnd::Finished {
             break;
         }
-        last = run_until(begin(), 10);
+        last = run_and_stop_after(crawler(), 10);
     }
     assert_eq!(last.end, CrawlEnd::Finished);
     assert_eq!(seen.lock().unwrap().len() as u64, last.snapshot.pages);

@@ -1,4 +1,4 @@
-//! The scanner finds the same links, text and title as html5ever's tokenizer does under the same rules.
+//! Compares the links, text and titles that the scanner finds with those of html5ever's tokenizer.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,18 +12,18 @@ use html5ever::tokenizer::{
 };
 use proptest::prelude::*;
 
-/// What both readers say of a page.
+/// What a parser extracts from a page.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Reading {
+struct Extract {
     base: Option<String>,
     links: Vec<(LinkKind, String)>,
     text: String,
     titles: Vec<String>,
 }
 
-fn ours(page: &str) -> Reading {
+fn by_scanner(page: &str) -> Extract {
     let decode = |raw| attribute_text(raw, &|| UTF_8).into_owned();
-    let targets = Targets::of(page.as_bytes());
+    let targets = Targets::scan(page.as_bytes());
     let links = targets.links.iter().filter_map(|&(kind, raw)| {
         let text = decode(raw);
         match kind {
@@ -31,56 +31,55 @@ fn ours(page: &str) -> Reading {
             _ => Some((kind, text)),
         }
     });
-    let mut words = Words::default();
-    scanner::scan(page.as_bytes(), &mut words);
-    Reading { base: targets.base.map(decode), links: links.collect(), text: words.text, titles: words.titles }
+    let mut text = TextSink::default();
+    scanner::scan(page.as_bytes(), &mut text);
+    Extract { base: targets.base.map(decode), links: links.collect(), text: text.text, titles: text.titles }
 }
 
-/// Collects what the scanner tells beside links.
+/// Collects the text and the titles.
 #[derive(Default)]
-struct Words {
+struct TextSink {
     text: String,
     titles: Vec<String>,
 }
 
-impl<'p> Sink<'p> for Words {
+impl<'p> Sink<'p> for TextSink {
     fn element(&mut self, _: Element, _: &Attributes<'p>) {
         self.text.push('|');
     }
 
     fn text(&mut self, run: &'p [u8]) {
-        self.text.push_str(&visible(run));
+        self.text.push_str(&normalize_text(run));
     }
 
     fn title(&mut self, content: &'p [u8]) {
-        self.titles.push(visible(content));
+        self.titles.push(normalize_text(content));
     }
 }
 
-/// Text with its line ends made uniform and without NULs, of which the tokenizer leaves the meaning to the
-/// tree builder.
-fn visible(text: &[u8]) -> String {
+/// Normalises line ends and removes NULs, which the tokenizer leaves to the tree builder.
+fn normalize_text(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     text.replace("\r\n", "\n").replace('\r', "\n").replace(['\0', '\u{FFFD}'], "")
 }
 
-fn theirs(page: &str) -> Reading {
+fn by_html5ever(page: &str) -> Extract {
     let tokenizer =
         Tokenizer::new(Oracle::default(), TokenizerOpts { discard_bom: false, ..Default::default() });
     let queue = BufferQueue::default();
     queue.push_back(StrTendril::from_slice(page));
     let _ = tokenizer.feed(&queue);
     tokenizer.end();
-    tokenizer.sink.reading.into_inner()
+    tokenizer.sink.extract.into_inner()
 }
 
-/// The link rules over html5ever's tokens.
+/// Applies the scanner's rules to html5ever's tokens.
 #[derive(Default)]
 struct Oracle {
-    reading: RefCell<Reading>,
+    extract: RefCell<Extract>,
     foreign: Cell<u32>,
     templates: Cell<u32>,
-    /// Whether a raw text element is open, and is a title.
+    /// Set while a raw text element is open: whether it is a title.
     raw: Cell<Option<bool>>,
 }
 
@@ -89,7 +88,7 @@ impl TokenSink for Oracle {
 
     fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
         match token {
-            Token::TagToken(tag) if tag.kind == TagKind::StartTag => return self.start(&tag),
+            Token::TagToken(tag) if tag.kind == TagKind::StartTag => return self.start_tag(&tag),
             Token::TagToken(tag) => self.end_tag(&tag),
             Token::CharacterTokens(text) => self.characters(&text),
             _ => {}
@@ -104,42 +103,42 @@ impl TokenSink for Oracle {
 
 impl Oracle {
     fn characters(&self, text: &str) {
-        let mut reading = self.reading.borrow_mut();
+        let mut extract = self.extract.borrow_mut();
         let text = text.replace('\u{FFFD}', "");
         match self.raw.get() {
-            Some(true) => reading.titles.last_mut().expect("an open title").push_str(&text),
+            Some(true) => extract.titles.last_mut().expect("an open title").push_str(&text),
             Some(false) => {}
-            None if self.templates.get() == 0 => reading.text.push_str(&text),
+            None if self.templates.get() == 0 => extract.text.push_str(&text),
             None => {}
         }
     }
 
     fn end_tag(&self, tag: &Tag) {
-        let less = |count: &Cell<u32>| count.set(count.get().saturating_sub(1));
+        let decrement = |count: &Cell<u32>| count.set(count.get().saturating_sub(1));
         let raw = self.raw.take();
         match &*tag.name {
             _ if raw.is_some() => {}
-            "svg" | "math" => less(&self.foreign),
-            "template" => less(&self.templates),
+            "svg" | "math" => decrement(&self.foreign),
+            "template" => decrement(&self.templates),
             _ => {}
         }
     }
 
-    fn start(&self, tag: &Tag) -> TokenSinkResult<()> {
+    fn start_tag(&self, tag: &Tag) -> TokenSinkResult<()> {
         if self.templates.get() == 0 {
             self.element(tag);
         }
-        let more = |count: &Cell<u32>| count.set(count.get() + 1);
+        let increment = |count: &Cell<u32>| count.set(count.get() + 1);
         if tag.self_closing && (self.foreign.get() > 0 || matches!(&*tag.name, "svg" | "math")) {
             return TokenSinkResult::Continue;
         }
         let kind = match &*tag.name {
             "svg" | "math" => {
-                more(&self.foreign);
+                increment(&self.foreign);
                 return TokenSinkResult::Continue;
             }
             "template" => {
-                more(&self.templates);
+                increment(&self.templates);
                 return TokenSinkResult::Continue;
             }
             "title" | "textarea" => RawKind::Rcdata,
@@ -153,16 +152,16 @@ impl Oracle {
         };
         let title = &*tag.name == "title" && self.templates.get() == 0 && self.foreign.get() == 0;
         if title {
-            self.reading.borrow_mut().titles.push(String::new());
+            self.extract.borrow_mut().titles.push(String::new());
         }
         self.raw.set(Some(title));
         TokenSinkResult::RawData(kind)
     }
 
     fn element(&self, tag: &Tag) {
-        let mut reading = self.reading.borrow_mut();
+        let mut extract = self.extract.borrow_mut();
         if matches!(&*tag.name, "a" | "area" | "base" | "frame" | "iframe" | "meta") {
-            reading.text.push('|');
+            extract.text.push('|');
         }
         let value =
             |name: &str| tag.attrs.iter().find(|a| &*a.name.local == name).map(|a| a.value.to_string());
@@ -175,28 +174,28 @@ impl Oracle {
                 refresh::target(&content).map(|target| (LinkKind::Refresh, target.to_owned()))
             }
             "base" => {
-                reading.base = reading.base.take().or(value("href"));
+                extract.base = extract.base.take().or(value("href"));
                 None
             }
             _ => None,
         };
-        reading.links.extend(link);
+        extract.links.extend(link);
     }
 }
 
 fn assert_same(page: &str) {
-    let (mut ours, mut theirs) = (ours(page), theirs(page));
-    // References in text are decoded by whoever wants text; with one in the page only the links are compared.
+    let (mut found, mut expected) = (by_scanner(page), by_html5ever(page));
+    // The scanner does not decode character references in text, so only links are compared if there may be one.
     if page.contains('&') {
-        for reading in [&mut ours, &mut theirs] {
-            reading.text.clear();
-            reading.titles.clear();
+        for extract in [&mut found, &mut expected] {
+            extract.text.clear();
+            extract.titles.clear();
         }
     }
-    assert_eq!(ours, theirs, "page: {page:?}");
+    assert_eq!(found, expected, "page: {page:?}");
 }
 
-/// Pieces that begin, end or break every state of the tokenizer.
+/// Pieces that start, end or break every state of the tokenizer.
 #[rustfmt::skip]
 const PIECES: &[&str] = &[
     "<", ">", "/", "=", "\"", "'", "!", "-", "?", "&", ";", " ", "\t", "\n", "\r", "\r\n", "\x0C", "\0", "x",
@@ -226,7 +225,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6_000))]
 
     #[test]
-    fn pages_of_nasty_pieces_read_the_same(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..24)) {
+    fn pages_of_random_pieces_are_scanned_as_by_html5ever(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..24)) {
         assert_same(&pieces.concat());
     }
 }
@@ -235,13 +234,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
     #[test]
-    fn damaged_documents_read_the_same(
+    fn damaged_documents_are_scanned_as_by_html5ever(
         damages in prop::collection::vec((0.0..1.0f64, 0..12usize, prop::sample::select(PIECES)), 1..6),
     ) {
         let mut page = DOCUMENT.to_owned();
-        for (place, removed, inserted) in damages {
+        for (position, removed, inserted) in damages {
             let boundary = |at: usize| (at..=page.len()).find(|&at| page.is_char_boundary(at)).unwrap_or(page.len());
-            let start = boundary((place * page.len() as f64) as usize);
+            let start = boundary((position * page.len() as f64) as usize);
             let end = boundary((start + removed).min(page.len()));
             page.replace_range(start..end, inserted);
         }
@@ -250,7 +249,7 @@ proptest! {
 }
 
 #[test]
-fn every_pair_of_pieces_reads_the_same_before_a_link() {
+fn every_pair_of_pieces_is_scanned_as_by_html5ever() {
     for first in PIECES {
         for second in PIECES {
             assert_same(&format!("{first}{second}<a href=end></a>"));
@@ -258,15 +257,15 @@ fn every_pair_of_pieces_reads_the_same_before_a_link() {
     }
 }
 
-/// All texts of that many pieces, and of fewer, one of the pieces being empty.
+/// All texts of `length` pieces. If one of the pieces is empty, this includes shorter texts.
 fn every_text(pieces: &[&str], length: u32) -> impl Iterator<Item = String> {
     (0..pieces.len().pow(length)).map(move |number| {
-        (0..length).map(|place| pieces[number / pieces.len().pow(place) % pieces.len()]).collect()
+        (0..length).map(|position| pieces[number / pieces.len().pow(position) % pieces.len()]).collect()
     })
 }
 
 #[test]
-fn every_script_ends_at_the_same_place() {
+fn scripts_end_as_in_html5ever() {
     let pieces = ["", "<!--", "-", "->", ">", "<script>", "<script ", "</script>", "</script/x"];
     for text in every_text(&pieces, 4) {
         assert_same(&format!("<script>{text}<a href=1></script><a href=2></script><a href=3>"));
@@ -274,23 +273,22 @@ fn every_script_ends_at_the_same_place() {
 }
 
 #[test]
-fn every_comment_ends_at_the_same_place() {
+fn comments_end_as_in_html5ever() {
     for text in every_text(&["", "-", "--", "!", ">", "<!--"], 5) {
         assert_same(&format!("<!{text}<a href=1>--><a href=2>"));
     }
 }
 
 #[test]
-fn every_prefix_of_a_document_reads_the_same() {
+fn every_prefix_of_a_document_is_scanned_as_by_html5ever() {
     for (end, _) in DOCUMENT.char_indices() {
         assert_same(&DOCUMENT[..end]);
     }
 }
 
 #[test]
-fn every_character_reference_is_decoded_alike_in_attributes() {
-    // Each name with what may follow it; the names are those that the standard lists without a semicolon and
-    // some with.
+fn character_references_in_attributes_are_decoded_as_by_html5ever() {
+    // Names with and without a required semicolon, each followed by text that may change its meaning.
     let names = "amp AMP lt gt quot copy reg not notin para sect shy times yen Auml auml ccedil divide frac12 sup1 \
                  hellip mdash nbsp ensp zwj NotEqualTilde CounterClockwiseContourIntegral fjlig bne";
     for name in names.split_whitespace() {

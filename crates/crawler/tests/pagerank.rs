@@ -1,4 +1,4 @@
-//! The PageRank prioritizer against a service on loopback that speaks the API, and misbehaves.
+//! The PageRank prioritizer against a test service, correct and misbehaving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,15 @@ use url::Url;
 
 const KEY: &str = "a-very-secret-key";
 
-/// What URLs get for which there is no rank; a number that no rank of these tests makes.
+/// The fallback priority, which no rank of these tests results in.
 const FALLBACK: u8 = 51;
 
-/// `d7.test` has rank 7; a number beyond 10 is a domain that the service does not know.
+/// A URL of `d{number}.test`, which has that rank. The service does not know numbers above 10.
 fn candidate(number: usize, depth: u32) -> Candidate {
-    of_url(&format!("http://d{number}.test/"), depth)
+    candidate_at(&format!("http://d{number}.test/"), depth)
 }
 
-fn of_url(url: &str, depth: u32) -> Candidate {
+fn candidate_at(url: &str, depth: u32) -> Candidate {
     Candidate { domain: Domain::from_url(&Url::parse(url).unwrap()), depth, linking_pages: 0 }
 }
 
@@ -34,8 +34,8 @@ fn settings(url: &str) -> PageRankConfig {
     let mut settings = PageRankConfig::new(Url::parse(url).unwrap());
     settings.key = Some(ApiKey::new(KEY));
     settings.fallback = Priority::new(FALLBACK).unwrap();
-    settings.pause = Duration::from_millis(20);
-    settings.rest = Duration::from_millis(200);
+    settings.retry_delay = Duration::from_millis(20);
+    settings.cooldown = Duration::from_millis(200);
     settings
 }
 
@@ -43,13 +43,13 @@ fn pagerank(settings: PageRankConfig) -> PageRank {
     PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap()
 }
 
-/// A service that answers every request so.
+/// A service with these responses.
 fn service(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Web {
     Web::builder().site(Site::new().otherwise(answer)).start()
 }
 
-/// The domains that a request asks for.
-fn asked(path: &str) -> Vec<String> {
+/// The domains of a request.
+fn requested_domains(path: &str) -> Vec<String> {
     let url = Url::parse("http://service/").unwrap().join(path).unwrap();
     assert_eq!(url.path(), "/api/v1.0/getPageRank");
     let pairs = url.query_pairs().map(|(name, value)| {
@@ -59,7 +59,7 @@ fn asked(path: &str) -> Vec<String> {
     pairs.collect()
 }
 
-/// What the API says about one domain.
+/// The API's entry for one domain.
 fn entry(domain: &str) -> String {
     let number: u8 =
         domain.strip_prefix('d').and_then(|it| it.strip_suffix(".test")?.parse().ok()).unwrap_or(99);
@@ -78,9 +78,9 @@ fn json(entries: &[String]) -> Answer {
     Answer::status(200).content_type("application/json").body(body)
 }
 
-/// The answer of an honest service.
-fn honest(request: &Request) -> Answer {
-    json(&asked(&request.path).iter().map(|domain| entry(domain)).collect::<Vec<_>>())
+/// The response of a correct service.
+fn correct(request: &Request) -> Answer {
+    json(&requested_domains(&request.path).iter().map(|domain| entry(domain)).collect::<Vec<_>>())
 }
 
 async fn numbers(pagerank: &PageRank, candidates: &[Candidate]) -> Vec<u8> {
@@ -90,8 +90,8 @@ async fn numbers(pagerank: &PageRank, candidates: &[Candidate]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_better_rank_makes_a_lower_number_and_depth_breaks_ties() {
-    let web = service(honest);
+async fn better_rank_gives_a_better_priority_and_depth_breaks_ties() {
+    let web = service(correct);
     let pagerank = pagerank(settings(&web.url("")));
     let candidates = [
         candidate(10, 0),
@@ -103,92 +103,95 @@ async fn a_better_rank_makes_a_lower_number_and_depth_breaks_ties() {
     ];
     assert_eq!(numbers(&pagerank, &candidates).await, [0, 9, 12, 90, 91, 8]);
     assert_eq!(web.hits(), 1);
-    let health = pagerank.health();
-    assert_eq!((health.requests, health.failures, health.fallbacks, health.asked), (1, 0, 0, true));
+    let stats = pagerank.stats();
+    assert_eq!((stats.requests, stats.failures, stats.fallbacks, stats.is_available), (1, 0, 0, true));
 }
 
 #[tokio::test]
-async fn nothing_to_order_asks_for_nothing() {
-    let web = service(honest);
+async fn no_candidates_send_no_request() {
+    let web = service(correct);
     assert!(numbers(&pagerank(settings(&web.url(""))), &[]).await.is_empty());
     assert_eq!(web.hits(), 0);
 }
 
 #[tokio::test]
-async fn the_key_is_in_its_header_and_nowhere_else() {
+async fn key_is_sent_in_its_header_only() {
     let web = service(|request| match request.header("api-opr") {
-        Some(KEY) => honest(request),
+        Some(KEY) => correct(request),
         _ => Answer::status(403),
     });
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [27]);
     for hit in &*web.log() {
         assert!(!hit.path.contains(KEY));
-        let holding: Vec<_> = hit.headers.iter().filter(|(_, value)| value.contains(KEY)).collect();
-        assert_eq!(holding, [&("api-opr".to_owned(), KEY.to_owned())]);
+        let with_key: Vec<_> = hit.headers.iter().filter(|(_, value)| value.contains(KEY)).collect();
+        assert_eq!(with_key, [&("api-opr".to_owned(), KEY.to_owned())]);
         assert_eq!(hit.method, "GET");
     }
 }
 
 #[tokio::test]
-async fn the_key_does_not_follow_a_redirect() {
-    let elsewhere = service(honest);
+async fn key_is_not_sent_to_a_redirect_target() {
+    let elsewhere = service(correct);
     let to = elsewhere.url("/api/v1.0/getPageRank");
     let web = service(move |_| Answer::redirect(302, &to));
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
     assert_eq!(elsewhere.hits(), 0);
-    assert!(!format!("{:?}", pagerank.health()).contains(KEY));
+    assert!(!format!("{:?}", pagerank.stats()).contains(KEY));
 }
 
 #[tokio::test]
-async fn more_than_a_hundred_domains_are_asked_for_in_batches_each_domain_once() {
-    let web = service(honest);
+async fn more_than_a_hundred_domains_are_sent_in_batches_each_domain_once() {
+    let web = service(correct);
     let found = numbers(&pagerank(settings(&web.url(""))), &candidates((0..250).chain(0..250))).await;
     assert_eq!(found[..3], [90, 81, 72]);
     assert_eq!(found[..250], found[250..]);
     let log = web.log();
-    let batches: Vec<Vec<String>> = log.iter().map(|hit| asked(&hit.path)).collect();
+    let batches: Vec<Vec<String>> = log.iter().map(|hit| requested_domains(&hit.path)).collect();
     assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [100, 100, 50]);
     let mut all = batches.concat();
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 250);
-    assert_eq!(log.iter().map(|hit| hit.connection).max(), Some(1), "one connection is kept");
+    assert_eq!(log.iter().map(|hit| hit.connection).max(), Some(1), "the connection is reused");
 }
 
 #[tokio::test]
-async fn the_query_is_percent_encoded() {
-    let web = service(honest);
-    numbers(&pagerank(settings(&web.url(""))), &[of_url("http://www.bücher.test/", 0), candidate(1, 0)])
-        .await;
+async fn query_is_percent_encoded() {
+    let web = service(correct);
+    numbers(
+        &pagerank(settings(&web.url(""))),
+        &[candidate_at("http://www.bücher.test/", 0), candidate(1, 0)],
+    )
+    .await;
     let expected = "/api/v1.0/getPageRank?domains%5B%5D=xn--bcher-kva.test&domains%5B%5D=d1.test";
     assert_eq!(web.log().paths(), [expected]);
 }
 
 #[tokio::test]
-async fn addresses_and_single_labels_are_never_told_to_the_service() {
-    let web = service(honest);
+async fn addresses_and_single_label_names_are_never_sent_to_the_service() {
+    let web = service(correct);
     let pagerank = pagerank(settings(&web.url("")));
-    let machines =
+    let urls =
         ["http://10.0.0.1/", "http://10.0.0.1:81/", "http://[::1]:81/", "http://intranet/", "http://box:1/"];
-    let machines: Vec<Candidate> = machines.iter().map(|url| of_url(url, 0)).collect();
-    assert_eq!(numbers(&pagerank, &machines).await, [FALLBACK; 5]);
+    let candidates: Vec<Candidate> = urls.iter().map(|url| candidate_at(url, 0)).collect();
+    assert_eq!(numbers(&pagerank, &candidates).await, [FALLBACK; 5]);
     assert_eq!(web.hits(), 0);
 }
 
 #[tokio::test]
-async fn answers_are_remembered_for_their_lifetime() {
-    let web = service(honest);
+async fn ranks_are_cached_for_their_ttl() {
+    let web = service(correct);
     let mut settings = settings(&web.url(""));
-    settings.lifetime = Duration::from_secs(2);
+    settings.cache_ttl = Duration::from_secs(2);
     let pagerank = pagerank(settings);
     for _ in 0..5 {
         assert_eq!(numbers(&pagerank, &candidates([7, 50])).await, [27, 90]);
     }
     assert_eq!(numbers(&pagerank, &candidates([7, 8])).await, [27, 18]);
     assert_eq!(
-        web.log().iter().map(|hit| asked(&hit.path)).collect::<Vec<_>>(),
+        web.log().iter().map(|hit| requested_domains(&hit.path)).collect::<Vec<_>>(),
         [vec!["d7.test", "d50.test"], vec!["d8.test"]]
     );
     tokio::time::sleep(Duration::from_millis(2050)).await;
@@ -197,28 +200,31 @@ async fn answers_are_remembered_for_their_lifetime() {
 }
 
 #[tokio::test]
-async fn domains_missing_from_an_answer_get_the_fallback_and_are_not_asked_for_again() {
+async fn domains_missing_from_a_response_get_the_fallback_and_are_not_queried_again() {
     let web = service(|request| {
-        let entries: Vec<String> =
-            asked(&request.path).iter().filter(|it| *it != "d3.test").map(|it| entry(it)).collect();
+        let entries: Vec<String> = requested_domains(&request.path)
+            .iter()
+            .filter(|it| *it != "d3.test")
+            .map(|it| entry(it))
+            .collect();
         json(&entries)
     });
     let pagerank = pagerank(settings(&web.url("")));
     for _ in 0..2 {
         assert_eq!(numbers(&pagerank, &candidates([2, 3, 4])).await, [72, FALLBACK, 54]);
     }
-    assert_eq!((web.hits(), pagerank.health().failures), (1, 0));
+    assert_eq!((web.hits(), pagerank.stats().failures), (1, 0));
 }
 
 #[tokio::test]
-async fn entries_of_wrong_types_spoil_only_themselves() {
+async fn invalid_entries_do_not_affect_others() {
     let web = service(|_| {
         let entries = [
             r#"{"status_code":"200","domain":"D1.TEST","page_rank_integer":"5"}"#,
             r#"{"status_code":200,"domain":"d2.test","page_rank_integer":[5]}"#,
             r#"{"status_code":200,"domain":"d3.test","page_rank_integer":5000}"#,
             r#"{"status_code":200,"domain":["d4.test"],"page_rank_integer":5}"#,
-            r#"{"status_code":200,"domain":"never-asked.test","page_rank_integer":5}"#,
+            r#"{"status_code":200,"domain":"not-requested.test","page_rank_integer":5}"#,
             r#"17"#,
             r#"{"domain":"d5.test","page_rank_decimal":"9.6"}"#,
         ];
@@ -230,7 +236,7 @@ async fn entries_of_wrong_types_spoil_only_themselves() {
 }
 
 #[tokio::test]
-async fn a_failure_that_may_pass_is_asked_again_after_a_growing_pause() {
+async fn transient_failure_is_retried_with_growing_delays() {
     for status in [500, 502, 503, 429] {
         let answers =
             Answer::in_turn(vec![Answer::status(status), Answer::status(status), json(&[entry("d7.test")])]);
@@ -238,31 +244,31 @@ async fn a_failure_that_may_pass_is_asked_again_after_a_growing_pause() {
             .site(Site::new().answer("/api/v1.0/getPageRank?domains%5B%5D=d7.test", answers))
             .start();
         let mut settings = settings(&web.url(""));
-        settings.pause = Duration::from_millis(60);
+        settings.retry_delay = Duration::from_millis(60);
         let pagerank = pagerank(settings);
         assert_eq!(numbers(&pagerank, &candidates([7])).await, [27], "{status}");
         let starts: Vec<Instant> = web.log().iter().map(|hit| hit.started).collect();
         assert_eq!(starts.len(), 3);
-        assert!(starts[1] - starts[0] >= Duration::from_millis(30), "half of the first pause");
+        assert!(starts[1] - starts[0] >= Duration::from_millis(30), "half of the first delay");
         assert!(starts[2] - starts[1] >= Duration::from_millis(60), "half of the second");
-        let health = pagerank.health();
-        assert_eq!((health.failures, health.asked), (2, true));
-        assert_eq!(health.last_failure, Some(format!("HTTP {status}")));
+        let stats = pagerank.stats();
+        assert_eq!((stats.failures, stats.is_available), (2, true));
+        assert_eq!(stats.last_failure, Some(format!("HTTP {status}")));
     }
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_asked_again() {
+async fn permanent_failure_is_not_retried() {
     for status in [400, 401, 403, 404, 301, 204] {
         let web = service(move |_| Answer::status(status));
         let pagerank = pagerank(settings(&web.url("")));
         assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
-        assert_eq!((web.hits(), pagerank.health().failures), (1, 1), "{status}");
+        assert_eq!((web.hits(), pagerank.stats().failures), (1, 1), "{status}");
     }
 }
 
 #[tokio::test]
-async fn whatever_the_service_sends_the_crawl_goes_on_with_the_fallback() {
+async fn any_invalid_response_results_in_the_fallback() {
     let huge = Answer::status(200).body(format!(r#"{{"response":[{}"#, entry("d7.test,").repeat(100_000)));
     let long = Answer::status(200).body(format!(
         r#"{{"response":[{}],"x":"{}"}}"#,
@@ -302,62 +308,66 @@ async fn whatever_the_service_sends_the_crawl_goes_on_with_the_fallback() {
         let mut settings = settings(&web.url(""));
         settings.timeout = Duration::from_millis(300);
         let pagerank = pagerank(settings);
-        let begun = Instant::now();
+        let start = Instant::now();
         assert_eq!(numbers(&pagerank, &candidates([7, 8])).await, [FALLBACK; 2], "{what}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{what}: {:?}", begun.elapsed());
-        assert!(pagerank.health().failures > 0, "{what}");
-        assert_eq!(pagerank.health().fallbacks, 2);
+        assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", start.elapsed());
+        assert!(pagerank.stats().failures > 0, "{what}");
+        assert_eq!(pagerank.stats().fallbacks, 2);
     }
 }
 
 #[tokio::test]
-async fn where_nobody_listens_urls_get_the_fallback() {
-    let web = service(honest);
+async fn refused_connection_results_in_the_fallback() {
+    let web = service(correct);
     let url = web.url("");
     drop(web);
     let pagerank = pagerank(settings(&url));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
-    let health = pagerank.health();
-    assert_eq!((health.requests, health.asked), (3, false));
-    assert!(health.last_failure.unwrap().contains("connection refused"));
+    let stats = pagerank.stats();
+    assert_eq!((stats.requests, stats.is_available), (3, false));
+    assert!(stats.last_failure.unwrap().contains("connection refused"));
 }
 
 #[tokio::test]
-async fn an_outage_opens_the_breaker_and_the_service_is_asked_again_when_it_is_back() {
+async fn outage_opens_the_circuit_breaker_until_the_service_is_back() {
     let up = Arc::new(AtomicBool::new(false));
     let is_up = Arc::clone(&up);
     let web = service(move |request| match is_up.load(Ordering::Relaxed) {
-        true => honest(request),
+        true => correct(request),
         false => Answer::status(500),
     });
     let mut settings = settings(&web.url(""));
-    settings.rest = Duration::from_millis(1500);
-    let rest = settings.rest;
+    settings.cooldown = Duration::from_millis(1500);
+    let cooldown = settings.cooldown;
     let pagerank = pagerank(settings);
 
     assert_eq!(numbers(&pagerank, &candidates(0..250)).await, [FALLBACK; 250]);
     let opened = Instant::now();
-    assert_eq!(web.hits(), 3, "three failures in a row, and the later batches were not tried");
+    assert_eq!(web.hits(), 3, "three consecutive failures, and the later batches are not sent");
     for number in 0..20 {
         assert_eq!(numbers(&pagerank, &candidates([number])).await, [FALLBACK]);
     }
-    assert!(opened.elapsed() < rest, "the machine is too slow for this test");
-    assert_eq!((web.hits(), pagerank.health().asked), (3, false));
+    assert!(opened.elapsed() < cooldown, "the machine is too slow for this test");
+    assert_eq!((web.hits(), pagerank.stats().is_available), (3, false));
 
-    tokio::time::sleep(rest).await;
+    tokio::time::sleep(cooldown).await;
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
-    assert_eq!(web.hits(), 4, "one request found out that it is still down");
+    assert_eq!(web.hits(), 4, "one request tests whether the service is still down");
 
     up.store(true, Ordering::Relaxed);
-    tokio::time::sleep(rest).await;
-    assert_eq!(numbers(&pagerank, &candidates([7])).await, [27], "what got the fallback is asked for again");
+    tokio::time::sleep(cooldown).await;
+    assert_eq!(
+        numbers(&pagerank, &candidates([7])).await,
+        [27],
+        "a domain that got the fallback is queried again"
+    );
     assert_eq!(numbers(&pagerank, &candidates([8])).await, [18]);
-    assert_eq!((web.hits(), pagerank.health().asked), (6, true));
+    assert_eq!((web.hits(), pagerank.stats().is_available), (6, true));
 }
 
 #[tokio::test]
-async fn a_service_that_names_a_time_is_left_alone_for_that_time() {
+async fn retry_after_of_the_service_is_obeyed() {
     let web = service(|_| Answer::status(429).header("Retry-After", "3600"));
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
@@ -367,20 +377,20 @@ async fn a_service_that_names_a_time_is_left_alone_for_that_time() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
+async fn closed_idle_connection_is_not_a_failure() {
     let path = "/api/v1.0/getPageRank?domains%5B%5D=d7.test";
-    // The first answer leaves a connection that looks alive and is not.
+    // The first response leaves an idle connection that the server has closed.
     let answers = vec![Answer::hostile(Hostile::CloseIdleConnection), json(&[entry("d7.test")])];
     let web = Web::builder().site(Site::new().answer(path, Answer::in_turn(answers))).start();
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [27]);
-    assert_eq!(pagerank.health().failures, 1, "the page that came first was no answer");
+    assert_eq!(pagerank.stats().failures, 1, "only the first response, which has no ranks, is a failure");
 }
 
 #[tokio::test]
-async fn a_password_in_the_services_url_goes_with_the_key() {
-    let web = service(honest);
+async fn credentials_in_the_service_url_are_sent_with_the_key() {
+    let web = service(correct);
     let with_password = web.url("").replace("://", "://user:pass@");
     assert_eq!(numbers(&pagerank(settings(&with_password)), &candidates([7])).await, [27]);
     let log = web.log();

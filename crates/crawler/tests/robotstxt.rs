@@ -1,20 +1,19 @@
-//! Our reading of robots.txt against that of `robotstxt`, a port of Google's parser, on generated files.
+//! Compares the robots.txt parser with the oracle `robotstxt`, a port of Google's parser, on generated files.
 //!
-//! The oracle is not always right. Left out of the files it is asked about, or put right, with the promise
-//! tested beside the rules themselves:
+//! The oracle has bugs and differs from RFC 9309. The generated files avoid the following cases, or the test corrects
+//! them; the unit tests of the rules cover them:
 //!
-//! - Its search for a pattern with `*` follows only the first place where the octet after the star is
-//!   found, so `/*ab` misses `/aab`: it inserts into a list where Google's code overwrites. Files with a
-//!   star are therefore read by its parser, and matched by `Plainly` below.
-//! - It ends a group at records it does not know, which the RFC forbids and Google's parser has given up.
-//!   It is shown the file without them.
-//! - It looks for a byte order mark in characters where it should in octets, and does not find it.
-//! - It does not trim a line without a comment before it looks for white space in place of a colon.
-//! - It drops `%` and the two octets after it where they are no digits and something else in the pattern
-//!   needs encoding.
-//! - Like Google's parser, it neither decodes what need not be encoded (`%61`), nor takes `%2A` and `%24`
-//!   in a rule for a literal `*` and `$`, nor encodes white space and other octets that no URL contains;
-//!   it expects the URL in normal form, and lets `/index.html` stand for `/`. There we keep to the RFC.
+//! - For a pattern with `*`, it tries only the first occurrence of the byte after the star, so `/*ab` does not match
+//!   `/aab`: it inserts into a list where Google's code overwrites. Files with a star are therefore parsed by the
+//!   oracle and matched by `SimpleMatch` below.
+//! - It ends a group at unknown lines, which the RFC forbids and Google's parser no longer does. The oracle gets the
+//!   file without these lines.
+//! - It searches for the byte order mark in characters instead of bytes, and does not find it.
+//! - It does not trim a line without a comment before it searches for white space in place of a colon.
+//! - It drops `%` and the two following bytes if they are not digits and another part of the pattern needs encoding.
+//! - Like Google's parser, it does not decode bytes that need no encoding (`%61`), does not take `%2A` and `%24` in a
+//!   rule as literal `*` and `$`, does not encode white space and other bytes that no URL contains, expects a
+//!   normalised URL, and takes `/index.html` to mean `/`. There the crawler follows the RFC.
 
 use crawler::internal::fetch::robots::rules::Rules;
 use proptest::collection::vec;
@@ -23,12 +22,12 @@ use proptest::sample::select;
 use robotstxt::matcher::{LongestMatchRobotsMatchStrategy, RobotsMatchStrategy, RobotsMatcher};
 use url::Url;
 
-/// Matches a pattern in the plainest way: all ends that the pattern read so far can have in the path.
+/// Matches a pattern in the simplest way, by tracking all positions in the path where the pattern so far can end.
 #[derive(Default)]
-struct Plainly;
+struct SimpleMatch;
 
-impl Plainly {
-    fn octets(path: &str, pattern: &str) -> i32 {
+impl SimpleMatch {
+    fn matched_length(path: &str, pattern: &str) -> i32 {
         let (literal, anchored) = match pattern.strip_suffix('$') {
             Some(literal) => (literal, true),
             None => (pattern, false),
@@ -36,13 +35,13 @@ impl Plainly {
         let path = path.as_bytes();
         let mut ends = vec![false; path.len() + 1];
         ends[0] = true;
-        for octet in literal.bytes() {
-            if octet == b'*' {
+        for byte in literal.bytes() {
+            if byte == b'*' {
                 let first = ends.iter().position(|end| *end).unwrap_or(ends.len());
                 ends[first..].fill(true);
             } else {
                 for at in (0..path.len()).rev() {
-                    ends[at + 1] = ends[at] && path[at] == octet;
+                    ends[at + 1] = ends[at] && path[at] == byte;
                 }
                 ends[0] = false;
             }
@@ -52,20 +51,21 @@ impl Plainly {
     }
 }
 
-impl RobotsMatchStrategy for Plainly {
+impl RobotsMatchStrategy for SimpleMatch {
     fn match_allow(&self, path: &str, pattern: &str) -> i32 {
-        Plainly::octets(path, pattern)
+        SimpleMatch::matched_length(path, pattern)
     }
 
     fn match_disallow(&self, path: &str, pattern: &str) -> i32 {
-        Plainly::octets(path, pattern)
+        SimpleMatch::matched_length(path, pattern)
     }
 }
 
-/// A line, and whether it is none of the records that the RFC defines: the oracle must not see those.
+/// A generated line.
 #[derive(Clone, Debug)]
-struct Line {
+struct FileLine {
     text: String,
+    /// Whether RFC 9309 does not define it, so that the oracle must not get it.
     unknown: bool,
 }
 
@@ -117,28 +117,28 @@ fn record(star: bool) -> impl Strategy<Value = (bool, String, String)> {
     ]
 }
 
-/// A record with its trimmings. One without a colon stands at the start of its line: see above.
-fn line(star: bool) -> impl Strategy<Value = Line> {
+/// A line with white space, comment and line end. A line without a colon has no leading white space: see above.
+fn line(star: bool) -> impl Strategy<Value = FileLine> {
     let blanks = || select(vec!["", "", "", " ", "\t", " \t ", "\x0b"]);
     let comment = select(vec!["", "", "", "#", "# allow: /", " #user-agent: crawler"]);
     let end = select(vec!["\n", "\n", "\n", "\r\n", "\r", "\n\n", "\r\n\r\n", "\n# comment\n", "\n \t\n"]);
-    let trimmings = ([blanks(), blanks(), blanks(), blanks()], prop::bool::weighted(0.9), comment, end);
-    (record(star), trimmings).prop_map(|((unknown, key, value), ([a, b, c, d], colon, comment, end))| {
+    let decoration = ([blanks(), blanks(), blanks(), blanks()], prop::bool::weighted(0.9), comment, end);
+    (record(star), decoration).prop_map(|((unknown, key, value), ([a, b, c, d], colon, comment, end))| {
         let text = match colon {
             true => format!("{a}{key}{b}:{c}{value}{d}{comment}{end}"),
             false => format!("{key} {value}{comment}{end}"),
         };
-        // Without its colon, `user agent` is a record `user` that says `agent`.
-        Line { text, unknown: unknown || (!colon && key.contains(' ')) }
+        // Without its colon, `user agent` is a line `user` with the value `agent`.
+        FileLine { text, unknown: unknown || (!colon && key.contains(' ')) }
     })
 }
 
-fn file(star: bool) -> impl Strategy<Value = Vec<Line>> {
+fn file(star: bool) -> impl Strategy<Value = Vec<FileLine>> {
     let prose = vec!["crawler\n", "disallow\n", "this is a file\n", "<html>\r\n", ":\n", "# all\n", "\n"];
-    let prose = select(prose).prop_map(|text| Line { text: text.to_owned(), unknown: true });
-    // Most files open a group at once, so that most rules are for somebody.
+    let prose = select(prose).prop_map(|text| FileLine { text: text.to_owned(), unknown: true });
+    // Most files start with a User-agent line, so that most rules belong to a group.
     let first = select(vec!["User-agent: *\n", "User-agent: crawler\n", "Disallow: /\n"]);
-    let first = first.prop_map(|text| Line { text: text.to_owned(), unknown: false });
+    let first = first.prop_map(|text| FileLine { text: text.to_owned(), unknown: false });
     let rest = vec(prop_oneof![12 => line(star), 1 => prose], 0..24);
     (first, rest).prop_map(|(first, rest)| [vec![first], rest].concat())
 }
@@ -147,18 +147,22 @@ fn url() -> impl Strategy<Value = Url> {
     let mut pieces = LITERALS.to_vec();
     pieces.extend(["$", "*", ".", "a", "b", "a", "b"]);
     vec(select(pieces), 0..8).prop_map(|pieces| {
-        Url::parse(&format!("https://example.com/{}", pieces.concat())).expect("a URL of harmless pieces")
+        Url::parse(&format!("https://example.com/{}", pieces.concat())).expect("a valid URL")
     })
 }
 
-fn agree<Matching: RobotsMatchStrategy + Default>(file: &[Line], urls: &[Url]) -> Result<(), TestCaseError> {
-    let ours: String = file.iter().map(|line| line.text.as_str()).collect();
-    let theirs: String = file.iter().filter(|line| !line.unknown).map(|line| line.text.as_str()).collect();
-    let rules = Rules::parse(ours.as_bytes(), "crawler");
+fn assert_agreement<Matching: RobotsMatchStrategy + Default>(
+    file: &[FileLine],
+    urls: &[Url],
+) -> Result<(), TestCaseError> {
+    let complete: String = file.iter().map(|line| line.text.as_str()).collect();
+    let without_unknown: String =
+        file.iter().filter(|line| !line.unknown).map(|line| line.text.as_str()).collect();
+    let rules = Rules::parse(complete.as_bytes(), "crawler");
     for url in urls {
         let mut oracle = RobotsMatcher::<Matching>::default();
-        let expected = oracle.one_agent_allowed_by_robots(&theirs, "crawler", url.as_str());
-        prop_assert_eq!(rules.allows(url), expected, "{} by {:?}", url, ours);
+        let expected = oracle.one_agent_allowed_by_robots(&without_unknown, "crawler", url.as_str());
+        prop_assert_eq!(rules.allows(url), expected, "{} by {:?}", url, complete);
     }
     Ok(())
 }
@@ -167,19 +171,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn files_without_a_star_are_read_as_google_reads_them(file in file(false), urls in vec(url(), 8)) {
-        agree::<LongestMatchRobotsMatchStrategy>(&file, &urls)?;
+    fn files_without_stars_are_parsed_as_by_google(file in file(false), urls in vec(url(), 8)) {
+        assert_agreement::<LongestMatchRobotsMatchStrategy>(&file, &urls)?;
     }
 
     #[test]
-    fn files_with_stars_are_read_as_google_reads_them(file in file(true), urls in vec(url(), 8)) {
-        agree::<Plainly>(&file, &urls)?;
+    fn files_with_stars_are_parsed_as_by_google(file in file(true), urls in vec(url(), 8)) {
+        assert_agreement::<SimpleMatch>(&file, &urls)?;
     }
 }
 
-/// Should a new version of the oracle fail here, it has been put right, and `Plainly` can go.
+/// If a new version of the oracle fails here, its bug is fixed, and `SimpleMatch` can be removed.
 #[test]
-fn the_oracle_misses_a_match_after_a_star() {
+fn oracle_misses_a_match_after_a_star() {
     let text = "User-agent: crawler\nDisallow: /*ab\n";
     let url = Url::parse("https://example.com/aab").expect("a URL");
     let mut oracle = robotstxt::DefaultMatcher::default();

@@ -1,4 +1,4 @@
-//! Certificates made on the spot: good ones and each kind of bad one.
+//! Certificates generated at start: valid ones and each kind of invalid one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,23 +11,25 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// What the https listener shows its clients.
+/// The certificate of the HTTPS listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certificate {
-    /// Valid for whatever host name the client asks for, and for the address without one; signed by the
-    /// root of [`Web::ca_pem`](crate::Web::ca_pem).
+    /// Valid for any host name that the client sends, and for the address; signed by the root of
+    /// [`Web::ca_pem`](crate::Web::ca_pem).
     Good,
-    /// Like the good one, but signed by a root that nobody has.
+    /// Like `Good`, but signed by an unknown root.
     UnknownIssuer,
-    /// Like the good one, but no longer valid.
+    /// Like `Good`, but expired.
     Expired,
-    /// Like the good one, but for another host name.
+    /// Like `Good`, but for another host name.
     WrongName,
+    /// Like `Good`, but signed by its own key, as `openssl req -x509` does.
+    SelfSigned,
 }
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Signs certificates for the names that clients ask for.
+/// Signs a certificate for each host name that clients send.
 #[derive(Debug)]
 pub(crate) struct Authority {
     kind: Certificate,
@@ -35,7 +37,7 @@ pub(crate) struct Authority {
     signer: CertifiedIssuer<'static, KeyPair>,
     key: KeyPair,
     address: IpAddr,
-    made: Mutex<HashMap<String, Arc<CertifiedKey>>>,
+    certificates: Mutex<HashMap<String, Arc<CertifiedKey>>>,
 }
 
 impl Authority {
@@ -44,15 +46,15 @@ impl Authority {
         let root_pem = root.pem();
         let signer =
             if kind == Certificate::UnknownIssuer { self::root("testweb unknown root")? } else { root };
-        let made = Mutex::new(HashMap::new());
-        Ok(Self { kind, root_pem, signer, key: KeyPair::generate()?, address, made })
+        let certificates = Mutex::new(HashMap::new());
+        Ok(Self { kind, root_pem, signer, key: KeyPair::generate()?, address, certificates })
     }
 
     pub(crate) fn root_pem(&self) -> &str {
         &self.root_pem
     }
 
-    /// What a TLS listener needs, with or without the offer of h2.
+    /// The configuration of a TLS listener, with or without HTTP/2.
     pub(crate) fn server(self, h2: bool) -> Result<Arc<ServerConfig>, Error> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -76,7 +78,12 @@ impl Authority {
             params.not_before = rcgen::date_time_ymd(2019, 1, 1);
             params.not_after = rcgen::date_time_ymd(2020, 1, 1);
         }
-        let certificate = params.signed_by(&self.key, &self.signer)?;
+        let certificate = if self.kind == Certificate::SelfSigned {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.self_signed(&self.key)?
+        } else {
+            params.signed_by(&self.key, &self.signer)?
+        };
         let key = PrivateKeyDer::try_from(self.key.serialize_der())?;
         Ok(CertifiedKey::new(vec![certificate.der().clone()], ring::sign::any_supported_type(&key)?))
     }
@@ -85,12 +92,12 @@ impl Authority {
 impl ResolvesServerCert for Authority {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().unwrap_or("localhost");
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(certificate) = made.get(name) {
+        let mut certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(certificate) = certificates.get(name) {
             return Some(certificate.clone());
         }
         let certificate = Arc::new(self.sign(name).ok()?);
-        made.insert(name.to_owned(), certificate.clone());
+        certificates.insert(name.to_owned(), certificate.clone());
         Some(certificate)
     }
 }

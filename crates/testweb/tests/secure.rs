@@ -1,4 +1,4 @@
-//! https: which certificates a careful client accepts, and which protocol it gets.
+//! Tests of HTTPS: which certificates a client accepts, and which protocol it negotiates.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use testweb::{Answer, Certificate, Hostile, Protocol, Site, Web};
 
-/// A client that trusts the web's root and nobody else.
+/// A client that trusts only the server's root.
 fn client(web: &Web, protocols: &[&str]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(web.ca_pem().as_bytes()).unwrap()).unwrap();
@@ -31,9 +31,9 @@ fn fetch(web: &Web, host: &str) -> Result<String, String> {
     let mut stream = rustls::StreamOwned::new(tls, socket);
     let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(|error| error.to_string())?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).map_err(|error| error.to_string())?;
+    Ok(response)
 }
 
 fn web(certificate: Certificate) -> Web {
@@ -42,7 +42,7 @@ fn web(certificate: Certificate) -> Web {
 }
 
 #[test]
-fn a_good_certificate_covers_the_address_and_every_name() {
+fn good_certificate_is_valid_for_the_address_and_every_name() {
     let web = web(Certificate::Good);
     for host in ["127.0.0.1", "localhost", "a.test", "www.b.test", "c.example"] {
         assert!(fetch(&web, host).unwrap().ends_with("\r\n\r\nsecure"), "{host}");
@@ -51,11 +51,12 @@ fn a_good_certificate_covers_the_address_and_every_name() {
 }
 
 #[test]
-fn a_bad_certificate_is_refused_for_its_own_reason() {
+fn bad_certificate_is_rejected_with_its_reason() {
     for (certificate, reason) in [
         (Certificate::UnknownIssuer, "UnknownIssuer"),
         (Certificate::Expired, "expired"),
         (Certificate::WrongName, "not valid for name"),
+        (Certificate::SelfSigned, "CaUsedAsEndEntity"),
     ] {
         let web = web(certificate);
         let error = fetch(&web, "a.test").unwrap_err();
@@ -65,7 +66,7 @@ fn a_bad_certificate_is_refused_for_its_own_reason() {
 }
 
 #[tokio::test]
-async fn h2_is_spoken_where_the_client_offers_it_and_hostility_resets_the_stream() {
+async fn http2_is_negotiated_and_hostile_behaviour_resets_the_stream() {
     let web = web(Certificate::Good);
     let tls = tokio_rustls::TlsConnector::from(client(&web, &["h2", "http/1.1"]));
     let socket = tokio::net::TcpStream::connect(("127.0.0.1", web.https_port())).await.unwrap();
@@ -79,9 +80,9 @@ async fn h2_is_spoken_where_the_client_offers_it_and_hostility_resets_the_stream
         let url = web.https_url_of("a.test", path);
         sender.send_request(hyper::Request::get(url).body(Empty::<bytes::Bytes>::new()).unwrap())
     };
-    let answer = get("/").await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "secure");
+    let response = get("/").await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "secure");
     assert!(get("/hostile").await.is_err());
     let log = web.log();
     assert_eq!(log.paths(), ["/", "/hostile"]);
@@ -91,7 +92,7 @@ async fn h2_is_spoken_where_the_client_offers_it_and_hostility_resets_the_stream
 }
 
 #[tokio::test]
-async fn without_h2_the_client_gets_http_1() {
+async fn http1_only_server_negotiates_http1() {
     let web = Web::builder().site(Site::new()).https(Certificate::Good).http1_only().start();
     let tls = tokio_rustls::TlsConnector::from(client(&web, &["h2", "http/1.1"]));
     let socket = tokio::net::TcpStream::connect(("127.0.0.1", web.https_port())).await.unwrap();

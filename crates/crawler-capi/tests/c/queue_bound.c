@@ -1,4 +1,4 @@
-/* The queue holds what it may and no more: a parser waits while it is full. Links already seen take no place. */
+/* The queue never exceeds its size: a parser waits while it is full. Links already seen take no space. */
 #include "check.h"
 
 enum { DOWNLOADERS = 2, PARSERS = 1, QUEUE = 5, LINKS = 1000, REPEATS = 1000 };
@@ -6,7 +6,7 @@ enum { DOWNLOADERS = 2, PARSERS = 1, QUEUE = 5, LINKS = 1000, REPEATS = 1000 };
 static struct event gate = EVENT, full = EVENT, all_repeats = EVENT;
 static atomic_int edges, fetches;
 
-static char *fetch_at_the_gate(const char *link) {
+static char *fetch_after_gate(const char *link) {
     if (!strcmp(link, "start"))
         return page_of_links("leaf-", 0, LINKS);
     wait_for(&gate);
@@ -16,20 +16,20 @@ static char *fetch_at_the_gate(const char *link) {
 
 static void count_edge(const char *from, const char *to) {
     (void)from, (void)to;
-    /* Those being fetched, those in the queue, and the one that the parser waits with. */
+    /* The links being fetched, those in the queue, and the one that the parser waits to add. */
     if (++edges == DOWNLOADERS + QUEUE + PARSERS)
-        happen(&full);
+        signal_event(&full);
 }
 
 static void *watch(void *unused) {
     wait_for(&full);
     let_others_run();
     CHECK(edges == DOWNLOADERS + QUEUE + PARSERS);
-    happen(&gate);
+    signal_event(&gate);
     return unused;
 }
 
-/* "a" is being fetched and "b" fills the queue: the rest of the page is announced all the same. */
+/* "a" is being fetched and "b" fills the queue: the edges of the rest of the page are reported nevertheless. */
 static char *fetch_repeats(const char *link) {
     if (!strcmp(link, "a")) {
         wait_for(&all_repeats);
@@ -46,13 +46,13 @@ static char *fetch_repeats(const char *link) {
 static void count_repeats(const char *from, const char *to) {
     (void)from, (void)to;
     if (++edges == 3 * REPEATS)
-        happen(&all_repeats);
+        signal_event(&all_repeats);
 }
 
 int main(void) {
     pthread_t watcher;
     pthread_create(&watcher, NULL, watch, NULL);
-    CHECK(crawl("start", DOWNLOADERS, PARSERS, QUEUE, fetch_at_the_gate, count_edge) == 0);
+    CHECK(crawl("start", DOWNLOADERS, PARSERS, QUEUE, fetch_after_gate, count_edge) == 0);
     pthread_join(watcher, NULL);
     CHECK(edges == LINKS && fetches == LINKS);
 

@@ -1,5 +1,5 @@
-//! Compiles C against the libraries that belong to this test run, and runs what comes out.
-#![allow(dead_code, reason = "each test uses what it needs of this")]
+//! Compiles C programs with the libraries of this test run, and runs them.
+#![allow(dead_code, reason = "each test program uses only some of these functions")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 use tempfile::TempDir;
 
-/// Longer than any program takes, on a busy machine and under valgrind too: who takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Timeout for a program. Long enough for a busy machine and valgrind.
+const RUN_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// What the static library needs of the system, as the pkg-config file says too.
+/// The system libraries that the static library needs, as in the pkg-config file.
 pub(crate) const SYSTEM_LIBRARIES: [&str; 3] = ["-lpthread", "-lm", "-ldl"];
 
-/// How a program is bound to the library.
+/// How a program is linked with the library.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Linkage {
     Shared,
@@ -25,10 +25,10 @@ pub(crate) fn crate_directory() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo put `libcrawl.so` and `libcrawl.a`: all forms of the library are made by one run of the
-/// compiler, beside the tests that depend on it.
+/// The directory of `libcrawl.so` and `libcrawl.a`. One run of the compiler builds all forms of the library, next to
+/// the tests.
 pub(crate) fn library_directory() -> PathBuf {
-    let test = env::current_exe().expect("the test knows where it is");
+    let test = env::current_exe().expect("the path of the test program");
     let directory = test.parent().expect("a file is in a directory").to_owned();
     for name in ["libcrawl.so", "libcrawl.a"] {
         assert!(directory.join(name).exists(), "no {name} in {}", directory.display());
@@ -36,14 +36,14 @@ pub(crate) fn library_directory() -> PathBuf {
     directory
 }
 
-/// Cargo as this test run was started with.
+/// The cargo of this test run.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(crate_directory());
     cargo
 }
 
-/// The system's C compiler, strict, with the header in sight.
+/// The system's C compiler, with strict warnings and the path of the header.
 pub(crate) fn compiler() -> Command {
     let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror"]);
@@ -51,14 +51,14 @@ pub(crate) fn compiler() -> Command {
     compiler
 }
 
-/// A C program, compiled, in a directory of its own that lives as long as this.
+/// A compiled C program in a temporary directory.
 pub(crate) struct Program {
     directory: TempDir,
 }
 
 impl Program {
     pub(crate) fn compile(source: &Path, linkage: Linkage) -> Program {
-        let directory = TempDir::new().expect("a place for the program");
+        let directory = TempDir::new().expect("a temporary directory");
         let libraries = library_directory();
         let mut compiler = compiler();
         compiler.arg(source).arg("-o").arg(directory.path().join("program"));
@@ -77,7 +77,7 @@ impl Program {
     /// The command that runs the program under one of valgrind's tools.
     pub(crate) fn under_valgrind(&self, options: &[&str]) -> Command {
         let mut command = Command::new("valgrind");
-        // Without fair turns, a thread of valgrind's may starve the others.
+        // Without fair scheduling, one thread may starve the others under valgrind.
         command.args(["-q", "--error-exitcode=99", "--fair-sched=yes"]).args(options).arg(self.path());
         self.with_library(command)
     }
@@ -86,14 +86,14 @@ impl Program {
         self.directory.path().join("program")
     }
 
-    /// Cargo tells its tests to look for libraries where an older one may lie.
+    /// Sets the library path, because cargo's own may have an older library.
     fn with_library(&self, mut command: Command) -> Command {
         command.env("LD_LIBRARY_PATH", library_directory());
         command
     }
 }
 
-/// Runs a command that must succeed, and gives what it printed.
+/// Runs a command that must succeed, and returns its output.
 pub(crate) fn succeed(command: &mut Command) -> Output {
     let output = finish(command);
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -101,15 +101,15 @@ pub(crate) fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// Runs a command that must succeed without a word.
+/// Runs a command that must succeed without output.
 pub(crate) fn succeed_silently(command: &mut Command) {
     let output = succeed(command);
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{command:?} printed: {output:?}");
 }
 
-/// Runs a command to its end, and ends it if it hangs.
+/// Runs a command, and kills it after a timeout.
 fn finish(command: &mut Command) -> Output {
-    let directory = TempDir::new().expect("a place for the output");
+    let directory = TempDir::new().expect("a temporary directory");
     let file = |name| fs::File::create(directory.path().join(name)).expect("a file for the output");
     command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
     let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
@@ -117,11 +117,11 @@ fn finish(command: &mut Command) -> Output {
     let status = loop {
         match child.try_wait().expect("the state of the child") {
             Some(status) => break status,
-            None if start.elapsed() < PATIENCE => sleep(Duration::from_millis(5)),
+            None if start.elapsed() < RUN_TIMEOUT => sleep(Duration::from_millis(5)),
             None => {
-                child.kill().expect("the child can be ended");
-                child.wait().expect("the child has ended");
-                panic!("{command:?} hangs");
+                child.kill().expect("the child can be killed");
+                child.wait().expect("the child has exited");
+                panic!("{command:?} did not exit within {RUN_TIMEOUT:?}");
             }
         }
     };

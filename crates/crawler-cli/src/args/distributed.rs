@@ -162,7 +162,7 @@ impl DistributedArgs {
         let Some(redis) = &self.redis else { return Ok(None) };
         let mut place = redis_crawl(redis, &self.crawl, ca_file, &notice)?;
         (place.partitions, place.replicas) = (self.partitions, self.replicas);
-        Ok(Some(SharedCrawl { place, dead_after: self.dead_after, notice }))
+        Ok(Some(SharedCrawl { redis: place, dead_after: self.dead_after, notice }))
     }
 }
 
@@ -215,7 +215,7 @@ impl RedisArgs {
         let mut place = redis_crawl(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
         // A user waits for the result, so an unreachable Redis is an error at once.
         place.manner.endures = false;
-        Ok(SharedCrawl { place, dead_after: DEAD_AFTER, notice })
+        Ok(SharedCrawl { redis: place, dead_after: DEAD_AFTER, notice })
     }
 }
 
@@ -238,7 +238,7 @@ impl OptionalRedisArgs {
     pub fn validate(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
         let place = redis_crawl(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
-        Ok(Some(SharedCrawl { place, dead_after: DEAD_AFTER, notice }))
+        Ok(Some(SharedCrawl { redis: place, dead_after: DEAD_AFTER, notice }))
     }
 }
 

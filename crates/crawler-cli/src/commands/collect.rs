@@ -54,7 +54,8 @@ fn fail(error: &MergeError) -> u8 {
 
 /// How many pages were merged, and what was left out.
 fn describe(report: &MergeReport) -> String {
-    let MergeReport { pages, parts, repeated, withdrawn, torn } = *report;
+    let MergeReport { pages, parts, superseded: repeated, retracted: withdrawn, incomplete_bytes: torn } =
+        *report;
     let mut text = format!("merged {} from {}", counted(pages, "page"), counted(parts as u64, "part file"));
     let left_out = [
         (repeated, counted(repeated, "repeated page")),

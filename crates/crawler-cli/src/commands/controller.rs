@@ -51,7 +51,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     };
     let options = job.options.clone();
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
-    sharing.place.manner.stop = stop.clone();
+    sharing.redis.manner.stop = stop.clone();
     let report = tokio::select! {
         report = control(job, &sharing, &display, &stop) => report,
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
@@ -78,7 +78,7 @@ async fn control(
 ) -> Result<CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
     let info = RemoteCrawl::info(sharing).await?;
-    let saved = info.as_ref().and_then(|info| SavedOptions::read(&info.note, &sharing.place.crawl).ok());
+    let saved = info.as_ref().and_then(|info| SavedOptions::read(&info.note, &sharing.redis.crawl).ok());
     // The seeds that `crawler submit` has added stay in scope.
     let metadata = SavedOptions::distributed(&options.clone().with_seeds_of(saved.as_ref())).to_bytes();
     let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));

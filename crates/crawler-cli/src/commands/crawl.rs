@@ -65,7 +65,18 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
 /// The exit status of a command that could not start.
 pub fn status_of(error: &Error) -> u8 {
     // Only the storage is not a matter of the command line.
-    if matches!(error, Error::Redis(_) | Error::State(_) | Error::System { .. }) {
+    if matches!(
+        error,
+        Error::Redis(_)
+            | Error::State(_)
+            | Error::System { .. }
+            | Error::State(_)
+            | Error::System { .. }
+            | Error::State(_)
+            | Error::System { .. }
+            | Error::State(_)
+            | Error::System { .. }
+    ) {
         EXIT_FAILED
     } else {
         EXIT_USAGE
@@ -135,7 +146,7 @@ pub fn conclude(
     summary_file: Option<SummaryFile>,
 ) -> u8 {
     display.show_end(report);
-    let rank_stats = page_rank.map(PageRank::health);
+    let rank_stats = page_rank.map(PageRank::stats);
     let printed = print_summary(options, &summary::text(options, report, rank_stats.as_ref()));
     let mut not_written = false;
     if let Some(cause) = output_error(report) {

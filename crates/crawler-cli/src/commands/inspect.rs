@@ -44,8 +44,8 @@ impl StoredCrawl {
             }
             CrawlSource::Redis(sharing) => {
                 let metadata = RemoteCrawl::info(sharing).await?.map(|info| info.note).unwrap_or_default();
-                let options = SavedOptions::read(&metadata, &sharing.place.crawl).ok();
-                Ok((StoredCrawl::Redis(RedisStateReader::open(sharing.place.clone()).await?), options))
+                let options = SavedOptions::read(&metadata, &sharing.redis.crawl).ok();
+                Ok((StoredCrawl::Redis(RedisStateReader::open(sharing.redis.clone()).await?), options))
             }
         }
     }
@@ -120,15 +120,15 @@ fn exit_code(result: Result<u8, Error>) -> u8 {
 
 /// Why an admitted URL has no stored page.
 fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> String {
-    match &history.fate {
-        UrlStatus::Waiting => "it has not been fetched yet".into(),
-        UrlStatus::Ended { outcome, .. } if *outcome != Outcome::Page.label() => {
+    match &history.status {
+        UrlStatus::Pending => "it has not been fetched yet".into(),
+        UrlStatus::Completed { outcome, .. } if *outcome != Outcome::Page.label() => {
             format!("it is not a stored page; its outcome is: {outcome}")
         }
-        UrlStatus::Ended { .. } if options.is_some_and(|options| options.no_content) => {
+        UrlStatus::Completed { .. } if options.is_some_and(|options| options.no_content) => {
             "the crawl does not store page bodies (--no-content)".into()
         }
-        UrlStatus::Ended { at, .. } => {
+        UrlStatus::Completed { at, .. } => {
             let ttl = options.map_or_else(String::new, |options| format!(", --ttl {}", limit(options.ttl)));
             format!("its stored body has expired (fetched {}{ttl})", date(*at))
         }
@@ -138,13 +138,13 @@ fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> Strin
 /// The history of a URL, in lines.
 fn describe(history: &UrlHistory, modules: &[String]) -> Vec<String> {
     let mut lines = vec![history.url.clone()];
-    match &history.fate {
-        UrlStatus::Waiting => lines.push("  outcome: pending".into()),
-        UrlStatus::Ended { outcome, at, document: Some(number) } => {
+    match &history.status {
+        UrlStatus::Pending => lines.push("  outcome: pending".into()),
+        UrlStatus::Completed { outcome, at, page_number: Some(number) } => {
             lines.push(format!("  outcome: {outcome} {number}, {}", date(*at)));
             lines.extend(modules.iter().filter_map(|module| output_location(module, *number)));
         }
-        UrlStatus::Ended { outcome, at, document: None } => {
+        UrlStatus::Completed { outcome, at, page_number: None } => {
             lines.push(format!("  outcome: {outcome}, {}", date(*at)));
         }
     }

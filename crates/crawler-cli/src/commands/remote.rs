@@ -60,7 +60,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let sharing = options.shared_crawl(Arc::new(print_error))?;
     let mut sharing = sharing.ok_or_else(|| "--redis is missing".to_owned())?;
     // A user waits for the result, so an outage is an error.
-    sharing.place.manner.endures = false;
+    sharing.redis.manner.endures = false;
     let submitted = options.seeds.len() as u64;
     let is_quiet = options.fetch.quiet;
     // Invalid options are reported before anything changes.
@@ -69,7 +69,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let (options, metadata) = match &info {
         None => (options.clone(), SavedOptions::distributed(&options).to_bytes()),
         Some(info) => {
-            let saved = SavedOptions::read(&info.note, &sharing.place.crawl)?;
+            let saved = SavedOptions::read(&info.note, &sharing.redis.crawl)?;
             let is_covered = saved.covers(&options);
             let options = options.merged_over(saved)?;
             // Unchanged options keep their version, so that the running processes need not restart.
@@ -82,10 +82,10 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let remote = RemoteCrawl::open(job.crawler, &sharing).await?;
     let admitted = remote.submit(&metadata, &new_seeds).await?;
     if !is_quiet {
-        let (name, urls) = (&sharing.place.crawl, counted(submitted, "URL"));
+        let (name, urls) = (&sharing.redis.crawl, counted(submitted, "URL"));
         let action = match info {
             None => format!("started crawl '{name}' with {urls}"),
-            Some(CrawlInfo { course: state, .. }) if matches!(state.phase, Phase::Over(_)) => {
+            Some(CrawlInfo { state: state, .. }) if matches!(state.phase, Phase::Over(_)) => {
                 format!("restarted crawl '{name}' with {urls}")
             }
             Some(_) => format!("added {urls} to crawl '{name}'"),
@@ -97,7 +97,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
 
 /// Connects to a crawl, and reads its options.
 async fn open(sharing: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
-    let name = &sharing.place.crawl;
+    let name = &sharing.redis.crawl;
     let Some(info) = RemoteCrawl::info(sharing).await? else {
         return Err(CommandError(
             format!("there is no crawl '{name}' on this Redis; 'crawler submit' starts one"),
@@ -115,7 +115,7 @@ pub async fn stop(redis: RedisArgs) -> u8 {
 async fn try_stop(redis: RedisArgs) -> Result<u8, CommandError> {
     let sharing = redis.validate()?;
     let (remote, _) = open(&sharing).await?;
-    let name = &sharing.place.crawl;
+    let name = &sharing.redis.crawl;
     let text = match remote.stop().await? {
         true => format!(
             "stopping crawl '{name}'; to resume it, use 'crawler submit' or run the same 'crawler crawl' again\n"
@@ -145,11 +145,11 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
         return Ok(0);
     }
     let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
-    let counts = match status.course.phase {
+    let counts = match status.state.phase {
         Phase::Over(_) => Counts::of_ended(snapshot),
         _ => Counts::of_running(snapshot),
     };
-    let name = &sharing.place.crawl;
+    let name = &sharing.redis.crawl;
     let text = if options.json {
         let redis = report.as_ref().and_then(|report| report.redis_traffic);
         let object = CrawlStatusJson::new(name, &status, counts, redis);
@@ -161,8 +161,8 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
 }
 
 fn table(name: &str, status: &CrawlStatus, counts: &Counts, saved: &CrawlOptions) -> String {
-    let mut text = format!("Crawl '{name}': {}\n", describe(&status.course.phase, saved));
-    text += &counts.table(status.course.elapsed);
+    let mut text = format!("Crawl '{name}': {}\n", describe(&status.state.phase, saved));
+    text += &counts.table(status.state.elapsed);
     if status.members.is_empty() {
         text += "No process is running.\n";
     }
@@ -214,7 +214,7 @@ pub async fn purge(options: PurgeOptions) -> u8 {
 
 async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
     let sharing = options.redis.validate()?;
-    let name = &sharing.place.crawl;
+    let name = &sharing.redis.crawl;
     let processes = running_processes(&sharing).await?;
     if processes > 0 {
         if !options.force {
@@ -229,7 +229,7 @@ async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
         }
         stop_and_wait(&sharing).await?;
     }
-    let keys = RedisBackend::purge(&sharing.place).await.map_err(Error::from)?;
+    let keys = RedisBackend::purge(&sharing.redis).await.map_err(Error::from)?;
     let text = match keys {
         0 => format!("there is no crawl '{name}' to purge\n"),
         keys => format!("purged crawl '{name}': {} removed\n", counted(keys, "key")),

@@ -41,7 +41,7 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     };
     let _size_limit = signals::survive_the_file_size_limit();
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
-    sharing.place.manner.stop = stop.clone();
+    sharing.redis.manner.stop = stop.clone();
     let print = |message: &str| notice(message);
     tokio::select! {
         status = run_role(kind, &role, sharing, &stop) => signal_status.get().unwrap_or(status),
@@ -107,7 +107,7 @@ async fn wait_for_crawl(
     sharing: &mut SharedCrawl,
     stop: &StopHandle,
 ) -> Result<Option<CrawlOptions>, u8> {
-    let (name, mut is_announced) = (sharing.place.crawl.clone(), false);
+    let (name, mut is_announced) = (sharing.redis.crawl.clone(), false);
     loop {
         if stop.is_stop_requested() {
             return Ok(None);
@@ -117,10 +117,10 @@ async fn wait_for_crawl(
             status_of(&error)
         })?;
         // The address is right, so a later failure to connect is an outage.
-        sharing.place.manner.patience = RECONNECT_TIMEOUT;
+        sharing.redis.manner.patience = RECONNECT_TIMEOUT;
         let awaited = match info {
             None => "start",
-            Some(info) => match info.course.phase {
+            Some(info) => match info.state.phase {
                 Phase::Over(_) if info.has_result && role.stay => "be restarted",
                 Phase::Over(_) if info.has_result => {
                     (sharing.notice)(&format!("the crawl '{name}' is over; 'crawler submit' restarts it"));

@@ -67,8 +67,8 @@ impl Supervisor {
         let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
         let roles = std::iter::once(Role::Frontier).chain(workers);
         Supervisor {
-            crawl: sharing.place.crawl.clone(),
-            redis: sharing.place.address.with_secrets(),
+            crawl: sharing.redis.crawl.clone(),
+            redis: sharing.redis.address.with_secrets(),
             ca_file: options.fetch.ca_file.clone(),
             verbosity: options.fetch.verbosity(),
             display,

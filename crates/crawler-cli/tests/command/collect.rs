@@ -119,21 +119,17 @@ fn invalid_parts_and_outputs_are_rejected_before_anything_is_written() {
     crawled.worker(3, "another", &[(1, 1)]);
     fs::write(crawled.path("precious.csv"), "precious").unwrap();
     for (parts, output, words) in [
-        (
-            &["edges.csv"][..],
-            "out",
-            &["edges.csv' is no part: it is not there; its parts are ", "edges.1.csv, "][..],
-        ),
+        (&["edges.csv"][..], "out", &["edges.csv': it does not exist; its parts are ", "edges.1.csv, "][..]),
         (&["precious.csv"], "out", &["no index", "name parts that workers have written"]),
         (
             &["edges.1.csv", "edges.3.csv"],
             "out",
-            &["crawl 'example' (1)", "crawl 'another' (1)", "one by one"],
+            &["crawl 'example' (1)", "crawl 'another' (1)", "separately"],
         ),
         (&["edges.1.csv", "pages.2"], "out", &["module 'edges'", "module 'pages'"]),
         (&["edges.1.csv", "edges.1.csv"], "out", &["named twice"]),
         (&["edges.1.csv"], "edges.1.csv", &["is one of the parts"]),
-        (&["edges.1.csv"], "precious.csv", &["precious.csv'", "holds 8 bytes", "--overwrite"]),
+        (&["edges.1.csv"], "precious.csv", &["precious.csv'", "already has 8 bytes", "--overwrite"]),
         (&["edges.1.csv"], "none/out", &["none/out'", "No such file"]),
     ] {
         let ended = crawled.collect(parts, output, &[]).expect(2);
@@ -154,7 +150,7 @@ fn damaged_part_has_its_own_exit_status() {
     let part = crawled.path("edges.2.csv");
     fs::write(&part, "from,to\n").unwrap();
     let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "out", &[]).expect(1);
-    assert!(ended.stderr.contains("edges.2.csv' has 8 bytes where its index names"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("edges.2.csv': it has 8 bytes, but its index names"), "{}", ended.stderr);
     assert!(!crawled.path("out").exists());
 }
 

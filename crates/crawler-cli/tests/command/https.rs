@@ -97,15 +97,16 @@ fn server_that_closes_after_each_response_is_crawled_completely() {
 #[test]
 fn invalid_certificates_are_rejected() {
     let bad = [
-        (Certificate::UnknownIssuer, "UnknownIssuer"),
-        (Certificate::Expired, "expired"),
-        (Certificate::WrongName, "not valid for name"),
+        (Certificate::UnknownIssuer, "the issuer of the certificate is unknown"),
+        (Certificate::Expired, "the certificate has expired"),
+        (Certificate::WrongName, "the certificate is for another name, wrong.example"),
+        (Certificate::SelfSigned, "the certificate is self-signed"),
     ];
     for (certificate, reason) in bad {
         let web = Web::builder().site(Site::new().page("/", "x")).https(certificate).start();
         for options in ["", "--ignore-robots"] {
             let ended = crawl_trusting(&web, web.https_url("/"), options).expect(1);
-            assert!(ended.stderr.contains("TLS failed"), "{}", ended.stderr);
+            assert_eq!(ended.outcomes()["TLS failed"], 1, "{}", ended.stderr);
             assert!(ended.stderr.contains(reason), "{certificate:?}: {}", ended.stderr);
             assert!(ended.pages().is_empty() && web.log().is_empty());
         }
@@ -142,6 +143,9 @@ fn http_and_https_are_different_origins() {
 fn server_without_tls_is_reported_as_a_tls_failure() {
     let web = crate::common::serve(Site::new().page("/", "x"));
     let seed = web.url("/").replace("http:", "https:");
-    let ended = Crawl::of(seed).with("--ignore-robots").run().expect(1);
-    assert!(ended.stderr.contains("TLS"), "{}", ended.stderr);
+    for options in ["", "--ignore-robots"] {
+        let ended = Crawl::of(seed.clone()).with(options).run().expect(1);
+        assert_eq!(ended.outcomes()["TLS failed"], 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains("the server does not speak TLS"), "{}", ended.stderr);
+    }
 }

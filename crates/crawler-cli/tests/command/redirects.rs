@@ -112,7 +112,7 @@ fn redirect_out_of_scope_is_counted_and_not_followed() {
         "{}",
         ended.stderr
     );
-    assert!(ended.complaint("/nowhere").ends_with("a redirect without a Location"));
+    assert!(ended.complaint("/nowhere").ends_with("redirect without a Location header"));
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn options_that_cannot_change_are_rejected_by_name() {
         ("--max-pages 4 --max-depth 9 --scope host", "--max-pages was 5 and is 4 now"),
         (
             "--max-pages 5 --max-depth 8 --scope host",
-            "--max-depth was '9' when the crawl was begun and is '8' now",
+            "--max-depth was '9' when the crawl started and is '8' now",
         ),
         ("--max-pages 5 --max-depth 9 --scope any", "--scope was 'host'"),
         ("--max-pages 5 --max-depth 9 --scope host --exclude x", "--exclude was ''"),
@@ -221,8 +221,7 @@ fn second_process_is_rejected_while_the_first_is_running() {
     let place = StateDir::new();
     let mut first = place.crawl(web.url("/")).with("--timeout 2m").start();
     first.until("two requests", |_| web.hits() == 2);
-    let words =
-        format!("crawler: another process is at work on the crawl in '{}'; wait for its end", place.state());
+    let words = format!("crawler: cannot open the state in '{}': another process is using it", place.state());
     let (state, url) = (place.state(), web.url("/"));
     for second in [
         place.crawl(web.url("/")).with("--timeout 2m").run(),
@@ -246,7 +245,7 @@ fn unusable_state_is_named_and_not_modified() {
     let at =
         |path: &Path| Pipeline::of(web.url("/")).with("--state").with_one(path.display().to_string()).run();
     let nowhere = at(&place.path("no/such")).expect(2);
-    assert!(nowhere.stderr.contains("cannot make state directory '"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("cannot create the state directory '"), "{}", nowhere.stderr);
     fs::write(place.path("file"), "dear").unwrap();
     let file = at(&place.path("file"));
     assert!([1, 2].contains(&file.code()) && file.stderr.contains("file"), "{}", file.stderr);
@@ -257,7 +256,7 @@ fn unusable_state_is_named_and_not_modified() {
             command => &[command, "http://a.test/", "--state", &empty],
         };
         let ended = run(arguments).expect(2);
-        assert!(ended.stderr.contains("there is no crawl's state in '"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("': there is none; give the directory"), "{}", ended.stderr);
     }
     assert_eq!(names(&place.path("")), ["file"], "nothing was created");
     assert_eq!(web.hits(), 0);

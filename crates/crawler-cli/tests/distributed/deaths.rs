@@ -107,7 +107,7 @@ fn what_a_worker_had_that_does_not_come_back_goes_to_the_others() {
     kill_process(workers[0].pid(), Signal::KILL).unwrap();
     let (status, said) = frontier.end();
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("is dead: not heard of for"), "{said}");
+    assert!(said.contains("is declared dead: no heartbeat for"), "{said}");
     drop(workers);
     stage.check();
 }
@@ -124,6 +124,6 @@ fn one_that_was_only_asleep_finds_its_place_taken_and_goes_on_as_another() {
     kill_process(sleeper, Signal::CONT).unwrap();
     let (status, said) = controller.end();
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("worker 1") && said.contains("is dead: not heard of for"), "{said}");
+    assert!(said.contains("worker 1") && said.contains("is declared dead: no heartbeat for"), "{said}");
     stage.check();
 }

@@ -80,7 +80,10 @@ fn an_id_in_use_is_waited_for() {
     let second = Running::start(stage.crawler(&["worker", "--id", "3"]));
     let (status, said) = second.end();
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("worker 3 is process") && said.contains("waiting for its end"), "{said}");
+    assert!(
+        said.contains("worker 3 is already running (pid") && said.contains("waiting for it to exit"),
+        "{said}"
+    );
     assert_eq!((first.end().0, frontier.end().0), (Some(0), Some(0)));
     stage.check();
 }

@@ -1,9 +1,9 @@
-//! The durable state of a crawl: one file, which any end of the process leaves whole. Only this file knows the storage
-//! engine; the files below it know what is kept and when.
+//! The durable state of a crawl: one file, which is consistent after the process exits for any reason. Only this file
+//! uses the storage engine; the modules below define what is stored and when.
 //!
-//! Nothing but an admission and a completion touches the disk. What waits between them (priority, owner, loan) is
-//! forgotten by a death, and done anew. Moves gather in a batch while the one before is being written
-//! (`committer.rs`), and whoever made a move waits until its batch is safe.
+//! Only admissions and completions are written to disk. What happens between them (priority, owner, lease) is lost in a
+//! crash and done again. Operations collect in a batch while the previous batch is being written (`committer.rs`), and
+//! each operation waits until its batch is durable.
 
 mod batch;
 pub(crate) mod checkpoint;
@@ -38,44 +38,44 @@ pub(crate) use self::state_reader::admitted_form;
 pub use self::state_reader::{StateReader, UrlHistory, UrlStatus};
 use super::BackendError;
 
-type Rows<K> = TableDefinition<'static, K, &'static [u8]>;
+type Table<K> = TableDefinition<'static, K, &'static [u8]>;
 
-/// What there is once.
-const META: Rows<&str> = TableDefinition::new("meta");
-/// Outstanding URLs by ticket.
-const TASKS: Rows<u64> = TableDefinition::new("tasks");
-/// Completed URLs by ticket.
-const ENDS: Rows<u64> = TableDefinition::new("ends");
-/// Link storage by the URL's id.
-const LINKS: Rows<u64> = TableDefinition::new("links");
-/// What recognises kept pages, by the URL's id.
-const PAGES: Rows<u64> = TableDefinition::new("pages");
-/// Content storage: the bodies of each commit together, which costs a fraction of a row for each.
-const BODIES: Rows<u64> = TableDefinition::new("bodies");
-/// Additions to the outputs that may not be in the files yet, by document number.
-const OUTPUT: Rows<u64> = TableDefinition::new("output");
-/// What is known of hosts.
-const HOSTS: Rows<&str> = TableDefinition::new("hosts");
-/// How many pages link to each domain.
+/// Single values by name.
+const META: Table<&str> = TableDefinition::new("meta");
+/// Outstanding URLs by task id.
+const TASKS: Table<u64> = TableDefinition::new("tasks");
+/// Completed URLs by task id.
+const COMPLETED: Table<u64> = TableDefinition::new("ends");
+/// The seen set by URL id.
+const SEEN: Table<u64> = TableDefinition::new("links");
+/// Fingerprints of stored pages by URL id.
+const PAGES: Table<u64> = TableDefinition::new("pages");
+/// Page bodies by segment: all bodies of a commit share a row, which costs much less than a row for each.
+const BODIES: Table<u64> = TableDefinition::new("bodies");
+/// Writes to the outputs that may not be in the files yet, by page number.
+const OUTPUT: Table<u64> = TableDefinition::new("output");
+/// Delays and page counts of hosts.
+const HOSTS: Table<&str> = TableDefinition::new("hosts");
+/// Number of pages that link to each domain.
 const DOMAINS: TableDefinition<&str, u32> = TableDefinition::new("domains");
 
-/// The file in the state's directory.
-const FILE: &str = "crawl.state";
+/// The name of the state file in its directory.
+const STATE_FILE: &str = "crawl.state";
 
-/// Its name until it is one that can be opened: whatever dies before that leaves nothing that is in the way.
-const UNFINISHED: &str = "crawl.state.unfinished";
+/// The name of the state file while it is being created, so that a crash leaves no file that cannot be opened.
+const UNFINISHED_FILE: &str = "crawl.state.unfinished";
 
-/// How much of the file is kept in memory at most.
+/// Maximum size of the storage engine's cache.
 const CACHE_BYTES: usize = 48 << 20;
 
-/// The tables of a state, open.
+/// The tables of an open state.
 pub(crate) struct Tables {
     database: DropGuarded<Database>,
     path: PathBuf,
     _lock: Lock,
 }
 
-/// The tables as the last commit left them.
+/// The tables as of the last commit.
 pub(crate) struct View {
     tables: DropGuarded<ReadTables>,
     path: Arc<Path>,
@@ -83,8 +83,8 @@ pub(crate) struct View {
 
 struct ReadTables {
     tasks: ReadOnlyTable<u64, &'static [u8]>,
-    ends: ReadOnlyTable<u64, &'static [u8]>,
-    links: ReadOnlyTable<u64, &'static [u8]>,
+    completed: ReadOnlyTable<u64, &'static [u8]>,
+    seen: ReadOnlyTable<u64, &'static [u8]>,
     pages: ReadOnlyTable<u64, &'static [u8]>,
     bodies: ReadOnlyTable<u64, &'static [u8]>,
     output: ReadOnlyTable<u64, &'static [u8]>,
@@ -96,30 +96,30 @@ struct ReadTables {
 impl Tables {
     /// Whether a directory has a state.
     pub(crate) fn exist(directory: &Path) -> bool {
-        directory.join(FILE).exists()
+        directory.join(STATE_FILE).exists()
     }
 
-    /// Opens the state in a directory; where there is none, one that holds the batch is begun. The directory is locked
-    /// until the end.
+    /// Opens the state in a directory, or creates one that contains the batch `first`. Locks the directory until the
+    /// tables are dropped.
     pub(crate) fn open(directory: &Path, first: impl FnOnce() -> Batch) -> Result<Tables, BackendError> {
-        let lock = Lock::take(directory)?;
-        let path = directory.join(FILE);
+        let lock = Lock::acquire(directory)?;
+        let path = directory.join(STATE_FILE);
         if Tables::exist(directory) {
             let database = Tables::database(&path, directory)?;
             return Ok(Tables { database, path, _lock: lock });
         }
-        // A file that is not whole yet has another name, so that no death leaves something that cannot be opened.
-        let unfinished = directory.join(UNFINISHED);
-        let begin = |error| trouble(&path, StorageError::Io(error));
+        // An incomplete file has another name, so that a crash leaves no file that cannot be opened.
+        let unfinished = directory.join(UNFINISHED_FILE);
+        let io_error = |error| storage_error(&path, StorageError::Io(error));
         match fs::remove_file(&unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(begin(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(error)),
             _ => {}
         }
         let database = Tables::database(&unfinished, directory)?;
         let tables = Tables { database, path: path.clone(), _lock: lock };
         tables.write(&first())?;
-        fs::rename(&unfinished, &path).map_err(begin)?;
-        // The name itself is to outlive a loss of power; where a directory cannot be synced there is no more to do.
+        fs::rename(&unfinished, &path).map_err(io_error)?;
+        // The new name must survive a power failure. Ignore the error of file systems that cannot sync a directory.
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
         Ok(tables)
     }
@@ -127,27 +127,27 @@ impl Tables {
     fn database(path: &Path, directory: &Path) -> Result<DropGuarded<Database>, BackendError> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);
-        // The engine's own checks end in a panic where a page of the file is not what it should be.
+        // The storage engine panics if a page of the file is damaged.
         match catch_panic(|| builder.create(path)) {
             Ok(Ok(database)) => Ok(DropGuarded::new(database)),
             Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(lock::in_use(directory)),
             Ok(Err(DatabaseError::UpgradeRequired(version))) => Err(BackendError(format!(
-                "the state '{}' is in format {version} of its storage engine, which this version cannot read; resume it \
-                 with the version that began it",
+                "cannot open the state '{}': it has version {version} of the storage engine's format, which this version \
+                 of the crawler cannot read; resume it with the version that started it",
                 path.display()
             ))),
-            Ok(Err(DatabaseError::Storage(error))) => Err(trouble(path, error)),
+            Ok(Err(DatabaseError::Storage(error))) => Err(storage_error(path, error)),
             Ok(Err(error)) => Err(damaged(path, &error)),
-            Err(()) => Err(contradicts(path)),
+            Err(()) => Err(inconsistent(path)),
         }
     }
 
-    /// The tables as they are now.
+    /// The tables as of now.
     pub(crate) fn view(&self) -> Result<View, BackendError> {
         match catch_panic(|| self.try_view().map(DropGuarded::new)) {
             Ok(Ok(tables)) => Ok(View { tables, path: self.path.as_path().into() }),
-            Ok(Err(error)) => Err(self.trouble(error)),
-            Err(()) => Err(contradicts(&self.path)),
+            Ok(Err(error)) => Err(self.storage_error(error)),
+            Err(()) => Err(inconsistent(&self.path)),
         }
     }
 
@@ -155,8 +155,8 @@ impl Tables {
         let read = self.database.get().begin_read()?;
         Ok(ReadTables {
             tasks: read.open_table(TASKS)?,
-            ends: read.open_table(ENDS)?,
-            links: read.open_table(LINKS)?,
+            completed: read.open_table(COMPLETED)?,
+            seen: read.open_table(SEEN)?,
             pages: read.open_table(PAGES)?,
             bodies: read.open_table(BODIES)?,
             output: read.open_table(OUTPUT)?,
@@ -166,11 +166,11 @@ impl Tables {
         })
     }
 
-    /// Writes a batch, safe from a loss of power when it returns.
+    /// Writes a batch. It survives a power failure once this returns.
     pub(crate) fn write(&self, batch: &Batch) -> Result<(), BackendError> {
         match catch_panic(|| self.try_write(batch)) {
-            Ok(written) => written.map_err(|error| self.trouble(error)),
-            Err(()) => Err(contradicts(&self.path)),
+            Ok(written) => written.map_err(|error| self.storage_error(error)),
+            Err(()) => Err(inconsistent(&self.path)),
         }
     }
 
@@ -178,7 +178,7 @@ impl Tables {
         let mut transaction = self.database.get().begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
         {
-            // A table that is opened is written, so only those are that change; a first batch makes them all.
+            // Opening a table writes to it, so open only tables that change. The first batch creates all of them.
             let is_first = batch.number == 0;
             let changes = [(TASKS, &batch.tasks), (PAGES, &batch.pages), (BODIES, &batch.bodies)];
             for (table, rows) in changes {
@@ -193,27 +193,27 @@ impl Tables {
                     }
                 }
             }
-            if !batch.ends.is_empty() || is_first {
-                let mut ends = transaction.open_table(ENDS)?;
-                for (task_id, row) in &batch.ends {
-                    ends.insert(task_id, row.as_slice())?;
+            if !batch.completed.is_empty() || is_first {
+                let mut completed = transaction.open_table(COMPLETED)?;
+                for (task_id, row) in &batch.completed {
+                    completed.insert(task_id, row.as_slice())?;
                 }
             }
-            if !batch.forgotten.is_empty() || batch.links.len() > 0 || is_first {
-                let mut links = transaction.open_table(LINKS)?;
-                for id in &batch.forgotten {
-                    links.remove(id)?;
+            if !batch.expired.is_empty() || batch.seen.len() > 0 || is_first {
+                let mut seen = transaction.open_table(SEEN)?;
+                for id in &batch.expired {
+                    seen.remove(id)?;
                 }
-                for (id, link) in batch.links.sorted() {
-                    links.insert(id, link.to_bytes().as_slice())?;
+                for (id, row) in batch.seen.sorted() {
+                    seen.insert(id, row.to_bytes().as_slice())?;
                 }
             }
-            if !batch.output.is_empty() || batch.written.is_some() || is_first {
+            if !batch.output.is_empty() || batch.outputs_written.is_some() || is_first {
                 let mut output = transaction.open_table(OUTPUT)?;
-                for (document, row) in &batch.output {
-                    output.insert(document, row.as_slice())?;
+                for (page_number, row) in &batch.output {
+                    output.insert(page_number, row.as_slice())?;
                 }
-                if let Some(written) = batch.written {
+                if let Some(written) = batch.outputs_written {
                     output.retain_in(..=written, |_, _| false)?;
                 }
             }
@@ -241,10 +241,10 @@ impl Tables {
         Ok(())
     }
 
-    fn trouble(&self, error: redb::Error) -> BackendError {
+    fn storage_error(&self, error: redb::Error) -> BackendError {
         match error {
-            redb::Error::Io(error) => trouble(&self.path, StorageError::Io(error)),
-            redb::Error::Corrupted(what) => trouble(&self.path, StorageError::Corrupted(what)),
+            redb::Error::Io(error) => storage_error(&self.path, StorageError::Io(error)),
+            redb::Error::Corrupted(cause) => storage_error(&self.path, StorageError::Corrupted(cause)),
             error => damaged(&self.path, &error),
         }
     }
@@ -255,12 +255,12 @@ impl View {
         self.row(|tables| tables.tasks.get(task_id))
     }
 
-    pub(crate) fn end(&self, task_id: u64) -> Result<Option<Vec<u8>>, BackendError> {
-        self.row(|tables| tables.ends.get(task_id))
+    pub(crate) fn completed(&self, task_id: u64) -> Result<Option<Vec<u8>>, BackendError> {
+        self.row(|tables| tables.completed.get(task_id))
     }
 
-    pub(crate) fn link(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
-        self.row(|tables| tables.links.get(id))
+    pub(crate) fn seen(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
+        self.row(|tables| tables.seen.get(id))
     }
 
     pub(crate) fn page(&self, id: u64) -> Result<Option<Vec<u8>>, BackendError> {
@@ -279,8 +279,8 @@ impl View {
         self.row(|tables| tables.meta.get(name))
     }
 
-    pub(crate) fn links_len(&self) -> Result<u64, BackendError> {
-        self.read(|tables| tables.links.len())
+    pub(crate) fn seen_len(&self) -> Result<u64, BackendError> {
+        self.read(|tables| tables.seen.len())
     }
 
     pub(crate) fn tasks_len(&self) -> Result<u64, BackendError> {
@@ -291,24 +291,32 @@ impl View {
         self.rows(|tables| &tables.tasks, task_id..=u64::MAX, max)
     }
 
-    pub(crate) fn ends_from(&self, task_id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.ends, task_id..=u64::MAX, max)
+    pub(crate) fn completed_from(
+        &self,
+        task_id: u64,
+        max: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
+        self.rows(|tables| &tables.completed, task_id..=u64::MAX, max)
     }
 
-    pub(crate) fn links_in(
+    pub(crate) fn seen_in(
         &self,
         ids: RangeInclusive<u64>,
         max: usize,
     ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.links, ids, max)
+        self.rows(|tables| &tables.seen, ids, max)
     }
 
     pub(crate) fn pages_from(&self, id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.rows(|tables| &tables.pages, id..=u64::MAX, max)
     }
 
-    pub(crate) fn output_from(&self, document: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.output, document..=u64::MAX, max)
+    pub(crate) fn output_from(
+        &self,
+        page_number: u64,
+        max: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
+        self.rows(|tables| &tables.output, page_number..=u64::MAX, max)
     }
 
     pub(crate) fn hosts_after(&self, host: &str, max: usize) -> Result<Vec<(String, Vec<u8>)>, BackendError> {
@@ -325,21 +333,21 @@ impl View {
         })
     }
 
-    /// What cannot be read back.
+    /// The error for a row that cannot be decoded.
     pub(crate) fn damaged(&self) -> BackendError {
-        damaged(&self.path, &"a row of it makes no sense")
+        damaged(&self.path, &"a row cannot be decoded")
     }
 
-    /// What was counted is not what is there.
-    pub(crate) fn miscounted(&self) -> BackendError {
-        damaged(&self.path, &"its counts are not those of its rows")
+    /// The error for counts that differ from the number of rows.
+    pub(crate) fn wrong_counts(&self) -> BackendError {
+        damaged(&self.path, &"its counts differ from its rows")
     }
 
-    /// Reads, whatever the engine makes of a damaged file.
+    /// Reads from the tables, and turns a panic of the storage engine into an error.
     fn read<T>(&self, read: impl FnOnce(&ReadTables) -> Result<T, StorageError>) -> Result<T, BackendError> {
         match catch_panic(|| read(self.tables.get())) {
-            Ok(read) => read.map_err(|error| trouble(&self.path, error)),
-            Err(()) => Err(contradicts(&self.path)),
+            Ok(read) => read.map_err(|error| storage_error(&self.path, error)),
+            Err(()) => Err(inconsistent(&self.path)),
         }
     }
 
@@ -364,36 +372,36 @@ impl View {
     }
 }
 
-/// What went wrong with the state's file, and what to do.
-fn trouble(path: &Path, error: StorageError) -> BackendError {
+/// Describes an error of the storage engine and the remedy.
+fn storage_error(path: &Path, error: StorageError) -> BackendError {
     let name = path.display();
     match error {
         StorageError::Io(error) if error.kind() == io::ErrorKind::StorageFull => BackendError(format!(
-            "cannot write the state '{name}': the disk is full; make room and resume: nothing committed is lost"
+            "cannot write the state '{name}': the disk is full; free some space, then resume (nothing committed is lost)"
         )),
         StorageError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            damaged(path, &"it is shorter than it was")
+            damaged(path, &"it is truncated")
         }
-        StorageError::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            BackendError(format!("'{name}' is not the state of a crawl ({error}); name another directory"))
-        }
+        StorageError::Io(error) if error.kind() == io::ErrorKind::InvalidData => BackendError(format!(
+            "cannot open '{name}': it is not the state of a crawl ({error}); choose another directory"
+        )),
         StorageError::Io(error) => BackendError(format!(
-            "cannot use the state '{name}': {error}; see to the file, then resume: nothing committed is lost"
+            "cannot access the state '{name}': {error}; fix that, then resume (nothing committed is lost)"
         )),
         error => damaged(path, &error),
     }
 }
 
-fn damaged(path: &Path, what: &dyn std::fmt::Display) -> BackendError {
+fn damaged(path: &Path, cause: &dyn std::fmt::Display) -> BackendError {
     BackendError(format!(
-        "the state '{}' is damaged: {what}; put back a copy of it, or begin a new crawl in another directory",
+        "cannot read the state '{}': it is damaged: {cause}; restore a copy, or start a new crawl in another directory",
         path.display()
     ))
 }
 
-/// Pages of the file do not fit each other.
-fn contradicts(path: &Path) -> BackendError {
-    damaged(path, &"its pages contradict each other")
+/// The error for a file whose pages are inconsistent.
+fn inconsistent(path: &Path) -> BackendError {
+    damaged(path, &"its pages are inconsistent")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The queues and storages of a crawl in this process, behind one lock: in memory, or over another storage.
+//! The queues and storages of a crawl in this process, behind one lock, over a storage in memory or on disk.
 
 mod budgets;
 mod compressed_queue;
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use self::content_index::compress;
 pub(crate) use self::content_index::decompress;
 use self::memory_storage::MemoryStorage;
-use self::state::{FrontierWaits, LocalState};
+use self::state::{FrontierWork, LocalState};
 use self::storage::{Clock, Commit, Storage};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
@@ -32,53 +32,53 @@ use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{Fingerprint, HashKey, Threshold};
 use crate::stats::RequestCounter;
 
-/// What a crawl's resources are told.
+/// Queue sizes, limits and lifetimes of a crawl.
 #[derive(Debug, Clone)]
 pub struct BackendConfig {
-    /// The most URLs the URL queue, each priority queue and each worker's queue hold.
+    /// Maximum number of URLs in the URL queue, in each priority queue and in each worker's queue.
     pub queue_size: usize,
     /// The priority queues.
     pub priority_queues: PriorityQueues,
-    /// How many workers there are.
+    /// Number of workers.
     pub workers: u16,
-    /// How long link storage remembers a URL.
+    /// How long a URL stays in the seen set after it was last found.
     pub ttl: Duration,
-    /// How long a domain belongs to its worker after its last use.
+    /// How long a worker owns a domain after its last use.
     pub domain_ttl: Duration,
-    /// Whether depths must be exact, because there is a limit to them.
+    /// Whether smallest depths are tracked, because the crawl has a depth limit.
     pub keep_depths: bool,
-    /// How alike pages must be to count as one; `None` lets every page count.
+    /// Similarity from which a page is dropped as a near-duplicate. `None` turns duplicate detection off.
     pub similarity: Option<Threshold>,
-    /// Whether pages are stored, or only what recognises them.
+    /// Whether page bodies are stored, or only their fingerprints.
     pub keep_content: bool,
-    /// The most pages kept.
+    /// Maximum number of pages.
     pub max_pages: u64,
-    /// The most body bytes read.
+    /// Maximum number of body bytes read.
     pub max_bytes: u64,
-    /// The most body bytes one request may read.
+    /// Maximum number of body bytes that one request may read.
     pub max_page_bytes: u64,
-    /// The most pages kept of one host.
+    /// Maximum number of pages per host.
     pub max_pages_per_host: u64,
 }
 
-/// A crawl's resources in this process.
-#[expect(private_bounds, reason = "what a storage has to be able to do is our own affair")]
+/// The backend of a crawl that runs in one process.
+#[expect(private_bounds, reason = "the storage trait is internal")]
 pub struct LocalBackend<S: Storage = MemoryStorage> {
     pub(crate) shared: Arc<SharedState<S>>,
     key: HashKey,
     keep_content: bool,
-    /// Something may be ready for the prioritizer: a URL admitted, or room in the priority queues.
+    /// Wakes the prioritizer: a URL was admitted, or a priority queue has room.
     prioritizer: Notify,
-    /// Something may be ready for the router: a URL filed, or room in a worker's queue; or all is done.
+    /// Wakes the router: a URL was prioritized, a worker's queue has room, or the crawl is finished.
     router: Notify,
-    /// Something is ready for each worker.
+    /// Wakes each worker: its queue has URLs.
     workers: Vec<Notify>,
 }
 
-/// What the moves share with whoever keeps them safe.
+/// The state that the operations share with the thread that commits it.
 pub(crate) struct SharedState<S: Storage> {
     state: Mutex<LocalState<S>>,
-    /// There may be something to commit.
+    /// Wakes the committer: there may be something to commit.
     pub(crate) uncommitted: Condvar,
 }
 
@@ -87,31 +87,31 @@ impl<S: Storage> SharedState<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a move panicked half-way: what it left must not outlive the process.
+    /// Whether an operation panicked half-way. Its changes must not be committed.
     pub(crate) fn is_broken(&self) -> bool {
         self.state.is_poisoned()
     }
 }
 
 impl LocalBackend {
-    /// Empty resources in memory.
-    pub fn new(settings: BackendConfig) -> LocalBackend {
+    /// An empty backend in memory.
+    pub fn new(config: BackendConfig) -> LocalBackend {
         let key = HashKey::new(secret());
-        let storage = MemoryStorage::new(&settings, key);
-        LocalBackend::over(LocalState::new(settings, Clock::resumed(Duration::ZERO), storage), key)
+        let storage = MemoryStorage::new(&config, key);
+        LocalBackend::from_state(LocalState::new(config, Clock::starting_at(Duration::ZERO), storage), key)
     }
 }
 
-#[expect(private_bounds, reason = "as above")]
+#[expect(private_bounds, reason = "the storage trait is internal")]
 impl<S: Storage> LocalBackend<S> {
-    /// Resources over a storage.
-    pub(crate) fn over(state: LocalState<S>, key: HashKey) -> LocalBackend<S> {
+    /// A backend over a state.
+    pub(crate) fn from_state(state: LocalState<S>, key: HashKey) -> LocalBackend<S> {
         LocalBackend {
             key,
-            keep_content: state.settings.keep_content,
+            keep_content: state.config.keep_content,
             prioritizer: Notify::new(),
             router: Notify::new(),
-            workers: (0..state.settings.workers).map(|_| Notify::new()).collect(),
+            workers: (0..state.config.workers).map(|_| Notify::new()).collect(),
             shared: Arc::new(SharedState { state: Mutex::new(state), uncommitted: Condvar::new() }),
         }
     }
@@ -120,29 +120,29 @@ impl<S: Storage> LocalBackend<S> {
         self.shared.state()
     }
 
-    /// Makes a move that must be whole: if it cannot be, nothing that it began becomes safe.
-    fn whole<T>(
+    /// Runs an operation that must be applied completely. If it fails, nothing it changed is committed.
+    fn atomically<T>(
         &self,
-        make: impl FnOnce(&mut LocalState<S>) -> Result<T, BackendError>,
+        operation: impl FnOnce(&mut LocalState<S>) -> Result<T, BackendError>,
     ) -> Result<(T, Commit), BackendError> {
         let mut state = self.state();
-        match make(&mut state) {
-            Ok(made) => Ok((made, state.storage.commit())),
-            Err(trouble) => {
-                state.storage.fail(&trouble);
-                Err(trouble)
+        match operation(&mut state) {
+            Ok(result) => Ok((result, state.storage.commit())),
+            Err(error) => {
+                state.storage.fail(&error);
+                Err(error)
             }
         }
     }
 
-    fn call(&self, workers: impl IntoIterator<Item = WorkerId>) {
+    fn wake_workers(&self, workers: impl IntoIterator<Item = WorkerId>) {
         for WorkerId(worker) in workers {
             self.workers[usize::from(worker)].notify_one();
         }
     }
 
-    /// Calls those of the frontier who have something to do: waking a thread for nothing costs as much as a request.
-    fn wake(&self, FrontierWaits { prioritizer, router }: FrontierWaits) {
+    /// Wakes only the frontier loops that have work: an unneeded wake-up costs as much as a request.
+    fn wake_frontier(&self, FrontierWork { prioritizer, router }: FrontierWork) {
         if prioritizer {
             self.prioritizer.notify_one();
         }
@@ -151,18 +151,18 @@ impl<S: Storage> LocalBackend<S> {
         }
     }
 
-    /// Waits until a move that was made is safe.
-    async fn safe(&self, commit: Commit) -> Result<(), BackendError> {
+    /// Waits until an operation is committed.
+    async fn wait_committed(&self, commit: Commit) -> Result<(), BackendError> {
         self.shared.uncommitted.notify_one();
         commit.wait().await
     }
 }
 
 impl<S: Storage> Backend for LocalBackend<S> {
-    async fn admit(&self, found: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        let (admitted, commit) = self.whole(|state| state.admit(found, None))?;
+    async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
+        let (admitted, commit) = self.atomically(|state| state.admit(urls, None))?;
         self.prioritizer.notify_one();
-        self.safe(commit).await?;
+        self.wait_committed(commit).await?;
         Ok(admitted)
     }
 
@@ -171,17 +171,17 @@ impl<S: Storage> Backend for LocalBackend<S> {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
-        let incoming = self.state().take_unprioritized(max)?;
-        if !incoming.is_empty() || wait.is_zero() {
-            return Ok(incoming);
+        let urls = self.state().take_unprioritized(max)?;
+        if !urls.is_empty() || wait.is_zero() {
+            return Ok(urls);
         }
-        // Whoever was called and found nothing is called again by the next change.
+        // A waiter that was woken and found nothing is woken again by the next change.
         let _ = timeout(wait, self.prioritizer.notified()).await;
         self.state().take_unprioritized(max)
     }
 
-    async fn enqueue_prioritized(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
-        self.state().enqueue_prioritized(filed);
+    async fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+        self.state().enqueue_prioritized(prioritized);
         self.router.notify_one();
         Ok(())
     }
@@ -195,7 +195,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
         if routed.moved > 0 {
             self.prioritizer.notify_one();
         }
-        self.call(routed.to);
+        self.wake_workers(routed.to);
         Ok(routed.moved)
     }
 
@@ -206,8 +206,8 @@ impl<S: Storage> Backend for LocalBackend<S> {
             leases = self.state().lease(worker, max)?;
         }
         if !leases.is_empty() {
-            let waiting = self.state().frontier_waits();
-            self.wake(waiting);
+            let work = self.state().frontier_work();
+            self.wake_frontier(work);
         }
         Ok(leases)
     }
@@ -222,20 +222,20 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
-        let ((completed, called, waiting), commit) = self.whole(|state| {
+        let ((completed, to_wake, work), commit) = self.atomically(|state| {
             let completed: Result<Vec<CompleteResult>, BackendError> =
                 completions.into_iter().map(|completion| state.complete(completion)).collect();
-            Ok((completed?, std::mem::take(&mut state.called), state.frontier_waits()))
+            Ok((completed?, std::mem::take(&mut state.workers_to_wake), state.frontier_work()))
         })?;
-        self.wake(waiting);
-        self.call(called);
-        self.safe(commit).await?;
+        self.wake_frontier(work);
+        self.wake_workers(to_wake);
+        self.wait_committed(commit).await?;
         Ok(completed)
     }
 
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        let ((), commit) = self.whole(|state| state.set_host_delay(host, host_delay))?;
-        self.safe(commit).await
+        let ((), commit) = self.atomically(|state| state.set_host_delay(host, host_delay))?;
+        self.wait_committed(commit).await
     }
 
     async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
@@ -244,7 +244,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
             state.storage.record_outputs_written(last_id, lengths);
             state.storage.commit()
         };
-        self.safe(commit).await
+        self.wait_committed(commit).await
     }
 
     fn hash_key(&self) -> HashKey {
@@ -252,7 +252,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     fn request_counter(&self) -> RequestCounter {
-        self.state().counts.requests.clone()
+        self.state().counters.requests.clone()
     }
 
     async fn store_content(
@@ -261,18 +261,18 @@ impl<S: Storage> Backend for LocalBackend<S> {
         fingerprint: &Fingerprint,
         body: &[u8],
     ) -> Result<ContentMatch, BackendError> {
-        let stored = if self.keep_content { Some(compress(body)) } else { None };
-        self.state().store_content(url, fingerprint, stored)
+        let body = if self.keep_content { Some(compress(body)) } else { None };
+        self.state().store_content(url, fingerprint, body)
     }
 
     async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        let stored = self.state().load_content(url)?;
-        stored.map(decompress).transpose()
+        let body = self.state().load_content(url)?;
+        body.map(decompress).transpose()
     }
 
     async fn outstanding(&self) -> Result<u64, BackendError> {
         let state = self.state();
-        Ok(state.counts.admitted - state.counts.completed)
+        Ok(state.counters.admitted - state.counters.completed)
     }
 
     async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
@@ -290,7 +290,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 }
 
-/// A secret nobody can guess, from the system's own source of them.
+/// A random number that cannot be guessed, from the operating system.
 pub(crate) fn secret() -> u128 {
     let half = || u128::from(RandomState::new().hash_one(0u8));
     half() << 64 | half()

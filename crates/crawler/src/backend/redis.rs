@@ -72,7 +72,7 @@ use self::home::Home;
 pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS, is_name};
 pub use self::look::RedisStateReader;
 use self::moves::Moves;
-pub use self::roster::{CrawlInfo, CrawlState, HeartbeatReply, JoinResult, Member, Phase, Role, begun};
+pub use self::roster::{CrawlInfo, CrawlState, HeartbeatReply, JoinResult, Member, Phase, Role, crawl_info};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, DomainTransfer, HostDelay, Lease, Snapshot, TaskId, TransferResult, UnprioritizedUrl,
@@ -149,7 +149,7 @@ impl RedisBackend {
     }
 
     /// Looks at a crawl that was begun, and joins nothing: for those who tell how it stands, and steer it.
-    pub async fn look(place: RedisCrawl) -> Result<RedisBackend, BackendError> {
+    pub async fn attach(place: RedisCrawl) -> Result<RedisBackend, BackendError> {
         let home = Home::new()?;
         let moves = home.run(opening::look(place)).await?;
         Ok(RedisBackend { moves: Arc::new(moves), home })
@@ -164,7 +164,7 @@ impl RedisBackend {
     /// This process has a worker's place since it joined, by Redis's clock: from here on, it alone is lent what is sent to
     /// that worker, unless another has joined after it. To be said again after each new
     /// [connection](RedisResources::connections): Redis may have lost it.
-    pub async fn enter(&self, worker: WorkerId, since: u64) -> Result<(), BackendError> {
+    pub async fn claim_worker(&self, worker: WorkerId, since: u64) -> Result<(), BackendError> {
         self.make(async move |moves| moves.enter(worker, since).await).await
     }
 
@@ -175,7 +175,7 @@ impl RedisBackend {
 
     /// What Redis did last it may not have done: whoever answered was not the one who stayed. What workers and the prioritizer
     /// of this process have is made sure of before they are lent more.
-    pub fn doubt(&self) {
+    pub fn invalidate_cache(&self) {
         self.moves.loans.doubt();
     }
 
@@ -205,7 +205,10 @@ impl RedisBackend {
     }
 
     /// Carries out a future where the connection lives: whatever makes many moves makes them more cheaply there.
-    pub fn host<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    pub fn spawn_on_connection_thread<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
         self.home.host(future)
     }
 
@@ -222,12 +225,12 @@ impl RedisBackend {
     }
 
     /// The name of the crawl, and where Redis is, without user name and password.
-    pub fn place(&self) -> (&str, &str) {
+    pub fn name_and_address(&self) -> (&str, &str) {
         (&self.moves.keys.crawl, self.moves.connection.address())
     }
 
     /// What of the crawl the server may lose, in words, if anything.
-    pub async fn risk(&self) -> Result<Option<String>, BackendError> {
+    pub async fn durability_warning(&self) -> Result<Option<String>, BackendError> {
         self.make(async |moves| moves.risk().await).await
     }
 

@@ -1,38 +1,39 @@
-//! Tells a crawl that is gone from one that Redis does not know at the moment.
+//! Distinguishes a crawl that is gone from one that Redis does not have at the moment.
 
 use std::time::{Duration, Instant};
 
 use super::{Notice, SharedCrawl};
 use crate::backend::redis::Phase;
 
-/// A crawl that Redis may not know for a while: one who answers in the place of another may have nothing yet, or not be the
-/// one who will. So it is looked for again, for as long as a process may be silent. Somebody who purges a crawl leaves word.
+/// Decides when a missing crawl is lost. After a failover, the server that replies may not have the crawl
+/// yet, or may not stay the primary. So the crawl is lost only if it is missing for as long as the heartbeat
+/// timeout. A purge leaves a marker, and is final at once.
 pub struct CrawlLossDetector {
     crawl: String,
     address: String,
     notice: Notice,
-    patience: Duration,
-    since: Option<Instant>,
-    last_look: Option<Instant>,
-    /// It was over when it was last seen: then nobody wonders that it is gone.
+    timeout: Duration,
+    missing_since: Option<Instant>,
+    last_check: Option<Instant>,
+    /// Whether the crawl was finished when it was last seen. A finished crawl that is missing was purged.
     was_over: bool,
 }
 
 impl CrawlLossDetector {
-    /// Of a crawl that was there.
-    pub fn new(sharing: &SharedCrawl) -> CrawlLossDetector {
+    /// A detector for a crawl that exists.
+    pub fn new(shared: &SharedCrawl) -> CrawlLossDetector {
         CrawlLossDetector {
-            crawl: sharing.place.crawl.clone(),
-            address: sharing.place.address.to_string(),
-            notice: sharing.notice.clone(),
-            patience: sharing.dead_after,
-            since: None,
-            last_look: None,
+            crawl: shared.redis.crawl.clone(),
+            address: shared.redis.address.to_string(),
+            notice: shared.notice.clone(),
+            timeout: shared.dead_after,
+            missing_since: None,
+            last_check: None,
             was_over: false,
         }
     }
 
-    /// Whether the crawl, which was found in this phase now, is there no more; to be asked again and again.
+    /// Whether the crawl, which is in this phase now, is gone for good. Call it regularly.
     pub fn is_final(&mut self, phase: &Phase) -> bool {
         self.is_final_at(phase, Instant::now())
     }
@@ -41,48 +42,47 @@ impl CrawlLossDetector {
         match phase {
             Phase::Purged => true,
             Phase::Unknown => {
-                if self.since.is_none() && !self.was_over {
-                    let CrawlLossDetector { crawl, address, patience, .. } = &self;
+                if self.missing_since.is_none() && !self.was_over {
+                    let CrawlLossDetector { crawl, address, timeout, .. } = &self;
                     (self.notice)(&format!(
-                        "Redis at {address} does not know the crawl '{crawl}' any more; looking for it again, for \
-                         {patience:?}"
+                        "Redis at {address} no longer has the crawl '{crawl}'; checking again for {timeout:?}"
                     ));
                 }
-                // While we could not look it may have been there.
-                let could_look = |last: Instant| now.duration_since(last) <= self.patience / 3;
-                if !self.last_look.replace(now).is_some_and(could_look) {
-                    self.since = Some(now);
+                // The crawl may have been there between two checks that are far apart.
+                let is_recent = |last: Instant| now.duration_since(last) <= self.timeout / 3;
+                if !self.last_check.replace(now).is_some_and(is_recent) {
+                    self.missing_since = Some(now);
                 }
-                let since = *self.since.get_or_insert(now);
-                self.was_over || now.duration_since(since) >= self.patience
+                let missing_since = *self.missing_since.get_or_insert(now);
+                self.was_over || now.duration_since(missing_since) >= self.timeout
             }
             Phase::Opening | Phase::Running | Phase::Over(_) => {
                 self.was_over = matches!(phase, Phase::Over(_));
-                if self.since.take().is_some() {
-                    (self.notice)(&format!("the crawl '{}' is there again", self.crawl));
+                if self.missing_since.take().is_some() {
+                    (self.notice)(&format!("the crawl '{}' is back", self.crawl));
                 }
                 false
             }
         }
     }
 
-    /// What became of a crawl that was found to be there no more in this phase, and what helps.
+    /// Why a crawl is gone that was in this phase at the last check, and the remedy.
     pub fn message(&self, phase: &Phase) -> String {
         let CrawlLossDetector { crawl, address, .. } = self;
         match phase {
-            Phase::Purged => format!("the crawl '{crawl}' is no more: it was purged while it was under way"),
-            _ if self.was_over => format!("the crawl '{crawl}' is no more: it was purged when it was over"),
-            _ => lost(crawl, address),
+            Phase::Purged => format!("the crawl '{crawl}' is gone: it was purged while it was running"),
+            _ if self.was_over => format!("the crawl '{crawl}' is gone: it was purged after it finished"),
+            _ => lost_message(crawl, address),
         }
     }
 }
 
-/// That Redis has lost a crawl, and what helps.
-pub(super) fn lost(crawl: &str, address: &str) -> String {
+/// Says that Redis has lost a crawl, why that happens, and the remedy.
+pub(super) fn lost_message(crawl: &str, address: &str) -> String {
     format!(
-        "Redis at {address} has lost the crawl '{crawl}': it was started again without an append-only file, or another \
-         took its place that had not got the crawl yet; 'crawler purge' removes what may be left of it, and then it can \
-         be begun anew"
+        "Redis at {address} has lost the crawl '{crawl}': Redis was restarted without an append-only file, or failed over to \
+         a replica that did not have the crawl yet; run 'crawler purge' to remove what may be left of it, then start it \
+         again"
     )
 }
 
@@ -93,54 +93,55 @@ mod tests {
     use super::*;
     use crate::backend::redis::RedisCrawl;
 
-    fn absence(patience: Duration) -> (CrawlLossDetector, Arc<Mutex<Vec<String>>>) {
-        let told: Arc<Mutex<Vec<String>>> = Arc::default();
-        let mut sharing = SharedCrawl::new(RedisCrawl::new("redis://h/".parse().unwrap(), "news"));
-        sharing.dead_after = patience;
-        let tell = Arc::clone(&told);
-        sharing.notice = Arc::new(move |message: &str| tell.lock().unwrap().push(message.to_owned()));
-        (CrawlLossDetector::new(&sharing), told)
+    fn detector(timeout: Duration) -> (CrawlLossDetector, Arc<Mutex<Vec<String>>>) {
+        let messages: Arc<Mutex<Vec<String>>> = Arc::default();
+        let mut shared = SharedCrawl::new(RedisCrawl::new("redis://h/".parse().unwrap(), "news"));
+        shared.dead_after = timeout;
+        let sink = Arc::clone(&messages);
+        shared.notice = Arc::new(move |message: &str| sink.lock().unwrap().push(message.to_owned()));
+        (CrawlLossDetector::new(&shared), messages)
     }
 
     #[test]
-    fn a_crawl_that_is_there_again_in_time_is_not_gone() {
-        let (mut absence, told) = absence(Duration::from_secs(3_600));
+    fn crawl_that_returns_in_time_is_not_lost() {
+        let (mut detector, messages) = detector(Duration::from_secs(3_600));
         let phases = [Phase::Running, Phase::Unknown, Phase::Unknown, Phase::Running, Phase::Unknown];
-        assert!(phases.iter().all(|phase| !absence.is_final(phase)));
-        let told = told.lock().unwrap();
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert!(told[0].contains("does not know the crawl 'news' any more; looking for it again, for 3600s"));
-        assert_eq!(told[1], "the crawl 'news' is there again");
+        assert!(phases.iter().all(|phase| !detector.is_final(phase)));
+        let messages = messages.lock().unwrap();
+        assert_eq!(messages.len(), 3, "{messages:?}");
+        assert!(messages[0].contains("no longer has the crawl 'news'; checking again for 3600s"));
+        assert_eq!(messages[1], "the crawl 'news' is back");
     }
 
     #[test]
-    fn one_that_stays_away_is_lost_and_what_helps_is_told() {
-        let (mut absence, _) = absence(Duration::from_secs(15));
-        let begun = Instant::now();
-        let second = |second| begun + Duration::from_secs(second);
-        assert!((0..15).all(|at| !absence.is_final_at(&Phase::Unknown, second(at))));
-        assert!(absence.is_final_at(&Phase::Unknown, second(15)));
-        let told = absence.message(&Phase::Unknown);
-        assert!(told.contains("has lost the crawl 'news'") && told.contains("crawler purge"), "{told}");
+    fn crawl_missing_for_the_timeout_is_lost() {
+        let (mut detector, _) = detector(Duration::from_secs(15));
+        let start = Instant::now();
+        let second = |second| start + Duration::from_secs(second);
+        assert!((0..15).all(|at| !detector.is_final_at(&Phase::Unknown, second(at))));
+        assert!(detector.is_final_at(&Phase::Unknown, second(15)));
+        let message = detector.message(&Phase::Unknown);
+        assert!(message.contains("has lost the crawl 'news'"), "{message}");
+        assert!(message.contains("run 'crawler purge'"), "{message}");
     }
 
     #[test]
-    fn while_redis_could_not_be_asked_it_may_have_been_there() {
-        let (mut absence, _) = absence(Duration::from_secs(15));
-        let begun = Instant::now();
-        let second = |second| begun + Duration::from_secs(second);
-        assert!(!absence.is_final_at(&Phase::Unknown, second(0)));
-        assert!((40..55).all(|at| !absence.is_final_at(&Phase::Unknown, second(at))));
-        assert!(absence.is_final_at(&Phase::Unknown, second(55)));
+    fn redis_outage_resets_the_timer_of_a_missing_crawl() {
+        let (mut detector, _) = detector(Duration::from_secs(15));
+        let start = Instant::now();
+        let second = |second| start + Duration::from_secs(second);
+        assert!(!detector.is_final_at(&Phase::Unknown, second(0)));
+        assert!((40..55).all(|at| !detector.is_final_at(&Phase::Unknown, second(at))));
+        assert!(detector.is_final_at(&Phase::Unknown, second(55)));
     }
 
     #[test]
-    fn a_purge_is_believed_at_once_and_so_is_the_absence_of_a_crawl_that_was_over() {
-        let (mut absence, told) = absence(Duration::from_secs(3_600));
-        assert!(!absence.is_final(&Phase::Running) && absence.is_final(&Phase::Purged));
-        assert!(absence.message(&Phase::Purged).contains("it was purged while it was under way"));
-        assert!(!absence.is_final(&Phase::Over("done".into())) && absence.is_final(&Phase::Unknown));
-        assert!(absence.message(&Phase::Unknown).contains("it was purged when it was over"));
-        assert!(told.lock().unwrap().is_empty());
+    fn purge_and_absence_of_a_finished_crawl_are_final_at_once() {
+        let (mut detector, messages) = detector(Duration::from_secs(3_600));
+        assert!(!detector.is_final(&Phase::Running) && detector.is_final(&Phase::Purged));
+        assert!(detector.message(&Phase::Purged).contains("it was purged while it was running"));
+        assert!(!detector.is_final(&Phase::Over("done".into())) && detector.is_final(&Phase::Unknown));
+        assert!(detector.message(&Phase::Unknown).contains("it was purged after it finished"));
+        assert!(messages.lock().unwrap().is_empty());
     }
 }

@@ -1,53 +1,56 @@
-//! Tells who is dead: whoever was not heard of for long enough, while we could have heard.
+//! Decides which members are dead: those without a new heartbeat for long enough, while Redis could be
+//! queried.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::backend::redis::Member;
 
-/// How long members have been silent, by this process's own clock. While Redis is away nobody can be heard, and nobody
-/// counts as dead until it has had its full time again.
+/// Measures the time since each member's last heartbeat with this process's own clock. A Redis outage resets
+/// all timers, because no heartbeat can arrive during it.
 pub(super) struct FailureDetector {
     dead_after: Duration,
-    heard: HashMap<String, LastHeartbeat>,
-    last_look: Instant,
+    /// By the member's token.
+    heartbeats: HashMap<String, LastHeartbeat>,
+    last_check: Instant,
 }
 
+#[derive(Clone, Copy)]
 struct LastHeartbeat {
-    /// The sign of life, and when it was first seen.
-    sign: u64,
-    since: Instant,
+    /// Redis's time of the heartbeat, only compared for equality.
+    redis_time: u64,
+    /// When this process first saw it.
+    first_seen: Instant,
 }
 
 impl FailureDetector {
     pub(super) fn new(dead_after: Duration) -> FailureDetector {
-        FailureDetector { dead_after, heard: HashMap::new(), last_look: Instant::now() }
+        FailureDetector { dead_after, heartbeats: HashMap::new(), last_check: Instant::now() }
     }
 
-    /// Whether a member has been silent for too long. To be asked again and again.
+    /// Whether a member has sent no heartbeat for too long. Call it regularly: a long time between calls
+    /// resets all timers.
     pub(super) fn is_dead(&mut self, member: &Member) -> bool {
         self.is_dead_at(member, Instant::now())
     }
 
     fn is_dead_at(&mut self, member: &Member, now: Instant) -> bool {
-        // We did not look for a while, so we cannot know who was silent.
-        if now.duration_since(self.last_look) > self.dead_after / 3 {
-            self.heard.clear();
+        // Heartbeats may have been missed since the last check.
+        if now.duration_since(self.last_check) > self.dead_after / 3 {
+            self.heartbeats.clear();
         }
-        self.last_look = now;
-        let heard = self
-            .heard
-            .entry(member.token.clone())
-            .or_insert(LastHeartbeat { sign: member.heard, since: now });
-        if heard.sign != member.heard {
-            *heard = LastHeartbeat { sign: member.heard, since: now };
+        self.last_check = now;
+        let current = LastHeartbeat { redis_time: member.heard, first_seen: now };
+        let last = self.heartbeats.entry(member.token.clone()).or_insert(current);
+        if last.redis_time != member.heard {
+            *last = current;
         }
-        now.duration_since(heard.since) > self.dead_after
+        now.duration_since(last.first_seen) > self.dead_after
     }
 
-    /// Forgets those who are not there any more.
-    pub(super) fn keep(&mut self, members: &[Member]) {
-        self.heard.retain(|token, _| members.iter().any(|member| member.token == *token));
+    /// Drops the timers of all but these members.
+    pub(super) fn retain(&mut self, members: &[Member]) {
+        self.heartbeats.retain(|token, _| members.iter().any(|member| member.token == *token));
     }
 }
 
@@ -70,37 +73,37 @@ mod tests {
         }
     }
 
-    fn second(deaths: &FailureDetector, second: u64) -> Instant {
-        deaths.last_look.max(Instant::now()) + Duration::from_secs(second)
+    fn start(detector: &FailureDetector) -> Instant {
+        detector.last_check.max(Instant::now())
     }
 
     #[test]
-    fn one_who_is_silent_for_fifteen_seconds_is_dead() {
-        let mut deaths = FailureDetector::new(Duration::from_secs(15));
-        let begin = second(&deaths, 0);
+    fn member_without_heartbeat_for_the_timeout_is_dead() {
+        let mut detector = FailureDetector::new(Duration::from_secs(15));
+        let start = start(&detector);
         let dead: Vec<bool> = (0..=16)
-            .map(|second| deaths.is_dead_at(&member(7), begin + Duration::from_secs(second)))
+            .map(|second| detector.is_dead_at(&member(7), start + Duration::from_secs(second)))
             .collect();
         assert_eq!(dead.iter().position(|dead| *dead), Some(16));
     }
 
     #[test]
-    fn one_who_was_heard_meanwhile_is_not() {
-        let mut deaths = FailureDetector::new(Duration::from_secs(15));
-        let begin = second(&deaths, 0);
-        assert!(
-            (0..60).all(|second| {
-                !deaths.is_dead_at(&member(second / 10), begin + Duration::from_secs(second))
-            })
-        );
+    fn member_with_regular_heartbeats_is_alive() {
+        let mut detector = FailureDetector::new(Duration::from_secs(15));
+        let start = start(&detector);
+        assert!((0..60).all(|second| {
+            !detector.is_dead_at(&member(second / 10), start + Duration::from_secs(second))
+        }));
     }
 
     #[test]
-    fn after_an_outage_everybody_has_the_full_time_again() {
-        let mut deaths = FailureDetector::new(Duration::from_secs(15));
-        let begin = second(&deaths, 0);
-        assert!(!deaths.is_dead_at(&member(7), begin));
-        assert!((30..=45).all(|second| !deaths.is_dead_at(&member(7), begin + Duration::from_secs(second))));
-        assert!(deaths.is_dead_at(&member(7), begin + Duration::from_secs(46)));
+    fn redis_outage_resets_all_heartbeat_timers() {
+        let mut detector = FailureDetector::new(Duration::from_secs(15));
+        let start = start(&detector);
+        assert!(!detector.is_dead_at(&member(7), start));
+        assert!(
+            (30..=45).all(|second| !detector.is_dead_at(&member(7), start + Duration::from_secs(second)))
+        );
+        assert!(detector.is_dead_at(&member(7), start + Duration::from_secs(46)));
     }
 }

@@ -1,4 +1,4 @@
-//! What tells a process from all others, and whether one of them can be known to be dead.
+//! Identifies the processes of a crawl, and detects that one on this machine has exited.
 
 use std::fs;
 use std::path::Path;
@@ -8,53 +8,57 @@ use crate::backend::local::secret;
 /// A process of a crawl.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessIdentity {
-    /// Unlike that of any other process, also of one with the same number on another machine or at another time.
+    /// Differs from the token of any other process, also of one with the same PID on another machine or at
+    /// another time.
     pub(super) token: String,
-    /// Where it runs, for people.
-    pub(super) place: String,
+    /// Its PID and host name, for messages.
+    pub(super) location: String,
 }
 
 impl ProcessIdentity {
-    /// Of this process. A new one each time.
+    /// A new identity for this process.
     pub(super) fn new() -> ProcessIdentity {
-        let process = std::process::id();
-        let born = born(process).unwrap_or_default();
-        let token = format!("{}/{process}/{born}/{:x}", namespace().unwrap_or_default(), secret());
+        let pid = std::process::id();
+        let started = start_time(pid).unwrap_or_default();
+        let token = format!("{}/{pid}/{started}/{:x}", namespace().unwrap_or_default(), secret());
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = if host.trim().is_empty() { "this machine" } else { host.trim() };
-        ProcessIdentity { token, place: format!("process {process} on {host}") }
+        let host = if host.trim().is_empty() { "unknown" } else { host.trim() };
+        ProcessIdentity { token, location: format!("pid {pid} on host {host}") }
     }
 }
 
-/// Whether the process of a token is known to be dead: it ran where we can see all processes, and is there no more.
+/// Whether the process of a token has certainly exited: it ran in our PID namespace, where we see all
+/// processes, and no longer exists. `false` means that this is not known.
 pub(super) fn is_surely_dead(token: &str) -> bool {
     let mut parts = token.splitn(4, '/');
-    let (Some(theirs), Some(process), Some(their_birth), Some(_)) =
+    let (Some(their_namespace), Some(pid), Some(their_start), Some(_)) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return false;
     };
-    let Ok(process) = process.parse() else { return false };
-    let is_here = namespace().is_some_and(|ours| ours == theirs);
-    // Where others' processes are hidden from us, they look like none.
-    let sees_all = born(1).is_some();
-    is_here && sees_all && !their_birth.is_empty() && born(process).is_none_or(|born| born != their_birth)
+    let Ok(pid) = pid.parse() else { return false };
+    let is_local = namespace().is_some_and(|namespace| namespace == their_namespace);
+    // If /proc hides the processes of other users, they look as if they had exited.
+    let sees_all = start_time(1).is_some();
+    is_local
+        && sees_all
+        && !their_start.is_empty()
+        && start_time(pid).is_none_or(|start| start != their_start)
 }
 
-/// The system's start and the set of processes that this one sees.
+/// The boot ID and the PID namespace of this process.
 fn namespace() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let processes = fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{} {}", boot.trim(), processes.display()))
+    let pids = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), pids.display()))
 }
 
-/// When a process began, by the system's count; nothing if there is no such process. One that has ended, and whose
-/// parent has not looked yet, is no more.
-fn born(process: u32) -> Option<String> {
-    let path = format!("/proc/{process}/stat");
-    let status = fs::read_to_string(Path::new(&path)).ok()?;
-    // The name of the program comes second, in brackets, and may have anything in it.
-    let mut fields = status.rsplit_once(") ")?.1.split(' ');
+/// When a process started, in clock ticks since boot. `None` if it does not exist or is a zombie.
+fn start_time(pid: u32) -> Option<String> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(Path::new(&path)).ok()?;
+    // The second field is the program's name in brackets, which may contain any character.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let is_alive = !matches!(fields.next()?, "Z" | "X");
     is_alive.then(|| fields.nth(18).map(str::to_owned)).flatten()
 }
@@ -65,9 +69,9 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_process_is_dead_when_it_has_ended_and_not_before() {
+    fn process_is_dead_once_it_has_exited() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-        let token = format!("{}/{}/{}/0", namespace().unwrap(), child.id(), born(child.id()).unwrap());
+        let token = format!("{}/{}/{}/0", namespace().unwrap(), child.id(), start_time(child.id()).unwrap());
         assert!(!is_surely_dead(&token) && !is_surely_dead(&ProcessIdentity::new().token));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -75,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_process_elsewhere_nothing_is_known() {
+    fn process_elsewhere_is_not_known_to_be_dead() {
         let elsewhere = ProcessIdentity::new().token.replacen('/', "x/", 1);
         for token in [elsewhere.as_str(), "", "a/b", "a/b/c/d", "a/1/2/3"] {
             assert!(!is_surely_dead(token), "{token}");

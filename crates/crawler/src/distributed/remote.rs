@@ -1,17 +1,17 @@
-//! A crawl on Redis, seen from outside: begins it, looks at it, ends it.
+//! Controls a distributed crawl from outside its processes: starts it, shows its status, stops it.
 
 use url::Url;
 
-use super::crawl_loss::lost;
+use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
-use super::{SharedCrawl, StoredReport, word};
+use super::{SharedCrawl, StoredReport, end_name};
 pub use crate::backend::redis::CrawlInfo;
 use crate::backend::redis::{self, CrawlState, Member, Phase, RedisBackend, Role};
 use crate::backend::{AdmitCounts, Backend, Snapshot};
 use crate::error::Error;
-use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run as crew};
+use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 
-/// A crawl on Redis.
+/// A handle to a distributed crawl.
 ///
 /// ```no_run
 /// use crawler::Crawler;
@@ -20,14 +20,14 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run as
 /// use crawler::internal::distributed::SharedCrawl;
 ///
 /// # async fn example() -> Result<(), crawler::Error> {
-/// let sharing = SharedCrawl::new(RedisCrawl::new("redis://127.0.0.1/".parse()?, "news"));
+/// let shared = SharedCrawl::new(RedisCrawl::new("redis://127.0.0.1/".parse()?, "news"));
 /// let crawl = || Crawler::new("https://example.org/")?.module_from_spec("jsonl=pages.jsonl");
 ///
-/// let remote = RemoteCrawl::open(crawl()?, &sharing).await?;
+/// let remote = RemoteCrawl::open(crawl()?, &shared).await?;
 /// remote.submit(b"", crawl()?.seeds()).await?;
 /// // In other processes, on any machine:
-/// crawl()?.run_frontier(&sharing)?;
-/// crawl()?.run_worker(&sharing, None)?;
+/// crawl()?.run_frontier(&shared)?;
+/// crawl()?.run_worker(&shared, None)?;
 /// # Ok(())
 /// # }
 /// ```
@@ -35,110 +35,110 @@ pub struct RemoteCrawl {
     backend: RedisBackend,
 }
 
-/// How a crawl stands.
+/// The status of a crawl.
 #[derive(Debug, Clone)]
 pub struct CrawlStatus {
-    /// How far it is.
-    pub course: CrawlState,
-    /// Who works on it.
+    /// The phase of the crawl and its elapsed time.
+    pub state: CrawlState,
+    /// The processes that take part in it.
     pub members: Vec<Member>,
-    /// Counts and lengths.
+    /// Counters and queue lengths.
     pub snapshot: Snapshot,
 }
 
 impl RemoteCrawl {
-    /// What is known of a crawl without its settings; nothing if nobody has begun it.
-    pub async fn info(sharing: &SharedCrawl) -> Result<Option<CrawlInfo>, Error> {
-        Ok(redis::begun(&sharing.place).await?)
+    /// What Redis has about a crawl apart from its settings. `None` if it was never started.
+    pub async fn info(shared: &SharedCrawl) -> Result<Option<CrawlInfo>, Error> {
+        Ok(redis::crawl_info(&shared.redis).await?)
     }
 
-    /// The crawl on Redis that has these settings: begun now, if it was not before.
-    pub async fn open(mut crawler: Crawler, sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
+    /// Opens the crawl with these settings, and creates it on Redis if needed.
+    pub async fn open(mut crawler: Crawler, shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         crawler.derive_settings();
-        let backend = crawler.shared_resources(sharing).await?;
+        let backend = crawler.open_redis_backend(shared).await?;
         Ok(RemoteCrawl { backend })
     }
 
-    /// The crawl of this name, to be looked at and steered; nothing of it is begun.
-    pub async fn attach(sharing: &SharedCrawl) -> Result<RemoteCrawl, Error> {
-        Ok(RemoteCrawl { backend: RedisBackend::look(sharing.place.clone()).await? })
+    /// Attaches to an existing crawl, to show its status or stop it.
+    pub async fn attach(shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
+        Ok(RemoteCrawl { backend: RedisBackend::attach(shared.redis.clone()).await? })
     }
 
-    /// Admits seeds, and lets the crawl begin, or go on if it was over. Whoever works on it goes by the note; an empty one
-    /// leaves that as it was.
+    /// Admits seeds and starts the crawl, or resumes it if it was finished. The note holds settings for the
+    /// crawl's processes; an empty note keeps the earlier one.
     pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<AdmitCounts, Error> {
-        let found = crew::seed_urls(seeds);
+        let urls = local_run::seed_urls(seeds);
         let mut new = 0;
         loop {
-            let course = self.backend.set_opening(note).await?;
-            self.backend.take_out(&course).await?;
-            let admitted = self.backend.admit(found.clone()).await?;
+            let state = self.backend.set_opening(note).await?;
+            self.backend.unarchive(&state).await?;
+            let admitted = self.backend.admit(urls.clone()).await?;
             new += admitted.new;
-            let course = self.backend.set_running(course.opening).await?;
-            match course.phase {
-                // Somebody ended it meanwhile, who did not know of these.
+            let state = self.backend.set_running(state.opening).await?;
+            match state.phase {
+                // Another process ended the crawl meanwhile, without knowing of these seeds.
                 Phase::Over(_) => {}
                 Phase::Unknown | Phase::Purged => {
-                    let (crawl, address) = self.backend.place();
-                    return Err(Error::Redis(lost(crawl, address)));
+                    let (crawl, address) = self.backend.name_and_address();
+                    return Err(Error::Redis(lost_message(crawl, address)));
                 }
                 Phase::Opening | Phase::Running => {
-                    return Ok(AdmitCounts { new, seen: (found.len() as u64).saturating_sub(new) });
+                    return Ok(AdmitCounts { new, seen: (urls.len() as u64).saturating_sub(new) });
                 }
             }
         }
     }
 
-    /// How it stands.
+    /// The current status of the crawl.
     pub async fn status(&self) -> Result<CrawlStatus, Error> {
-        let (members, course) = self.backend.crew().await?;
-        Ok(CrawlStatus { course, members, snapshot: self.backend.snapshot().await? })
+        let (members, state) = self.backend.members().await?;
+        Ok(CrawlStatus { state, members, snapshot: self.backend.snapshot().await? })
     }
 
-    /// How far it is, and who works on it.
+    /// The processes that take part in the crawl, and its state.
     pub async fn members(&self) -> Result<(Vec<Member>, CrawlState), Error> {
-        Ok(self.backend.crew().await?)
+        Ok(self.backend.members().await?)
     }
 
-    /// Whether somebody has this role, and lives as far as can be known.
-    pub fn is_taken(members: &[Member], role: Role, sharing: &SharedCrawl) -> bool {
-        members.iter().any(|member| member.role == role && RemoteCrawl::is_alive(member, sharing))
+    /// Whether a member that seems alive has this role.
+    pub fn is_taken(members: &[Member], role: Role, shared: &SharedCrawl) -> bool {
+        members.iter().any(|member| member.role == role && RemoteCrawl::is_alive(member, shared))
     }
 
-    /// Whether a member lives, as far as can be known.
-    pub fn is_alive(member: &Member, sharing: &SharedCrawl) -> bool {
-        !member.is_dead && member.silent < sharing.dead_after && !is_surely_dead(&member.token)
+    /// Whether a member seems alive: its heartbeats are recent, and it is not known to have exited.
+    pub fn is_alive(member: &Member, shared: &SharedCrawl) -> bool {
+        !member.is_dead && member.silent < shared.dead_after && !is_surely_dead(&member.token)
     }
 
-    /// Ends it: what is in flight is finished. Tells whether it was under way.
+    /// Stops the crawl. Requests in flight finish. Returns whether the crawl was running.
     pub async fn stop(&self) -> Result<bool, Error> {
-        let (_, course) = self.backend.crew().await?;
-        if !matches!(course.phase, Phase::Opening | Phase::Running) {
+        let (_, state) = self.backend.members().await?;
+        if !matches!(state.phase, Phase::Opening | Phase::Running) {
             return Ok(false);
         }
-        // Whoever is just admitting seeds finds it over, and opens it again.
-        self.backend.set_running(course.opening).await?;
-        self.backend.set_over(course.opening, word(CrawlEnd::Stopped)).await?;
+        // A process that is admitting seeds finds the crawl finished, and opens it again.
+        self.backend.set_running(state.opening).await?;
+        self.backend.set_over(state.opening, end_name(CrawlEnd::Stopped)).await?;
         Ok(true)
     }
 
-    /// What it came to, once that is known.
+    /// The report of a finished crawl. `None` if it is not stored yet.
     pub async fn report(&self, resumed: ResumeStatus) -> Result<Option<CrawlReport>, Error> {
-        let Some(sum) = self.backend.result().await? else { return Ok(None) };
-        let sum: StoredReport = serde_json::from_str(&sum).map_err(|error| {
+        let Some(report) = self.backend.result().await? else { return Ok(None) };
+        let report: StoredReport = serde_json::from_str(&report).map_err(|error| {
             Error::Redis(format!(
-                "the result of the crawl cannot be read: {error}; is it of another version?"
+                "cannot read the report of the crawl: {error}; use the version of crawler that ran it"
             ))
         })?;
-        Ok(Some(sum.report(resumed)))
+        Ok(Some(report.into_report(resumed)))
     }
 
-    /// What of the crawl the server may lose, in words, if anything.
+    /// A warning if the server's configuration can lose the crawl's data.
     pub async fn durability_warning(&self) -> Result<Option<String>, Error> {
-        Ok(self.backend.risk().await?)
+        Ok(self.backend.durability_warning().await?)
     }
 
-    /// Its queues and storages.
+    /// The queues and storages of the crawl.
     pub fn backend(&self) -> &RedisBackend {
         &self.backend
     }

@@ -1,4 +1,4 @@
-//! The role of a worker: visits what is sent to it, for as long as it is known to live.
+//! The worker role: fetches the URLs that are routed to it, for as long as its heartbeats are acknowledged.
 
 use std::sync::Arc;
 
@@ -6,13 +6,15 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::{CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_of, is_absent, word};
+use super::{
+    CrawlLossDetector, MemberReport, Membership, RoleExit, SharedCrawl, end_name, end_of, is_absent,
+};
 use crate::backend::redis::{HeartbeatReply, Phase, Role};
 use crate::backend::{Backend, BackendError, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
 use crate::fetch::throttle::HostThrottle;
-use crate::modules::page_pipeline::{self, PagePipeline};
+use crate::modules::page_pipeline::{ModuleFailures, PagePipeline};
 use crate::pipeline::local_run::{run_worker, worker_context};
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::stop::StopHandle;
@@ -20,194 +22,201 @@ use crate::worker::Worker;
 use crate::worker::liveness::LivenessGuard;
 use crate::worker::rebalance::RebalanceRequests;
 
-/// After so many signs of life, parts are made safe from a loss of power.
-const SYNC_AFTER: u32 = 5;
+/// Part files are fsynced after this many heartbeats.
+const HEARTBEATS_PER_SYNC: u32 = 5;
 
 impl Crawler {
-    /// Is a worker of this crawl, which was begun on Redis, until the crawl is over: the one of this number, or one whose
-    /// place is free.
-    pub fn run_worker(mut self, sharing: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error> {
+    /// Runs a worker of this crawl, which exists on Redis, until the crawl ends: the worker of this number,
+    /// or of the first number that is free.
+    pub fn run_worker(mut self, shared: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error> {
         self.derive_settings();
         block_on(async {
-            let backend = Arc::new(self.shared_resources(sharing).await?);
+            let backend = Arc::new(self.open_redis_backend(shared).await?);
             let wanted = id.map(Role::Worker);
-            let (membership, is_again) =
-                match Membership::take(Arc::clone(&backend), wanted, &self, sharing).await? {
-                    Ok(taken) => taken,
-                    Err(end) => return Ok(end),
+            let (membership, is_takeover) =
+                match Membership::join(Arc::clone(&backend), wanted, &self, shared).await? {
+                    Ok(joined) => joined,
+                    Err(exit) => return Ok(exit),
                 };
             let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
             if wanted.is_none() {
-                (sharing.notice)(&format!("this is worker {}", id.0));
+                (shared.notice)(&format!("running as worker {}", id.0));
             }
-            if is_again {
+            if is_takeover {
                 backend.rejoin(id).await?;
             }
-            let installed = match self.open_part_files(id, &backend.identity()) {
-                Ok(installed) => installed,
+            let pipeline = match self.open_part_files(id, &backend.identity()) {
+                Ok(pipeline) => pipeline,
                 Err(error) => {
-                    membership.part().await?;
+                    membership.leave().await?;
                     return Err(error);
                 }
             };
-            self.work_as(membership, installed, sharing).await
+            self.work(membership, pipeline, shared).await
         })?
     }
 
-    async fn work_as(
+    async fn work(
         self,
         mut membership: Membership,
-        installed: Arc<PagePipeline>,
-        sharing: &SharedCrawl,
+        pipeline: Arc<PagePipeline>,
+        shared: &SharedCrawl,
     ) -> Result<RoleExit, Error> {
         let Role::Worker(id) = membership.role else { return Ok(RoleExit::Lost) };
-        // Its own: a budget that is spent ends the worker, and not whoever runs it.
+        // A handle of its own: an exhausted budget stops the worker, not the program that runs it.
         let stop = StopHandle::new();
-        let license = LivenessGuard::with_timeout(sharing.dead_after);
-        let context = worker_context(&self, &membership.backend, &installed, &stop);
-        let pace = Arc::new(HostThrottle::from_config(&self.config));
-        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, pace, stop.clone())?
+        let liveness = LivenessGuard::with_timeout(shared.dead_after);
+        let context = worker_context(&self, &membership.backend, &pipeline, &stop);
+        let throttle = Arc::new(HostThrottle::from_config(&self.config));
+        let fetcher = Fetcher::new(self.config.clone(), &self.seeds, throttle, stop.clone())?
             .with_request_counter(membership.backend.request_counter());
-        let worker = Arc::new(Worker::new(id, fetcher.with_liveness(license.clone()), context));
-        let burden = Arc::clone(worker.rebalance_requests());
-        let (done, worked) = watch::channel(false);
-        let ends = stop.clone();
-        // Where the connection lives: each page makes several moves, and a way between threads costs as much as some of
-        // them. The sign of life is given from here.
-        let working = membership.backend.host(async move {
-            let worked = run_worker(worker, ends).await;
+        let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
+        let requests = Arc::clone(worker.rebalance_requests());
+        let (done, is_done) = watch::channel(false);
+        let worker_stop = stop.clone();
+        // The worker runs on the thread of the Redis connection: each page takes several operations, and
+        // switching threads costs as much as some of them. Heartbeats are sent from this thread.
+        let working = membership.backend.spawn_on_connection_thread(async move {
+            let worked = run_worker(worker, worker_stop).await;
             done.send_replace(true);
             worked
         });
-        let told =
-            self.keep_alive(&mut membership, sharing, &license, &burden, &installed, worked.clone()).await;
-        // Whatever ended it, what is in flight is finished, unless it is somebody else's now.
-        match &told {
+        let exit = self
+            .send_heartbeats(&mut membership, shared, &liveness, &requests, &pipeline, is_done.clone())
+            .await;
+        // Requests in flight finish, unless another worker has their URLs now.
+        match &exit {
             Ok(RoleExit::Lost) | Err(_) => stop.abort(),
             Ok(_) => stop.stop(),
         }
-        let finished = finish(&mut membership, &license, worked).await;
+        let finished = send_heartbeats_until_done(&mut membership, &liveness, is_done).await;
         let worked = working.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()));
-        let end = told?;
+        let exit = exit?;
         finished?;
         worked?;
-        let (counts, summaries) = installed.finish();
-        let _ = write_out(&installed).await;
+        let (failures, summaries) = pipeline.finish();
+        let _ = sync_parts(&pipeline).await;
         let role = membership.role;
         let summaries = summaries.into_iter().map(|summary| format!("{role}: {summary}")).collect();
-        let page_pipeline::ModuleFailures { failures, last_failure } = counts;
-        let word =
-            MemberReport { failures, last_failure, summaries, ..MemberReport::of(&membership.backend) };
-        let word = serde_json::to_string(&word).unwrap_or_default();
-        // Of a crawl that was purged nothing is to come back.
-        if end != RoleExit::Gone {
+        let ModuleFailures { failures, last_failure } = failures;
+        let report = MemberReport {
+            failures,
+            last_failure,
+            summaries,
+            ..MemberReport::with_traffic(&membership.backend)
+        };
+        let report = serde_json::to_string(&report).unwrap_or_default();
+        // Do not write to a crawl that was purged.
+        if exit != RoleExit::Gone {
             membership.backend.report_requests().await?;
-            membership.backend.report(&membership.identity.token, &word).await?;
+            membership.backend.report(&membership.identity.token, &report).await?;
         }
-        if !matches!(end, RoleExit::Lost | RoleExit::Gone) {
-            membership.part().await?;
+        if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
+            membership.leave().await?;
         }
-        Ok(end)
+        Ok(exit)
     }
 
-    /// Tells that the worker lives, until there is a reason for it to end.
-    async fn keep_alive(
+    /// Sends heartbeats until there is a reason for the worker to exit.
+    async fn send_heartbeats(
         &self,
         membership: &mut Membership,
-        sharing: &SharedCrawl,
-        license: &LivenessGuard,
-        burden: &RebalanceRequests,
-        installed: &Arc<PagePipeline>,
-        mut worked: watch::Receiver<bool>,
+        shared: &SharedCrawl,
+        liveness: &LivenessGuard,
+        requests: &RebalanceRequests,
+        pipeline: &Arc<PagePipeline>,
+        mut is_done: watch::Receiver<bool>,
     ) -> Result<RoleExit, BackendError> {
         let (mut version, mut connections, mut was_absent) = (None, 0, false);
-        let mut absence = CrawlLossDetector::new(sharing);
-        for beat in 0u32.. {
-            if beat.is_multiple_of(SYNC_AFTER) {
-                drop(write_out(installed));
+        let mut loss = CrawlLossDetector::new(shared);
+        for count in 0u32.. {
+            if count.is_multiple_of(HEARTBEATS_PER_SYNC) {
+                drop(sync_parts(pipeline));
             }
             let sent = Instant::now();
-            let domains = (!*worked.borrow()).then(|| burden.domains());
-            let HeartbeatReply { has_place, course, takers } = membership.beat(domains).await?;
-            if absence.is_final(&course.phase) {
-                (sharing.notice)(&absence.message(&course.phase));
+            let domains = (!*is_done.borrow()).then(|| requests.domains());
+            let HeartbeatReply { is_member, state, transfer_targets } = membership.heartbeat(domains).await?;
+            if loss.is_final(&state.phase) {
+                (shared.notice)(&loss.message(&state.phase));
                 return Ok(RoleExit::Gone);
             }
-            if is_absent(&course.phase) {
+            if is_absent(&state.phase) {
                 was_absent = true;
-                // Nobody acknowledges that this worker lives: its leave to ask runs out, unless the crawl is there again.
+                // This heartbeat does not count as acknowledged: requests stop unless the crawl is back in
+                // time.
                 tokio::select! {
                     () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
-                    () = sleep_until(sent + membership.interval()) => continue,
+                    () = sleep_until(sent + membership.heartbeat_interval()) => continue,
                 }
             }
             if std::mem::take(&mut was_absent) {
-                // What it was told meanwhile of its loans was not true.
-                membership.backend.doubt();
+                // Replies about leases came from a Redis without the crawl.
+                membership.backend.invalidate_cache();
             }
-            let version = *version.get_or_insert(course.version);
-            match course.phase {
-                _ if !has_place => return Ok(RoleExit::Lost),
-                Phase::Over(how) => return Ok(RoleExit::Over(end_of(&how))),
-                _ if course.version != version => return Ok(RoleExit::Changed),
-                _ => license.renew(sent),
+            let version = *version.get_or_insert(state.version);
+            match state.phase {
+                _ if !is_member => return Ok(RoleExit::Lost),
+                Phase::Over(end) => return Ok(RoleExit::Over(end_of(&end))),
+                _ if state.version != version => return Ok(RoleExit::Changed),
+                _ => liveness.renew(sent),
             }
             membership.backend.report_requests().await?;
-            if !takers.is_empty() {
-                burden.request_transfer(takers);
+            if !transfer_targets.is_empty() {
+                requests.request_transfer(transfer_targets);
             }
-            let now = membership.backend.connections();
-            if std::mem::replace(&mut connections, now) != now
+            let current = membership.backend.connections();
+            if std::mem::replace(&mut connections, current) != current
                 && let Role::Worker(id) = membership.role
             {
-                // Beside the sign of life: it may have to wait for a part of Redis that is away.
-                let (backend, since) = (Arc::clone(&membership.backend), membership.since);
-                drop(membership.backend.host(async move { backend.enter(id, since).await }));
+                // Concurrently with the heartbeats: a partition of Redis may be unreachable.
+                let (backend, joined_at) = (Arc::clone(&membership.backend), membership.joined_at);
+                let claim = async move { backend.claim_worker(id, joined_at).await };
+                drop(membership.backend.spawn_on_connection_thread(claim));
             }
-            let is_done = *worked.borrow();
-            if !is_done && worked.has_changed().is_err() {
-                // It panicked, which whoever waits for it is told.
+            let is_finished = *is_done.borrow();
+            if !is_finished && is_done.has_changed().is_err() {
+                // The worker panicked. Joining its task passes the panic on.
                 return Ok(RoleExit::Stopped);
             }
-            if is_done && installed.output_failure().is_some() {
-                // To go on would be to no purpose; nothing is lost.
-                membership.backend.set_over(course.opening, word(CrawlEnd::OutputFailed)).await?;
+            if is_finished && pipeline.output_failure().is_some() {
+                // The output would fail again, so the crawl ends. Nothing is lost: it can be resumed.
+                membership.backend.set_over(state.opening, end_name(CrawlEnd::OutputFailed)).await?;
             }
             tokio::select! {
                 biased;
                 () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
-                // Done by itself, it has found a budget spent; the frontier will, and ends the crawl.
-                _ = worked.wait_for(|done| *done), if !is_done => {}
-                () = sleep_until(sent + membership.interval()) => {}
+                // A worker that finishes by itself has exhausted a budget. The frontier will notice and end
+                // the crawl.
+                _ = is_done.wait_for(|is_done| *is_done), if !is_finished => {}
+                () = sleep_until(sent + membership.heartbeat_interval()) => {}
             }
         }
         Ok(RoleExit::Stopped)
     }
 }
 
-/// Makes the parts safe from a loss of power. The disk may take its time, and the next sign of life must not wait for it.
-fn write_out(installed: &Arc<PagePipeline>) -> JoinHandle<()> {
-    let installed = Arc::clone(installed);
-    tokio::task::spawn_blocking(move || drop(installed.flush_outputs(true)))
+/// Fsyncs the part files, on a thread for blocking calls: the next heartbeat must not wait for the disk.
+fn sync_parts(pipeline: &Arc<PagePipeline>) -> JoinHandle<()> {
+    let pipeline = Arc::clone(pipeline);
+    tokio::task::spawn_blocking(move || drop(pipeline.flush_outputs(true)))
 }
 
-/// Goes on telling that the worker lives, while it finishes what is in flight.
-async fn finish(
+/// Sends heartbeats while the worker finishes its requests in flight.
+async fn send_heartbeats_until_done(
     membership: &mut Membership,
-    license: &LivenessGuard,
-    mut worked: watch::Receiver<bool>,
+    liveness: &LivenessGuard,
+    mut is_done: watch::Receiver<bool>,
 ) -> Result<(), BackendError> {
     loop {
-        let sent = Instant::now();
         tokio::select! {
             biased;
-            _ = worked.wait_for(|done| *done) => return Ok(()),
-            () = sleep_until(sent + membership.interval()) => {}
+            _ = is_done.wait_for(|is_done| *is_done) => return Ok(()),
+            () = sleep_until(Instant::now() + membership.heartbeat_interval()) => {}
         }
         let sent = Instant::now();
-        // What it still has it gives to others when it has finished.
-        if membership.beat(None).await?.has_place {
-            license.renew(sent);
+        // Without a number of domains, the worker gets no transfers. It leaves soon.
+        if membership.heartbeat(None).await?.is_member {
+            liveness.renew(sent);
         }
     }
 }

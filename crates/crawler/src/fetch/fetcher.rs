@@ -1,4 +1,5 @@
-//! One visit: robots.txt allows it, the host's turn has come, the page is downloaded, once more if need be.
+//! Fetches one URL: checks robots.txt, waits for the host's throttle, downloads, and retries once after a transient
+//! failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,64 +16,64 @@ use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
 use url::Url;
 
-/// A moment for what failed to recover, also where the delay between requests is shorter.
+/// Minimum wait before a retry, also where the delay between requests is shorter: gives the server time to recover.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Visits URLs: paces, obeys robots.txt, downloads.
+/// Fetches URLs while obeying robots.txt and the hosts' delays.
 pub struct Fetcher {
     config: Arc<FetchConfig>,
     robots: Robots,
-    ask: PoliteClient,
+    client: PoliteClient,
 }
 
-/// Where a visit led.
+/// The result of a fetch that did not fail.
 #[derive(Debug)]
 pub enum FetchResult {
-    /// To a page.
+    /// A page.
     Page(Download),
-    /// On to somewhere else: the Location header as it came.
+    /// A redirect, with the Location header as received.
     Redirect(String),
 }
 
 impl Fetcher {
-    /// A visitor for a crawl from these seeds, which may carry credentials for their own origins. All visitors of a
-    /// crawl share its pace: a robots.txt may lead one of them to a host that another one asks.
+    /// A fetcher for a crawl of these seeds. Credentials in a seed are sent to that seed's origin only. All fetchers of
+    /// a crawl share one throttle, because a robots.txt may redirect one of them to a host that another one crawls.
     pub fn new(
         config: FetchConfig,
         seeds: &[Url],
-        pace: Arc<HostThrottle>,
+        throttle: Arc<HostThrottle>,
         stop: StopHandle,
     ) -> Result<Fetcher, Error> {
         let config = Arc::new(config);
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
-        let ask = PoliteClient::new(pace, config.concurrency, downloader, stop);
-        Ok(Fetcher { config, robots: Robots::default(), ask })
+        let client = PoliteClient::new(throttle, config.concurrency, downloader, stop);
+        Ok(Fetcher { config, robots: Robots::default(), client })
     }
 
-    /// The same, asking only while it has leave to.
-    pub fn with_liveness(self, license: LivenessGuard) -> Fetcher {
-        Fetcher { ask: self.ask.with_liveness(license), ..self }
+    /// Sends requests only while the guard counts this worker as alive.
+    pub fn with_liveness(self, liveness: LivenessGuard) -> Fetcher {
+        Fetcher { client: self.client.with_liveness(liveness), ..self }
     }
 
     /// Counts the requests it sends in this counter.
     pub fn with_request_counter(self, requests: RequestCounter) -> Fetcher {
-        Fetcher { ask: self.ask.with_request_counter(requests), ..self }
+        Fetcher { client: self.client.with_request_counter(requests), ..self }
     }
 
-    /// The settings it goes by.
+    /// The fetcher's configuration.
     pub fn config(&self) -> &FetchConfig {
         &self.config
     }
 
-    /// When each host may be asked.
+    /// The throttle shared by all fetchers of the crawl.
     pub fn throttle(&self) -> &HostThrottle {
-        &self.ask.pace
+        &self.client.throttle
     }
 
-    /// Visits one URL; an error is the outcome of a URL that gave no page.
+    /// Fetches one URL. An error is the final outcome of the URL.
     pub async fn fetch(&self, url: &Url, budget: &impl FetchBudget) -> Result<FetchResult, Outcome> {
         if self.config.obey_robots {
-            self.robots.check(url, &self.ask, budget).await?;
+            self.robots.check(url, &self.client, budget).await?;
         }
         let download = self.download(url, budget).await?;
         match download.redirect {
@@ -81,29 +82,29 @@ impl Fetcher {
         }
     }
 
-    /// Asks for a page, and once more if the first failure looks like a passing one.
+    /// Requests a page, and retries once if the first failure is transient.
     async fn download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         let failure = match self.try_download(url, budget).await {
             Err(failure) if failure.is_transient() => failure,
-            answer => return answer,
+            result => return result,
         };
-        // A connection that the server had closed meanwhile says nothing about the server: no need to wait for it.
+        // A stale keep-alive connection says nothing about the server's health, so the retry needs no pause.
         let stale = failure == Outcome::StaleConnection;
         if failure.asks_for_too_long() {
             return Err(failure);
         }
-        if !(stale || self.ask.pause(RETRY_PAUSE).await) {
+        if !(stale || self.client.pause(RETRY_PAUSE).await) {
             return Err(budget.stopped_before_retry(failure));
         }
         match self.try_download(url, budget).await {
-            // The crawl ended before the second try.
+            // The crawl stopped before the retry.
             Err(Outcome::NotReached) => Err(budget.stopped_before_retry(failure)),
-            answer => answer,
+            result => result,
         }
     }
 
     async fn try_download(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        let download = self.ask.send(url, budget).await?;
+        let download = self.client.send(url, budget).await?;
         match download.status {
             204 | 205 => {
                 Err(Outcome::UnsupportedMedia { what: format!("HTTP {}, no content", download.status) })
@@ -111,9 +112,12 @@ impl Fetcher {
             200..=299 => Ok(download),
             _ if download.redirect.is_some() => Ok(download),
             301 | 302 | 303 | 307 | 308 => {
-                Err(Outcome::InvalidResponse { cause: "a redirect without a Location".into() })
+                Err(Outcome::InvalidResponse { cause: "redirect without a Location header".into() })
             }
             code => Err(Outcome::HttpStatus { code, retry_after: download.retry_after }),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Downloads: one request, one answer, every limit kept. The only place that speaks HTTP.
+//! Sends one HTTP request and reads its response within all limits. HTTP is known only here.
 
 mod address;
 pub(crate) mod connect;
@@ -22,8 +22,8 @@ use hyper::{Request, Response, Uri};
 use tokio::time::timeout;
 use url::Url;
 
-pub use self::address::special;
-use self::connect::{Connector, plain};
+pub use self::address::non_public_kind;
+use self::connect::{Connector, describe_io_error};
 use self::connections::{Connection, ConnectionPool};
 use self::decode::{DecodeError, Decoder};
 use crate::config::FetchConfig;
@@ -33,27 +33,27 @@ use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::stats::RequestCounter;
 
-/// A body that nobody wants is still read up to this size, so that its connection can be kept.
+/// The body of a response without a page is read up to this size, so that its connection can be reused.
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
 
-/// And for this long at most; a new connection costs less than waiting.
+/// How long to read that body; a new connection costs less than waiting longer.
 const MAX_DRAIN_TIME: Duration = Duration::from_millis(250);
 
-/// What is asked for, which decides what is read.
+/// How much of a response body to read, and of which media types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyPolicy {
-    /// HTML or text, whole, of at most this many decoded bytes.
+    /// A complete HTML or text body of at most this many decoded bytes.
     Page(usize),
-    /// Anything, cut off after this many decoded bytes.
-    Start(usize),
+    /// Any body, truncated after this many decoded bytes.
+    Prefix(usize),
 }
 
-/// Counts the body bytes of one request: decoded, or as they came where nobody wants them.
+/// Counts the body bytes of one request: decoded bytes, or received bytes for a body that is discarded.
 #[derive(Debug, Default)]
 pub struct ByteCounter(AtomicU64);
 
 impl ByteCounter {
-    /// How many there were.
+    /// The number of bytes.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -63,50 +63,50 @@ impl ByteCounter {
     }
 }
 
-/// One answer.
+/// One HTTP response.
 #[derive(Debug)]
 pub struct Download {
     /// The HTTP status.
     pub status: u16,
     /// The Content-Type header.
     pub content_type: Option<String>,
-    /// The Location header, where the status makes it a redirect.
+    /// The Location header, if the status is a redirect.
     pub redirect: Option<String>,
-    /// How long the server asks to be left alone.
+    /// The time in the Retry-After header.
     pub retry_after: Option<Duration>,
-    /// All headers of a successful answer.
+    /// All headers of a successful response.
     pub headers: HeaderMap,
-    /// HTML or text, by header and first bytes.
+    /// HTML or text, by Content-Type and first bytes.
     pub media: Media,
-    /// The decoded body of a successful answer; empty otherwise.
+    /// The decoded body of a successful response; empty otherwise.
     pub body: Bytes,
 }
 
 impl Download {
-    /// The headers as text, names in lower case.
+    /// The headers as text, with names in lower case.
     pub fn header_list(&self) -> Vec<(String, String)> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
     }
 }
 
-/// Sends requests; connections are kept alive from one to the next.
+/// Sends requests over pooled keep-alive connections.
 pub struct Downloader {
     config: Arc<FetchConfig>,
     connections: ConnectionPool,
     headers: HeaderMap,
-    /// Headers that prove who we are, by origin: they go nowhere else.
+    /// Secret headers, each sent to its origin only.
     credentials: Vec<(Origin, HeaderName, HeaderValue)>,
     requests: RequestCounter,
 }
 
 impl Downloader {
-    /// A downloader for a crawl that starts at these seeds: their own origins may be at special addresses, and
-    /// are the only ones to get the credentials that stand in the seeds.
+    /// A downloader for a crawl of these seeds. The seeds' origins may have non-public addresses. Credentials in a seed
+    /// are sent to its own origin only.
     pub fn new(config: Arc<FetchConfig>, seeds: &[Url]) -> Result<Downloader, Error> {
         let user_agent = HeaderValue::from_str(&config.user_agent).map_err(|_| {
             Error::InvalidSetting(format!(
-                "user agent {:?} cannot be sent; use printable ASCII only",
+                "cannot send user agent {:?}: it is not printable ASCII; remove other characters",
                 config.user_agent
             ))
         })?;
@@ -117,16 +117,16 @@ impl Downloader {
             HeaderValue::from_static("text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"),
         );
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(decode::ACCEPTED));
-        let homes: Vec<Origin> = seeds.iter().map(Origin::from_url).collect();
+        let trusted_origins: Vec<Origin> = seeds.iter().map(Origin::from_url).collect();
         let mut credentials: Vec<_> = seeds
             .iter()
             .filter_map(|seed| Some((Origin::from_url(seed), header::AUTHORIZATION, authorization(seed)?)))
             .collect();
-        for origin in homes.iter().collect::<HashSet<_>>() {
+        for origin in trusted_origins.iter().collect::<HashSet<_>>() {
             let headers = config.headers.iter().cloned();
             credentials.extend(headers.map(|(name, value)| (origin.clone(), name, value)));
         }
-        let connector = Connector::new(Arc::clone(&config), homes);
+        let connector = Connector::new(Arc::clone(&config), trusted_origins);
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
         let requests = RequestCounter::default();
         Ok(Downloader { config, connections, headers, credentials, requests })
@@ -137,29 +137,39 @@ impl Downloader {
         Downloader { requests, ..self }
     }
 
-    /// Sends a secret in a header of this name (in lower case) to the origin of `home`, and to no other. `None` if
-    /// the secret cannot stand in a header.
-    pub fn with_secret(mut self, home: &Url, name: &'static str, secret: &str) -> Option<Downloader> {
+    /// Sends a secret in the header `name` (in lower case) to the origin of `url` only. `None` if the secret contains
+    /// characters that a header cannot.
+    pub fn with_secret(mut self, url: &Url, name: &'static str, secret: &str) -> Option<Downloader> {
         let name = HeaderName::from_static(name);
         let mut value = HeaderValue::from_str(secret).ok()?;
         value.set_sensitive(true);
-        self.credentials.push((Origin::from_url(home), name, value));
+        self.credentials.push((Origin::from_url(url), name, value));
         Some(self)
     }
 
-    /// Asks for a URL, once. Any status is an answer; an `Err` is why there is none.
-    /// The meter counts what was read, whatever comes of it.
-    pub async fn get(&self, url: &Url, want: BodyPolicy, meter: &ByteCounter) -> Result<Download, Outcome> {
+    /// Requests a URL once. A response with any status is `Ok`; `Err` means that there was no complete response.
+    /// `byte_counter` counts the bytes read in either case.
+    pub async fn get(
+        &self,
+        url: &Url,
+        body_policy: BodyPolicy,
+        byte_counter: &ByteCounter,
+    ) -> Result<Download, Outcome> {
         let limit = self.config.timeout;
-        let answer = timeout(limit, self.exchange(url, want, meter)).await;
-        answer.unwrap_or_else(|_| {
-            // A shared connection that answers nobody would otherwise be shared for ever.
-            self.connections.forget_shared(&Origin::from_url(url));
+        let result = timeout(limit, self.exchange(url, body_policy, byte_counter)).await;
+        result.unwrap_or_else(|_| {
+            // An unresponsive HTTP/2 connection must not be shared by further requests.
+            self.connections.evict_http2(&Origin::from_url(url));
             Err(Outcome::Timeout { doing: "the request", limit })
         })
     }
 
-    async fn exchange(&self, url: &Url, want: BodyPolicy, meter: &ByteCounter) -> Result<Download, Outcome> {
+    async fn exchange(
+        &self,
+        url: &Url,
+        body_policy: BodyPolicy,
+        byte_counter: &ByteCounter,
+    ) -> Result<Download, Outcome> {
         let origin = Origin::from_url(url);
         let mut connection = self.connections.acquire(&origin).await?;
         let request = self.request(url, &origin, &connection)?;
@@ -171,17 +181,17 @@ impl Downloader {
                     // The connection was closed before the request was written.
                     self.requests.retract();
                 }
-                let failure = failure(&error, connection.reused);
+                let failure = http_failure(&error, connection.reused);
                 match failure {
                     Outcome::StaleConnection => self.connections.evict(&origin),
-                    Outcome::RequestNotProcessed => self.connections.stop_sharing(&origin, &connection),
+                    Outcome::RequestNotProcessed => self.connections.evict_connection(&origin, &connection),
                     _ => {}
                 }
                 return Err(failure);
             }
         };
-        let (download, whole) = read(response, want, meter).await?;
-        if whole {
+        let (download, complete) = read_response(response, body_policy, byte_counter).await?;
+        if complete {
             self.connections.release(&origin, connection);
         }
         Ok(download)
@@ -194,7 +204,7 @@ impl Downloader {
         connection: &Connection,
     ) -> Result<Request<Empty<Bytes>>, Outcome> {
         let malformed =
-            |_| Outcome::InvalidResponse { cause: "the URL cannot be written into a request".into() };
+            |_| Outcome::InvalidResponse { cause: "the URL is not valid in an HTTP request".into() };
         let target = match connection.is_http2() {
             true => url.as_str(),
             false => &url[url::Position::BeforePath..url::Position::AfterQuery],
@@ -207,18 +217,21 @@ impl Downloader {
             let host = HeaderValue::try_from(origin.authority());
             headers.insert(
                 header::HOST,
-                host.map_err(|_| Outcome::InvalidResponse { cause: "bad host".into() })?,
+                host.map_err(|_| Outcome::InvalidResponse {
+                    cause: "the host is not valid in a Host header".into(),
+                })?,
             );
         }
-        for (_, name, value) in self.credentials.iter().filter(|(home, ..)| home == origin) {
-            // Of several seeds' credentials for one origin, the first ones are used.
+        for (_, name, value) in self.credentials.iter().filter(|(secret_origin, ..)| secret_origin == origin)
+        {
+            // If several seeds have credentials for one origin, the first seed's are used.
             headers.entry(name).or_insert_with(|| value.clone());
         }
         Ok(request)
     }
 }
 
-/// The Authorization header of a URL with credentials in it.
+/// The Authorization header for the credentials in a URL, if it has any.
 fn authorization(seed: &Url) -> Option<HeaderValue> {
     if seed.username().is_empty() && seed.password().is_none() {
         return None;
@@ -231,11 +244,12 @@ fn authorization(seed: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Reads as much of a response as is wanted; tells also whether the connection is free for the next request.
-async fn read(
+/// Reads a response as far as the policy allows. Also returns whether it was read to its end, so that the connection
+/// can be reused.
+async fn read_response(
     response: Response<Incoming>,
-    want: BodyPolicy,
-    meter: &ByteCounter,
+    body_policy: BodyPolicy,
+    byte_counter: &ByteCounter,
 ) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
     let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
@@ -244,89 +258,94 @@ async fn read(
         status,
         content_type: headers::text(&head.headers, header::CONTENT_TYPE),
         redirect: location.filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308)),
-        retry_after: headers::text(&head.headers, header::RETRY_AFTER).and_then(|value| delay_of(&value)),
+        retry_after: headers::text(&head.headers, header::RETRY_AFTER)
+            .and_then(|value| parse_retry_after(&value)),
         headers: HeaderMap::new(),
         media: Media::Text,
         body: Bytes::new(),
     };
     if !head.status.is_success() || matches!(status, 204 | 205) {
-        let whole = timeout(MAX_DRAIN_TIME, drain(body, want, meter)).await.unwrap_or(false);
-        return Ok((download, whole));
+        let complete = timeout(MAX_DRAIN_TIME, drain(body, body_policy, byte_counter)).await.unwrap_or(false);
+        return Ok((download, complete));
     }
     let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
-    let whole = read_body(&mut download, body, encoding.as_deref(), want, meter).await?;
-    Ok((download, whole))
+    let complete = read_body(&mut download, body, encoding.as_deref(), body_policy, byte_counter).await?;
+    Ok((download, complete))
 }
 
+/// Reads and decodes a body into `download`. Returns whether it was read to its end.
 async fn read_body(
     download: &mut Download,
     mut body: Incoming,
     encoding: Option<&str>,
-    want: BodyPolicy,
-    meter: &ByteCounter,
+    body_policy: BodyPolicy,
+    byte_counter: &ByteCounter,
 ) -> Result<bool, Outcome> {
     let content_type = download.content_type.clone();
-    let declared = match want {
+    let declared = match body_policy {
         BodyPolicy::Page(_) => media::declared(content_type.as_deref()),
-        BodyPolicy::Start(_) => Declared::Page(Media::Text),
+        BodyPolicy::Prefix(_) => Declared::Page(Media::Text),
     };
-    let says = headers::echo(content_type.as_deref().unwrap_or(""));
+    let declared_type = headers::excerpt(content_type.as_deref().unwrap_or(""));
     if declared == Declared::Other {
-        return Err(Outcome::UnsupportedMedia { what: says });
+        return Err(Outcome::UnsupportedMedia { what: declared_type });
     }
     let binary = || Outcome::UnsupportedMedia {
-        what: if says.is_empty() { "binary".into() } else { format!("binary, although it says {says}") },
+        what: match declared_type.as_str() {
+            "" => "binary".into(),
+            declared_type => format!("binary content declared as {declared_type}"),
+        },
     };
-    let (BodyPolicy::Page(limit) | BodyPolicy::Start(limit)) = want;
+    let (BodyPolicy::Page(limit) | BodyPolicy::Prefix(limit)) = body_policy;
     let expected = body.size_hint().exact().unwrap_or(0);
-    if encoding.is_none() && expected > limit as u64 && matches!(want, BodyPolicy::Page(_)) {
+    if encoding.is_none() && expected > limit as u64 && matches!(body_policy, BodyPolicy::Page(_)) {
         return Err(Outcome::TooLarge { limit });
     }
     let mut decoder =
         Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::InvalidResponse {
-            cause: format!("content encoding {:?} was not offered", headers::echo(&unknown)),
+            cause: format!("unsupported content encoding {:?}", headers::excerpt(&unknown)),
         })?;
-    let is_page = |start: &[u8]| match want {
+    let page_media = |start: &[u8]| match body_policy {
         BodyPolicy::Page(_) => media::sniff(declared, content_type.as_deref(), start),
-        BodyPolicy::Start(_) => Some(Media::Text),
+        BodyPolicy::Prefix(_) => Some(Media::Text),
     };
     let mut sniffed = false;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| failure(&error, false))?.into_data() else { continue };
-        let fed = decoder.feed(data);
-        meter.set(decoder.so_far().len());
-        match fed {
+        let Ok(data) = frame.map_err(|error| http_failure(&error, false))?.into_data() else { continue };
+        let result = decoder.feed(data);
+        byte_counter.set(decoder.decoded().len());
+        match result {
             Ok(()) => {}
-            Err(DecodeError::TooLarge) if matches!(want, BodyPolicy::Start(_)) => {
-                download.body = decoder.cut();
+            Err(DecodeError::TooLarge) if matches!(body_policy, BodyPolicy::Prefix(_)) => {
+                download.body = decoder.into_partial();
                 return Ok(false);
             }
-            Err(broken) => return Err(broken_body(broken, limit)),
+            Err(error) => return Err(decode_failure(error, limit)),
         }
-        if !sniffed && decoder.so_far().len() >= SNIFF_BYTES {
+        if !sniffed && decoder.decoded().len() >= SNIFF_BYTES {
             sniffed = true;
-            is_page(decoder.so_far()).ok_or_else(binary)?;
+            page_media(decoder.decoded()).ok_or_else(binary)?;
         }
     }
-    download.body = decoder.finish().map_err(|broken| broken_body(broken, limit))?;
-    meter.set(download.body.len());
-    download.media = is_page(&download.body).ok_or_else(binary)?;
+    download.body = decoder.finish().map_err(|error| decode_failure(error, limit))?;
+    byte_counter.set(download.body.len());
+    download.media = page_media(&download.body).ok_or_else(binary)?;
     Ok(true)
 }
 
-fn broken_body(broken: DecodeError, limit: usize) -> Outcome {
-    match broken {
+fn decode_failure(error: DecodeError, limit: usize) -> Outcome {
+    match error {
         DecodeError::TooLarge => Outcome::TooLarge { limit },
         DecodeError::Corrupt(cause) => {
-            Outcome::InvalidResponse { cause: format!("body not encoded as it says: {cause}") }
+            Outcome::InvalidResponse { cause: format!("cannot decode the body: {cause}") }
         }
     }
 }
 
-/// Reads a body nobody wants, if it is short, and no more of it than was asked for; tells whether it came to its end.
-async fn drain(mut body: Incoming, want: BodyPolicy, meter: &ByteCounter) -> bool {
-    let (BodyPolicy::Page(limit) | BodyPolicy::Start(limit)) = want;
+/// Discards a body if it is short, within the limit of the policy. Returns whether it was read to its end.
+async fn drain(mut body: Incoming, body_policy: BodyPolicy, byte_counter: &ByteCounter) -> bool {
+    let (BodyPolicy::Page(limit) | BodyPolicy::Prefix(limit)) = body_policy;
     let limit = limit.min(MAX_DRAIN_BYTES);
     if body.size_hint().lower() > limit as u64 {
         return false;
@@ -335,7 +354,7 @@ async fn drain(mut body: Incoming, want: BodyPolicy, meter: &ByteCounter) -> boo
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else { return false };
         read += frame.data_ref().map_or(0, Bytes::len);
-        meter.set(read.min(limit));
+        byte_counter.set(read.min(limit));
         if read > limit {
             return false;
         }
@@ -343,8 +362,8 @@ async fn drain(mut body: Incoming, want: BodyPolicy, meter: &ByteCounter) -> boo
     true
 }
 
-/// A Retry-After header: seconds, or a date.
-fn delay_of(value: &str) -> Option<Duration> {
+/// Parses a Retry-After header: seconds or an HTTP date.
+fn parse_retry_after(value: &str) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
@@ -353,22 +372,22 @@ fn delay_of(value: &str) -> Option<Duration> {
     Some(until.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
 }
 
-/// What an error of the HTTP library means for the URL.
-fn failure(error: &hyper::Error, reused: bool) -> Outcome {
+/// The outcome for an error of the HTTP library.
+fn http_failure(error: &hyper::Error, reused: bool) -> Outcome {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(http2) = inner.downcast_ref::<h2::Error>() {
             return http2_failure(http2, reused);
         }
-        if let Some(system) = inner.downcast_ref::<io::Error>() {
-            return system_failure(system, reused);
+        if let Some(error) = inner.downcast_ref::<io::Error>() {
+            return io_failure(error, reused);
         }
         cause = inner.source();
     }
-    let broken = error.is_canceled() || error.is_closed() || error.is_incomplete_message();
-    match broken {
+    let connection_lost = error.is_canceled() || error.is_closed() || error.is_incomplete_message();
+    match connection_lost {
         true if reused => Outcome::StaleConnection,
-        true => Outcome::ConnectionFailed { cause: "closed before the answer was complete".into() },
+        true => Outcome::ConnectionFailed { cause: "closed before the response was complete".into() },
         false => {
             let detail = error.source().map(|source| format!(": {source}")).unwrap_or_default();
             Outcome::InvalidResponse { cause: format!("{error}{detail}") }
@@ -376,18 +395,18 @@ fn failure(error: &hyper::Error, reused: bool) -> Outcome {
     }
 }
 
-fn system_failure(system: &io::Error, reused: bool) -> Outcome {
-    match system.kind() {
+fn io_failure(error: &io::Error, reused: bool) -> Outcome {
+    match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-            Outcome::InvalidResponse { cause: system.to_string() }
+            Outcome::InvalidResponse { cause: error.to_string() }
         }
         _ if reused => Outcome::StaleConnection,
-        _ => Outcome::ConnectionFailed { cause: plain(system) },
+        _ => Outcome::ConnectionFailed { cause: describe_io_error(error) },
     }
 }
 
-/// HTTP/2 tells whether a request was looked at: one that a server refused, or that came after its farewell, was
-/// not. Servers say farewell in the ordinary course of things, some after every thousand requests.
+/// The outcome for an HTTP/2 error. REFUSED_STREAM and a GOAWAY without an error mean that the server did not process
+/// the request. Servers send GOAWAY routinely, some after every thousand requests.
 fn http2_failure(error: &h2::Error, reused: bool) -> Outcome {
     let reason = error.reason();
     if reason == Some(h2::Reason::REFUSED_STREAM)
@@ -396,9 +415,9 @@ fn http2_failure(error: &h2::Error, reused: bool) -> Outcome {
         return Outcome::RequestNotProcessed;
     }
     match error.get_io() {
-        Some(system) => system_failure(system, reused),
+        Some(error) => io_failure(error, reused),
         None if error.is_remote() => {
-            Outcome::ConnectionFailed { cause: format!("the server ended it: {error}") }
+            Outcome::ConnectionFailed { cause: format!("closed by the server: {error}") }
         }
         None => Outcome::InvalidResponse { cause: error.to_string() },
     }

@@ -1,4 +1,4 @@
-//! One polite request: waits for the host's turn, asks, gives the turn back.
+//! Sends one polite request: acquires the host's throttle permit, sends the request, releases the permit.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,34 +18,35 @@ use crate::stats::RequestCounter;
 use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
 
-/// How often a server may decline to look at a request before that counts as its answer.
-const MAX_NOT_TAKEN: usize = 5;
+/// How often a server may reject a request unprocessed before the rejection becomes the result.
+const MAX_UNPROCESSED: usize = 5;
 
-/// How long to wait for what others have reserved; most are in flight, and come back within their timeouts.
-const NOT_NOW: Duration = Duration::from_millis(20);
+/// Poll interval while other requests hold the entire byte budget. Most of them are in flight and return what they do
+/// not use within their timeouts.
+const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Says how much a request may read, at the moment it can be made, and learns what came of it.
+/// Limits how much a request may read, and learns what the request used.
 pub trait FetchBudget: Sync {
-    /// The host's turn is being waited for, maybe for minutes: nothing is in flight meanwhile.
+    /// Called before the wait for the host's permit, which may take minutes. Nothing is in flight during the wait.
     fn before_wait(&self) -> impl Future<Output = ()> + Send;
 
-    /// What may be read; `None` if nothing now, but maybe soon; an outcome if nothing at all.
+    /// What the request may read: `None` if nothing now but perhaps later, an outcome if nothing at all.
     fn body_policy(&self) -> impl Future<Output = Result<Option<BodyPolicy>, Outcome>> + Send;
 
-    /// So many body bytes were read.
+    /// Records the number of body bytes read.
     fn record_bytes(&self, bytes: u64);
 
-    /// What a URL ends with whose first try failed, when the crawl ends before the second.
+    /// The outcome of a URL whose first try failed, when the crawl stops before the retry.
     fn stopped_before_retry(&self, first: Outcome) -> Outcome {
         first
     }
 
-    /// The host wants more time than others get. Nothing more is asked of it before this returns, so that it can be
-    /// noted where it outlives this process.
+    /// Called when a host requires a longer delay than the configured one. The client sends the host no further request
+    /// before this returns, so that the delay can be stored where it outlives this process.
     fn host_slowed(&self, host: &str, host_delay: HostDelay) -> impl Future<Output = ()> + Send;
 }
 
-/// The same for everybody.
+/// A fixed policy for every request, without accounting.
 impl FetchBudget for BodyPolicy {
     async fn before_wait(&self) {}
 
@@ -58,32 +59,33 @@ impl FetchBudget for BodyPolicy {
     async fn host_slowed(&self, _: &str, _: HostDelay) {}
 }
 
-/// The one way to a server, for pages and robots.txt alike.
+/// The only path to a server, for pages and robots.txt.
 pub struct PoliteClient {
-    /// When each host may be asked.
-    pub pace: Arc<HostThrottle>,
-    /// Requests in flight: taken in the host's turn, so that one who waits for a host keeps nobody else waiting.
+    /// When each host may receive the next request.
+    pub throttle: Arc<HostThrottle>,
+    /// Limits requests in flight. A slot is taken only after the host's permit, so that a request waiting for its host
+    /// blocks no other host.
     slots: Semaphore,
     downloader: Downloader,
-    license: LivenessGuard,
+    liveness: LivenessGuard,
     stop: StopHandle,
 }
 
 impl PoliteClient {
-    /// Asks at this pace, with so many requests in flight, until told to stop.
+    /// A client with at most `in_flight` concurrent requests, until `stop` stops it.
     pub fn new(
-        pace: Arc<HostThrottle>,
+        throttle: Arc<HostThrottle>,
         in_flight: usize,
         downloader: Downloader,
         stop: StopHandle,
     ) -> PoliteClient {
         let slots = Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS));
-        PoliteClient { pace, slots, downloader, license: LivenessGuard::unlimited(), stop }
+        PoliteClient { throttle, slots, downloader, liveness: LivenessGuard::unlimited(), stop }
     }
 
-    /// The same, only while it has leave to.
-    pub fn with_liveness(self, license: LivenessGuard) -> PoliteClient {
-        PoliteClient { license, ..self }
+    /// Sends requests only while the guard counts this worker as alive.
+    pub fn with_liveness(self, liveness: LivenessGuard) -> PoliteClient {
+        PoliteClient { liveness, ..self }
     }
 
     /// Counts the requests it sends in this counter.
@@ -91,18 +93,18 @@ impl PoliteClient {
         PoliteClient { downloader: self.downloader.with_request_counter(requests), ..self }
     }
 
-    /// Whether others ask other hosts meanwhile, with a pace of their own.
+    /// Whether other workers crawl other hosts, with throttles of their own.
     pub fn has_liveness(&self) -> bool {
-        self.license.is_limited()
+        self.liveness.is_limited()
     }
 
-    /// Asks once. A request that the server did not even look at does not count, and is made again in a turn of
-    /// its own.
+    /// Sends one request. A request that the server rejects unprocessed does not count; it is sent again with a new
+    /// permit.
     pub async fn send(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        for _ in 1..MAX_NOT_TAKEN {
+        for _ in 1..MAX_UNPROCESSED {
             match self.send_throttled(url, budget).await {
                 Err(Outcome::RequestNotProcessed) => {}
-                answer => return answer,
+                result => return result,
             }
         }
         self.send_throttled(url, budget).await
@@ -112,51 +114,51 @@ impl PoliteClient {
         let host = Origin::from_url(url).throttle_key();
         budget.before_wait().await;
         let ready = async {
-            let turn = self.pace.acquire(&host).await;
+            let permit = self.throttle.acquire(&host).await;
             loop {
                 let slot = self.slots.acquire().await.expect("the semaphore is never closed");
                 match budget.body_policy().await {
-                    // Whoever has what is missing may need the slot to bring it back.
+                    // Requests that hold the budget may need this slot to finish and return it.
                     Ok(None) => drop(slot),
-                    // Its storage may have been out of reach for longer than this worker counts as alive.
-                    Ok(Some(_)) if !self.license.is_current() => {
+                    // The backend may have been unreachable for longer than the liveness timeout.
+                    Ok(Some(_)) if !self.liveness.is_current() => {
                         drop(slot);
-                        self.license.renewed().await;
+                        self.liveness.renewed().await;
                         continue;
                     }
-                    Ok(Some(want)) => break (turn, slot, Ok(want)),
-                    Err(outcome) => break (turn, slot, Err(outcome)),
+                    Ok(Some(body_policy)) => break (permit, slot, Ok(body_policy)),
+                    Err(outcome) => break (permit, slot, Err(outcome)),
                 }
-                tokio::time::sleep(NOT_NOW).await;
+                tokio::time::sleep(BUDGET_POLL_INTERVAL).await;
             }
         };
-        let (turn, _slot, want) = tokio::select! {
+        let (permit, _slot, body_policy) = tokio::select! {
             biased;
             () = self.stop.stop_requested() => return Err(Outcome::NotReached),
             ready = ready => ready,
         };
-        let meter = ByteCounter::default();
-        let (want, asked) = (want?, Instant::now());
-        // A request's own state is large, and most who are in here wait for their host's turn: they do without.
-        let answer = tokio::select! {
+        let byte_counter = ByteCounter::default();
+        let (body_policy, started) = (body_policy?, Instant::now());
+        // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
+        let result = tokio::select! {
             biased;
-            answer = Box::pin(self.downloader.get(url, want, &meter)) => answer,
+            result = Box::pin(self.downloader.get(url, body_policy, &byte_counter)) => result,
             () = self.stop.aborted() => Err(Outcome::NotReached),
-            // Others are about to take over; if they do not, it is asked again.
-            () = self.license.expired() => Err(Outcome::RequestNotProcessed),
+            // Other workers are about to take over the host. If they do not, the request is sent again.
+            () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
         };
-        turn.took(asked.elapsed());
-        budget.record_bytes(meter.bytes());
-        if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = answer {
-            turn.rest(time.min(MAX_RETRY_AFTER));
-            if let Some(host_delay) = self.pace.host_delay(&host) {
+        permit.record_response_time(started.elapsed());
+        budget.record_bytes(byte_counter.bytes());
+        if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
+            permit.cool_down(time.min(MAX_RETRY_AFTER));
+            if let Some(host_delay) = self.throttle.host_delay(&host) {
                 budget.host_slowed(&host, host_delay).await;
             }
         }
-        answer
+        result
     }
 
-    /// Waits, unless told to stop meanwhile; tells whether the time has passed.
+    /// Waits for this time. Returns false if the crawl was stopped before it passed.
     pub async fn pause(&self, time: Duration) -> bool {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! Keeps the delay between requests to a host; only it knows when a host may be asked next.
+//! Enforces the delay between requests to a host. Only this file knows when a host may receive the next request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,166 +10,176 @@ use tokio::time::{Instant, sleep_until};
 use crate::backend::HostDelay;
 use crate::config::FetchConfig;
 
-/// The longest pause that slow answers alone lead to: a host that always times out must not stall its pages for ever.
-const MAX_ADAPTED: Duration = Duration::from_secs(30);
+/// Maximum delay derived from slow responses: a host that always timing out must not stall its URLs forever.
+const MAX_ADAPTIVE_DELAY: Duration = Duration::from_secs(30);
 
-/// One part in so many of the newest answer goes into how long answers take lately.
+/// The newest response time has a weight of 1/4 in the moving average.
 const SMOOTHING: u32 = 4;
 
-/// So many hosts are remembered before those are forgotten that may be asked at once anyway.
-const FORGET_AT: usize = 10_000;
+/// Number of hosts from which hosts without a pending delay are forgotten.
+const MIN_HOSTS_TO_FORGET: usize = 10_000;
 
-/// A host with a delay of its own is remembered for so long after it could have been asked. Its delay comes back with
-/// the next look at its robots.txt, so to forget it is safe; not to would let one domain of endless names fill memory.
-const QUIET: Duration = Duration::from_secs(5 * 60);
+/// How long a host with a longer delay of its own is remembered after the delay has passed. Forgetting it is safe,
+/// because the next robots.txt check applies the delay again. Without a limit, one domain with endless host names could
+/// fill the memory.
+const SLOW_HOST_TTL: Duration = Duration::from_secs(5 * 60);
 
-/// The pace of the hosts asked lately. Threads may share it, each with a runtime of its own.
+/// The delays of recently used hosts. Threads with separate runtimes may share it.
 #[derive(Debug)]
 pub struct HostThrottle {
     delay: Duration,
-    parallel: usize,
-    adapts: bool,
+    max_in_flight: usize,
+    adaptive: bool,
     hosts: Mutex<ThrottledHosts>,
 }
 
 #[derive(Debug, Default)]
 struct ThrottledHosts {
-    by_name: HashMap<String, Arc<Host>>,
-    forget_at: usize,
+    by_name: HashMap<String, Arc<ThrottledHost>>,
+    /// Number of hosts at which the next cleanup runs.
+    next_cleanup: usize,
 }
 
 #[derive(Debug)]
-struct Host {
-    /// One permit for each request that may be in flight.
+struct ThrottledHost {
+    /// One slot for each request that may be in flight.
     slots: Arc<Semaphore>,
-    /// Held by the one who is next, so that turns come in the order of asking.
+    /// Locked by the next request, so that permits are granted in order.
     next_in_line: tokio::sync::Mutex<()>,
-    times: Mutex<Times>,
+    timing: Mutex<HostTiming>,
 }
 
 #[derive(Debug)]
-struct Times {
+struct HostTiming {
     delay: Duration,
+    /// When the host may receive the next request.
     next: Instant,
-    /// How long the host's answers took lately, by the share of each in a pause; zero where that does not matter.
-    answers: Duration,
+    /// Moving average of the response timing, each divided by the number of requests in flight; zero if the delay is
+    /// not adaptive.
+    response_time: Duration,
 }
 
-impl Times {
-    /// The time between requests: the delay, or longer where the host has become slow.
-    fn pause(&self) -> Duration {
-        self.delay.max(self.answers.min(MAX_ADAPTED))
+impl HostTiming {
+    /// The delay between requests, adapted to the response timing.
+    fn effective_delay(&self) -> Duration {
+        self.delay.max(self.response_time.min(MAX_ADAPTIVE_DELAY))
     }
 }
 
-/// The right to ask a host once; it ends, and the delay begins to run, when this is dropped.
+/// Permission to send a host one request. Dropping it starts the delay.
 #[derive(Debug)]
 pub struct ThrottlePermit {
-    host: Arc<Host>,
-    parallel: usize,
-    adapts: bool,
+    host: Arc<ThrottledHost>,
+    max_in_flight: usize,
+    adaptive: bool,
     _slot: OwnedSemaphorePermit,
 }
 
 impl HostThrottle {
-    /// The pace that these settings ask for.
+    /// The throttle for this configuration.
     pub fn from_config(config: &FetchConfig) -> HostThrottle {
-        let pace = HostThrottle::new(config.delay, config.max_per_host);
-        if config.adaptive_delay { pace.adaptive() } else { pace }
+        let throttle = HostThrottle::new(config.delay, config.max_per_host);
+        if config.adaptive_delay { throttle.adaptive() } else { throttle }
     }
 
-    /// At least `delay` between requests to a host, at most `parallel` in flight. With one in flight the delay
-    /// runs from the end of one to the start of the next, otherwise from start to start.
-    pub fn new(delay: Duration, parallel: usize) -> HostThrottle {
-        let parallel = parallel.clamp(1, Semaphore::MAX_PERMITS);
-        HostThrottle { delay, parallel, adapts: false, hosts: Mutex::default() }
+    /// A throttle with at least `delay` between requests to a host and at most `max_in_flight` of them in flight. If
+    /// `max_in_flight` is 1, the delay runs from the end of a request to the start of the next, otherwise from start to
+    /// start.
+    pub fn new(delay: Duration, max_in_flight: usize) -> HostThrottle {
+        let max_in_flight = max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        HostThrottle { delay, max_in_flight, adaptive: false, hosts: Mutex::default() }
     }
 
-    /// Slows down with a host whose answers slow down: it is left alone for at least as long as they took lately, or
-    /// a fair part of that where several are in flight. Only where there is a delay at all, and never below it.
+    /// Adapts the delay to a host's response timing: it is at least their moving average, divided by the number of
+    /// requests in flight, and never less than the configured delay. Without a delay nothing changes.
     pub fn adaptive(self) -> HostThrottle {
-        HostThrottle { adapts: true, ..self }
+        HostThrottle { adaptive: true, ..self }
     }
 
-    /// Waits until the host may be asked, and takes the turn.
+    /// Waits until the host may receive a request.
     pub async fn acquire(&self, host: &str) -> ThrottlePermit {
         let host = self.host(host);
         let slots = Arc::clone(&host.slots);
         let slot = slots.acquire_owned().await.expect("the semaphore is never closed");
         {
-            let _line = host.next_in_line.lock().await;
-            // Asked anew after each sleep: a Retry-After may have moved the time meanwhile.
+            let _guard = host.next_in_line.lock().await;
+            // Read again after each sleep, because a Retry-After may have moved it.
             loop {
-                let next = host.times().next;
+                let next = host.timing().next;
                 if next <= Instant::now() {
                     break;
                 }
                 sleep_until(next).await;
             }
-            if self.parallel > 1 {
-                let mut times = host.times();
-                times.next = Instant::now() + times.pause();
+            if self.max_in_flight > 1 {
+                let mut timing = host.timing();
+                timing.next = Instant::now() + timing.effective_delay();
             }
         }
-        ThrottlePermit { host, parallel: self.parallel, adapts: self.adapts, _slot: slot }
+        ThrottlePermit { host, max_in_flight: self.max_in_flight, adaptive: self.adaptive, _slot: slot }
     }
 
-    /// Asks the host at this delay from now on, if it is the longer one; tells whether it is.
+    /// Raises the host's delay. Returns false if the delay is not longer than the current one.
     pub fn slow_down(&self, host: &str, delay: Duration) -> bool {
         let host = self.host(host);
-        let mut times = host.times();
-        if delay <= times.delay {
+        let mut timing = host.timing();
+        if delay <= timing.delay {
             return false;
         }
-        // The pause that runs now began when the last request ended.
-        let before = times.pause();
-        times.delay = delay;
-        let longer = times.pause() - before;
-        times.next += longer;
+        // The current delay started when the last request ended.
+        let before = timing.effective_delay();
+        timing.delay = delay;
+        let increase = timing.effective_delay() - before;
+        timing.next += increase;
         true
     }
 
-    /// Leaves the host alone for at least this long from now.
+    /// Sends the host no request for at least this long from now.
     pub fn cool_down(&self, host: &str, time: Duration) {
         if !time.is_zero() {
-            self.host(host).rest(time);
+            self.host(host).cool_down(time);
         }
     }
 
-    /// How the host is paced now; `None` for one that may be asked at any time, or never was.
+    /// The host's delay and remaining cooldown; `None` if it has neither, or received no request.
     pub fn host_delay(&self, host: &str) -> Option<HostDelay> {
         let host = unpoisoned(&self.hosts).by_name.get(host).map(Arc::clone)?;
-        let times = host.times();
-        let rest = times.next.saturating_duration_since(Instant::now());
-        let delay = times.pause();
-        (!delay.is_zero() || !rest.is_zero()).then_some(HostDelay { delay, cooldown: rest })
+        let timing = host.timing();
+        let cooldown = timing.next.saturating_duration_since(Instant::now());
+        let delay = timing.effective_delay();
+        (!delay.is_zero() || !cooldown.is_zero()).then_some(HostDelay { delay, cooldown })
     }
 
-    /// The hosts that have to be left alone for a while, and how they are paced.
+    /// The hosts with a remaining cooldown, and their delays.
     pub fn cooldowns(&self) -> Vec<(String, HostDelay)> {
         let (hosts, now) = (unpoisoned(&self.hosts), Instant::now());
-        let resting = hosts.by_name.iter().filter_map(|(name, host)| {
-            let times = host.times();
-            let rest = times.next.saturating_duration_since(now);
-            (!rest.is_zero()).then(|| (name.clone(), HostDelay { delay: times.pause(), cooldown: rest }))
+        let cooling = hosts.by_name.iter().filter_map(|(name, host)| {
+            let timing = host.timing();
+            let cooldown = timing.next.saturating_duration_since(now);
+            (!cooldown.is_zero())
+                .then(|| (name.clone(), HostDelay { delay: timing.effective_delay(), cooldown }))
         });
-        resting.collect()
+        cooling.collect()
     }
 
-    fn host(&self, host: &str) -> Arc<Host> {
+    fn host(&self, host: &str) -> Arc<ThrottledHost> {
         let mut hosts = unpoisoned(&self.hosts);
         if let Some(host) = hosts.by_name.get(host) {
             return Arc::clone(host);
         }
-        if hosts.by_name.len() >= hosts.forget_at.max(FORGET_AT) {
+        if hosts.by_name.len() >= hosts.next_cleanup.max(MIN_HOSTS_TO_FORGET) {
             let now = Instant::now();
-            hosts.by_name.retain(|_, host| !host.is_as_new(self.delay, now));
-            hosts.forget_at = 2 * hosts.by_name.len();
+            hosts.by_name.retain(|_, host| !host.can_be_forgotten(self.delay, now));
+            hosts.next_cleanup = 2 * hosts.by_name.len();
         }
-        let new = Arc::new(Host {
-            slots: Arc::new(Semaphore::new(self.parallel)),
+        let new = Arc::new(ThrottledHost {
+            slots: Arc::new(Semaphore::new(self.max_in_flight)),
             next_in_line: tokio::sync::Mutex::default(),
-            times: Mutex::new(Times { delay: self.delay, next: Instant::now(), answers: Duration::ZERO }),
+            timing: Mutex::new(HostTiming {
+                delay: self.delay,
+                next: Instant::now(),
+                response_time: Duration::ZERO,
+            }),
         });
         hosts.by_name.insert(host.to_owned(), Arc::clone(&new));
         new
@@ -177,17 +187,17 @@ impl HostThrottle {
 }
 
 impl ThrottlePermit {
-    /// Leaves the host alone for this long from now.
-    pub fn rest(&self, time: Duration) {
-        self.host.rest(time);
+    /// Sends the host no request for at least this long from now.
+    pub fn cool_down(&self, time: Duration) {
+        self.host.cool_down(time);
     }
 
-    /// The host's answer, or its failure, took this long.
-    pub fn took(&self, time: Duration) {
-        let mut times = self.host.times();
-        if self.adapts && !times.delay.is_zero() {
-            let share = time / u32::try_from(self.parallel).unwrap_or(u32::MAX);
-            times.answers = match times.answers {
+    /// Records how long the response, or the failure, took.
+    pub fn record_response_time(&self, time: Duration) {
+        let mut timing = self.host.timing();
+        if self.adaptive && !timing.delay.is_zero() {
+            let share = time / u32::try_from(self.max_in_flight).unwrap_or(u32::MAX);
+            timing.response_time = match timing.response_time {
                 Duration::ZERO => share,
                 before => (before * (SMOOTHING - 1) + share) / SMOOTHING,
             };
@@ -197,33 +207,33 @@ impl ThrottlePermit {
 
 impl Drop for ThrottlePermit {
     fn drop(&mut self) {
-        if self.parallel == 1 {
-            let pause = self.host.times().pause();
-            self.host.rest(pause);
+        if self.max_in_flight == 1 {
+            let delay = self.host.timing().effective_delay();
+            self.host.cool_down(delay);
         }
     }
 }
 
-impl Host {
-    fn times(&self) -> MutexGuard<'_, Times> {
-        unpoisoned(&self.times)
+impl ThrottledHost {
+    fn timing(&self) -> MutexGuard<'_, HostTiming> {
+        unpoisoned(&self.timing)
     }
 
-    /// Nobody waits for it, it need not be waited for, and it wants no more than the others, or has not been asked for
-    /// long: to forget it makes no request come too early.
-    fn is_as_new(self: &Arc<Host>, delay: Duration, now: Instant) -> bool {
-        let times = self.times();
-        let quiet = if times.delay > delay { QUIET } else { Duration::ZERO };
-        Arc::strong_count(self) == 1 && times.next + quiet <= now
+    /// Whether forgetting the host cannot make a request come too early: no request uses or waits for it, its delay has
+    /// passed, and if it has a longer delay than other hosts, it has been idle for long.
+    fn can_be_forgotten(self: &Arc<ThrottledHost>, delay: Duration, now: Instant) -> bool {
+        let timing = self.timing();
+        let ttl = if timing.delay > delay { SLOW_HOST_TTL } else { Duration::ZERO };
+        Arc::strong_count(self) == 1 && timing.next + ttl <= now
     }
 
-    fn rest(&self, time: Duration) {
-        let mut times = self.times();
-        times.next = times.next.max(Instant::now() + time);
+    fn cool_down(&self, time: Duration) {
+        let mut timing = self.timing();
+        timing.next = timing.next.max(Instant::now() + time);
     }
 }
 
-/// Nothing in here panics while holding a lock, and the times stay usable if something ever did.
+/// Locks a mutex and ignores poisoning: no code here panics while it holds a lock, and the state would stay valid.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -236,193 +246,196 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn the_delay_runs_from_the_end_of_one_request_to_the_next() {
-        let pace = HostThrottle::new(SECOND, 1);
-        let turn = pace.acquire("host").await;
+    async fn delay_runs_from_the_end_of_a_request_to_the_next() {
+        let throttle = HostThrottle::new(SECOND, 1);
+        let permit = throttle.acquire("host").await;
         sleep(5 * SECOND).await;
-        drop(turn);
+        drop(permit);
         let ended = Instant::now();
-        let _turn = pace.acquire("host").await;
+        let _permit = throttle.acquire("host").await;
         assert!(ended.elapsed() >= SECOND);
         assert!(ended.elapsed() < SECOND + Duration::from_millis(5));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_hosts_that_are_owed_nothing_are_forgotten() {
-        let pace = HostThrottle::new(SECOND, 1);
-        for number in 0..FORGET_AT - 2 {
-            drop(pace.acquire(&format!("host{number}")).await);
+    async fn only_hosts_without_a_pending_delay_are_forgotten() {
+        let throttle = HostThrottle::new(SECOND, 1);
+        for number in 0..MIN_HOSTS_TO_FORGET - 2 {
+            drop(throttle.acquire(&format!("host{number}")).await);
         }
-        pace.slow_down("slow", 5 * SECOND);
+        throttle.slow_down("slow", 5 * SECOND);
         sleep(10 * SECOND).await;
-        let _held = pace.acquire("held").await;
-        drop(pace.acquire("fresh").await);
+        let _held = throttle.acquire("held").await;
+        drop(throttle.acquire("fresh").await);
         let hosts =
-            || unpoisoned(&pace.hosts).by_name.keys().cloned().collect::<std::collections::BTreeSet<_>>();
+            || unpoisoned(&throttle.hosts).by_name.keys().cloned().collect::<std::collections::BTreeSet<_>>();
         assert_eq!(hosts(), ["fresh", "held", "slow"].map(String::from).into());
-        drop(pace.acquire("slow").await);
+        drop(throttle.acquire("slow").await);
         let ended = Instant::now();
-        drop(pace.acquire("slow").await);
+        drop(throttle.acquire("slow").await);
         assert!(ended.elapsed() >= 5 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_hosts_are_forgotten_once_they_have_been_quiet_for_long() {
-        let pace = HostThrottle::new(SECOND, 1);
-        let hosts = || unpoisoned(&pace.hosts).by_name.len();
+    async fn slow_hosts_are_forgotten_after_a_long_idle_time() {
+        let throttle = HostThrottle::new(SECOND, 1);
+        let hosts = || unpoisoned(&throttle.hosts).by_name.len();
         for round in 0..5 {
-            for number in 0..FORGET_AT {
-                pace.slow_down(&format!("{number}.{round}"), 30 * SECOND);
+            for number in 0..MIN_HOSTS_TO_FORGET {
+                throttle.slow_down(&format!("{number}.{round}"), 30 * SECOND);
             }
-            assert!(hosts() <= FORGET_AT, "{} in round {round}", hosts());
-            sleep(QUIET + 30 * SECOND).await;
+            assert!(hosts() <= MIN_HOSTS_TO_FORGET, "{} in round {round}", hosts());
+            sleep(SLOW_HOST_TTL + 30 * SECOND).await;
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_hosts_delay_does_not_hold_up_another() {
-        let pace = HostThrottle::new(SECOND, 1);
-        drop(pace.acquire("slow").await);
-        let begun = Instant::now();
-        drop(pace.acquire("other").await);
-        assert_eq!(begun.elapsed(), Duration::ZERO);
+    async fn delay_of_a_host_does_not_block_other_hosts() {
+        let throttle = HostThrottle::new(SECOND, 1);
+        drop(throttle.acquire("slow").await);
+        let started_at = Instant::now();
+        drop(throttle.acquire("other").await);
+        assert_eq!(started_at.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_several_in_flight_the_delay_separates_the_starts() {
-        let pace = Arc::new(HostThrottle::new(SECOND, 3));
-        let begun = Instant::now();
-        let asks = (0..6).map(|_| {
-            let pace = Arc::clone(&pace);
+    async fn with_several_requests_in_flight_the_delay_runs_from_start_to_start() {
+        let throttle = Arc::new(HostThrottle::new(SECOND, 3));
+        let started_at = Instant::now();
+        let requests = (0..6).map(|_| {
+            let throttle = Arc::clone(&throttle);
             tokio::spawn(async move {
-                let _turn = pace.acquire("host").await;
-                let started = begun.elapsed();
+                let _permit = throttle.acquire("host").await;
+                let started = started_at.elapsed();
                 sleep(2 * SECOND + SECOND / 2).await;
                 started
             })
         });
         let mut starts = Vec::new();
-        for ask in asks.collect::<Vec<_>>() {
-            starts.push(ask.await.unwrap());
+        for request in requests.collect::<Vec<_>>() {
+            starts.push(request.await.unwrap());
         }
         starts.sort();
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= SECOND), "{starts:?}");
-        assert!(starts[2] < 3 * SECOND, "three are in flight at once: {starts:?}");
+        assert!(starts[2] < 3 * SECOND, "three requests are in flight at once: {starts:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_rest_is_waited_out_also_by_those_who_wait_already() {
-        let pace = Arc::new(HostThrottle::new(SECOND, 1));
-        let turn = pace.acquire("host").await;
+    async fn cooldown_applies_to_requests_that_already_wait() {
+        let throttle = Arc::new(HostThrottle::new(SECOND, 1));
+        let permit = throttle.acquire("host").await;
         let waiting = tokio::spawn({
-            let pace = Arc::clone(&pace);
+            let throttle = Arc::clone(&throttle);
             async move {
-                drop(pace.acquire("host").await);
+                drop(throttle.acquire("host").await);
                 Instant::now()
             }
         });
-        let begun = Instant::now();
-        turn.rest(7 * SECOND);
-        drop(turn);
-        assert!(waiting.await.unwrap() - begun >= 7 * SECOND);
+        let started_at = Instant::now();
+        permit.cool_down(7 * SECOND);
+        drop(permit);
+        assert!(waiting.await.unwrap() - started_at >= 7 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_longer_delay_wins_and_a_shorter_one_does_not() {
-        let pace = HostThrottle::new(SECOND, 1);
-        drop(pace.acquire("host").await);
+    async fn slow_down_raises_the_delay_and_never_lowers_it() {
+        let throttle = HostThrottle::new(SECOND, 1);
+        drop(throttle.acquire("host").await);
         let ended = Instant::now();
-        pace.slow_down("host", 3 * SECOND);
-        pace.slow_down("host", SECOND / 2);
-        drop(pace.acquire("host").await);
+        throttle.slow_down("host", 3 * SECOND);
+        throttle.slow_down("host", SECOND / 2);
+        drop(throttle.acquire("host").await);
         assert!(ended.elapsed() >= 3 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_given_up_while_waiting_leaves_the_host_to_the_next() {
-        let pace = HostThrottle::new(SECOND, 1);
-        drop(pace.acquire("host").await);
-        let given_up = tokio::time::timeout(SECOND / 2, pace.acquire("host")).await;
-        assert!(given_up.is_err());
-        let begun = Instant::now();
-        drop(pace.acquire("host").await);
-        assert!(begun.elapsed() <= SECOND);
+    async fn cancelled_acquire_does_not_delay_the_next_one() {
+        let throttle = HostThrottle::new(SECOND, 1);
+        drop(throttle.acquire("host").await);
+        let cancelled = tokio::time::timeout(SECOND / 2, throttle.acquire("host")).await;
+        assert!(cancelled.is_err());
+        let started_at = Instant::now();
+        drop(throttle.acquire("host").await);
+        assert!(started_at.elapsed() <= SECOND);
     }
 
-    /// Asks a host once, who takes so long to answer, and tells how long the pause after it is.
-    async fn pause_after(pace: &HostThrottle, answer: Duration) -> Duration {
-        let turn = pace.acquire("host").await;
-        sleep(answer).await;
-        turn.took(answer);
-        drop(turn);
-        pace.host_delay("host").map_or(Duration::ZERO, |host_delay| host_delay.cooldown)
+    /// Simulates a request with this response time and returns the delay after it.
+    async fn delay_after(throttle: &HostThrottle, response_time: Duration) -> Duration {
+        let permit = throttle.acquire("host").await;
+        sleep(response_time).await;
+        permit.record_response_time(response_time);
+        drop(permit);
+        throttle.host_delay("host").map_or(Duration::ZERO, |host_delay| host_delay.cooldown)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_answers_lead_to_longer_pauses_and_quick_ones_back_to_the_delay() {
-        let pace = HostThrottle::new(SECOND, 1).adaptive();
-        assert_eq!(pause_after(&pace, SECOND / 10).await, SECOND, "never below the delay");
-        assert!(pause_after(&pace, 8 * SECOND).await > 2 * SECOND, "the newest answer counts for a quarter");
+    async fn adaptive_delay_follows_the_response_times_down_to_the_configured_delay() {
+        let throttle = HostThrottle::new(SECOND, 1).adaptive();
+        assert_eq!(delay_after(&throttle, SECOND / 10).await, SECOND, "never below the delay");
+        assert!(
+            delay_after(&throttle, 8 * SECOND).await > 2 * SECOND,
+            "the newest response time counts for a quarter"
+        );
         for _ in 0..20 {
-            pause_after(&pace, 8 * SECOND).await;
+            delay_after(&throttle, 8 * SECOND).await;
         }
         let ended = Instant::now();
-        assert_eq!(pace.host_delay("host").unwrap().delay.as_secs_f64().round(), 8.0);
-        drop(pace.acquire("host").await);
+        assert_eq!(throttle.host_delay("host").unwrap().delay.as_secs_f64().round(), 8.0);
+        drop(throttle.acquire("host").await);
         assert!(ended.elapsed() > 7 * SECOND, "{:?}", ended.elapsed());
         for _ in 0..20 {
-            pause_after(&pace, SECOND / 100).await;
+            delay_after(&throttle, SECOND / 100).await;
         }
-        assert_eq!(pause_after(&pace, SECOND / 100).await, SECOND);
+        assert_eq!(delay_after(&throttle, SECOND / 100).await, SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_answer_is_slow_enough_for_a_pause_beyond_the_longest() {
-        let pace = HostThrottle::new(SECOND, 1).adaptive();
+    async fn adaptive_delay_has_a_maximum() {
+        let throttle = HostThrottle::new(SECOND, 1).adaptive();
         for _ in 0..3 {
-            assert_eq!(pause_after(&pace, 100 * SECOND).await, MAX_ADAPTED);
+            assert_eq!(delay_after(&throttle, 100 * SECOND).await, MAX_ADAPTIVE_DELAY);
         }
         assert_eq!(
-            pause_after(&HostThrottle::new(2 * MAX_ADAPTED, 1).adaptive(), SECOND).await,
-            2 * MAX_ADAPTED
+            delay_after(&HostThrottle::new(2 * MAX_ADAPTIVE_DELAY, 1).adaptive(), SECOND).await,
+            2 * MAX_ADAPTIVE_DELAY
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_answers_change_nothing_where_there_is_no_delay_or_nobody_adapts() {
+    async fn slow_responses_change_nothing_without_a_delay_or_without_adaptive_delay() {
         assert_eq!(
-            pause_after(&HostThrottle::new(Duration::ZERO, 1).adaptive(), 5 * SECOND).await,
+            delay_after(&HostThrottle::new(Duration::ZERO, 1).adaptive(), 5 * SECOND).await,
             Duration::ZERO
         );
-        assert_eq!(pause_after(&HostThrottle::new(SECOND, 1), 5 * SECOND).await, SECOND);
+        assert_eq!(delay_after(&HostThrottle::new(SECOND, 1), 5 * SECOND).await, SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn several_in_flight_share_the_pause_that_slow_answers_lead_to() {
-        let pace = HostThrottle::new(SECOND, 4).adaptive();
-        pause_after(&pace, 12 * SECOND).await;
-        assert_eq!(pace.host_delay("host").unwrap().delay, 3 * SECOND);
+    async fn adaptive_delay_is_divided_by_the_requests_in_flight() {
+        let throttle = HostThrottle::new(SECOND, 4).adaptive();
+        delay_after(&throttle, 12 * SECOND).await;
+        assert_eq!(throttle.host_delay("host").unwrap().delay, 3 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_is_left_alone_for_as_long_as_somebody_else_says() {
-        let pace = HostThrottle::new(SECOND, 1);
-        assert_eq!(pace.host_delay("host"), None, "nothing is known yet");
-        pace.cool_down("host", 5 * SECOND);
-        pace.cool_down("host", 2 * SECOND);
-        assert_eq!(pace.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: 5 * SECOND }));
-        let begun = Instant::now();
-        drop(pace.acquire("host").await);
-        assert!(begun.elapsed() >= 5 * SECOND);
-        assert_eq!(pace.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: SECOND }));
+    async fn cooldown_from_another_worker_is_waited_out() {
+        let throttle = HostThrottle::new(SECOND, 1);
+        assert_eq!(throttle.host_delay("host"), None, "the host received no request yet");
+        throttle.cool_down("host", 5 * SECOND);
+        throttle.cool_down("host", 2 * SECOND);
+        assert_eq!(throttle.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: 5 * SECOND }));
+        let started_at = Instant::now();
+        drop(throttle.acquire("host").await);
+        assert!(started_at.elapsed() >= 5 * SECOND);
+        assert_eq!(throttle.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: SECOND }));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_without_delay_and_rest_has_no_pacing() {
-        let pace = HostThrottle::new(Duration::ZERO, 1);
-        drop(pace.acquire("host").await);
-        assert_eq!(pace.host_delay("host"), None);
-        assert!(pace.slow_down("host", SECOND) && !pace.slow_down("host", SECOND));
-        assert_eq!(pace.host_delay("host").map(|host_delay| host_delay.delay), Some(SECOND));
+    async fn host_without_delay_and_cooldown_has_no_host_delay() {
+        let throttle = HostThrottle::new(Duration::ZERO, 1);
+        drop(throttle.acquire("host").await);
+        assert_eq!(throttle.host_delay("host"), None);
+        assert!(throttle.slow_down("host", SECOND) && !throttle.slow_down("host", SECOND));
+        assert_eq!(throttle.host_delay("host").map(|host_delay| host_delay.delay), Some(SECOND));
     }
 }

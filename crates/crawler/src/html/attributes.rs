@@ -1,9 +1,9 @@
-//! Reads the inside of a tag. Only this file knows where names, values and tags end.
+//! Parses the inside of a tag: name, attributes and end. Their syntax is known only here.
 
 use memchr::memchr;
 
-/// The name of an element or attribute, lower-cased and packed into a number; every name of more than eight
-/// bytes is [`Name::LONG`].
+/// The name of an element or attribute, in lower case and packed into a number. All names longer than eight bytes are
+/// [`Name::LONG`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name(u64);
 
@@ -40,25 +40,25 @@ impl Name {
         }
         while at > 0 {
             at -= 1;
-            // Only letters become letters by this, so no other name can be taken for one of the above.
+            // Setting this bit turns only letters into letters, so no other name equals one of the constants.
             packed = (packed << 8) | (name[at] | 0x20) as u64;
         }
         Name(packed)
     }
 
-    /// The number of bytes, for a name that is not long.
+    /// The length in bytes. The name must not be `LONG`.
     pub(super) fn len(self) -> usize {
         8 - self.0.leading_zeros() as usize / 8
     }
 
-    /// The name as lower-case bytes, padded with zeros, for a name that is not long.
+    /// The name in lower case, padded with zeros. The name must not be `LONG`.
     pub(super) fn bytes(self) -> [u8; 8] {
         self.0.to_le_bytes()
     }
 }
 
-/// The attributes that say where a page leads and how it is encoded: of each the first in its tag, with its
-/// value as it stands there.
+/// The attributes needed for links and the encoding of a page: the first of each name in a tag, with its undecoded
+/// value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes<'p> {
     /// `href`
@@ -75,39 +75,39 @@ pub struct Attributes<'p> {
 
 /// The end of a tag.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct End {
-    /// Where the page goes on after it.
+pub(super) struct TagEnd {
+    /// The position after the tag.
     pub(super) at: usize,
     pub(super) self_closing: bool,
 }
 
-/// The name of the tag beginning at `start`, which is a letter, and where it ends.
+/// Parses the tag name at `start`, which is a letter. Returns the name and its end.
 #[inline]
 pub(super) fn tag_name(page: &[u8], start: usize) -> (Name, usize) {
     name(page, start, ENDS_TAG_NAME)
 }
 
-/// Reads on to the end of a tag from behind its name; `None` if the page ends before, and then there is no
-/// such tag.
+/// Skips to the end of a tag; `at` is the end of its name. `None` if the page ends before, in which case there is no
+/// tag.
 #[inline]
-pub(super) fn skip(page: &[u8], at: usize) -> Option<End> {
+pub(super) fn skip(page: &[u8], at: usize) -> Option<TagEnd> {
     match page.get(at) {
-        Some(b'>') => Some(End { at: at + 1, self_closing: false }),
-        _ => each(page, at, |_, _, _| {}),
+        Some(b'>') => Some(TagEnd { at: at + 1, self_closing: false }),
+        _ => for_each(page, at, |_, _, _| {}),
     }
 }
 
-/// Like [`skip`], with the attributes met on the way.
+/// Like [`skip`], but also returns the attributes.
 #[inline]
-pub(super) fn collect(page: &[u8], at: usize) -> Option<(Attributes<'_>, End)> {
+pub(super) fn collect(page: &[u8], at: usize) -> Option<(Attributes<'_>, TagEnd)> {
     let mut attributes = Attributes::default();
-    let end = each(page, at, |name, spelled, value| {
+    let end = for_each(page, at, |name, spelling, value| {
         let attribute = match name {
             Name::HREF => &mut attributes.href,
             Name::SRC => &mut attributes.src,
             Name::CHARSET => &mut attributes.charset,
             Name::CONTENT => &mut attributes.content,
-            Name::LONG if spelled.eq_ignore_ascii_case(b"http-equiv") => &mut attributes.http_equiv,
+            Name::LONG if spelling.eq_ignore_ascii_case(b"http-equiv") => &mut attributes.http_equiv,
             _ => return,
         };
         attribute.get_or_insert(value);
@@ -115,21 +115,20 @@ pub(super) fn collect(page: &[u8], at: usize) -> Option<(Attributes<'_>, End)> {
     Some((attributes, end))
 }
 
-/// Calls `attribute` with the packed name, the name as spelled and the value of every attribute up to the end
-/// of the tag.
+/// Calls `attribute` with the packed name, the name as spelled in the page and the value of every attribute of a tag.
 #[inline]
-fn each<'p>(
+fn for_each<'p>(
     page: &'p [u8],
     mut at: usize,
     mut attribute: impl FnMut(Name, &'p [u8], &'p [u8]),
-) -> Option<End> {
+) -> Option<TagEnd> {
     loop {
         match *page.get(at)? {
-            b'>' => return Some(End { at: at + 1, self_closing: false }),
+            b'>' => return Some(TagEnd { at: at + 1, self_closing: false }),
             b'/' => {
                 at += 1;
                 if *page.get(at)? == b'>' {
-                    return Some(End { at: at + 1, self_closing: true });
+                    return Some(TagEnd { at: at + 1, self_closing: true });
                 }
                 continue;
             }
@@ -140,13 +139,13 @@ fn each<'p>(
             _ => {}
         }
         let (name, name_end) = name(page, at, ENDS_ATTRIBUTE_NAME);
-        let spelled = &page[at..name_end];
-        at = after_space(page, name_end);
+        let spelling = &page[at..name_end];
+        at = skip_space(page, name_end);
         if *page.get(at)? != b'=' {
-            attribute(name, spelled, &[]);
+            attribute(name, spelling, &[]);
             continue;
         }
-        at = after_space(page, at + 1);
+        at = skip_space(page, at + 1);
         let value;
         (value, at) = match *page.get(at)? {
             quote @ (b'"' | b'\'') => {
@@ -154,37 +153,37 @@ fn each<'p>(
                 let length = find(quote, rest)?;
                 (&rest[..length], at + 1 + length + 1)
             }
-            // For `>` the value is empty, and the tag ends in the next round.
+            // For `>` the value is empty, and the tag ends in the next iteration.
             _ => {
                 let end = at + page[at..].iter().position(|&byte| is(byte, ENDS_UNQUOTED_VALUE))?;
                 (&page[at..end], end)
             }
         };
-        attribute(name, spelled, value);
+        attribute(name, spelling, value);
     }
 }
 
 #[inline]
-fn after_space(page: &[u8], mut at: usize) -> usize {
+fn skip_space(page: &[u8], mut at: usize) -> usize {
     while page.get(at).is_some_and(|&byte| is(byte, SPACE)) {
         at += 1;
     }
     at
 }
 
-/// The name beginning at `start` and where it ends; its first byte belongs to it whatever it is.
+/// Parses the name at `start`, which has at least one byte, whatever that is. Returns the name and its end.
 #[inline]
 fn name(page: &[u8], start: usize, ends: u8) -> (Name, usize) {
     if let Some(&bytes) = page.get(start..).and_then(|rest| rest.first_chunk::<8>()) {
-        // Most names end within eight bytes: look at these at once. All bytes that can end a name are either
-        // below `0` or among `<=>?`, and in most names no other such byte stands before.
+        // Most names end within eight bytes, which are examined at once. All bytes that can end a name are below `0` or
+        // one of `<=>?`, and in most names no other such byte comes before the end.
         let word = u64::from_le_bytes(bytes);
-        let below = word.wrapping_sub(EACH * b'0' as u64) & !word;
-        let among = (word | (EACH * 3)) ^ (EACH * b'?' as u64);
-        let found = (below | (among.wrapping_sub(EACH) & !among)) & (EACH << 7);
+        let below = word.wrapping_sub(ONES * b'0' as u64) & !word;
+        let among = (word | (ONES * 3)) ^ (ONES * b'?' as u64);
+        let found = (below | (among.wrapping_sub(ONES) & !among)) & (ONES << 7);
         let length = found.trailing_zeros() & !7;
         if length > 0 && length < 64 && is((word >> length) as u8, ends) {
-            let packed = (word | (EACH * 0x20)) & ((1 << length) - 1);
+            let packed = (word | (ONES * 0x20)) & ((1 << length) - 1);
             return (Name(packed), start + length as usize / 8);
         }
     }
@@ -193,13 +192,12 @@ fn name(page: &[u8], start: usize, ends: u8) -> (Name, usize) {
     (Name::new(&page[start..end]), end)
 }
 
-/// Where a byte first stands. What is looked for inside and between tags is mostly near: within eight bytes
-/// it is found without a call.
+/// The first position of a byte. Inside and between tags it is mostly within eight bytes, where no call is needed.
 #[inline]
 pub(super) fn find(byte: u8, text: &[u8]) -> Option<usize> {
     if let Some(&bytes) = text.first_chunk::<8>() {
-        let differences = u64::from_le_bytes(bytes) ^ (EACH * byte as u64);
-        let found = differences.wrapping_sub(EACH) & !differences & (EACH << 7);
+        let differences = u64::from_le_bytes(bytes) ^ (ONES * byte as u64);
+        let found = differences.wrapping_sub(ONES) & !differences & (ONES << 7);
         if found != 0 {
             return Some(found.trailing_zeros() as usize / 8);
         }
@@ -207,34 +205,34 @@ pub(super) fn find(byte: u8, text: &[u8]) -> Option<usize> {
     memchr(byte, text)
 }
 
-/// A byte with value one in each byte of a word.
-const EACH: u64 = u64::from_le_bytes([1; 8]);
+/// A word with the value one in each byte.
+const ONES: u64 = u64::from_le_bytes([1; 8]);
 
 const SPACE: u8 = 1;
 const ENDS_TAG_NAME: u8 = 2;
 const ENDS_ATTRIBUTE_NAME: u8 = 4;
 const ENDS_UNQUOTED_VALUE: u8 = 8;
 
-/// What each byte means inside of a tag.
-const MEANING: [u8; 256] = {
-    let mut meaning = [0; 256];
+/// The character class of each byte inside a tag.
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
     let mut spaces = b"\t\n\x0C\r ".as_slice();
     while let [space, rest @ ..] = spaces {
-        meaning[*space as usize] = SPACE | ENDS_TAG_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED_VALUE;
+        classes[*space as usize] = SPACE | ENDS_TAG_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED_VALUE;
         spaces = rest;
     }
-    meaning[b'/' as usize] = ENDS_TAG_NAME | ENDS_ATTRIBUTE_NAME;
-    meaning[b'>' as usize] = ENDS_TAG_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED_VALUE;
-    meaning[b'=' as usize] = ENDS_ATTRIBUTE_NAME;
-    meaning
+    classes[b'/' as usize] = ENDS_TAG_NAME | ENDS_ATTRIBUTE_NAME;
+    classes[b'>' as usize] = ENDS_TAG_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED_VALUE;
+    classes[b'=' as usize] = ENDS_ATTRIBUTE_NAME;
+    classes
 };
 
 #[inline]
-fn is(byte: u8, meaning: u8) -> bool {
-    MEANING[byte as usize] & meaning != 0
+fn is(byte: u8, class: u8) -> bool {
+    CLASSES[byte as usize] & class != 0
 }
 
-/// Whether a byte may stand behind the name of a tag.
+/// Whether a byte ends a tag name.
 #[inline]
 pub(super) fn ends_tag_name(byte: u8) -> bool {
     is(byte, ENDS_TAG_NAME)

@@ -1,4 +1,4 @@
-//! Finds out how a page is encoded: byte order mark, then Content-Type, then `meta`, then a guess.
+//! Determines the encoding of a page: by byte order mark, Content-Type, `meta` element, or detection, in this order.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,11 +11,10 @@ use memchr::memmem;
 use super::attributes::Attributes;
 use super::scanner::{self, Element, Sink};
 
-/// How far into a page its `meta` declaration may stand, as the HTML standard has it.
+/// The HTML standard requires the `meta` declaration to be within this many bytes.
 const PRESCAN_BYTES: usize = 1024;
 
-/// The encoding of one page, found out when it is first asked for: a page whose links are ASCII never needs
-/// it.
+/// The encoding of one page, determined when first needed: a page whose links are ASCII never needs it.
 #[derive(Debug)]
 pub struct Charset<'p> {
     content_type: Option<&'p str>,
@@ -24,7 +23,7 @@ pub struct Charset<'p> {
 }
 
 impl<'p> Charset<'p> {
-    /// The charset of a page that came with this Content-Type header.
+    /// The charset of a page with this Content-Type header.
     pub fn new(content_type: Option<&'p str>, body: &'p [u8]) -> Self {
         Self { content_type, body, encoding: OnceCell::new() }
     }
@@ -32,25 +31,23 @@ impl<'p> Charset<'p> {
     /// The encoding.
     pub fn encoding(&self) -> &'static Encoding {
         self.encoding.get_or_init(|| {
-            self.outside_declaration().or_else(|| by_meta(self.body)).unwrap_or_else(|| guess(self.body))
+            self.external_declaration().or_else(|| by_meta(self.body)).unwrap_or_else(|| detect(self.body))
         })
     }
 
-    /// The page as UTF-8, if its encoding spells markup otherwise than ASCII does, so that it cannot be
-    /// scanned as it is.
+    /// The page as UTF-8 if its encoding is not ASCII-compatible, so that its bytes cannot be scanned directly.
     pub fn transcoded(&self) -> Option<String> {
-        let encoding = match self.outside_declaration() {
+        let encoding = match self.external_declaration() {
             Some(encoding) => encoding,
-            // The only such encoding that a meta element can declare has this number in all of its names.
+            // All labels of ISO-2022-JP, the only such encoding that a meta element can declare, contain this number.
             None if memmem::find(prescanned(self.body), b"2022").is_some() => by_meta(self.body)?,
             None => return None,
         };
-        let foreign = [UTF_16LE, UTF_16BE, ISO_2022_JP].contains(&encoding);
-        foreign.then(|| encoding.decode_with_bom_removal(self.body).0.into_owned())
+        let is_incompatible = [UTF_16LE, UTF_16BE, ISO_2022_JP].contains(&encoding);
+        is_incompatible.then(|| encoding.decode_with_bom_removal(self.body).0.into_owned())
     }
 
-    /// The page as UTF-8, for who wants its text: as it stands where that is its encoding already, so that what
-    /// is not valid in it is still there.
+    /// The page as UTF-8, for text extraction. A page that is UTF-8 is borrowed unchanged, including invalid bytes.
     pub fn utf8(&self) -> Cow<'p, [u8]> {
         if let Some(text) = self.transcoded() {
             return Cow::Owned(text.into_bytes());
@@ -64,12 +61,12 @@ impl<'p> Charset<'p> {
         }
     }
 
-    fn outside_declaration(&self) -> Option<&'static Encoding> {
-        by_mark(self.body).or_else(|| by_header(self.content_type?))
+    fn external_declaration(&self) -> Option<&'static Encoding> {
+        by_bom(self.body).or_else(|| by_header(self.content_type?))
     }
 }
 
-fn by_mark(body: &[u8]) -> Option<&'static Encoding> {
+fn by_bom(body: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_bom(body).map(|(encoding, _)| encoding)
 }
 
@@ -83,8 +80,8 @@ pub(crate) fn by_header(content_type: &str) -> Option<&'static Encoding> {
     by_label(label.as_bytes())
 }
 
-/// The encoding of that name. The one called replacement, which makes a page unreadable on purpose, counts as
-/// not declared.
+/// The encoding with this label. The encoding "replacement", which makes a page unreadable on purpose, counts as not
+/// declared.
 fn by_label(label: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(label).filter(|&encoding| encoding != REPLACEMENT)
 }
@@ -94,15 +91,15 @@ fn prescanned(body: &[u8]) -> &[u8] {
 }
 
 fn by_meta(body: &[u8]) -> Option<&'static Encoding> {
-    let mut declaration = Declaration(None);
+    let mut declaration = MetaDeclaration(None);
     scanner::scan(prescanned(body), &mut declaration);
     declaration.0
 }
 
 /// The first encoding that a `meta` element declares.
-struct Declaration(Option<&'static Encoding>);
+struct MetaDeclaration(Option<&'static Encoding>);
 
-impl<'p> Sink<'p> for Declaration {
+impl<'p> Sink<'p> for MetaDeclaration {
     fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
         if element != Element::Meta || self.0.is_some() {
             return;
@@ -115,7 +112,7 @@ impl<'p> Sink<'p> for Declaration {
             _ => None,
         };
         self.0 = match label.and_then(by_label) {
-            // It could not have been read as ASCII up to here.
+            // The declaration is wrong: the page was scanned as ASCII up to here.
             Some(encoding) if encoding == UTF_16LE || encoding == UTF_16BE => Some(UTF_8),
             Some(encoding) if encoding == X_USER_DEFINED => Some(WINDOWS_1252),
             declared => declared,
@@ -123,7 +120,7 @@ impl<'p> Sink<'p> for Declaration {
     }
 }
 
-/// The label in text like `text/html; charset=utf-8`, by the HTML standard's lenient rule.
+/// The label in content like `text/html; charset=utf-8`, by the lenient algorithm of the HTML standard.
 fn label_in_content(content: &[u8]) -> Option<&[u8]> {
     let mut rest = content;
     loop {
@@ -144,14 +141,14 @@ fn label_in_content(content: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn guess(body: &[u8]) -> &'static Encoding {
+fn detect(body: &[u8]) -> &'static Encoding {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(body, true);
     detector.guess(None, Utf8Detection::Allow)
 }
 
-/// The query of a URL as the page's server expects it: in the page's encoding, and what that cannot say as a
-/// percent-encoded decimal character reference.
+/// Encodes the query of a URL in the page's encoding, as the URL standard requires. Characters that the encoding lacks
+/// become percent-encoded decimal character references.
 pub(super) fn encode_query<'t>(encoding: &'static Encoding, query: &'t str) -> Cow<'t, [u8]> {
     if query.is_ascii() || encoding.output_encoding() == UTF_8 {
         return Cow::Borrowed(query.as_bytes());

@@ -1,11 +1,10 @@
-//! Finds the end of elements whose content is text whatever it looks like. Only this file knows how a script
-//! hides `</script>`.
+//! Finds the end of elements with raw text content, including the escaping rules of scripts.
 
 use memchr::{memchr, memchr2};
 
 use super::attributes::{Name, ends_tag_name};
 
-/// Where the end tag `</name` of a raw text element begins, whose content begins at `start`.
+/// The position of the end tag `</name` of a raw text element whose content starts at `start`.
 pub(super) fn closing_tag(page: &[u8], start: usize, name: Name) -> Option<usize> {
     match name {
         Name::SCRIPT => script_closing_tag(page, start),
@@ -22,49 +21,51 @@ pub(super) fn closing_tag(page: &[u8], start: usize, name: Name) -> Option<usize
     }
 }
 
-/// What the text of a script so far means for a `</script>` in it.
+/// The escape state of a script, which decides what a `</script>` means.
 #[derive(PartialEq)]
-enum Script {
+enum ScriptState {
     /// It ends the script.
     Plain,
-    /// After `<!--`: the same, but a `<script>` may come before it.
+    /// After `<!--`: it ends the script, unless a `<script>` comes before it.
     Escaped,
-    /// After `<!-- <script>`: it belongs to that one.
+    /// After `<!-- <script>`: it ends that inner script.
     DoubleEscaped,
 }
 
 fn script_closing_tag(page: &[u8], start: usize) -> Option<usize> {
-    let mut state = Script::Plain;
+    let mut state = ScriptState::Plain;
     let mut at = start;
     loop {
         let rest = &page[at..];
         let offset = match state {
-            Script::Plain => memchr(b'<', rest)?,
-            Script::Escaped | Script::DoubleEscaped => memchr2(b'<', b'-', rest)?,
+            ScriptState::Plain => memchr(b'<', rest)?,
+            ScriptState::Escaped | ScriptState::DoubleEscaped => memchr2(b'<', b'-', rest)?,
         };
         let (found, rest) = (at + offset, &rest[offset + 1..]);
         at = found + 1;
         if page[found] == b'-' {
             if rest.starts_with(b"->") {
-                state = Script::Plain;
+                state = ScriptState::Plain;
             }
             continue;
         }
         match state {
-            Script::Plain if rest.starts_with(b"!--") => {
-                state = Script::Escaped;
-                // The dashes of `<!--` may also be those of `-->`.
+            ScriptState::Plain if rest.starts_with(b"!--") => {
+                state = ScriptState::Escaped;
+                // The dashes of `<!--` may also be part of `-->`.
                 at = found + "<!".len();
             }
-            Script::Plain | Script::Escaped if is_tag(rest, b"/", Name::SCRIPT) => return Some(found),
-            Script::Escaped if is_tag(rest, b"", Name::SCRIPT) => state = Script::DoubleEscaped,
-            Script::DoubleEscaped if is_tag(rest, b"/", Name::SCRIPT) => state = Script::Escaped,
+            ScriptState::Plain | ScriptState::Escaped if is_tag(rest, b"/", Name::SCRIPT) => {
+                return Some(found);
+            }
+            ScriptState::Escaped if is_tag(rest, b"", Name::SCRIPT) => state = ScriptState::DoubleEscaped,
+            ScriptState::DoubleEscaped if is_tag(rest, b"/", Name::SCRIPT) => state = ScriptState::Escaped,
             _ => {}
         }
     }
 }
 
-/// Whether `text` begins with the prefix and the name, and the name ends there.
+/// Whether `text` starts with the prefix and the complete name.
 #[inline]
 fn is_tag(text: &[u8], prefix: &[u8], name: Name) -> bool {
     let end = prefix.len() + name.len();

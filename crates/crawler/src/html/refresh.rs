@@ -1,7 +1,7 @@
-//! Reads the `content` of a `meta` refresh by the rule of the HTML standard.
+//! Parses the `content` of a `meta` refresh by the HTML standard.
 
-/// The target in text like `5; url=next.html`; `None` if there is none (the page then only reloads itself) or
-/// the text is no refresh at all.
+/// The target in content like `5; url=next.html`; `None` if there is no target (the page reloads itself) or the content
+/// is invalid.
 pub fn target(content: &str) -> Option<&str> {
     let delay = skip_space(content);
     if !delay.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
@@ -18,7 +18,7 @@ pub fn target(content: &str) -> Option<&str> {
     }
     match after_url_equals(text) {
         Some(value) => Some(unquote(value)),
-        // What only begins like `url=` is a target as it stands; anything else may be quoted.
+        // A text that starts with `u` but not with `url=` is an unquoted target; any other may be quoted.
         None if text.starts_with(['u', 'U']) => Some(text),
         None => Some(unquote(text)),
     }
@@ -32,7 +32,7 @@ fn after_url_equals(text: &str) -> Option<&str> {
     name.eq_ignore_ascii_case("url").then(|| skip_space(value))
 }
 
-/// The text up to the closing quote if it begins with one.
+/// The text inside the quotes if it starts with one.
 fn unquote(text: &str) -> &str {
     match text.chars().next() {
         Some(quote @ ('"' | '\'')) => text[1..].split(quote).next().unwrap_or_default(),
@@ -53,7 +53,7 @@ mod tests {
     use super::target;
 
     #[test]
-    fn a_refresh_names_its_target_in_any_usual_spelling() {
+    fn target_is_found_in_every_common_syntax() {
         for content in
             ["5;url=next", "0; URL = next", " 1.5 , uRl='next' later", "3 next", "0;\"next\"", ".;next"]
         {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_url_is_the_target_itself() {
+    fn text_that_starts_like_url_is_the_target() {
         assert_eq!(target("0; up.html"), Some("up.html"));
         assert_eq!(target("0; url.html"), Some("url.html"));
         assert_eq!(target("0; ur'l'"), Some("ur'l'"));
@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refresh_without_target_is_no_link() {
+    fn refresh_without_target_is_no_link() {
         for content in ["", "5", "5;", "5 ; ", "url=next", "x5;url=next", "5x;url=next", "-1;url=next"] {
             assert_eq!(target(content), None, "{content}");
         }
     }
 
     #[test]
-    fn a_quote_that_is_never_closed_runs_to_the_end() {
+    fn unclosed_quote_extends_to_the_end() {
         assert_eq!(target("0;url='next page"), Some("next page"));
         assert_eq!(target("0;url=''"), Some(""));
     }

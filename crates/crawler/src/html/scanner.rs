@@ -1,15 +1,14 @@
-//! Reads HTML in one pass over its bytes and tells a [`Sink`] what it meets.
+//! Scans HTML in one pass over its bytes and passes elements and text to a [`Sink`].
 //!
-//! It follows the tokenizer of the HTML standard, but builds no tree: what depends on the tree (foreign
-//! content, templates) is counted by start and end tags. Works on any encoding that agrees with ASCII on
-//! markup.
+//! The scanner follows the tokenizer of the HTML standard but builds no tree. Foreign content and templates, which
+//! depend on the tree, are tracked by counting start and end tags. The encoding must be ASCII-compatible.
 
 use memchr::{memchr, memmem};
 
 use super::attributes::{self, Attributes, Name};
 use super::raw_text;
 
-/// The elements whose attributes a sink is told.
+/// The elements that are passed to a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
     /// `a`
@@ -24,21 +23,20 @@ pub enum Element {
     Meta,
 }
 
-/// Receives what a scan meets, in document order. Everything is handed out as it stands in the page: bytes in
-/// the page's encoding, character references not yet decoded. Nothing inside a `template` is told.
+/// Receives elements and text in document order, undecoded: bytes in the page's encoding, with character references.
+/// The content of a `template` is skipped.
 pub trait Sink<'p> {
     /// A start tag.
     fn element(&mut self, element: Element, attributes: &Attributes<'p>);
 
-    /// A run of visible text: outside of tags, comments, and of elements like `script` whose content is no
-    /// markup.
+    /// A run of visible text: outside tags, comments, and elements with raw text content such as `script`.
     fn text(&mut self, _run: &'p [u8]) {}
 
     /// The content of a `title` that is not inside an `svg` or `math`.
     fn title(&mut self, _content: &'p [u8]) {}
 }
 
-/// Scans a whole page, in time linear in its length whatever it holds.
+/// Scans a page, in time linear in its length for any content.
 pub fn scan<'p>(page: &'p [u8], sink: &mut impl Sink<'p>) {
     let mut scanner = Scanner { page, sink, foreign: 0, templates: 0 };
     let mut at = 0;
@@ -50,14 +48,14 @@ pub fn scan<'p>(page: &'p [u8], sink: &mut impl Sink<'p>) {
 struct Scanner<'s, 'p, S> {
     page: &'p [u8],
     sink: &'s mut S,
-    /// How many `svg` and `math` elements are open: in them a self-closing tag has no content.
+    /// Number of open `svg` and `math` elements, in which a self-closing tag has no content.
     foreign: u32,
-    /// How many `template` elements are open: what is in them is not part of the page.
+    /// Number of open `template` elements, whose content is not part of the page.
     templates: u32,
 }
 
 impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
-    /// Reads text and the markup after it; `None` when the page has ended.
+    /// Scans text and the markup after it; `None` at the end of the page.
     #[inline]
     fn step(&mut self, at: usize) -> Option<usize> {
         let rest = self.page.get(at..)?;
@@ -109,7 +107,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
                 self.raw_element(name, at)
             }
             Name::TEXTAREA | Name::TITLE | Name::XMP => self.raw_element(name, at),
-            // Nothing after it is markup any more.
+            // Everything after it is text.
             Name::LONG if self.page[start..at].eq_ignore_ascii_case(b"plaintext") => {
                 let end = attributes::skip(self.page, at)?;
                 self.is_empty_element(end).then_some(end.at)
@@ -118,9 +116,9 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         }
     }
 
-    /// Tells the sink of an element, whose attributes begin at `at`.
+    /// Passes an element to the sink; its attributes start at `at`.
     #[inline]
-    fn element(&mut self, element: Element, at: usize) -> Option<attributes::End> {
+    fn element(&mut self, element: Element, at: usize) -> Option<attributes::TagEnd> {
         let (attributes, end) = attributes::collect(self.page, at)?;
         if self.templates == 0 {
             self.sink.element(element, &attributes);
@@ -128,7 +126,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         Some(end)
     }
 
-    /// An element whose content is text whatever it looks like: skipped up to and including its end tag.
+    /// Skips an element with raw text content, including its end tag.
     #[inline(never)]
     fn raw_element(&mut self, name: Name, at: usize) -> Option<usize> {
         let end = match name {
@@ -145,11 +143,11 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         attributes::skip(self.page, closing? + "</".len() + name.len()).map(|end| end.at)
     }
 
-    fn is_empty_element(&self, end: attributes::End) -> bool {
+    fn is_empty_element(&self, end: attributes::TagEnd) -> bool {
         end.self_closing && self.foreign > 0
     }
 
-    /// What follows `</`.
+    /// Scans what follows `</`.
     #[inline]
     fn end_tag(&mut self, at: usize) -> Option<usize> {
         match self.page.get(at) {
@@ -171,7 +169,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         }
     }
 
-    /// What follows `<!`.
+    /// Scans what follows `<!`.
     #[inline(never)]
     fn declaration(&mut self, at: usize) -> Option<usize> {
         let rest = &self.page[at..];
@@ -184,11 +182,11 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
             self.text(&self.page[start..length.map_or(self.page.len(), |length| start + length)]);
             return Some(start + length? + "]]>".len());
         }
-        // A doctype, too, ends at the first `>`, even at one between quotes.
+        // A doctype also ends at the first `>`, even inside quotes.
         self.bogus_comment(at)
     }
 
-    /// What follows `<!--`: the comment ends at the first `>` that has `--` or `--!` before it.
+    /// Scans what follows `<!--`. The comment ends at the first `>` after `--` or `--!`.
     fn comment(&self, start: usize) -> Option<usize> {
         let content = &self.page[start..];
         if content.starts_with(b">") {

@@ -1,3 +1,5 @@
+//! Tests of link and text extraction.
+
 use std::time::Duration;
 
 use super::*;
@@ -18,7 +20,7 @@ fn links(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_url_is_normalised_and_loses_its_fragment() {
+fn normalize_removes_the_fragment() {
     let normal = |text| normalize(text).map(String::from);
     assert_eq!(normal(" HTTP://Example.ORG:80/a/../b c#d ").as_deref(), Ok("http://example.org/b%20c"));
     assert_eq!(normal("http://example.org").as_deref(), Ok("http://example.org/"));
@@ -29,7 +31,7 @@ fn a_url_is_normalised_and_loses_its_fragment() {
 }
 
 #[test]
-fn targets_become_absolute_urls() {
+fn targets_are_resolved_to_absolute_urls() {
     let body =
         "<a href='x.html#part'><a href='?a=1&amp;b=2'><a href=' ../ \n'><a href='a\nb'><a href=mailto:x@y>";
     assert_eq!(
@@ -45,7 +47,7 @@ fn targets_become_absolute_urls() {
 }
 
 #[test]
-fn the_first_base_applies_to_all_links_wherever_it_stands() {
+fn first_base_applies_to_all_links_of_the_page() {
     let body = "<a href=x><base><base href='../up/'><base href=/other/><a href=y><meta http-equiv=refresh content=0;z>";
     assert_eq!(
         links(body),
@@ -54,7 +56,7 @@ fn the_first_base_applies_to_all_links_wherever_it_stands() {
 }
 
 #[test]
-fn a_base_that_cannot_be_one_is_ignored() {
+fn invalid_base_is_ignored() {
     for base in ["http://[", "data:text/html,x", "javascript:x", &"x".repeat(MAX_TARGET_BYTES + 1)] {
         assert_eq!(links(&format!("<base href='{base}'><a href=x>")), ["http://example.org/dir/x"]);
     }
@@ -63,7 +65,7 @@ fn a_base_that_cannot_be_one_is_ignored() {
 }
 
 #[test]
-fn credentials_of_the_page_are_not_handed_on_and_those_of_a_base_are_refused() {
+fn links_do_not_inherit_credentials_and_a_base_with_credentials_is_rejected() {
     let found = links_of("http://user:secret@example.org/", None, b"<a href=x>");
     assert_eq!(found, [Ok("http://example.org/x".to_owned())]);
     let found =
@@ -72,13 +74,13 @@ fn credentials_of_the_page_are_not_handed_on_and_those_of_a_base_are_refused() {
 }
 
 #[test]
-fn a_refresh_is_a_link_if_it_leads_elsewhere() {
+fn refresh_with_a_target_is_a_link() {
     let body = "<meta http-equiv=refresh content='5; url=next&amp;1'><meta http-equiv=refresh content=5>";
     assert_eq!(links(body), ["http://example.org/dir/next&1"]);
 }
 
 #[test]
-fn paths_are_utf_8_and_queries_in_the_encoding_of_the_page() {
+fn paths_are_encoded_in_utf_8_and_queries_in_the_page_encoding() {
     let text = "<a href='я?я#я'>";
     for (charset, query) in
         [("utf-8", "%D1%8F"), ("windows-1251", "%FF"), ("koi8-r", "%D1"), ("gbk", "%A7%F1")]
@@ -94,14 +96,14 @@ fn paths_are_utf_8_and_queries_in_the_encoding_of_the_page() {
 }
 
 #[test]
-fn an_undeclared_charset_is_guessed_from_the_whole_page() {
+fn undeclared_charset_is_detected_from_the_complete_page() {
     let text = "<p>Все счастливые семьи похожи друг на друга<a href='семьи'>";
     let (body, ..) = encoding_rs::WINDOWS_1251.encode(text);
     assert_eq!(links_of(PAGE, None, &body), links_of(PAGE, None, text.as_bytes()));
 }
 
 #[test]
-fn pages_in_utf_16_and_iso_2022_jp_are_read() {
+fn pages_in_utf_16_and_iso_2022_jp_are_decoded() {
     let text = "<a href='日本?日本'>";
     let little: Vec<u8> = "\u{FEFF}"
         .chars()
@@ -128,7 +130,7 @@ fn shift_jis_characters_that_end_in_a_backslash_do_not_break_a_path() {
 }
 
 #[test]
-fn a_wrong_declaration_loses_no_link() {
+fn wrong_charset_declaration_loses_no_link() {
     let expected = Ok("http://example.org/dir/ok".to_owned());
     for header in
         ["text/html; charset=utf-8", "text/html; charset=shift_jis", "text/html; charset=gb18030", "nonsense"]
@@ -139,7 +141,7 @@ fn a_wrong_declaration_loses_no_link() {
 }
 
 #[test]
-fn a_link_of_100_kb_is_too_long_and_the_others_are_found() {
+fn link_of_100_kb_is_rejected_and_the_others_are_found() {
     for filler in ["x", "&amp;", "../", "é", "%2e/", " ", "//"] {
         let long = filler.repeat(100_000 / filler.len());
         let body = format!("<a href='{long}'><a href=ok>");
@@ -148,7 +150,7 @@ fn a_link_of_100_kb_is_too_long_and_the_others_are_found() {
 }
 
 #[test]
-fn joining_many_unusual_links_takes_linear_time() {
+fn unusual_links_are_resolved_in_linear_time() {
     for target in ["é", "a&amp;b", "\\x", "%2e%2e/x", "//x:1", "mailto:x", "&#0;"] {
         let body = format!("<a href='{target}'>").repeat(20_000);
         let taken = cpu_time(|| assert_eq!(links_of(PAGE, None, body.as_bytes()).len(), 20_000));
@@ -156,11 +158,11 @@ fn joining_many_unusual_links_takes_linear_time() {
     }
 }
 
-/// Writes down what it is told.
+/// Records all calls.
 #[derive(Default)]
-struct Notes(Vec<String>);
+struct Recorder(Vec<String>);
 
-impl PageHandler for Notes {
+impl PageHandler for Recorder {
     fn text(&mut self, run: &[u8]) {
         self.0.push(format!("text {}", run.escape_ascii()));
     }
@@ -175,14 +177,14 @@ impl PageHandler for Notes {
 }
 
 #[test]
-fn a_reader_is_told_the_text_as_utf8_and_then_the_links() {
+fn handler_receives_the_text_as_utf_8_and_then_the_links() {
     let page = Url::parse(PAGE).expect("a page URL");
-    let mut notes = Notes::default();
+    let mut recorder = Recorder::default();
     let body = b"caf\xE9<title>a &amp; b</title><a href='?\xE9'>x</a><a href=mailto:y>";
-    read(&page, Some("text/html; charset=iso-8859-1"), body, &mut notes);
-    notes.0.retain(|note| note != "text ");
+    read(&page, Some("text/html; charset=iso-8859-1"), body, &mut recorder);
+    recorder.0.retain(|call| call != "text ");
     assert_eq!(
-        notes.0,
+        recorder.0,
         [
             r"text caf\xc3\xa9",
             "title a &amp; b",

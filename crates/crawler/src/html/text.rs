@@ -1,4 +1,4 @@
-//! What a page says: its visible text and its title, decoded.
+//! Extracts the visible text and the title of a page, decoded.
 
 use std::borrow::Cow;
 
@@ -9,34 +9,34 @@ use super::charset::Charset;
 use super::scanner::{self, Element, Sink};
 use crate::media::Media;
 
-/// What a page says to its reader: the visible text of HTML with a blank where markup was, or the text itself.
+/// The visible text of an HTML page, with a space in place of markup, or the content of a text page.
 pub fn visible_text<'p>(content_type: Option<&str>, media: Media, body: &'p [u8]) -> Cow<'p, str> {
     let charset = Charset::new(content_type, body);
     match media {
         Media::Text => charset.encoding().decode(body).0,
         Media::Html => match charset.transcoded() {
-            Some(text) => Cow::Owned(Words::of(text.as_bytes(), encoding_rs::UTF_8).text),
-            None => Cow::Owned(Words::of(body, charset.encoding()).text),
+            Some(text) => Cow::Owned(TextSink::scan(text.as_bytes(), encoding_rs::UTF_8).text),
+            None => Cow::Owned(TextSink::scan(body, charset.encoding()).text),
         },
     }
 }
 
-/// A title in one line, from what stands in a page for it: UTF-8, with character references.
+/// Decodes a title from UTF-8 with character references and joins it into one line.
 pub fn title(content: &[u8]) -> String {
     let text = htmlize::unescape(String::from_utf8_lossy(content));
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-struct Words {
+struct TextSink {
     encoding: &'static Encoding,
     text: String,
 }
 
-impl Words {
-    fn of(page: &[u8], encoding: &'static Encoding) -> Words {
-        let mut words = Words { encoding, text: String::new() };
-        scanner::scan(page, &mut words);
-        words
+impl TextSink {
+    fn scan(page: &[u8], encoding: &'static Encoding) -> TextSink {
+        let mut sink = TextSink { encoding, text: String::new() };
+        scanner::scan(page, &mut sink);
+        sink
     }
 
     fn decode<'r>(&self, run: &'r [u8]) -> Cow<'r, str> {
@@ -44,7 +44,7 @@ impl Words {
     }
 }
 
-impl<'p> Sink<'p> for Words {
+impl<'p> Sink<'p> for TextSink {
     fn element(&mut self, _: Element, _: &Attributes<'p>) {}
 
     fn text(&mut self, run: &'p [u8]) {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_what_a_reader_sees() {
+    fn text_is_what_a_browser_shows() {
         let page = b"<title>No</title><p>One&nbsp;&amp; <b>two</b><script>no()</script><!-- no --><p>three";
         let text = visible_text(Some("text/html"), Media::Html, page);
         assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["One", "&", "two", "three"]);
@@ -72,14 +72,14 @@ mod tests {
 
     #[test]
     fn text_is_decoded_from_its_charset() {
-        let shown =
+        let text =
             |content_type, body: &[u8]| visible_text(Some(content_type), Media::Html, body).trim().to_owned();
-        assert_eq!(shown("text/html; charset=iso-8859-1", b"<p>caf\xE9"), "café");
-        assert_eq!(shown("text/html; charset=utf-16le", b"<\0p\0>\0h\0i\0"), "hi");
+        assert_eq!(text("text/html; charset=iso-8859-1", b"<p>caf\xE9"), "café");
+        assert_eq!(text("text/html; charset=utf-16le", b"<\0p\0>\0h\0i\0"), "hi");
     }
 
     #[test]
-    fn a_title_is_one_line() {
+    fn title_is_one_line() {
         assert_eq!(title(b"\n A &lt;fine&gt;\n title "), "A <fine> title");
         assert_eq!(title(b"caf\xC3\xA9 \xFF"), "caf\u{e9} \u{fffd}");
         assert_eq!(title(b""), "");

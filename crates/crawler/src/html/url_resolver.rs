@@ -1,5 +1,4 @@
-//! Makes a target an absolute, normalised URL. Only this file knows how, and it leaves to the `url` crate
-//! whatever is unusual.
+//! Resolves link targets to absolute, normalised URLs: common ones with a fast path, all others with the `url` crate.
 
 use std::borrow::Cow;
 
@@ -9,14 +8,14 @@ use url::{EncodingOverride, Url};
 use super::charset;
 use super::{BadLink, MAX_URL_BYTES};
 
-/// Joins targets to one base URL.
+/// Resolves targets relative to one base URL.
 #[derive(Debug)]
 pub struct UrlResolver<'b> {
     base: &'b Url,
-    /// The base without its fragment, divided by the positions below.
+    /// The base without its fragment. The positions below refer to it.
     text: &'b str,
-    /// Whether the base is such that [`UrlResolver::quickly`] understands it.
-    usual: bool,
+    /// Whether [`UrlResolver::resolve_fast`] supports the base.
+    is_common: bool,
     scheme_end: usize,
     path_start: usize,
     directory_end: usize,
@@ -24,32 +23,33 @@ pub struct UrlResolver<'b> {
 }
 
 impl<'b> UrlResolver<'b> {
-    /// A joiner to this base.
+    /// A resolver for this base.
     pub fn new(base: &'b Url) -> Self {
         let text = base.as_str();
         let text = &text[..text.find('#').unwrap_or(text.len())];
-        let usual = matches!(base.scheme(), "http" | "https") && base.has_host() && !has_credentials(base);
+        let is_common =
+            matches!(base.scheme(), "http" | "https") && base.has_host() && !has_credentials(base);
         let path_end = text.find('?').unwrap_or(text.len());
         let path_start = path_end - base.path().len();
         let directory_end = text[..path_end].rfind('/').map_or(path_start, |slash| slash + 1);
-        Self { base, text, usual, scheme_end: base.scheme().len(), path_start, directory_end, path_end }
+        Self { base, text, is_common, scheme_end: base.scheme().len(), path_start, directory_end, path_end }
     }
 
-    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is asked only for
-    /// a target that is not ASCII.
-    pub fn join(
+    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is called only for a target
+    /// that is not ASCII.
+    pub fn resolve(
         &self,
         target: &str,
         encoding: impl Fn() -> &'static Encoding,
         out: &mut String,
     ) -> Result<(), BadLink> {
-        if !self.quickly(target, out) {
-            self.thoroughly(target, encoding, out)?;
+        if !self.resolve_fast(target, out) {
+            self.resolve_with_url_crate(target, encoding, out)?;
         }
         if out.len() > MAX_URL_BYTES { Err(BadLink::TooLong) } else { Ok(()) }
     }
 
-    fn thoroughly(
+    fn resolve_with_url_crate(
         &self,
         target: &str,
         encoding: impl Fn() -> &'static Encoding,
@@ -62,12 +62,12 @@ impl<'b> UrlResolver<'b> {
         Ok(())
     }
 
-    /// Writes the same as the `url` crate would, for most targets that pages really have, or else returns
-    /// false.
-    pub fn quickly(&self, target: &str, out: &mut String) -> bool {
+    /// Resolves most targets that occur in pages, with the same result as the `url` crate. Returns false for any other
+    /// target; the content of `out` is then undefined.
+    pub fn resolve_fast(&self, target: &str, out: &mut String) -> bool {
         let target = trim(target);
         out.clear();
-        if !self.usual {
+        if !self.is_common {
             return false;
         }
         match target.as_bytes() {
@@ -88,7 +88,7 @@ impl<'b> UrlResolver<'b> {
                 push_path(&target[1..], self.path_start, true, out)
             }
             [b'h', ..] if target.starts_with("http://") || target.starts_with("https://") => {
-                self.absolute(target, out)
+                self.resolve_absolute(target, out)
             }
             _ => {
                 out.push_str(&self.text[..self.directory_end]);
@@ -97,7 +97,7 @@ impl<'b> UrlResolver<'b> {
         }
     }
 
-    fn absolute(&self, target: &str, out: &mut String) -> bool {
+    fn resolve_absolute(&self, target: &str, out: &mut String) -> bool {
         let origin = &self.text[..self.path_start];
         if let Some(rest) = target.strip_prefix(origin)
             && rest.starts_with('/')
@@ -111,9 +111,9 @@ impl<'b> UrlResolver<'b> {
     }
 }
 
-/// A URL as text, checked and without fragment.
+/// Parses a URL, checks it and removes its fragment.
 pub(super) fn parse(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &str) -> Result<Url, BadLink> {
-    // Whether the rest of it is sound matters only in a scheme that could be asked for.
+    // A URL with another scheme counts as such even if the rest of it is malformed.
     if has_other_scheme(text) {
         return Err(BadLink::Scheme);
     }
@@ -133,7 +133,7 @@ fn has_credentials(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// The text without the control characters and spaces at its ends, as the URL standard has it.
+/// Removes control characters and spaces at both ends, as the URL standard requires.
 #[inline]
 fn trim(text: &str) -> &str {
     let bytes = text.as_bytes();
@@ -143,10 +143,10 @@ fn trim(text: &str) -> &str {
     }
 }
 
-/// Whether the text begins with a scheme that is neither http nor https.
+/// Whether the text starts with a scheme other than http and https.
 fn has_other_scheme(text: &str) -> bool {
     let Some((before, _)) = trim(text).split_once(':') else { return false };
-    // The URL standard drops these wherever they stand.
+    // The URL standard removes these characters anywhere in a URL.
     let scheme: String = before.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
@@ -154,7 +154,7 @@ fn has_other_scheme(text: &str) -> bool {
         && !scheme.eq_ignore_ascii_case("https")
 }
 
-/// Appends `//host/path?query`; false unless host and path are plainly in normal form.
+/// Appends `//host/path?query`. Returns false unless host and path are in a simple normal form.
 fn push_after_scheme(target: &str, out: &mut String) -> bool {
     let rest = &target["//".len()..];
     let host_end = rest.bytes().position(|byte| !is(byte, HOST)).unwrap_or(rest.len());
@@ -172,8 +172,7 @@ fn push_after_scheme(target: &str, out: &mut String) -> bool {
     }
 }
 
-/// Whether a host is a lower-case name that no rule would change: no number that could be an address, no
-/// punycode.
+/// Whether a host is a lower-case name that normalisation does not change: no IP address in any notation, no punycode.
 fn is_plain_host(host: &str) -> bool {
     let mut last_label = "";
     host.len() <= MAX_PLAIN_HOST_BYTES
@@ -184,11 +183,11 @@ fn is_plain_host(host: &str) -> bool {
         && last_label.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// No label can then be too long for the domain name system, either.
+/// Short enough that no label exceeds the limit of DNS.
 const MAX_PLAIN_HOST_BYTES: usize = 63;
 
-/// Appends a path, and a query after it, to a URL that ends with the slash before its first segment.
-/// `absolute` says that this path cannot be mistaken for something with a scheme.
+/// Appends a path and its query to a URL that ends with the slash before the path's first segment. `absolute` means
+/// that a colon in the first segment cannot be the end of a scheme.
 fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) -> bool {
     let bytes = path.as_bytes();
     let mut copied = 0;
@@ -199,7 +198,7 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
             continue;
         }
         match byte {
-            // What begins a segment may be a dot segment.
+            // A segment that starts with these may be a dot segment.
             b'.' | b'%' if at == 0 || bytes[at - 1] == b'/' => match dot_segment(&bytes[at..]) {
                 Segment::Other => at += 1,
                 Segment::Dots { length, up } => {
@@ -210,7 +209,7 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
                     at += length;
                     copied = at;
                 }
-                Segment::Unsure => return false,
+                Segment::Undecided => return false,
             },
             b'.' | b'%' => at += 1,
             b':' if absolute || path[..at].contains('/') => at += 1,
@@ -227,34 +226,33 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
 }
 
 enum Segment {
-    /// `.` or `..` with the slash behind it.
-    Dots {
-        length: usize,
-        up: bool,
-    },
-    Unsure,
+    /// `.` or `..`, with the slash after it.
+    Dots { length: usize, up: bool },
+    /// Perhaps an encoded dot segment.
+    Undecided,
+    /// Not a dot segment.
     Other,
 }
 
-/// What a segment is that begins with a dot or percent sign.
+/// Classifies a segment that starts with a dot or a percent sign.
 fn dot_segment(path: &[u8]) -> Segment {
     let (dots, up) = match path {
         [b'.', b'.', ..] => (2, true),
         [b'.', ..] => (1, false),
-        // Perhaps `%2e`, which is a dot, too.
-        [b'%', b'2', ..] => return Segment::Unsure,
+        // Perhaps `%2e`, which also means a dot.
+        [b'%', b'2', ..] => return Segment::Undecided,
         _ => return Segment::Other,
     };
     match path.get(dots) {
         Some(b'/') => Segment::Dots { length: dots + 1, up },
         None | Some(b'?' | b'#') => Segment::Dots { length: dots, up },
-        Some(b'%') => Segment::Unsure,
+        Some(b'%') => Segment::Undecided,
         Some(_) => Segment::Other,
     }
 }
 
-/// Removes the last segment of a URL that ends with a slash, unless it looks like a drive letter: the `url` crate
-/// does not go up from these, in whatever scheme.
+/// Removes the last segment of a URL that ends with a slash. Returns false if the segment looks like a drive letter,
+/// which the `url` crate does not remove in any scheme.
 fn pop_segment(out: &mut String, path_start: usize) -> bool {
     let path = &out[path_start..out.len() - 1];
     let Some(slash) = path.rfind('/') else { return true };
@@ -274,12 +272,12 @@ const PATH: u8 = 1;
 const QUERY: u8 = 2;
 const HOST: u8 = 4;
 
-/// The bytes that stand for themselves in a part of a URL, leaving out some that do but are rare.
-const STANDS: [u8; 256] = {
-    let mut stands = [0; 256];
+/// The URL parts in which each byte needs no encoding, except for some rare bytes.
+const ALLOWED_IN: [u8; 256] = {
+    let mut allowed_in = [0; 256];
     let mut byte = 0;
     while byte < 128u8 {
-        stands[byte as usize] = match byte {
+        allowed_in[byte as usize] = match byte {
             b'a'..=b'z' | b'0'..=b'9' | b'-' => PATH | QUERY | HOST,
             b'A'..=b'Z'
             | b'_'
@@ -302,12 +300,12 @@ const STANDS: [u8; 256] = {
         };
         byte += 1;
     }
-    stands
+    allowed_in
 };
 
 #[inline]
 fn is(byte: u8, part: u8) -> bool {
-    STANDS[byte as usize] & part != 0
+    ALLOWED_IN[byte as usize] & part != 0
 }
 
 #[cfg(test)]

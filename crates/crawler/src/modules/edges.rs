@@ -1,7 +1,7 @@
-//! The link graph as CSV: a line `from,to` for each link of each page, repeats included.
+//! The link graph as CSV: a line `from,to` for each link of each page, duplicates included.
 //!
-//! Fields are quoted where RFC 4180 asks for it. Lines end with a line feed alone, which every reader of CSV
-//! takes, and `cut` and `sort` too.
+//! Fields are quoted where RFC 4180 requires it. Lines end with a line feed only, which CSV readers, `cut` and `sort`
+//! accept.
 
 use super::{Output, OutputWrite};
 use crate::page::Page;
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn every_link_is_a_line_repeats_included() {
+    fn every_link_is_a_line_including_duplicates() {
         assert_eq!(
             written("http://a.test/", &["http://b.test/", "http://b.test/", "http://a.test/"]),
             "http://a.test/,http://b.test/\nhttp://a.test/,http://b.test/\nhttp://a.test/,http://a.test/\n"
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_quoted_only_where_they_must_be() {
+    fn fields_are_quoted_only_where_needed() {
         assert_eq!(
             written("http://a.test/?x=1,2", &["http://b.test/'é", "a\"b", "a\r\nb", ""]),
             "\"http://a.test/?x=1,2\",http://b.test/'é\n\

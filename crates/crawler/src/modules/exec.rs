@@ -1,21 +1,22 @@
-//! Pages as JSON lines to the standard input of a program, for modules in any language.
+//! Sends pages as JSON lines to the standard input of a program, for modules in any language.
 //!
-//! The program is run by `sh -c`, and gets one line a page (what is in it, [`jsonl`](super::jsonl::Jsonl) knows). What it
-//! prints is passed through. At the end its input is closed.
+//! The program runs under `sh -c` and gets one line per page, with the keys of [`jsonl`](super::jsonl::Jsonl) and the
+//! page's content. Its output is passed through. At the end of the crawl its input is closed.
 //!
-//! No page is lost when the program dies, nor when the crawl does:
+//! No page is lost if the program or the crawl crashes:
 //!
-//! - A page counts as seen when it is in the pipe: the program can read it from there even after the crawl was killed.
-//! - A line is written only when the one before has been read. So, however much the program reads at a time, at most
-//!   one page can be in work and one in the pipe when it dies; a new program is sent these again. One that ended with
-//!   success has finished what it read, and only what it did not read is sent again.
-//! - A program that has died is started again after a pause that doubles, until it has died [`MOST_RESTARTS`] times in
-//!   a row without finishing a page. Then it is given up, and each further page is an error.
+//! - A page counts as processed when it is in the pipe: the program can read it from there even after the crawl was
+//!   killed.
+//! - A line is written only after the program has read the line before it. So at most two pages are unfinished when the
+//!   program exits, however much it reads at a time: one being processed and one in the pipe. They are sent again to a
+//!   new program. A program that exits with status 0 has finished what it read; only unread lines are sent again.
+//! - A program that exits is restarted after a delay that doubles, until it has exited more than [`MAX_RESTARTS`]
+//!   times in a row without finishing a page. Then it is abandoned, and each further page is an error.
 //!
-//! (A program that reads on while pages wait inside it answers for those itself.)
+//! A program that reads ahead while it holds unfinished pages is responsible for those itself.
 //!
-//! A slow program slows the crawl down. One that reads nothing at all for [`STALL`] does not stop it: its pages are
-//! errors, at once, until it reads again.
+//! A slow program slows the crawl down. A program that reads nothing for [`STALL_TIMEOUT`] does not stop the crawl: its
+//! pages are errors at once, until it reads again.
 
 mod child_process;
 mod feeder;
@@ -30,68 +31,72 @@ use self::line_queue::LineQueue;
 use super::{Module, jsonl};
 use crate::page::Page;
 
-/// How often in a row a program is started again although it finished no page.
-pub const MOST_RESTARTS: u32 = 5;
+/// How often in a row a program is restarted although it finished no page.
+pub const MAX_RESTARTS: u32 = 5;
 
-/// How long a program may read nothing before pages no longer wait for it: long enough for slow work on a page.
-pub const STALL: Duration = Duration::from_secs(30);
+/// How long a program may read nothing before pages no longer wait for it. Long enough for slow work on a page.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a program may take from the last page to its end, before it is killed.
-pub const LAST_WORK: Duration = Duration::from_secs(60);
+/// How long a program may run after the last page before it is killed.
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The same where the crawl was told to end.
-pub const LAST_WORK_IN_A_HURRY: Duration = Duration::from_secs(5);
+/// The same if the crawl was asked to stop.
+pub const SHUTDOWN_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pause before the first restart; each further one in a row is twice as long.
-const FIRST_RESTART: Duration = Duration::from_millis(100);
+/// The delay before the first restart. It doubles with each further restart in a row.
+const FIRST_RESTART_DELAY: Duration = Duration::from_millis(100);
 
-/// How long the program may fail over the last page and still get it again. Later than that, its input is closed,
-/// and a failure over the page cannot be told from one over the end.
-const SETTLE: Duration = Duration::from_millis(250);
+/// How long the crawl waits for the program to fail on the last page, so that the page can be sent again. After that
+/// the input is closed, and a failure on the page cannot be told from a failure at the end.
+const LAST_PAGE_GRACE: Duration = Duration::from_millis(250);
 
-/// The times a program is given.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct Timeouts {
     stall: Duration,
-    last_work: Duration,
-    first_restart: Duration,
-    settle: Duration,
+    exit: Duration,
+    first_restart_delay: Duration,
+    last_page_grace: Duration,
 }
 
-const TIMES: Times =
-    Times { stall: STALL, last_work: LAST_WORK, first_restart: FIRST_RESTART, settle: SETTLE };
+const TIMEOUTS: Timeouts = Timeouts {
+    stall: STALL_TIMEOUT,
+    exit: EXIT_TIMEOUT,
+    first_restart_delay: FIRST_RESTART_DELAY,
+    last_page_grace: LAST_PAGE_GRACE,
+};
 
-/// A program that sees each page.
+/// Runs a program that gets each page.
 #[derive(Debug)]
 pub struct Exec {
     command: String,
-    times: Times,
-    desk: Arc<LineQueue>,
-    /// From the first page to the end.
+    timeouts: Timeouts,
+    queue: Arc<LineQueue>,
+    /// The feeder's thread, from the first page to the end.
     feeder: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Exec {
-    /// Will run a command, from the first page on.
+    /// A module that runs a command. The command starts with the first page.
     pub fn new(command: &str) -> Exec {
-        Exec::with(command, TIMES)
+        Exec::with_timeouts(command, TIMEOUTS)
     }
 
-    fn with(command: &str, times: Times) -> Exec {
-        Exec { command: command.into(), times, desk: Arc::default(), feeder: Mutex::default() }
+    fn with_timeouts(command: &str, timeouts: Timeouts) -> Exec {
+        Exec { command: command.into(), timeouts, queue: Arc::default(), feeder: Mutex::default() }
     }
 
     fn start(&self) -> Result<(), String> {
         let mut feeder = self.feeder.lock().unwrap_or_else(PoisonError::into_inner);
-        if feeder.is_none() && !self.desk.is_closed() {
-            let work = ProcessFeeder::new(&self.command, self.times, self.desk.clone());
+        if feeder.is_none() && !self.queue.is_closed() {
+            let work = ProcessFeeder::new(&self.command, self.timeouts, self.queue.clone());
             let thread = thread::Builder::new().name("exec".into()).spawn(move || work.run());
             *feeder = Some(thread.map_err(|error| format!("cannot start a thread: {error}"))?);
         }
         Ok(())
     }
 
-    fn named(&self, what: String) -> String {
+    /// A sentence about the program, for messages.
+    fn describe(&self, what: String) -> String {
         format!("program '{}' {what}", self.command)
     }
 }
@@ -104,28 +109,30 @@ impl Module for Exec {
     fn process_page(&self, page: &Page) -> Result<(), String> {
         self.start()?;
         let line = jsonl::line_with_content(page);
-        self.desk.hand_in(line, self.times.stall).map_err(|what| self.named(what))
+        self.queue
+            .send(line, self.timeouts.stall)
+            .map_err(|cause| format!("cannot send {} to program '{}': it {cause}", page.url, self.command))
     }
 
     fn shutdown_requested(&self) {
-        self.desk.close(self.times.last_work.min(LAST_WORK_IN_A_HURRY));
+        self.queue.close(self.timeouts.exit.min(SHUTDOWN_EXIT_TIMEOUT));
     }
 
     fn finish(&self) -> Result<(), String> {
-        self.desk.close(self.times.last_work);
+        self.queue.close(self.timeouts.exit);
         let feeder = self.feeder.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Without a thread no page ever came, or the end has been told before.
+        // Without a thread there was no page, or the result was already returned.
         let Some(thread) = feeder else { return Ok(()) };
-        thread.join().map_err(|_| self.named("was left by its thread".into()))?;
-        self.desk.end().map_err(|what| self.named(what))
+        thread.join().map_err(|_| self.describe("has lost the thread that feeds it".into()))?;
+        self.queue.result().map_err(|cause| self.describe(cause))
     }
 
     fn summary(&self) -> Option<String> {
-        Some(self.named(self.desk.account()))
+        Some(self.describe(self.queue.summary()))
     }
 }
 
-/// A module that was never told of the end still ends its program.
+/// A module that was not finished still stops its program.
 impl Drop for Exec {
     fn drop(&mut self) {
         let _ = self.finish();

@@ -1,4 +1,4 @@
-//! Pages as JSON lines: one object a page, its keys in a fixed order. Only this file knows the keys.
+//! Pages as JSON lines: one object per page, with its keys in a fixed order. Only this file knows the keys.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use serde_json::ser::Formatter;
 use super::{Output, OutputWrite, timestamp};
 use crate::page::Page;
 
-/// One JSON object a page: url, depth, status, title, content_type (null if the server named none), bytes, fetched
-/// (RFC 3339, UTC), links.
+/// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, fetched (RFC
+/// 3339, UTC), links.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Jsonl;
 
@@ -20,18 +20,18 @@ impl Output for Jsonl {
     }
 
     fn render(&self, page: &Page) -> OutputWrite {
-        OutputWrite::Append(line(&Record::of(page)))
+        OutputWrite::Append(line(&Record::new(page)))
     }
 }
 
-/// The line that a program is sent: what [`Jsonl`] writes, then headers (pairs of name and value), text (what the
-/// page says), and the bytes of the page: `body` where they are UTF-8, else `body_base64`. Always exactly one of
-/// the two, so that nearly every program can take `body` as it is, and none gets bytes changed without knowing.
+/// The line for a program: the keys of [`Jsonl`], then headers (pairs of name and value), text (the page's visible
+/// text) and the page's bytes: `body` if they are UTF-8, otherwise `body_base64`. There is always exactly one of the
+/// two, so that most programs can use `body` directly, and no bytes are changed silently.
 pub(super) fn line_with_content(page: &Page) -> Vec<u8> {
     let text = page.text();
     let body = std::str::from_utf8(&page.body);
     line(&FullRecord {
-        record: Record::of(page),
+        record: Record::new(page),
         headers: &page.headers,
         text: &text,
         body: body.ok(),
@@ -57,7 +57,7 @@ struct Record<'p> {
 }
 
 impl<'p> Record<'p> {
-    fn of(page: &'p Page) -> Record<'p> {
+    fn new(page: &'p Page) -> Record<'p> {
         Record {
             url: page.url.as_str(),
             depth: page.depth,
@@ -91,8 +91,8 @@ fn line(record: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// JSON in which every control character is an escape, also those that JSON would allow: a line may be printed, and
-/// some terminals obey U+0080 to U+009F as they do the others.
+/// Escapes every control character, also those that JSON allows unescaped: lines may be printed, and some terminals
+/// interpret U+0080 to U+009F.
 struct ControlEscaper;
 
 impl Formatter for ControlEscaper {
@@ -102,7 +102,7 @@ impl Formatter for ControlEscaper {
         fragment: &str,
     ) -> io::Result<()> {
         let mut rest = fragment.as_bytes();
-        // In UTF-8 the ones in question are 7F, and C2 followed by 80 to 9F.
+        // In UTF-8 these are 7F, and C2 followed by 80 to 9F.
         let mut from = 0;
         while let Some(found) = memchr::memchr2(0x7F, 0xC2, &rest[from..]) {
             let at = from + found;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_stand_in_their_order() {
+    fn keys_have_a_fixed_order() {
         let mut page =
             example::page("http://a.test/x?y=1", b"<p>12345", &["http://a.test/", "http://b.test/"]);
         page.title = "A title".into();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_one_line_whatever_is_in_it() {
+    fn page_with_any_content_is_one_line() {
         let mut page = example::page("http://a.test/", b"", &["http://a.test/\"\n\r,"]);
         page.title = "\"quoted\" \\ \u{0}\u{1f}\u{7f}\n\u{2028} é 😀".into();
         page.headers.clear();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_control_character_is_written_as_it_is() {
+    fn control_characters_are_escaped() {
         let mut page = example::page("http://a.test/", b"", &[]);
         page.title = "a\u{7f}\u{80}b\u{9b}2J\u{9f}\u{a0}\u{c2}é\u{1b}😀\u{9f}".into();
         let line = written(&page);
@@ -176,20 +176,19 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_the_body_as_text_where_it_is_utf8_and_otherwise_as_base64() {
-        let whole = |body: &[u8]| {
-            let line = line_with_content(&example::page("http://a.test/", body, &[]));
-            String::from_utf8(line).unwrap()
+    fn body_is_text_if_it_is_utf8_and_base64_otherwise() {
+        let line = |body: &[u8]| {
+            String::from_utf8(line_with_content(&example::page("http://a.test/", body, &[]))).unwrap()
         };
         assert!(
-            whole("<p>Zoë &amp; co".as_bytes()).ends_with(
+            line("<p>Zoë &amp; co".as_bytes()).ends_with(
                 "\"links\":[],\"headers\":[[\"content-type\",\"text/html; charset=utf-8\"],[\"x-note\",\"one\"]],\
                  \"text\":\"Zoë & co\",\"body\":\"<p>Zoë &amp; co\"}\n"
             ),
             "{}",
-            whole("<p>Zoë &amp; co".as_bytes())
+            line("<p>Zoë &amp; co".as_bytes())
         );
-        let latin = whole(b"<p>Zo\xEB");
+        let latin = line(b"<p>Zo\xEB");
         assert!(latin.ends_with(",\"body_base64\":\"PHA+Wm/r\"}\n"), "{latin}");
         assert!(!latin.contains("\"body\":"));
     }

@@ -1,9 +1,9 @@
-//! The default module, which does nothing: the crawl itself is the purpose.
+//! The default module, which does nothing.
 
 use super::Module;
 use crate::page::Page;
 
-/// Does nothing with any page.
+/// Ignores every page.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noop;
 

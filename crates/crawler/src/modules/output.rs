@@ -1,4 +1,4 @@
-//! Files that contain every page exactly once, also after a crash.
+//! Output files that contain every page exactly once, also after a crash.
 
 pub mod files;
 pub(super) mod numbered_dir;
@@ -10,61 +10,79 @@ use std::path::PathBuf;
 
 use crate::page::Page;
 
-/// Says what each kept page adds to files. Pure: the same page always adds the same. It need not know the page's
-/// number, which is given only by the commit that records what it adds.
+/// Renders the bytes that a page adds to the output.
+///
+/// `render` is a pure function: the same page always gives the same bytes. It does not need the page's number, which
+/// the commit that records the write assigns.
+///
+/// The crawl writes the files. An implementation gets all of this without further code:
+///
+/// - Each page is in the output exactly once, also after a crash and a resume ([`files::OutputFiles`]).
+/// - In a distributed crawl, each worker writes its own part file with an index ([`parts::Parts`]).
+/// - `crawler collect` merges the part files ([`parts::collect`]). It copies byte ranges and does not call the
+///   `Output`, so it works for any format.
+///
+/// The merge imposes one condition on the format: the file is the header followed by the pages' bytes, in any order of
+/// the pages. A format with a footer, or in which the bytes of one page depend on another page, cannot be an `Output`.
+///
+/// To make an output available as `--module NAME`, add it to [`registry::parse`](super::registry::parse) and
+/// [`registry::MODULES`](super::registry::MODULES).
 pub trait Output: Send + Sync {
-    /// What it is called in messages.
+    /// The name used in messages and stored in the index of each part file. Two part files are merged only if their
+    /// names are equal.
     fn name(&self) -> &str;
 
-    /// What its file begins with, before any page.
+    /// The bytes at the start of the file, before any page. Constant. Not used if the target is a directory.
     fn header(&self) -> &[u8] {
         b""
     }
 
-    /// What the page adds: always [`OutputWrite::Append`] where the target is a file, always [`OutputWrite::File`] where
-    /// it is a directory.
+    /// The bytes that the page adds: always [`OutputWrite::Append`] if the target is a file, always
+    /// [`OutputWrite::File`] if it is a directory.
     fn render(&self, page: &Page) -> OutputWrite;
 }
 
-/// What one page adds to the output of a crawl.
+/// What one page adds to an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputWrite {
-    /// Bytes at the end of the output's one file.
+    /// Bytes to append to the output's file.
     Append(Vec<u8>),
-    /// A file of its own in the output's directory, named by the page's number: so that what a crash left behind
-    /// can be told, and no page can choose where it is written.
+    /// The content of a new file in the output's directory. The file is named after the page's number, so that a resume
+    /// recognises what a crash left behind, and no page chooses where it is written.
     File(Vec<u8>),
 }
 
 impl OutputWrite {
-    /// Refuses what is meant for a file where there is a directory, or the other way round, or for an output that is not
-    /// there.
+    /// Rejects a write of the wrong kind, or for an output that does not exist (`is_directory` is `None`).
     fn check(&self, index: usize, is_directory: Option<bool>) -> io::Result<()> {
         let wrong = match (is_directory, self) {
             (Some(false), OutputWrite::Append(_)) | (Some(true), OutputWrite::File(_)) => return Ok(()),
-            (Some(_), _) => {
-                format!("output {index} adds to a file what is meant for a directory, or the other way round")
+            (Some(false), _) => {
+                format!("cannot write to output {index}: it is a file, and the page is a file of its own")
             }
-            (None, _) => format!("there is no output {index}"),
+            (Some(true), _) => {
+                format!("cannot write to output {index}: it is a directory, and the page is to be appended")
+            }
+            (None, _) => format!("cannot write to output {index}: there is no such output"),
         };
         Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
     }
 }
 
-/// An output, and where it goes.
+/// An output and its target.
 pub struct OutputSpec {
-    /// What a page adds.
+    /// Renders the pages.
     pub output: Box<dyn Output>,
-    /// To which file or files.
+    /// The file or directory that the pages are written to.
     pub target: Target,
 }
 
-/// Where an output goes.
+/// The file or directory of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// One file that grows.
+    /// A file that pages are appended to.
     File(PathBuf),
-    /// A directory with a file for each page, named 1, 2, 3 …
+    /// A directory with one file per page, named 1, 2, 3 …
     Directory(PathBuf),
 }
 

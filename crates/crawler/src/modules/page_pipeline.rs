@@ -1,4 +1,4 @@
-//! The modules of one crawl, and the counts that only its own process keeps.
+//! Runs the modules on each page and writes the outputs, for one process of a crawl.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,98 +6,100 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{Completion, Lease};
 use crate::error::Error;
-use crate::modules::output::files::{Handles, OutputFiles, Start};
+use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
 use crate::modules::output::parts::Parts;
 use crate::modules::{Module, OutputSpec, OutputWrite, Target};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::catch_panic;
 
-/// Somebody who wants to hear how each URL ended.
+/// Called with the outcome of each URL.
 pub type OutcomeCallback = Box<dyn Fn(&str, &Outcome) + Send + Sync>;
 
-/// What is done with pages, and what is told.
+/// The modules and outputs of a crawl, and the callback for outcomes.
 pub struct PagePipeline {
     modules: Vec<Box<dyn Module>>,
     outputs: Vec<OutputSpec>,
     files: Mutex<OrderedOutputs>,
-    /// Held by whoever writes out, which may take as long as the disk does; nobody else waits for it.
-    writing_out: Mutex<()>,
+    /// Held during a flush, which may wait for the disk. Threads that write pages do not take it.
+    flush_lock: Mutex<()>,
     counts: Mutex<ModuleFailures>,
-    teller: OutcomeCallback,
+    on_outcome: OutcomeCallback,
 }
 
-/// Pages are written in the order of their numbers, although they are completed side by side.
+/// Writes pages in the order of their numbers, although they are completed concurrently.
 struct OrderedOutputs {
-    open: OutputFiles,
-    early: BTreeMap<u64, Vec<(usize, OutputWrite)>>,
-    /// Where other workers write too, this one writes parts, and nothing else.
+    files: OutputFiles,
+    /// Pages that wait for a page with a smaller number.
+    waiting: BTreeMap<u64, Vec<(usize, OutputWrite)>>,
+    /// The part files of a worker in a distributed crawl. If set, `files` is not used.
     parts: Option<Parts>,
+    /// The first failure of an output.
     failure: Option<String>,
 }
 
-/// What modules led to.
+/// How often modules failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModuleFailures {
-    /// Failures of modules, by name.
+    /// The number of failures by module name. Outputs count as `output`.
     pub failures: BTreeMap<String, u64>,
-    /// The last failure of a module, or the first of an output.
+    /// The last failure.
     pub last_failure: Option<String>,
 }
 
 impl PagePipeline {
-    /// Installs modules and opened outputs.
+    /// A pipeline with these modules and open outputs.
     pub fn new(
         modules: Vec<Box<dyn Module>>,
         outputs: Vec<OutputSpec>,
-        open: OutputFiles,
-        teller: OutcomeCallback,
+        files: OutputFiles,
+        on_outcome: OutcomeCallback,
     ) -> PagePipeline {
-        let files = OrderedOutputs { open, early: BTreeMap::new(), parts: None, failure: None };
-        PagePipeline::over(modules, outputs, files, teller)
+        let files = OrderedOutputs { files, waiting: BTreeMap::new(), parts: None, failure: None };
+        PagePipeline::build(modules, outputs, files, on_outcome)
     }
 
-    /// Installs modules, and one worker's parts of outputs.
+    /// A pipeline with these modules and one worker's part files.
     pub fn with_parts(
         modules: Vec<Box<dyn Module>>,
         outputs: Vec<OutputSpec>,
         parts: Parts,
-        teller: OutcomeCallback,
+        on_outcome: OutcomeCallback,
     ) -> Result<PagePipeline, Error> {
-        let open = OutputFiles::open(&[], Start::Fresh)?;
-        let files = OrderedOutputs { open, early: BTreeMap::new(), parts: Some(parts), failure: None };
-        Ok(PagePipeline::over(modules, outputs, files, teller))
+        let files = OutputFiles::open(&[], Start::Fresh)?;
+        let files = OrderedOutputs { files, waiting: BTreeMap::new(), parts: Some(parts), failure: None };
+        Ok(PagePipeline::build(modules, outputs, files, on_outcome))
     }
 
-    fn over(
+    fn build(
         modules: Vec<Box<dyn Module>>,
         outputs: Vec<OutputSpec>,
         files: OrderedOutputs,
-        teller: OutcomeCallback,
+        on_outcome: OutcomeCallback,
     ) -> PagePipeline {
-        let (files, writing_out, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
-        PagePipeline { modules, outputs, files, writing_out, counts, teller }
+        let (files, flush_lock, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
+        PagePipeline { modules, outputs, files, flush_lock, counts, on_outcome }
     }
 
-    /// Whether showing a page to the modules may block.
+    /// Whether [`run_modules`](PagePipeline::run_modules) may block.
     pub fn is_blocking(&self) -> bool {
         self.modules.iter().any(|module| module.is_blocking())
     }
 
-    /// Shows a page to every module. One that panics has failed, as one that returns an error has.
+    /// Runs every module on a page. A panic counts as a failure, like an error.
     pub fn run_modules(&self, page: &Page) {
         for module in &self.modules {
-            self.attempt(&**module, |module| module.process_page(page));
+            self.call(&**module, |module| module.process_page(page));
         }
     }
 
-    /// What a page adds to every output. One that panics has lost the page.
+    /// Renders a page for every output. If an output panics, the page is missing from it, and the outputs fail.
     pub fn render(&self, page: &Page) -> Vec<(usize, OutputWrite)> {
-        let addition = |(index, spec): (usize, &OutputSpec)| {
-            let rendered = catch_panic(|| spec.output.render(page)).unwrap_or_else(|why| {
+        let write = |(index, spec): (usize, &OutputSpec)| {
+            let rendered = catch_panic(|| spec.output.render(page)).unwrap_or_else(|panic| {
                 let (name, url) = (spec.output.name(), &page.url);
-                self.lost(lock(&self.files), format!("{name} {why}, and has nothing of {url}"));
-                // The files of a directory are counted on to be there: the page's is empty.
+                self.output_failed(lock(&self.files), format!("{name} cannot write {url}: it {panic}"));
+                // A directory must have a file for every page, so write an empty one.
                 match spec.target {
                     Target::File(_) => OutputWrite::Append(Vec::new()),
                     Target::Directory(_) => OutputWrite::File(Vec::new()),
@@ -105,32 +107,33 @@ impl PagePipeline {
             });
             (index, rendered)
         };
-        self.outputs.iter().enumerate().map(addition).collect()
+        self.outputs.iter().enumerate().map(write).collect()
     }
 
-    /// Writes a page to this worker's parts, where there are parts: before it counts, so that every page that counts is in
-    /// them. One that was delivered before, and gave no page this time, is taken back. Tells whether all went well so far.
+    /// Writes a page to this worker's part files, if there are any, before the task is completed. A page that an
+    /// earlier lease may have written is retracted if this lease gave no page. Returns whether no output has failed so
+    /// far.
     pub fn write_parts(&self, done: &Completion) -> bool {
-        let Completion { lease, outcome, writes: output, .. } = done;
+        let Completion { lease, outcome, writes, .. } = done;
         let mut files = lock(&self.files);
         let Some(parts) = files.parts.as_mut().filter(|_| !self.outputs.is_empty() && !lease.is_revisit)
         else {
             return true;
         };
         let written = match outcome {
-            Outcome::Page => parts.add(lease.task_id.0, lease.lease_id, output),
-            _ => parts.withdraw(lease.task_id.0, lease.lease_id),
+            Outcome::Page => parts.add(lease.task_id.0, lease.lease_id, writes),
+            _ => parts.retract(lease.task_id.0, lease.lease_id),
         };
         if let Err(error) = written {
-            self.lost(files, error.to_string());
+            self.output_failed(files, error.to_string());
             return false;
         }
         files.failure.is_none()
     }
 
-    /// Writes what page `id` adds, when the pages before it have been written. Tells whether all went well so far.
-    pub fn write(&self, id: u64, additions: Vec<(usize, OutputWrite)>) -> bool {
-        // Without outputs nothing is recorded that would tell a resumed crawl how far they are.
+    /// Writes page `id` once all pages with smaller numbers are written. Returns whether no output has failed so far.
+    pub fn write(&self, id: u64, writes: Vec<(usize, OutputWrite)>) -> bool {
+        // Without outputs, a resumed crawl does not know the last page written, and pages would wait for ever.
         if self.outputs.is_empty() {
             return true;
         }
@@ -138,129 +141,131 @@ impl PagePipeline {
         if files.parts.is_some() {
             return files.failure.is_none();
         }
-        files.early.insert(id, additions);
+        files.waiting.insert(id, writes);
         if let Err(error) = files.write_in_order() {
-            self.lost(files, error.to_string());
+            self.output_failed(files, error.to_string());
             return false;
         }
         files.failure.is_none()
     }
 
-    /// Refuses to go on if the outputs do not have all pages kept so far.
+    /// Rejects a resumed state whose recorded writes do not bring the outputs to the last page.
     pub fn check_complete(&self, pages: u64) -> Result<(), Error> {
-        let last = lock(&self.files).open.last_id();
+        let last = lock(&self.files).files.last_id();
         if self.outputs.is_empty() || last == pages {
             return Ok(());
         }
         Err(Error::State(format!(
-            "the crawl's state has {pages} pages and what it recorded for its outputs ends at page {last}: it is \
-             damaged; begin a new crawl in another directory"
+            "cannot resume the crawl: its state is damaged: it has {pages} pages, but the outputs end at page {last}; start \
+             a new crawl in another directory"
         )))
     }
 
-    /// Tells how a URL ended.
+    /// Calls the callback with the outcome of a URL.
     pub fn report_outcome(&self, outcome: &Outcome, lease: &Lease) {
-        (self.teller)(&lease.url, outcome);
+        (self.on_outcome)(&lease.url, outcome);
     }
 
-    /// Lets a module do something.
-    fn attempt(&self, module: &dyn Module, run: impl FnOnce(&dyn Module) -> Result<(), String>) {
-        if let Err(why) = catch_panic(|| run(module)).flatten() {
-            self.failed(module.name(), why);
+    /// Calls a module, and counts an error or a panic as a failure.
+    fn call(&self, module: &dyn Module, run: impl FnOnce(&dyn Module) -> Result<(), String>) {
+        if let Err(error) = catch_panic(|| run(module)).flatten() {
+            self.count_failure(module.name(), error);
         }
     }
 
-    /// Notes that an output is not whole; the first reason is kept.
-    fn lost(&self, mut files: MutexGuard<OrderedOutputs>, why: String) {
-        files.failure.get_or_insert_with(|| why.clone());
+    /// Records that an output is incomplete. The first cause is kept.
+    fn output_failed(&self, mut files: MutexGuard<OrderedOutputs>, cause: String) {
+        files.failure.get_or_insert_with(|| cause.clone());
         drop(files);
-        self.failed("output", why);
+        self.count_failure("output", cause);
     }
 
-    fn failed(&self, name: &str, why: String) {
+    fn count_failure(&self, name: &str, cause: String) {
         let mut counts = lock(&self.counts);
         *counts.failures.entry(name.to_owned()).or_default() += 1;
-        counts.last_failure = Some(format!("{name}: {why}"));
+        counts.last_failure = Some(format!("{name}: {cause}"));
     }
 
-    /// Hands everything to the system, and to the disk itself if it is to be synced; tells how far the outputs are,
-    /// where that is certain. After a failure it is certain no more: the system tells of a lost write once, and the
-    /// next sync succeeds without it.
+    /// Flushes the outputs, and fsyncs them if `sync` is set. Returns the last page written and the file lengths.
+    ///
+    /// Returns `None` after any failure, for good: the operating system reports a failed write to one fsync only, and
+    /// the next fsync succeeds although bytes are missing.
     pub fn flush_outputs(&self, sync: bool) -> Option<(u64, Vec<u64>)> {
-        let _alone = lock(&self.writing_out);
+        let _flushing = lock(&self.flush_lock);
         let mut files = lock(&self.files);
         if files.failure.is_some() {
             return None;
         }
-        let flushed = files.open.flush();
+        let flushed = files.files.flush();
         let flushed = flushed.and_then(|()| if sync { files.handles().map(Some) } else { Ok(None) });
         let handles = match flushed {
             Ok(handles) => handles,
             Err(error) => {
-                self.lost(files, error.to_string());
+                self.output_failed(files, error.to_string());
                 return None;
             }
         };
-        let written = (files.open.last_id(), files.open.lengths());
-        // Pages are written meanwhile; what is synced of them besides does no harm.
+        let written = (files.files.last_id(), files.files.lengths());
+        // Other threads write pages during the fsync. Syncing them too does no harm.
         drop(files);
         if let Some(Err(error)) = handles.map(|handles| handles.sync()) {
-            self.lost(lock(&self.files), error.to_string());
+            self.output_failed(lock(&self.files), error.to_string());
             return None;
         }
         Some(written)
     }
 
-    /// The crawl was told to end: nobody waits long for the modules.
+    /// The crawl is asked to stop: the modules should finish within seconds.
     pub fn shutdown_requested(&self) {
         for module in &self.modules {
-            self.attempt(&**module, |module| {
+            self.call(&**module, |module| {
                 module.shutdown_requested();
                 Ok(())
             });
         }
     }
 
-    /// Ends the modules, and returns the counts and what the modules have to say. No page comes after it.
+    /// Finishes the modules, and returns the failures and the modules' summaries. No page follows.
     pub fn finish(&self) -> (ModuleFailures, Vec<String>) {
         for module in &self.modules {
-            self.attempt(&**module, |module| module.finish());
+            self.call(&**module, |module| module.finish());
         }
         let mut summaries = Vec::new();
         for module in &self.modules {
-            self.attempt(&**module, |module| {
+            self.call(&**module, |module| {
                 summaries.extend(module.summary());
                 Ok(())
             });
         }
         let files = lock(&self.files);
         if files.failure.is_none()
-            && let Some(early) = files.early.keys().next().copied()
+            && let Some(waiting) = files.waiting.keys().next().copied()
         {
-            let missing = files.open.last_id() + 1;
-            self.lost(files, format!("page {missing} was never completed, and page {early} waits for it"));
+            let missing = files.files.last_id() + 1;
+            let cause = format!("cannot write page {waiting}: page {missing} was never completed");
+            self.output_failed(files, cause);
         } else {
             drop(files);
         }
         (lock(&self.counts).clone(), summaries)
     }
 
-    /// Why the outputs are not whole, if they are not.
+    /// Why the outputs are incomplete, if they are.
     pub fn output_failure(&self) -> Option<String> {
         lock(&self.files).failure.clone()
     }
 }
 
 impl OrderedOutputs {
-    fn handles(&self) -> io::Result<Handles> {
-        self.parts.as_ref().map_or_else(|| self.open.handles(), Parts::handles)
+    fn handles(&self) -> io::Result<SyncHandles> {
+        self.parts.as_ref().map_or_else(|| self.files.handles(), Parts::handles)
     }
 
     fn write_in_order(&mut self) -> io::Result<()> {
-        while let Some(next) = self.early.first_entry()
-            && *next.key() == self.open.last_id() + 1
+        while let Some(next) = self.waiting.first_entry()
+            && *next.key() == self.files.last_id() + 1
         {
-            self.open.apply(*next.key(), next.get())?;
+            self.files.apply(*next.key(), next.get())?;
             next.remove();
         }
         Ok(())
@@ -279,31 +284,31 @@ mod tests {
     use super::*;
     use crate::modules::{Output, example};
 
-    /// Panics at every page whose URL has this in it.
-    struct Clumsy(&'static str);
+    /// Panics on every page whose URL contains this text.
+    struct Panicking(&'static str);
 
-    impl Module for Clumsy {
+    impl Module for Panicking {
         fn name(&self) -> &str {
-            "clumsy"
+            "panicking"
         }
 
         fn process_page(&self, page: &Page) -> Result<(), String> {
-            assert!(!page.url.as_str().contains(self.0), "stumbled over {}", page.url);
+            assert!(!page.url.as_str().contains(self.0), "failed on {}", page.url);
             Ok(())
         }
 
         fn finish(&self) -> Result<(), String> {
-            panic!("stumbled at the end")
+            panic!("failed in finish")
         }
     }
 
-    impl Output for Clumsy {
+    impl Output for Panicking {
         fn name(&self) -> &str {
-            "clumsy"
+            "panicking"
         }
 
         fn render(&self, page: &Page) -> OutputWrite {
-            assert!(!page.url.as_str().contains(self.0), "stumbled over {}", page.url);
+            assert!(!page.url.as_str().contains(self.0), "failed on {}", page.url);
             OutputWrite::File(page.url.as_str().into())
         }
     }
@@ -312,45 +317,45 @@ mod tests {
         example::page(&format!("http://a.test/{path}"), b"<p>", &[])
     }
 
-    fn installed(modules: Vec<Box<dyn Module>>, outputs: Vec<OutputSpec>) -> PagePipeline {
-        let open = OutputFiles::open(&outputs, Start::Fresh).unwrap();
-        PagePipeline::new(modules, outputs, open, Box::new(|_, _| {}))
+    fn pipeline(modules: Vec<Box<dyn Module>>, outputs: Vec<OutputSpec>) -> PagePipeline {
+        let files = OutputFiles::open(&outputs, Start::Fresh).unwrap();
+        PagePipeline::new(modules, outputs, files, Box::new(|_, _| {}))
     }
 
-    fn clumsy_output(directory: &Path) -> OutputSpec {
-        OutputSpec { output: Box::new(Clumsy("bad")), target: Target::Directory(directory.join("out")) }
+    fn panicking_output(directory: &Path) -> OutputSpec {
+        OutputSpec { output: Box::new(Panicking("bad")), target: Target::Directory(directory.join("out")) }
     }
 
     #[test]
-    fn a_module_that_panics_has_failed_and_the_others_see_the_page() {
+    fn panic_counts_as_a_failure_and_other_modules_get_the_page() {
         let seen = std::sync::Arc::new(Mutex::new(0));
         let count = std::sync::Arc::clone(&seen);
         let counting = move |_: &Page| *lock(&count) += 1;
-        let installed = installed(vec![Box::new(Clumsy("bad")), Box::new(counting)], Vec::new());
+        let pipeline = pipeline(vec![Box::new(Panicking("bad")), Box::new(counting)], Vec::new());
         for path in ["good", "bad", "better", "bad/again"] {
-            installed.run_modules(&page(path));
+            pipeline.run_modules(&page(path));
         }
-        assert_eq!((*lock(&seen), lock(&installed.counts).failures["clumsy"]), (4, 2));
-        let said = lock(&installed.counts).last_failure.clone().unwrap();
+        assert_eq!((*lock(&seen), lock(&pipeline.counts).failures["panicking"]), (4, 2));
+        let failure = lock(&pipeline.counts).last_failure.clone().unwrap();
         assert!(
-            said.contains("page_pipeline.rs") && said.ends_with("stumbled over http://a.test/bad/again"),
-            "{said}"
+            failure.contains("page_pipeline.rs") && failure.ends_with("failed on http://a.test/bad/again"),
+            "{failure}"
         );
-        let (counts, _) = installed.finish();
-        assert_eq!(counts.failures["clumsy"], 3);
-        assert_eq!(installed.output_failure(), None);
+        let (counts, _) = pipeline.finish();
+        assert_eq!(counts.failures["panicking"], 3);
+        assert_eq!(pipeline.output_failure(), None);
     }
 
     #[test]
-    fn an_output_that_panics_has_lost_the_page_and_leaves_no_hole() {
+    fn panicking_output_fails_and_leaves_no_gap_in_the_page_numbers() {
         let directory = tempfile::tempdir().unwrap();
-        let installed = installed(Vec::new(), vec![clumsy_output(directory.path())]);
-        let written = ["good", "bad", "better"].map(page).map(|page| installed.render(&page));
-        for (id, additions) in (1..).zip(written) {
-            installed.write(id, additions);
+        let pipeline = pipeline(Vec::new(), vec![panicking_output(directory.path())]);
+        let written = ["good", "bad", "better"].map(page).map(|page| pipeline.render(&page));
+        for (id, writes) in (1..).zip(written) {
+            pipeline.write(id, writes);
         }
-        let failure = installed.output_failure().unwrap();
-        assert!(failure.ends_with("has nothing of http://a.test/bad"), "{failure}");
+        let failure = pipeline.output_failure().unwrap();
+        assert!(failure.starts_with("panicking cannot write http://a.test/bad: it panicked"), "{failure}");
         let file = |name: &str| fs::read(directory.path().join("out").join(name)).unwrap();
         assert_eq!(
             [file("1"), file("2"), file("3")],
@@ -359,29 +364,29 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failure_nothing_is_certain_any_more() {
+    fn flush_reports_no_position_after_a_failure() {
         let directory = tempfile::tempdir().unwrap();
-        let installed = installed(Vec::new(), vec![clumsy_output(directory.path())]);
-        installed.write(1, vec![(0, OutputWrite::File(Vec::new()))]);
-        assert_eq!(installed.flush_outputs(true), Some((1, vec![0])));
+        let pipeline = pipeline(Vec::new(), vec![panicking_output(directory.path())]);
+        pipeline.write(1, vec![(0, OutputWrite::File(Vec::new()))]);
+        assert_eq!(pipeline.flush_outputs(true), Some((1, vec![0])));
         let obstacle = directory.path().join("out/2");
         fs::create_dir(&obstacle).unwrap();
-        assert!(!installed.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
+        assert!(!pipeline.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
         fs::remove_dir(&obstacle).unwrap();
-        assert_eq!(installed.flush_outputs(true), None, "although this time all would go well");
-        assert!(!installed.write(3, vec![(0, OutputWrite::File(Vec::new()))]));
+        assert_eq!(pipeline.flush_outputs(true), None, "although this flush would succeed");
+        assert!(!pipeline.write(3, vec![(0, OutputWrite::File(Vec::new()))]));
     }
 
     #[test]
-    fn a_page_that_waits_for_one_that_never_came_is_a_failure_and_nothing_gathers_without_outputs() {
+    fn page_after_a_missing_page_is_a_failure_and_nothing_waits_without_outputs() {
         let directory = tempfile::tempdir().unwrap();
-        let waiting = installed(Vec::new(), vec![clumsy_output(directory.path())]);
+        let waiting = pipeline(Vec::new(), vec![panicking_output(directory.path())]);
         assert!(waiting.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
         assert!(waiting.check_complete(2).is_err() && waiting.check_complete(0).is_ok());
         waiting.finish();
-        assert_eq!(waiting.output_failure().unwrap(), "page 1 was never completed, and page 2 waits for it");
-        let without = installed(Vec::new(), Vec::new());
-        assert!(without.write(2, Vec::new()) && lock(&without.files).early.is_empty());
+        assert_eq!(waiting.output_failure().unwrap(), "cannot write page 2: page 1 was never completed");
+        let without = pipeline(Vec::new(), Vec::new());
+        assert!(without.write(2, Vec::new()) && lock(&without.files).waiting.is_empty());
         without.check_complete(2).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The classic page files: page N is the file N of a directory, its URL, its depth, then its bytes unchanged.
+//! Page files: page N is file N of a directory, with its URL, its depth, then its unchanged bytes.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::page::Page;
 use crate::task::Depth;
 
-/// A directory that pages are written to, by one crawl at a time.
+/// The page directory of the classic mode, locked against other crawls.
 #[derive(Debug)]
 pub struct PageFiles {
     files: NumberedDir,
@@ -17,18 +17,18 @@ pub struct PageFiles {
 }
 
 impl PageFiles {
-    /// Opens an existing, writable directory without numbered files, or clears it of them if told to.
+    /// Opens an existing, writable directory. Numbered files in it are an error, or are removed if `overwrite` is set.
     pub fn open(path: &Path, overwrite: bool) -> Result<PageFiles, Error> {
         let files = NumberedDir::open(path)?;
         if !overwrite {
-            files.refuse_unless_empty()?;
+            files.ensure_empty()?;
         }
         files.remove_after(0)?;
         Ok(PageFiles { files, next: 1 })
     }
 
-    /// Writes the next page and returns its number. The file appears whole or not at all, and a page that
-    /// could not be written uses up no number.
+    /// Writes the next page and returns its number. The file is created atomically. A page that could not be written
+    /// does not use up a number.
     pub fn save(&mut self, url: &str, depth: Depth, body: &[u8]) -> io::Result<u64> {
         let number = self.next;
         self.files.save(number, head(url, depth).as_bytes(), body)?;
@@ -37,7 +37,7 @@ impl PageFiles {
     }
 }
 
-/// The same files as the output of a crawl that may be killed and resumed.
+/// The same files as an output of the pipeline.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pages;
 
@@ -52,7 +52,7 @@ impl Output for Pages {
     }
 }
 
-/// What stands before the bytes of the page.
+/// The lines before the page's bytes.
 fn head(url: &str, depth: Depth) -> String {
     format!("{url}\n{depth}\n")
 }
@@ -63,23 +63,23 @@ mod tests {
     use crate::modules::example;
     use std::fs;
 
-    fn each_way(test: impl Fn(&Path, PageFiles)) {
-        NumberedDir::each_way(|path, files| test(path, PageFiles { files, next: 1 }));
+    fn with_each_method(test: impl Fn(&Path, PageFiles)) {
+        NumberedDir::with_each_method(|path, files| test(path, PageFiles { files, next: 1 }));
     }
 
     #[test]
-    fn pages_are_numbered_from_one_and_hold_url_depth_and_bytes() {
-        each_way(|path, mut pages| {
+    fn files_are_numbered_from_one_and_have_url_depth_and_bytes() {
+        with_each_method(|path, mut pages| {
             assert_eq!(pages.save("http://a/", 0, b"<p>\xFF no newline").unwrap(), 1);
             assert_eq!(pages.save("http://a/b", 12, b"").unwrap(), 2);
             assert_eq!(fs::read(path.join("1")).unwrap(), b"http://a/\n0\n<p>\xFF no newline");
             assert_eq!(fs::read(path.join("2")).unwrap(), b"http://a/b\n12\n");
-            assert_eq!(fs::read_dir(path).unwrap().count(), 2, "nothing else is left");
+            assert_eq!(fs::read_dir(path).unwrap().count(), 2, "there are no other files");
         });
     }
 
     #[test]
-    fn as_an_output_a_page_is_the_same_file() {
+    fn output_writes_the_same_file_as_the_classic_mode() {
         let directory = tempfile::tempdir().unwrap();
         let body = b"<p>\xFF no newline";
         PageFiles::open(directory.path(), false).unwrap().save("http://a.test/x", 2, body).unwrap();
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_cannot_be_written_uses_up_no_number() {
-        each_way(|path, mut pages| {
+    fn failed_write_does_not_use_up_a_number() {
+        with_each_method(|path, mut pages| {
             fs::create_dir(path.join("1")).unwrap();
             assert!(pages.save("http://a/", 0, b"x").is_err());
             fs::remove_dir(path.join("1")).unwrap();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_pages_are_refused_or_removed_and_other_files_left_alone() {
+    fn earlier_pages_are_rejected_or_removed_and_other_files_stay() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["1", "27", "notes.txt", "007", "0"] {
             fs::write(directory.path().join(name), name).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_named_and_nothing_is_removed() {
+    fn directory_with_the_name_of_a_page_is_rejected_and_nothing_is_removed() {
         for name in ["3", ".page.unfinished"] {
             let directory = tempfile::tempdir().unwrap();
             fs::write(directory.path().join("1"), "").unwrap();
@@ -127,10 +127,10 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn an_unfinished_page_is_replaced_and_never_opened() {
+    fn temporary_file_is_replaced_without_being_opened() {
         let elsewhere = tempfile::NamedTempFile::new().unwrap();
-        fs::write(&elsewhere, "of somebody else").unwrap();
-        each_way(|path, mut pages| {
+        fs::write(&elsewhere, "content of another file").unwrap();
+        with_each_method(|path, mut pages| {
             let unfinished = path.join(".page.unfinished");
             let link = || std::os::unix::fs::symlink(&elsewhere, &unfinished).unwrap();
             link();
@@ -140,16 +140,16 @@ mod tests {
             link();
             drop(PageFiles::open(path, true).unwrap());
             assert!(fs::symlink_metadata(&unfinished).is_err(), "the link is gone");
-            // Opening a pipe would wait for a reader.
+            // Opening a pipe would block until it has a reader.
             rustix::fs::mknodat(rustix::fs::CWD, &unfinished, rustix::fs::FileType::Fifo, 0o600.into(), 0)
                 .unwrap();
             drop(PageFiles::open(path, true).unwrap());
         });
-        assert_eq!(fs::read(&elsewhere).unwrap(), b"of somebody else");
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"content of another file");
     }
 
     #[test]
-    fn two_crawls_do_not_share_a_directory() {
+    fn directory_is_locked_against_other_crawls() {
         let directory = tempfile::tempdir().unwrap();
         let first = PageFiles::open(directory.path(), false).unwrap();
         assert!(matches!(PageFiles::open(directory.path(), false), Err(Error::InUse { .. })));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_directory_is_refused() {
+    fn target_that_is_not_a_directory_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();

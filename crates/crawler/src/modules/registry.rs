@@ -1,4 +1,4 @@
-//! The delivered modules by name: what `--module NAME[=ARGS]` means.
+//! The built-in modules by name: parses `--module NAME[=ARGS]`.
 
 use std::fmt;
 
@@ -11,29 +11,29 @@ use super::stdout::StdoutOutput;
 use super::words::{self, WordCount};
 use super::{Module, Output, OutputSpec, Target};
 
-/// How each module is written, and what it does.
+/// The syntax of each module and what it does.
 pub const MODULES: [(&str, &str); 6] = [
     ("noop", "does nothing; the default"),
-    ("pages=DIR", "page N as the file N of a directory: its URL, its depth, its bytes"),
-    ("jsonl=FILE", "one JSON object a page; '-' is standard output"),
+    ("pages=DIR", "page N as file N of a directory: its URL, its depth, its bytes"),
+    ("jsonl=FILE", "one JSON object per page; '-' is standard output"),
     ("edges=FILE", "the link graph as CSV, from,to; '-' is standard output"),
-    ("words[=N]", "the N most frequent words (20), in the summary"),
-    ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run by sh"),
+    ("words[=N]", "the N most frequent words (20 by default), in the summary"),
+    ("exec=COMMAND", "pages as JSON lines to the standard input of a program, run with sh"),
 ];
 
-/// The largest number of words that can be asked for: more would not be a summary.
-const MOST_TOP_WORDS: usize = 1000;
+/// The largest N of `words=N`. More would not be a summary.
+const MAX_TOP_WORDS: usize = 1000;
 
-/// What a module's name stands for.
+/// A module or output made from its name.
 pub enum RegisteredModule {
-    /// A side effect, at least once a page.
+    /// A side effect, at least once per page.
     Module(Box<dyn Module>),
-    /// Additions to files, exactly once a page.
+    /// Writes to files, exactly once per page.
     Output(OutputSpec),
 }
 
 impl RegisteredModule {
-    /// What it is called in messages.
+    /// The name used in messages.
     pub fn name(&self) -> &str {
         match self {
             RegisteredModule::Module(module) => module.name(),
@@ -53,36 +53,36 @@ impl fmt::Debug for RegisteredModule {
     }
 }
 
-/// Reads `NAME` or `NAME=ARGS`. Nothing is opened or started yet.
+/// Parses `NAME` or `NAME=ARGS`. Does not open files or start programs.
 pub fn parse(spec: &str) -> Result<RegisteredModule, String> {
     let (name, arguments) = match spec.split_once('=') {
         Some((name, arguments)) => (name, Some(arguments)),
         None => (spec, None),
     };
-    let given = arguments.filter(|arguments| !arguments.is_empty());
-    let module = match (name, given) {
+    let arguments = arguments.filter(|arguments| !arguments.is_empty());
+    let module = match (name, arguments) {
         ("noop", None) => Ok(RegisteredModule::Module(Box::new(Noop))),
-        ("noop", Some(_)) => Err("takes no arguments"),
+        ("noop", Some(_)) => Err("it takes no arguments"),
         ("pages", Some(path)) if path != "-" => {
             let target = Target::Directory(path.into());
             Ok(RegisteredModule::Output(OutputSpec { output: Box::new(Pages), target }))
         }
-        ("pages", _) => Err("needs a directory"),
+        ("pages", _) => Err("it needs a directory"),
         ("jsonl", Some(path)) => Ok(file_or_stdout(Jsonl, path)),
         ("edges", Some(path)) => Ok(file_or_stdout(Edges, path)),
-        ("jsonl" | "edges", None) => Err("needs a file, or '-' for standard output"),
+        ("jsonl" | "edges", None) => Err("it needs a file, or '-' for standard output"),
         ("words", None) => Ok(RegisteredModule::Module(Box::new(WordCount::new(words::DEFAULT_TOP)))),
         ("words", Some(top)) => match top.parse() {
-            Ok(top) if (1..=MOST_TOP_WORDS).contains(&top) => {
+            Ok(top) if (1..=MAX_TOP_WORDS).contains(&top) => {
                 Ok(RegisteredModule::Module(Box::new(WordCount::new(top))))
             }
-            _ => Err("takes a number of words from 1 to 1000"),
+            _ => Err("it takes a number of words from 1 to 1000"),
         },
         ("exec", Some(command)) => Ok(RegisteredModule::Module(Box::new(Exec::new(command)))),
-        ("exec", None) => Err("needs a command"),
-        _ => Err("is not known"),
+        ("exec", None) => Err("it needs a command"),
+        _ => Err("there is no such module"),
     };
-    module.map_err(|wrong| format!("module '{name}' {wrong}; modules are {}", list()))
+    module.map_err(|cause| format!("cannot use module '{name}': {cause}; modules are {}", list()))
 }
 
 fn file_or_stdout(output: impl Output + 'static, path: &str) -> RegisteredModule {
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_listed_module_can_be_had_as_it_is_listed() {
+    fn every_listed_module_can_be_parsed() {
         for (usage, _) in MODULES {
             let spec = usage.replace("[=N]", "=7").replace("COMMAND", "cat > 'a=b'");
-            let installed = parse(&spec).unwrap();
-            assert!(usage.starts_with(installed.name()), "{installed:?}");
+            let module = parse(&spec).unwrap();
+            assert!(usage.starts_with(module.name()), "{module:?}");
         }
     }
 
@@ -118,7 +118,9 @@ mod tests {
             panic!("a file is an output")
         };
         assert_eq!(spec.target, Target::File("a=b.jsonl".into()));
-        let RegisteredModule::Output(spec) = parse("pages=dir").unwrap() else { panic!("so is a directory") };
+        let RegisteredModule::Output(spec) = parse("pages=dir").unwrap() else {
+            panic!("a directory is an output")
+        };
         assert_eq!(spec.target, Target::Directory("dir".into()));
         for spec in ["jsonl=-", "edges=-"] {
             assert!(matches!(parse(spec).unwrap(), RegisteredModule::Module(_)), "{spec}");
@@ -126,21 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_module_what_is_wrong_and_the_modules_there_are() {
-        for (spec, wrong) in [
-            ("", "module '' is not known"),
-            ("json=x", "module 'json' is not known"),
-            ("noop=x", "module 'noop' takes no arguments"),
-            ("pages", "module 'pages' needs a directory"),
-            ("pages=-", "module 'pages' needs a directory"),
-            ("jsonl=", "module 'jsonl' needs a file, or '-' for standard output"),
-            ("edges", "module 'edges' needs a file, or '-' for standard output"),
-            ("words=0", "module 'words' takes a number of words from 1 to 1000"),
-            ("words=many", "module 'words' takes a number of words from 1 to 1000"),
-            ("exec=", "module 'exec' needs a command"),
+    fn error_names_the_module_the_cause_and_all_modules() {
+        for (spec, error) in [
+            ("", "cannot use module '': there is no such module"),
+            ("json=x", "cannot use module 'json': there is no such module"),
+            ("noop=x", "cannot use module 'noop': it takes no arguments"),
+            ("pages", "cannot use module 'pages': it needs a directory"),
+            ("pages=-", "cannot use module 'pages': it needs a directory"),
+            ("jsonl=", "cannot use module 'jsonl': it needs a file, or '-' for standard output"),
+            ("edges", "cannot use module 'edges': it needs a file, or '-' for standard output"),
+            ("words=0", "cannot use module 'words': it takes a number of words from 1 to 1000"),
+            ("words=many", "cannot use module 'words': it takes a number of words from 1 to 1000"),
+            ("exec=", "cannot use module 'exec': it needs a command"),
         ] {
             let expected = format!(
-                "{wrong}; modules are noop, pages=DIR, jsonl=FILE, edges=FILE, words[=N], exec=COMMAND"
+                "{error}; modules are noop, pages=DIR, jsonl=FILE, edges=FILE, words[=N], exec=COMMAND"
             );
             assert_eq!(parse(spec).unwrap_err(), expected);
         }

@@ -1,4 +1,4 @@
-//! An output on standard output. What was printed cannot be taken back, so a page may be there twice after a crash.
+//! Prints an output to standard output. A page may be printed twice after a crash and a resume.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use super::{Module, Output, OutputWrite};
 use crate::page::Page;
 
-/// In the summary of a module whose standard output was closed by its reader (`| head`).
+/// The cause in the summary of an output whose reader has closed standard output.
 pub const STDOUT_CLOSED: &str = "the reader closed standard output";
 
-/// A module that prints what an output would add to its file, whole pages at a time.
+/// A module that prints the pages of an output. Pages of concurrent threads are not mixed.
 pub struct StdoutOutput<O, W = io::Stdout> {
     output: O,
     stream: Mutex<StdoutState<W>>,
@@ -17,10 +17,10 @@ pub struct StdoutOutput<O, W = io::Stdout> {
 
 struct StdoutState<W> {
     writer: W,
-    /// The head of the output has been printed.
-    begun: bool,
-    /// How many pages nobody could read any more.
-    unread: u64,
+    /// Whether the header has been printed.
+    started: bool,
+    /// How many pages were not printed because the reader has closed standard output.
+    dropped: u64,
 }
 
 impl<O: Output> StdoutOutput<O> {
@@ -32,7 +32,7 @@ impl<O: Output> StdoutOutput<O> {
 
 impl<O: Output, W: Write + Send> StdoutOutput<O, W> {
     fn to(output: O, writer: W) -> StdoutOutput<O, W> {
-        StdoutOutput { output, stream: Mutex::new(StdoutState { writer, begun: false, unread: 0 }) }
+        StdoutOutput { output, stream: Mutex::new(StdoutState { writer, started: false, dropped: 0 }) }
     }
 }
 
@@ -44,32 +44,34 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
     fn process_page(&self, page: &Page) -> Result<(), String> {
         let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) = self.output.render(page);
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        if stream.unread > 0 {
-            // Its reader has gone, which has been said once and is not going to change.
-            stream.unread += 1;
+        if stream.dropped > 0 {
+            // The closed pipe was reported with the first page.
+            stream.dropped += 1;
             return Ok(());
         }
         let printed = stream.print(self.output.header(), &bytes);
         if printed.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
-            stream.unread = 1;
+            stream.dropped = 1;
             return Err(
-                "nobody reads standard output any more; this and all further pages are not printed".into()
+                "cannot write to standard output: its reader has closed it; no further pages are printed"
+                    .into(),
             );
         }
         printed.map_err(|error| format!("cannot write to standard output: {error}"))
     }
 
     fn summary(&self) -> Option<String> {
-        let unread = self.stream.lock().unwrap_or_else(PoisonError::into_inner).unread;
-        (unread > 0).then(|| format!("{unread} pages were not printed: {STDOUT_CLOSED}"))
+        let dropped = self.stream.lock().unwrap_or_else(PoisonError::into_inner).dropped;
+        let pages = if dropped == 1 { "page was" } else { "pages were" };
+        (dropped > 0).then(|| format!("{dropped} {pages} not printed: {STDOUT_CLOSED}"))
     }
 }
 
 impl<W: Write> StdoutState<W> {
-    fn print(&mut self, head: &[u8], bytes: &[u8]) -> io::Result<()> {
-        if !self.begun {
-            self.writer.write_all(head)?;
-            self.begun = true;
+    fn print(&mut self, header: &[u8], bytes: &[u8]) -> io::Result<()> {
+        if !self.started {
+            self.writer.write_all(header)?;
+            self.started = true;
         }
         self.writer.write_all(bytes)?;
         self.writer.flush()
@@ -84,7 +86,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn pages_of_many_threads_are_printed_whole_under_one_head() {
+    fn pages_of_concurrent_threads_are_not_mixed_and_follow_one_header() {
         let (mut reader, writer) = io::pipe().unwrap();
         let printed = StdoutOutput::to(Edges, writer);
         let links = vec!["http://b.test/"; 1000];
@@ -112,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_reported_once_and_what_it_missed_is_counted() {
+    fn closed_pipe_is_reported_once_and_dropped_pages_are_counted() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let printed = StdoutOutput::to(Edges, writer);
         let page = example::page("http://a.test/", b"", &["http://b.test/"]);
-        assert!(printed.process_page(&page).unwrap_err().contains("nobody reads"));
+        assert!(printed.process_page(&page).unwrap_err().contains("its reader has closed it"));
         printed.process_page(&page).unwrap();
         printed.process_page(&page).unwrap();
         assert!(printed.summary().unwrap().starts_with("3 pages were not printed"));

@@ -1,26 +1,26 @@
-//! Moments as RFC 3339 writes them, in UTC and to the millisecond: `2026-11-05T06:07:08.009Z`.
+//! Formats times as RFC 3339, in UTC with milliseconds: `2026-11-05T06:07:08.009Z`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// The days of 400 years: after them the calendar repeats.
+/// The days of 400 years, after which the calendar repeats.
 const ERA: u64 = 146_097;
 
 /// The days from 1 March of year 0 to 1 January 1970.
 const TO_1970: u64 = 719_468;
 
-/// Writes a moment. A clock set before 1970 reads as 1970.
-pub fn rfc3339(moment: SystemTime) -> String {
-    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+/// Formats a time. A time before 1970 becomes 1970.
+pub fn rfc3339(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, millis) = (since.as_secs(), since.subsec_millis());
     let (year, month, day) = date(seconds / DAY);
     let (hour, minute, second) = (seconds % DAY / 3600, seconds % 3600 / 60, seconds % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// The date so many days after 1 January 1970, in the Gregorian calendar. Years are counted from March, so that
-/// the leap day is their last and the lengths of the months before it follow one rule: 153 days in every five.
+/// The Gregorian date `days` days after 1 January 1970. Years start in March, so that the leap day is the last day of
+/// the year and the lengths of the months before it follow one rule: 153 days in every five months.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + TO_1970;
     let (era, day_of_era) = (days / ERA, days % ERA);
@@ -40,7 +40,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn known_moments_are_written_as_known() {
+    fn known_times_are_formatted() {
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399, "2000-02-28T23:59:59.000Z"),
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_eight_centuries_follows_the_one_before() {
+    fn dates_of_eight_centuries_are_consecutive() {
         let leap =
             |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
         let mut expected = (1970, 1, 1);

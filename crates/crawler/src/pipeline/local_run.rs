@@ -181,13 +181,13 @@ pub(crate) fn worker_context<R>(
     let Crawler { settings, config, .. } = crawler;
     Arc::new(WorkerContext {
         backend: Arc::clone(backend),
-        installed: Arc::clone(pages),
+        pipeline: Arc::clone(pages),
         scope: crawler.scope.clone().rejecting_private(config, &crawler.seeds),
         max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
         max_page_bytes: config.max_page_bytes,
-        compare: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
+        drop_near_duplicates: settings.similarity.is_some_and(|threshold| !threshold.is_exact()),
         // As many as the queue holds, but enough that leases waiting for their hosts do not keep others from being fetched.
-        in_hand: settings.queue_size.max(2 * config.concurrency),
+        max_leases: settings.queue_size.max(2 * config.concurrency),
         stop: stop.clone(),
     })
 }

@@ -1,17 +1,19 @@
-//! Priorities from the crawl itself, without any service.
+//! Prioritizes by depth and by the number of pages that link to the domain, without an external service.
 
 use super::{Candidate, Priorities, Prioritizer, Priority};
 
-/// What each hop from the seed costs, and what each doubling of the pages that link to the domain gains.
+/// The effect of one level of depth, and of one doubling of the pages that link to the domain.
 const STEP: u32 = 5;
 
-/// How many hops and how many doublings count: depth and popularity weigh the same, and fill the range together.
+/// The most levels and the most doublings that count: depth and popularity have the same weight, and together
+/// span the range.
 const STEPS: u32 = 10;
 
-/// The default: near the seed and much linked to is better.
+/// The default prioritizer: lower depth and more linking pages are better.
 ///
-/// A seed has priority 0. Every other URL starts at 50 and pays 5 for each hop from the seed, up to ten; it gains 5
-/// when a page links to its domain and 5 more whenever their number has doubled, up to ten times (512 pages):
+/// A seed has priority 0. Every other URL starts at 50. Each level of depth adds 5, up to ten levels. The
+/// first page that links to its domain subtracts 5, and each doubling of their number another 5, up to ten
+/// times (512 pages):
 ///
 /// | linking pages | depth 1 | depth 2 | depth 5 | depth 10 and more |
 /// |---|---|---|---|---|
@@ -20,7 +22,8 @@ const STEPS: u32 = 10;
 /// | 8 to 15 | 35 | 40 | 55 | 80 |
 /// | 512 and more | 5 | 10 | 25 | 50 |
 ///
-/// So deeper is never better, and more linking pages are never worse. Pages of the domain itself count like others.
+/// Greater depth is never better, and more linking pages are never worse. Pages of the domain itself count
+/// too.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DepthPopularity;
 
@@ -30,10 +33,10 @@ impl DepthPopularity {
         if candidate.depth == 0 {
             return Priority::BEST;
         }
-        let hops = candidate.depth.min(STEPS);
-        // The length of a number in bits: 1 for 1, one more whenever it doubles.
+        let levels = candidate.depth.min(STEPS);
+        // The bit length of a number is 1 for 1, and one more whenever the number doubles.
         let doublings = (u32::BITS - candidate.linking_pages.leading_zeros()).min(STEPS);
-        Priority::at_most_worst(STEP * (STEPS + hops - doublings))
+        Priority::at_most_worst(STEP * (STEPS + levels - doublings))
     }
 }
 
@@ -64,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_table_is_right() {
+    fn documented_table_is_correct() {
         let rows: [(&[u32], [u8; 4]); 4] = [
             (&[0], [55, 60, 75, 100]),
             (&[1], [50, 55, 70, 95]),
@@ -81,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_are_answered_in_their_order() {
+    async fn priorities_are_in_the_order_of_the_candidates() {
         let candidates = [candidate(10, 0), candidate(0, 5), candidate(1, 1)];
         let numbers = DepthPopularity.prioritize(&candidates).await.into_iter().map(Priority::number);
         assert_eq!(numbers.collect::<Vec<_>>(), [100, 0, 50]);
@@ -89,14 +92,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn deeper_is_not_better_and_more_linking_pages_are_not_worse(
+        fn greater_depth_is_never_better_and_more_linking_pages_are_never_worse(
             depth in 0..30u32,
-            further in 0..30u32,
+            more_depth in 0..30u32,
             pages in prop_oneof![0..40u32, any::<u32>()],
-            more in prop_oneof![0..40u32, any::<u32>()],
+            more_pages in prop_oneof![0..40u32, any::<u32>()],
         ) {
-            prop_assert!(number(depth + further, pages) >= number(depth, pages));
-            prop_assert!(number(depth, pages.saturating_add(more)) <= number(depth, pages));
+            prop_assert!(number(depth + more_depth, pages) >= number(depth, pages));
+            prop_assert!(number(depth, pages.saturating_add(more_pages)) <= number(depth, pages));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Priorities from a PageRank service over HTTP, in the form of the Open PageRank API.
+//! Prioritizes by PageRank, from a service with the Open PageRank API.
 
 mod cache;
 mod circuit_breaker;
@@ -22,29 +22,29 @@ use crate::domain::Domain;
 use crate::error::Error;
 use crate::task::Depth;
 
-/// The environment variable that holds the service's key, unless another is named.
+/// The default environment variable for the service's API key.
 pub const KEY_VARIABLE: &str = "CRAWLER_PAGERANK_KEY";
 
-/// The best rank there is; the worst is 0.
+/// The best rank. The worst is 0.
 const MAX_RANK: u8 = 10;
 
-/// How many priorities one rank spans: eleven of them fit between 0 and 100.
+/// The number of priorities per rank: eleven ranks fit between 0 and 100.
 const PRIORITIES_PER_RANK: u32 = 9;
 
 /// A rank from 0 to 10, 10 for the most important domains.
 type Rank = u8;
 
-/// The key to the service. It is shown to nobody, and sent nowhere but to the service.
+/// The API key of the service. It is never printed, and sent only to the service.
 #[derive(Clone)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A key as it was given.
+    /// A key, without surrounding white space.
     pub fn new(key: &str) -> ApiKey {
         ApiKey(key.trim().to_owned())
     }
 
-    /// The key in an environment variable; `None` if there is none or it is empty.
+    /// The key in an environment variable. `None` if the variable is not set or empty.
     pub fn from_variable(name: &str) -> Option<ApiKey> {
         let key = ApiKey::new(&std::env::var(name).ok()?);
         (!key.0.is_empty()).then_some(key)
@@ -53,78 +53,78 @@ impl ApiKey {
 
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)")
+        f.write_str("ApiKey(…)")
     }
 }
 
-/// Which service is asked, and how patiently.
+/// The service, and how requests to it are timed, retried and cached.
 #[derive(Debug, Clone)]
 pub struct PageRankConfig {
-    /// Where the service is: what stands before `/api/v1.0/getPageRank`. It may be at any address, a private one
-    /// included.
+    /// The service's URL, without `/api/v1.0/getPageRank`. It may have a private address.
     pub url: Url,
-    /// What proves that we may ask.
+    /// The API key.
     pub key: Option<ApiKey>,
-    /// What URLs get while the service cannot be asked, and those whose domain it says nothing about.
+    /// The priority of URLs without a rank, because the service is unavailable or does not return one.
     pub fallback: Priority,
-    /// The longest time for one request.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// How often a batch is asked for until it is given up.
-    pub tries: u32,
-    /// The pause before the second try; it doubles for each one more, and up to half of it is left out at random.
-    pub pause: Duration,
-    /// After so many failures in a row the service is left alone …
-    pub failures: u32,
-    /// … for so long; then one request finds out whether it is back.
-    pub rest: Duration,
-    /// How long an answer holds.
-    pub lifetime: Duration,
-    /// The most domains whose answers are remembered.
-    pub remembered: usize,
+    /// The most requests for one batch.
+    pub max_attempts: u32,
+    /// The delay before the first retry. It doubles for each further one, and up to half of it is subtracted
+    /// at random.
+    pub retry_delay: Duration,
+    /// After this many consecutive failures, no requests are sent …
+    pub failures_to_open: u32,
+    /// … for this time. Then one request tests whether the service is back.
+    pub cooldown: Duration,
+    /// How long ranks are cached.
+    pub cache_ttl: Duration,
+    /// The most domains whose ranks are cached.
+    pub cache_size: usize,
 }
 
 impl PageRankConfig {
-    /// A patience that holds up a crawl for at most ten seconds when the service fails.
+    /// Defaults that delay a crawl by at most ten seconds when the service fails.
     pub fn new(url: Url) -> PageRankConfig {
         PageRankConfig {
             url,
             key: None,
             fallback: Priority::MIDDLE,
             timeout: Duration::from_secs(3),
-            tries: 3,
-            pause: Duration::from_millis(250),
-            failures: 3,
-            rest: Duration::from_secs(30),
-            // Services compute their ranks anew a few times a year.
-            lifetime: Duration::from_secs(24 * 60 * 60),
+            max_attempts: 3,
+            retry_delay: Duration::from_millis(250),
+            failures_to_open: 3,
+            cooldown: Duration::from_secs(30),
+            // Services update their ranks a few times a year.
+            cache_ttl: Duration::from_secs(24 * 60 * 60),
             // About 100 bytes each.
-            remembered: 100_000,
+            cache_size: 100_000,
         }
     }
 }
 
-/// How the service has done so far.
+/// Counters of requests to the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRankStats {
-    /// How many requests were made.
+    /// Requests sent.
     pub requests: u64,
-    /// How many of them failed.
+    /// Requests that failed.
     pub failures: u64,
-    /// How many URLs got the fallback priority.
+    /// URLs with the fallback priority.
     pub fallbacks: u64,
-    /// Whether it is being asked, rather than left alone after failures.
-    pub asked: bool,
-    /// What went wrong last.
+    /// Whether requests are sent, rather than suspended after failures.
+    pub is_available: bool,
+    /// The cause of the last failure.
     pub last_failure: Option<String>,
 }
 
-/// Asks a PageRank service: the better a domain's rank, the lower the number.
+/// Prioritizes by the rank of the domain: the better the rank, the better the priority.
 ///
-/// A URL's priority is 9 × (10 − rank), plus its depth up to 8, so that depth decides between URLs of one rank. A
-/// domain that the service does not know has rank 0. Addresses and names of a single label are never told to it.
-/// Its answers are remembered; while it cannot be asked, URLs get the fallback priority.
+/// A URL's priority is 9 × (10 − rank), plus its depth up to 8, so that depth decides between URLs of one
+/// rank. A domain that the service does not know has rank 0. IP addresses and single-label names are never
+/// sent to it. Ranks are cached. While the service is unavailable, URLs get the fallback priority.
 pub struct PageRank {
-    service: PageRankClient,
+    client: PageRankClient,
     settings: PageRankConfig,
     breaker: CircuitBreaker,
     cache: Mutex<Cache>,
@@ -136,12 +136,12 @@ pub struct PageRank {
 }
 
 impl PageRank {
-    /// A prioritizer that asks by these settings; user agent, roots and name answers are those of the crawl.
+    /// A prioritizer with these settings, and the crawl's user agent, trusted certificates and DNS overrides.
     pub fn new(config: &FetchConfig, settings: PageRankConfig, random: Random) -> Result<PageRank, Error> {
         Ok(PageRank {
-            service: PageRankClient::new(config, &settings)?,
-            breaker: CircuitBreaker::new(settings.failures, settings.rest),
-            cache: Mutex::new(Cache::new(settings.remembered, settings.lifetime)),
+            client: PageRankClient::new(config, &settings)?,
+            breaker: CircuitBreaker::new(settings.failures_to_open, settings.cooldown),
+            cache: Mutex::new(Cache::new(settings.cache_size, settings.cache_ttl)),
             settings,
             random: Mutex::new(random),
             requests: AtomicU64::new(0),
@@ -151,85 +151,86 @@ impl PageRank {
         })
     }
 
-    /// How the service has done so far, for progress and summary.
-    pub fn health(&self) -> PageRankStats {
+    /// The counters so far.
+    pub fn stats(&self) -> PageRankStats {
         PageRankStats {
             requests: self.requests.load(Ordering::Relaxed),
             failures: self.failures.load(Ordering::Relaxed),
             fallbacks: self.fallbacks.load(Ordering::Relaxed),
-            asked: !self.breaker.is_open(),
+            is_available: !self.breaker.is_open(),
             last_failure: unpoisoned(&self.last_failure).clone(),
         }
     }
 
     async fn priorities(&self, candidates: &[Candidate]) -> Vec<Priority> {
-        let (mut ranks, unknown) = self.remembered(candidates);
-        for batch in client::batches(&unknown) {
-            let Some(answer) = self.ask(batch).await else { continue };
+        let (mut ranks, missing) = self.cached_ranks(candidates);
+        for batch in client::batches(&missing) {
+            let Some(response) = self.query(batch).await else { continue };
             let mut cache = unpoisoned(&self.cache);
             for domain in batch {
-                // A domain that the answer leaves out is remembered too, or each batch would ask for it again.
-                let rank = answer.get(domain.as_str()).copied();
+                // A domain that is not in the response is cached too, or each batch would query it again.
+                let rank = response.get(domain.as_str()).copied();
                 cache.insert(domain, rank);
                 ranks.insert(domain, rank);
             }
         }
         candidates
             .iter()
-            .map(|it| self.priority(ranks.get(&it.domain).copied().flatten(), it.depth))
+            .map(|candidate| self.priority(ranks.get(&candidate.domain).copied().flatten(), candidate.depth))
             .collect()
     }
 
-    /// What is remembered about the candidates' domains, and those that must be asked for.
-    fn remembered<'a>(
+    /// The cached ranks of the candidates' domains, and the domains that must be queried.
+    fn cached_ranks<'a>(
         &self,
         candidates: &'a [Candidate],
     ) -> (HashMap<&'a Domain, Option<Rank>>, Vec<&'a Domain>) {
         let mut cache = unpoisoned(&self.cache);
-        let (mut ranks, mut unknown) = (HashMap::new(), Vec::new());
-        let mut met = HashSet::new();
+        let (mut ranks, mut missing) = (HashMap::new(), Vec::new());
+        let mut seen = HashSet::new();
         for domain in candidates.iter().map(|candidate| &candidate.domain) {
-            if !domain.is_dotted_name() || !met.insert(domain) {
+            if !domain.is_dotted_name() || !seen.insert(domain) {
                 continue;
             }
             match cache.get(domain) {
                 Some(rank) => drop(ranks.insert(domain, rank)),
-                None => unknown.push(domain),
+                None => missing.push(domain),
             }
         }
-        (ranks, unknown)
+        (ranks, missing)
     }
 
-    /// Asks for the ranks of one batch, patiently but not for ever. `None` if there is no answer.
-    async fn ask(&self, batch: &[&Domain]) -> Option<HashMap<String, Rank>> {
-        for earlier in 0..self.settings.tries {
-            if earlier > 0 {
-                let pause = back_off(self.settings.pause, earlier, &mut unpoisoned(&self.random));
-                tokio::time::sleep(pause).await;
+    /// Requests the ranks of one batch, with retries. `None` if all attempts fail or the circuit breaker is
+    /// open.
+    async fn query(&self, batch: &[&Domain]) -> Option<HashMap<String, Rank>> {
+        for retry in 0..self.settings.max_attempts {
+            if retry > 0 {
+                let delay = retry_delay(self.settings.retry_delay, retry, &mut unpoisoned(&self.random));
+                tokio::time::sleep(delay).await;
             }
             if !self.breaker.permits() {
                 return None;
             }
             self.requests.fetch_add(1, Ordering::Relaxed);
-            let failure = match self.service.ranks(batch).await {
+            let failure = match self.client.ranks(batch).await {
                 Ok(ranks) => {
                     self.breaker.succeeded();
                     return Some(ranks);
                 }
                 Err(failure) => failure,
             };
-            let may_pass = failure.may_pass;
-            self.note(failure);
-            if !may_pass {
+            let is_transient = failure.is_transient;
+            self.record_failure(failure);
+            if !is_transient {
                 return None;
             }
         }
         None
     }
 
-    fn note(&self, failure: QueryFailure) {
+    fn record_failure(&self, failure: QueryFailure) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        match failure.leave_alone {
+        match failure.retry_after {
             Some(time) => self.breaker.open_for(time),
             None => self.breaker.failed(),
         }
@@ -256,16 +257,17 @@ impl Prioritizer for PageRank {
     }
 }
 
-/// The pause after so many tries: it doubles, and between half and all of it is waited, so that the processes of a
-/// crawl that met the same outage do not come back in step.
-fn back_off(first: Duration, tries: u32, random: &mut Random) -> Duration {
+/// The delay before a retry: exponential backoff with jitter. The delay doubles with each retry, and a random
+/// part of up to half of it is subtracted, so that clients do not retry in step after an outage.
+fn retry_delay(first: Duration, retry: u32, random: &mut Random) -> Duration {
     const PARTS: u32 = 1000;
-    // More than ten doublings are no longer a pause but an outage.
-    let whole = first.saturating_mul(1 << (tries - 1).min(10));
-    whole / 2 + whole / 2 / PARTS * random.below(PARTS + 1)
+    const MAX_DOUBLINGS: u32 = 10;
+    let longest = first.saturating_mul(1 << (retry - 1).min(MAX_DOUBLINGS));
+    longest / 2 + longest / 2 / PARTS * random.below(PARTS + 1)
 }
 
-/// Nothing in here panics while holding a lock, and what is behind them stays usable if something ever did.
+/// Locks a mutex. No code in this file panics while it holds a lock, and the data would stay usable if it
+/// did.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -277,20 +279,20 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn pauses_double_and_differ_within_their_upper_half() {
+    fn retry_delay_doubles_and_has_jitter_of_up_to_half() {
         let mut random = Random::seeded(3);
-        for (tries, whole) in [(1, 1), (2, 2), (3, 4), (11, 1024), (12, 1024), (u32::MAX, 1024)] {
-            let pauses: Vec<Duration> = (0..100).map(|_| back_off(SECOND, tries, &mut random)).collect();
-            let allowed = whole * SECOND / 2..=whole * SECOND;
-            assert!(pauses.iter().all(|pause| allowed.contains(pause)), "{tries}: {pauses:?}");
-            let different: HashSet<_> = pauses.iter().collect();
+        for (retry, longest) in [(1, 1), (2, 2), (3, 4), (11, 1024), (12, 1024), (u32::MAX, 1024)] {
+            let delays: Vec<Duration> = (0..100).map(|_| retry_delay(SECOND, retry, &mut random)).collect();
+            let allowed = longest * SECOND / 2..=longest * SECOND;
+            assert!(delays.iter().all(|delay| allowed.contains(delay)), "{retry}: {delays:?}");
+            let different: HashSet<_> = delays.iter().collect();
             assert!(different.len() > 50);
         }
-        back_off(Duration::MAX, 5, &mut random);
+        retry_delay(Duration::MAX, 5, &mut random);
     }
 
     #[test]
-    fn the_key_shows_itself_to_nobody() {
+    fn key_is_not_in_the_debug_output() {
         let mut settings = PageRankConfig::new(Url::parse("http://127.0.0.1/").unwrap());
         settings.key = Some(ApiKey::new("hush\n"));
         assert!(!format!("{settings:?} {settings:#?}").contains("hush"));
@@ -298,13 +300,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_not_set_is_none() {
-        assert!(ApiKey::from_variable("CRAWLER_A_VARIABLE_THAT_NOBODY_SETS").is_none());
+    fn unset_key_variable_is_none() {
+        assert!(ApiKey::from_variable("CRAWLER_TEST_UNSET_VARIABLE").is_none());
         assert!(ApiKey::from_variable("PATH").is_some());
     }
 
     #[test]
-    fn a_better_rank_always_goes_first_and_depth_decides_between_equals() {
+    fn better_rank_always_goes_first_and_depth_breaks_ties() {
         let settings = PageRankConfig::new(Url::parse("http://127.0.0.1/").unwrap());
         let pagerank = PageRank::new(&FetchConfig::default(), settings, Random::seeded(0)).unwrap();
         let number = |rank, depth| pagerank.priority(Some(rank), depth).number();

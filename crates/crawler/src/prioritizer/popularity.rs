@@ -7,32 +7,33 @@ use hashbrown::HashTable;
 
 use crate::domain::Domain;
 
-/// The most domains that are counted: the most that fit the table at 2²¹ places, which take 36 MB. The domains
-/// met first are those near the seeds, and those that are met too late have few pages that link to them.
+/// The most domains that are counted: a hash table of 2²¹ slots, which takes 36 MB, at its maximum load. The
+/// domains found first are those near the seeds. Those found after the table is full have few pages that link
+/// to them.
 const MAX_DOMAINS: usize = (1 << 21) / 8 * 7;
 
-/// How many pages link to each domain, in 16 bytes a domain.
+/// The number of pages that link to each domain, in 16 bytes per domain.
 #[derive(Debug)]
 pub struct Popularity {
     max_domains: usize,
-    /// Keyed at random, so that no page can choose domains that collide.
+    /// Randomly keyed, so that a page cannot choose domains that collide.
     hasher: RandomState,
     pages: Mutex<HashTable<(u64, u32)>>,
 }
 
 impl Popularity {
-    /// Nothing counted yet.
+    /// An empty count.
     pub fn new() -> Popularity {
-        Popularity::of_at_most(MAX_DOMAINS)
+        Popularity::with_max_domains(MAX_DOMAINS)
     }
 
-    /// The same for so many domains at most; those met later stay at 0.
-    fn of_at_most(max_domains: usize) -> Popularity {
+    /// Counts at most `max_domains` domains. Those found later stay at 0.
+    fn with_max_domains(max_domains: usize) -> Popularity {
         Popularity { max_domains, hasher: RandomState::new(), pages: Mutex::default() }
     }
 
-    /// Counts one page that links to these domains: once for each, however often a domain is named. To be called
-    /// once for a page.
+    /// Counts a page that links to these domains, once per domain even if it is repeated. Call it once per
+    /// page.
     pub fn count_page<'a>(&self, links_to: impl IntoIterator<Item = &'a Domain>) {
         let mut hashes: Vec<u64> = links_to.into_iter().map(|domain| self.hasher.hash_one(domain)).collect();
         hashes.sort_unstable();
@@ -50,7 +51,7 @@ impl Popularity {
         }
     }
 
-    /// Goes on from what an earlier process counted.
+    /// Restores the count of a domain from an earlier process.
     pub(crate) fn resume(&self, domain: &Domain, pages: u32) {
         let hash = self.hasher.hash_one(domain);
         let mut counted = self.pages();
@@ -59,14 +60,14 @@ impl Popularity {
         }
     }
 
-    /// How many pages counted so far link to the domain.
+    /// The number of counted pages that link to the domain.
     pub fn linking_pages(&self, domain: &Domain) -> u32 {
         let hash = self.hasher.hash_one(domain);
         self.pages().find(hash, |(domain, _)| *domain == hash).map_or(0, |(_, count)| *count)
     }
 
     fn pages(&self) -> MutexGuard<'_, HashTable<(u64, u32)>> {
-        // A count is right or not there, whoever held the lock.
+        // A panic while the lock is held cannot leave a wrong count.
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_counts_once_for_a_domain_however_often_it_links_to_it() {
+    fn page_counts_once_per_domain() {
         let popularity = Popularity::new();
         popularity.count_page([&domain(1), &domain(2), &domain(1), &domain(1)]);
         popularity.count_page([&domain(1)]);
@@ -99,8 +100,8 @@ mod tests {
     }
 
     #[test]
-    fn when_there_is_no_room_for_more_domains_the_others_still_count() {
-        let popularity = Popularity::of_at_most(2);
+    fn full_table_still_counts_the_domains_it_has() {
+        let popularity = Popularity::with_max_domains(2);
         for _ in 0..3 {
             for name in 0..5 {
                 popularity.count_page([&domain(name)]);
@@ -112,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_counts_as_a_map_of_sets_would(pages in proptest::collection::vec(proptest::collection::vec(0..30u8, 0..20), 0..40)) {
+        fn counts_match_a_map_of_sets(pages in proptest::collection::vec(proptest::collection::vec(0..30u8, 0..20), 0..40)) {
             let popularity = Popularity::new();
             let mut expected: HashMap<u8, u32> = HashMap::new();
             for page in &pages {

@@ -1,29 +1,29 @@
-//! The priority queues as a table: which one is responsible for which priorities, and which one is next.
+//! Maps priorities to priority queues, and finds the next queue with URLs.
 
 use std::ops::RangeInclusive;
 
 use super::Priority;
 
-/// How many priorities there are, and so the largest number of queues that each have one.
+/// The number of priorities, and so the most queues that have at least one each.
 const PRIORITIES: usize = 101;
 
-/// So many priority queues, numbered from 0, the best.
+/// The number of priority queues. Queue 0 is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PriorityQueues(usize);
 
 impl PriorityQueues {
-    /// So many queues, if it is at least 1 and there is a priority for each.
+    /// This number of queues, which must be from 1 to 101.
     pub fn new(count: usize) -> Option<PriorityQueues> {
         (1..=PRIORITIES).contains(&count).then_some(PriorityQueues(count))
     }
 
-    /// How many there are.
+    /// The number of queues.
     pub fn count(self) -> usize {
         self.0
     }
 
-    /// The table: the priorities that each queue is responsible for, in equal ranges. Where 101 priorities cannot be
-    /// shared equally the first queues have one more each, so that a better queue is always drawn more often.
+    /// The priorities of each queue, in equal ranges. If 101 is not divisible by the number of queues, the
+    /// first queues have one more each, so that a better queue is always drawn more often.
     ///
     /// ```
     /// # use crawler::internal::prioritizer::PriorityQueues;
@@ -31,23 +31,24 @@ impl PriorityQueues {
     /// ```
     pub fn ranges(self) -> Vec<RangeInclusive<u8>> {
         let (length, longer) = (PRIORITIES / self.0, PRIORITIES % self.0);
-        let begin = |queue: usize| (queue * length + queue.min(longer)) as u8;
-        (0..self.0).map(|queue| begin(queue)..=begin(queue + 1) - 1).collect()
+        let start = |queue: usize| (queue * length + queue.min(longer)) as u8;
+        (0..self.0).map(|queue| start(queue)..=start(queue + 1) - 1).collect()
     }
 
-    /// The queue responsible for a priority: the one in whose range of the table it is.
+    /// The queue of a priority: the one whose range contains it.
     pub fn of(self, priority: Priority) -> usize {
         let (length, longer) = (PRIORITIES / self.0, PRIORITIES % self.0);
         let number = usize::from(priority.number());
-        // Either all ranges up to this one are of the longer kind, or all of those that are lie before.
+        // Either all ranges up to this one are long, or all long ranges come before it.
         (number / (length + 1)).max(number.saturating_sub(longer) / length)
     }
 
-    /// The queue to take from when this priority was drawn: the one responsible or, if that has nothing, the next
-    /// that has, first the worse ones in order, then the better ones from the best on. `None` if all are empty.
+    /// The queue to take a URL from when this priority was drawn: the priority's own queue or, if it is
+    /// empty, the next one that is not: first the worse ones in order, then the better ones from the best on.
+    /// `None` if all are empty.
     pub fn first_from(self, drawn: Priority, has_tasks: impl Fn(usize) -> bool) -> Option<usize> {
-        let responsible = self.of(drawn);
-        (responsible..self.0).chain(0..responsible).find(|queue| has_tasks(*queue))
+        let own = self.of(drawn);
+        (own..self.0).chain(0..own).find(|queue| has_tasks(*queue))
     }
 }
 
@@ -57,14 +58,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn there_is_at_least_one_queue_and_a_priority_for_each() {
+    fn number_of_queues_is_from_1_to_101() {
         assert!(PriorityQueues::new(0).is_none() && PriorityQueues::new(102).is_none());
         assert_eq!(PriorityQueues::new(1).unwrap().ranges(), [0..=100]);
         assert_eq!(PriorityQueues::new(101).unwrap().ranges().last(), Some(&(100..=100)));
     }
 
     #[test]
-    fn for_every_number_of_queues_the_table_is_whole_equal_and_obeyed() {
+    fn ranges_cover_all_priorities_equally_for_every_number_of_queues() {
         for queues in (1..=101).map(|count| PriorityQueues::new(count).unwrap()) {
             let ranges = queues.ranges();
             assert_eq!(ranges.len(), queues.count());
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_gives_way_to_the_next_worse_one_and_the_last_to_the_best() {
+    fn empty_queue_falls_back_to_the_next_worse_then_to_the_best() {
         let queues = PriorityQueues::new(10).unwrap();
         let first = |drawn, full: &[usize]| {
             queues.first_from(Priority::new(drawn).unwrap(), |queue| full.contains(&queue))
@@ -93,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_anywhere_is_found_from_everywhere(full in proptest::collection::vec(any::<bool>(), 1..=101), drawn in 0..=100u8) {
+        fn non_empty_queue_is_found_from_every_priority(full in proptest::collection::vec(any::<bool>(), 1..=101), drawn in 0..=100u8) {
             let queues = PriorityQueues::new(full.len()).unwrap();
             let found = queues.first_from(Priority::new(drawn).unwrap(), |queue| full[queue]);
             prop_assert_eq!(found.is_some(), full.contains(&true));

@@ -1,24 +1,24 @@
-//! A small source of random numbers: for drawing and for spreading out, not for secrets.
+//! A small random number generator, for draws and jitter. Not for secrets.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A sequence of numbers that look random (SplitMix64): the same for the same seed.
+/// A SplitMix64 generator. The same seed gives the same sequence.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence that nobody can foresee, seeded by the operating system.
+    /// Seeded by the operating system.
     pub fn from_system() -> Random {
-        // The standard library keys its hashers from the system; a hash of anything carries that on.
+        // The standard library seeds its hashers from the system, so the hash of any value is a random seed.
         Random(RandomState::new().hash_one(()))
     }
 
-    /// The sequence of this seed.
+    /// Seeded with this number.
     pub fn seeded(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number, any of 64 bits.
+    /// The next number, uniform over 64 bits.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,9 +26,9 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// The next number below `limit`, each as likely as any other; 0 if there is none below.
+    /// The next number below `limit`, uniformly distributed. 0 if `limit` is 0.
     pub fn below(&mut self, limit: u32) -> u32 {
-        // The whole range of 64 bits, scaled down: no number is favoured by more than one part in 2³².
+        // Scales 64 bits down to the range. The bias is less than one part in 2³².
         ((u128::from(self.number()) * u128::from(limit)) >> 64) as u32
     }
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_sequence_and_the_system_does_not() {
+    fn same_seed_repeats_the_sequence_and_system_seeds_differ() {
         let sequence = |mut random: Random| [random.number(), random.number(), random.number()];
         assert_eq!(sequence(Random::seeded(7)), sequence(Random::seeded(7)));
         assert_ne!(sequence(Random::seeded(7)), sequence(Random::seeded(8)));
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_a_limit_are_equally_likely() {
+    fn numbers_below_a_limit_are_uniform() {
         let mut random = Random::seeded(1);
         let mut counts = [0u32; 7];
         for _ in 0..70_000 {

@@ -1,7 +1,7 @@
-//! Hashes under a key, so that no page can be written to collide with another. Only this file knows how.
+//! Hashes with a secret key, so that no page can be crafted to collide with another.
 
-/// What all hashes of a crawl are keyed with: fingerprints made under one key are not comparable with those
-/// made under another, so whoever shares or stores fingerprints shares or stores the key.
+/// The key of all hashes of a crawl. Fingerprints with different keys are not comparable, so the key must be shared or
+/// stored together with the fingerprints.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey {
     pub(super) start: u64,
@@ -12,30 +12,30 @@ pub struct HashKey {
 }
 
 impl HashKey {
-    /// The key that belongs to a secret, which should be random.
+    /// Derives the key from a secret, which should be random.
     pub fn new(secret: u128) -> HashKey {
         let mut state = secret as u64;
         let mut next = || {
             state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
             let mixed = fold(state, 0xD6E8_FEB8_6659_FD93) ^ (secret >> 64) as u64;
-            // Odd and dense: multiplying by it loses nothing.
+            // Odd, so that multiplication by it is invertible.
             fold(mixed, 0xA076_1D64_78BD_642F) | 1
         };
         HashKey { start: next(), word: next(), end: next(), first: next(), second: next() }
     }
 
-    /// The hash of a word, from `start` on, with one byte more.
+    /// Appends a byte to the hash of a word. The hash of the empty word is `start`.
     #[inline]
     pub(super) fn append(&self, word: u64, byte: u8) -> u64 {
         (word ^ u64::from(byte)).wrapping_mul(self.word)
     }
 
-    /// What stands for a URL: 56 bits, so that a byte is left beside it in a word.
+    /// A 56-bit ID of a URL, which leaves one byte of a 64-bit word free.
     pub(crate) fn url_id(&self, url: &str) -> u64 {
         (self.hash(url.as_bytes()) >> 72) as u64
     }
 
-    /// A hash of any bytes, wide enough that two different bodies never share it.
+    /// A 128-bit hash, wide enough that different bodies do not collide.
     pub(crate) fn hash(&self, bytes: &[u8]) -> u128 {
         let mut left = self.start ^ bytes.len() as u64;
         let mut right = self.end ^ bytes.len() as u64;
@@ -51,14 +51,14 @@ impl HashKey {
     }
 }
 
-/// The key stays secret.
+/// Does not print the secret.
 impl std::fmt::Debug for HashKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(…)")
+        f.write_str("HashKey(…)")
     }
 }
 
-/// Both halves of a product, one upon the other: every bit of either factor moves about half of the result.
+/// XORs both halves of the 128-bit product: every bit of either factor affects about half of the bits of the result.
 #[inline]
 pub(super) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

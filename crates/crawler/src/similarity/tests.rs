@@ -1,3 +1,5 @@
+//! Tests of fingerprints.
+
 use std::collections::HashSet;
 
 use proptest::prelude::*;
@@ -16,8 +18,8 @@ fn page_url() -> Url {
     Url::parse("http://example.org/dir/page.html").expect("a URL")
 }
 
-/// A reader who wants nothing.
-fn nothing() -> impl PageHandler {
+/// A handler that ignores everything.
+fn ignore() -> impl PageHandler {
     LinkHandler(|_: LinkKind, _: Result<&str, BadLink>| {})
 }
 
@@ -26,60 +28,62 @@ fn html(body: &str) -> Fingerprint {
 }
 
 fn html_as(content_type: Option<&str>, body: &[u8]) -> Fingerprint {
-    Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut nothing())
+    Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut ignore())
 }
 
 fn text(body: &str) -> Fingerprint {
     Fingerprint::of_text(HashKey::new(KEY), None, body.as_bytes())
 }
 
-/// All sequences of an HTML page, and the sketch made of them.
-struct Measured {
-    sequences: HashSet<u64>,
+/// All shingles of an HTML page, and its fingerprint.
+struct ExactPage {
+    shingles: HashSet<u64>,
     fingerprint: Fingerprint,
 }
 
-impl Measured {
+impl ExactPage {
     fn new(body: &str) -> Self {
-        let sequences = (HashSet::new(), MinHasher::new());
-        let mut reading =
-            Reading { words: ShingleHasher::new(HashKey::new(KEY), sequences), reader: &mut nothing() };
-        html::read(&page_url(), None, body.as_bytes(), &mut reading);
-        let (sequences, draws) = reading.words.sequences;
+        let shingles = (HashSet::new(), MinHasher::new());
+        let mut fingerprinter = FingerprintHandler {
+            hasher: ShingleHasher::new(HashKey::new(KEY), shingles),
+            inner: &mut ignore(),
+        };
+        html::read(&page_url(), None, body.as_bytes(), &mut fingerprinter);
+        let (shingles, minhasher) = fingerprinter.hasher.shingles;
         let fingerprint = Fingerprint {
-            sketch: draws.sketch().map(Box::new),
+            sketch: minhasher.sketch().map(Box::new),
             ..Fingerprint::exact(HashKey::new(KEY), body.as_bytes())
         };
-        Measured { sequences, fingerprint }
+        ExactPage { shingles, fingerprint }
     }
 
-    fn dice(&self, other: &Measured) -> f64 {
-        let shared = self.sequences.intersection(&other.sequences).count();
-        2.0 * shared as f64 / (self.sequences.len() + other.sequences.len()) as f64
+    fn dice(&self, other: &ExactPage) -> f64 {
+        let shared = self.shingles.intersection(&other.shingles).count();
+        2.0 * shared as f64 / (self.shingles.len() + other.shingles.len()) as f64
     }
 }
 
 impl ShingleSink for (HashSet<u64>, MinHasher) {
-    fn add(&mut self, sequence: u64) {
-        self.0.insert(sequence);
-        self.1.add(sequence);
+    fn add(&mut self, shingle: u64) {
+        self.0.insert(shingle);
+        self.1.add(shingle);
     }
 }
 
-/// So many words, none like another.
+/// This many different words.
 fn words(count: usize) -> String {
     (0..count).map(|number| format!("word{number} ")).collect()
 }
 
 #[test]
-fn links_are_told_as_without_a_fingerprint() {
+fn handler_receives_the_same_links_as_without_a_fingerprint() {
     let body =
         b"<title>x</title><a href=b?q=\xE9>\xE9</a><base href=/c/><a href='&eacute;'><a href=mailto:x>";
     for content_type in [None, Some("text/html; charset=iso-8859-1"), Some("text/html; charset=utf-8")] {
         let (mut with, mut without) = (Vec::new(), Vec::new());
         let owned = |kind, target: Result<&str, BadLink>| (kind, target.map(str::to_owned));
-        let mut reader = LinkHandler(|kind, target: Result<&str, BadLink>| with.push(owned(kind, target)));
-        Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut reader);
+        let mut handler = LinkHandler(|kind, target: Result<&str, BadLink>| with.push(owned(kind, target)));
+        Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut handler);
         html::each_link(&page_url(), content_type, body, |kind, target| without.push(owned(kind, target)));
         assert_eq!(with, without);
         assert_eq!(with.len(), 3);
@@ -87,17 +91,17 @@ fn links_are_told_as_without_a_fingerprint() {
 }
 
 #[test]
-fn a_page_of_fewer_than_sixteen_sequences_has_no_sketch() {
+fn page_with_fewer_than_16_shingles_has_no_sketch() {
     assert_eq!(text(&words(16)).sketch, None);
     assert!(text(&words(17)).sketch.is_some());
     assert_eq!(text(&"again and ".repeat(1000)).sketch, None);
     let links: String = (0..8).map(|number| format!("<a href={number}>")).collect();
-    assert!(html(&(words(9) + &links)).sketch.is_some(), "targets count");
+    assert!(html(&(words(9) + &links)).sketch.is_some(), "link targets count");
     assert_eq!(html(&(words(8) + &links)).sketch, None);
 }
 
 #[test]
-fn what_is_not_seen_of_a_page_does_not_matter() {
+fn markup_and_invisible_content_do_not_change_the_sketch() {
     let page = format!("<title>The Title</title><body><p>{}<a href='/x'>on</a>", words(100));
     let other = format!(
         "<!doctype html><TITLE>THE title</TITLE><script>var x = 1;</script><style>p {{}}</style>
@@ -110,7 +114,7 @@ fn what_is_not_seen_of_a_page_does_not_matter() {
 }
 
 #[test]
-fn the_title_the_text_and_the_targets_all_matter() {
+fn title_text_and_link_targets_change_the_sketch() {
     let page = |title: &str, text: &str, target: &str| {
         html(&format!("<title>{title}</title>{}{text}<a href={target}></a>", words(20))).sketch
     };
@@ -121,7 +125,7 @@ fn the_title_the_text_and_the_targets_all_matter() {
 }
 
 #[test]
-fn the_encoding_of_a_page_does_not_matter() {
+fn encoding_does_not_change_the_sketch() {
     let body = format!("<p>Ein Café in Zürich {}", words(30));
     let latin: Vec<u8> = body.chars().map(|character| character as u8).collect();
     let wide: Vec<u8> = body.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -131,32 +135,36 @@ fn the_encoding_of_a_page_does_not_matter() {
 }
 
 #[test]
-fn text_is_its_own_text_and_says_what_a_page_would() {
+fn text_page_has_the_sketch_of_an_html_page_with_the_same_text() {
     let body = format!("a < b {}", words(30));
     assert_eq!(text(&body).sketch, html(&body.replace('<', "&lt;")).sketch);
-    assert_ne!(text(&(body.clone() + "<p>")).sketch, html(&(body + "<p>")).sketch, "markup is text here");
+    assert_ne!(
+        text(&(body.clone() + "<p>")).sketch,
+        html(&(body + "<p>")).sketch,
+        "markup in a text page is text"
+    );
 }
 
 #[test]
-fn a_threshold_is_more_than_nothing_and_at_most_one() {
+fn threshold_must_be_more_than_zero_and_at_most_one() {
     for bad in [0.0, -0.5, 1.01, f64::NAN, f64::INFINITY] {
         assert_eq!(Threshold::new(bad), None, "{bad}");
     }
     for dice in [f64::MIN_POSITIVE, 0.1, 0.5, 0.9, 0.999, 1.0] {
         let threshold = Threshold::new(dice).expect("a threshold");
-        assert!(threshold.band_count() <= MOST_BANDS);
+        assert!(threshold.band_count() <= MAX_BANDS);
         assert_eq!(threshold.is_exact(), dice == 1.0);
     }
 }
 
 #[test]
-fn the_key_stays_out_of_what_is_printed() {
-    assert_eq!(format!("{:?}", HashKey::new(KEY)), "Key(…)");
+fn debug_output_hides_the_key() {
+    assert_eq!(format!("{:?}", HashKey::new(KEY)), "HashKey(…)");
 }
 
 proptest! {
     #[test]
-    fn any_page_is_similar_to_itself_and_survives_being_bytes(
+    fn any_page_is_similar_to_itself_and_can_be_encoded(
         body in "([a-z]{1,9}[ <>&;é]){0,200}", at in 0.01..0.999,
     ) {
         for page in [html(&body), text(&body)] {
@@ -164,7 +172,7 @@ proptest! {
             let threshold = Threshold::new(at).expect("a threshold");
             if let Some(sketch) = &page.sketch {
                 prop_assert!(threshold.similar(sketch, sketch));
-                prop_assert_eq!(sketch.likeness(sketch), 1.0);
+                prop_assert_eq!(sketch.similarity(sketch), 1.0);
             }
         }
     }

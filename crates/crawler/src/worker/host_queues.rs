@@ -1,21 +1,22 @@
-//! The leases a worker has in hand, host by host: so many of each host are served at a time, and hosts take turns.
+//! A worker's leases, queued per host: a limited number of each host is fetched at a time, and hosts take
+//! turns.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::backend::Lease;
 use crate::domain::Domain;
 
-/// Leases that wait to be served.
+/// The leases of a worker, by host.
 pub(super) struct HostQueues {
-    /// How many leases of a host are served at a time.
-    per_host: usize,
-    /// A host is in here while it has leases that wait, are being served, or are being brought to their end.
+    /// The most concurrent fetches of a host.
+    max_per_host: usize,
+    /// Hosts with leases that wait, are being fetched or are being completed.
     hosts: HashMap<String, Host>,
-    /// How many hosts each domain has in there.
+    /// How many entries of `hosts` each domain has.
     domains: HashMap<Domain, usize>,
-    /// Domains of which nothing more is served for the time being.
-    held_back: HashSet<Domain>,
-    /// Hosts with a lease waiting that may be served, each once, in the order they became so.
+    /// Domains of which no new fetch starts.
+    paused: HashSet<Domain>,
+    /// Hosts with a waiting lease whose fetch can start, each once, in the order in which they became ready.
     ready: VecDeque<String>,
     waiting: usize,
 }
@@ -23,147 +24,150 @@ pub(super) struct HostQueues {
 struct Host {
     domain: Domain,
     waiting: VecDeque<Lease>,
-    being_served: usize,
-    being_ended: usize,
+    fetching: usize,
+    completing: usize,
     ready: bool,
 }
 
 impl Host {
-    fn is_at_rest(&self) -> bool {
-        self.being_served + self.being_ended == 0
+    fn is_idle(&self) -> bool {
+        self.fetching + self.completing == 0
     }
 }
 
 impl HostQueues {
-    pub(super) fn new(per_host: usize) -> HostQueues {
+    pub(super) fn new(max_per_host: usize) -> HostQueues {
         HostQueues {
-            per_host: per_host.max(1),
+            max_per_host: max_per_host.max(1),
             hosts: HashMap::new(),
             domains: HashMap::new(),
-            held_back: HashSet::new(),
+            paused: HashSet::new(),
             ready: VecDeque::new(),
             waiting: 0,
         }
     }
 
-    /// How many leases wait.
+    /// The number of waiting leases.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Of how many domains there are leases.
+    /// The number of domains with leases.
     pub(super) fn domains(&self) -> usize {
         self.domains.len()
     }
 
-    /// A lease of a host has come.
+    /// Queues a lease of a host.
     pub(super) fn add(&mut self, name: String, lease: Lease) {
         self.waiting += 1;
         let domains = &mut self.domains;
         let host = self.hosts.entry(name.clone()).or_insert_with_key(|name| {
             let domain = Domain::from_throttle_key(name);
             *domains.entry(domain.clone()).or_default() += 1;
-            Host { domain, waiting: VecDeque::new(), being_served: 0, being_ended: 0, ready: false }
+            Host { domain, waiting: VecDeque::new(), fetching: 0, completing: 0, ready: false }
         });
         host.waiting.push_back(lease);
-        self.line_up(&name);
+        self.mark_ready(&name);
     }
 
-    /// The next lease to serve, of the host that has been ready for longest.
+    /// The next lease to fetch: one of the host that has been ready for longest.
     pub(super) fn next(&mut self) -> Option<(String, Lease)> {
         loop {
             let name = self.ready.pop_front()?;
             let Some(host) = self.hosts.get_mut(&name) else { continue };
             host.ready = false;
-            if self.held_back.contains(&host.domain) {
+            if self.paused.contains(&host.domain) {
                 continue;
             }
             let Some(lease) = host.waiting.pop_front() else { continue };
-            host.being_served += 1;
+            host.fetching += 1;
             self.waiting -= 1;
-            // If it may have another served at the same time, that one is served after those of the others.
-            self.line_up(&name);
+            // A further concurrent fetch of this host comes after those of the other ready hosts.
+            self.mark_ready(&name);
             return Some((name, lease));
         }
     }
 
-    /// One of a host's leases was served, and is brought to its end: the host is ready for its next.
-    pub(super) fn served(&mut self, name: &str) {
+    /// A lease of the host was fetched and is being completed. The host's next fetch can start.
+    pub(super) fn fetched(&mut self, name: &str) {
         let Some(host) = self.hosts.get_mut(name) else { return };
-        host.being_served -= 1;
-        host.being_ended += 1;
-        self.line_up(name);
+        host.fetching -= 1;
+        host.completing += 1;
+        self.mark_ready(name);
     }
 
-    /// One of a host's leases has ended; the host may be done with.
-    pub(super) fn ended(&mut self, name: &str) {
+    /// A lease of the host was completed.
+    pub(super) fn completed(&mut self, name: &str) {
         let Some(host) = self.hosts.get_mut(name) else { return };
-        host.being_ended -= 1;
-        self.forget_if_done(name);
+        host.completing -= 1;
+        self.remove_if_empty(name);
     }
 
-    /// The domains, and how many leases each has.
-    pub(super) fn by_domain(&self) -> Vec<(Domain, usize)> {
+    /// The domains and their numbers of leases.
+    pub(super) fn leases_by_domain(&self) -> Vec<(Domain, usize)> {
         let mut leases: HashMap<&Domain, usize> = HashMap::new();
         for host in self.hosts.values() {
-            *leases.entry(&host.domain).or_default() +=
-                host.waiting.len() + host.being_served + host.being_ended;
+            *leases.entry(&host.domain).or_default() += host.waiting.len() + host.fetching + host.completing;
         }
         leases.into_iter().map(|(domain, leases)| (domain.clone(), leases)).collect()
     }
 
-    /// Nothing more of a domain is served until it is released.
-    pub(super) fn hold_back(&mut self, domain: Domain) {
-        self.held_back.insert(domain);
+    /// Starts no new fetch of a domain until it is resumed.
+    pub(super) fn pause(&mut self, domain: Domain) {
+        self.paused.insert(domain);
     }
 
-    /// A domain is served again.
-    pub(super) fn release(&mut self, domain: &Domain) {
-        self.held_back.remove(domain);
-        for name in self.of(domain) {
-            self.line_up(&name);
+    /// Lets fetches of a domain start again.
+    pub(super) fn resume(&mut self, domain: &Domain) {
+        self.paused.remove(domain);
+        for name in self.hosts_of(domain) {
+            self.mark_ready(&name);
         }
     }
 
-    /// Those of the domains of which nothing is being served or ended, and what waits of each, in the order of its loans.
-    pub(super) fn at_rest<'a>(&self, domains: impl Iterator<Item = &'a Domain>) -> Vec<(Domain, Vec<Lease>)> {
-        let mut at_rest: HashMap<&Domain, Option<Vec<&Lease>>> =
+    /// Those of the domains without leases being fetched or completed, each with its waiting leases in the
+    /// order of their lease IDs.
+    pub(super) fn idle_domains<'a>(
+        &self,
+        domains: impl Iterator<Item = &'a Domain>,
+    ) -> Vec<(Domain, Vec<Lease>)> {
+        let mut idle: HashMap<&Domain, Option<Vec<&Lease>>> =
             domains.map(|domain| (domain, Some(Vec::new()))).collect();
         for host in self.hosts.values() {
-            let Some(leases) = at_rest.get_mut(&host.domain) else { continue };
+            let Some(leases) = idle.get_mut(&host.domain) else { continue };
             match leases {
-                Some(leases) if host.is_at_rest() => leases.extend(&host.waiting),
+                Some(leases) if host.is_idle() => leases.extend(&host.waiting),
                 leases => *leases = None,
             }
         }
-        let at_rest = at_rest.into_iter().filter_map(|(domain, leases)| {
+        let idle = idle.into_iter().filter_map(|(domain, leases)| {
             let mut leases = leases?;
             leases.sort_by_key(|lease| lease.lease_id);
             Some((domain.clone(), leases.into_iter().cloned().collect()))
         });
-        at_rest.collect()
+        idle.collect()
     }
 
-    /// Leases of a domain are somebody else's now.
-    pub(super) fn let_go(&mut self, domain: &Domain, leases: &[Lease]) {
-        let gone: HashSet<u64> = leases.iter().map(|lease| lease.lease_id).collect();
-        for name in self.of(domain) {
+    /// Removes leases of a domain that another worker has now.
+    pub(super) fn remove(&mut self, domain: &Domain, leases: &[Lease]) {
+        let removed: HashSet<u64> = leases.iter().map(|lease| lease.lease_id).collect();
+        for name in self.hosts_of(domain) {
             let Some(host) = self.hosts.get_mut(&name) else { continue };
             let before = host.waiting.len();
-            host.waiting.retain(|lease| !gone.contains(&lease.lease_id));
+            host.waiting.retain(|lease| !removed.contains(&lease.lease_id));
             self.waiting -= before - host.waiting.len();
-            self.forget_if_done(&name);
+            self.remove_if_empty(&name);
         }
     }
 
-    fn of(&self, domain: &Domain) -> Vec<String> {
+    fn hosts_of(&self, domain: &Domain) -> Vec<String> {
         let hosts = self.hosts.iter().filter(|(_, host)| host.domain == *domain);
         hosts.map(|(name, _)| name.clone()).collect()
     }
 
-    fn forget_if_done(&mut self, name: &str) {
+    fn remove_if_empty(&mut self, name: &str) {
         let Some(host) = self.hosts.get(name) else { return };
-        if !host.is_at_rest() || !host.waiting.is_empty() {
+        if !host.is_idle() || !host.waiting.is_empty() {
             return;
         }
         if let Some(Host { domain, .. }) = self.hosts.remove(name)
@@ -176,10 +180,10 @@ impl HostQueues {
         }
     }
 
-    fn line_up(&mut self, name: &str) {
+    fn mark_ready(&mut self, name: &str) {
         let Some(host) = self.hosts.get_mut(name) else { return };
-        let may_be_served = !host.waiting.is_empty() && host.being_served < self.per_host;
-        if !host.ready && may_be_served && !self.held_back.contains(&host.domain) {
+        let can_start = !host.waiting.is_empty() && host.fetching < self.max_per_host;
+        if !host.ready && can_start && !self.paused.contains(&host.domain) {
             host.ready = true;
             self.ready.push_back(name.to_owned());
         }
@@ -192,8 +196,8 @@ mod tests {
     use crate::backend::TaskId;
     use std::time::Duration;
 
-    fn hosts(per_host: usize, urls: &[&str]) -> HostQueues {
-        let mut hosts = HostQueues::new(per_host);
+    fn hosts(max_per_host: usize, urls: &[&str]) -> HostQueues {
+        let mut hosts = HostQueues::new(max_per_host);
         for (url, number) in urls.iter().zip(1..) {
             let lease = Lease {
                 task_id: TaskId(number),
@@ -213,74 +217,74 @@ mod tests {
         hosts.next().map(|(_, lease)| lease.url)
     }
 
-    fn done(hosts: &mut HostQueues, host: &str) {
-        hosts.served(host);
-        hosts.ended(host);
+    fn finish(hosts: &mut HostQueues, host: &str) {
+        hosts.fetched(host);
+        hosts.completed(host);
     }
 
     #[test]
-    fn one_lease_of_a_host_is_served_at_a_time_and_hosts_take_turns() {
+    fn one_lease_of_a_host_is_fetched_at_a_time_and_hosts_take_turns() {
         let mut hosts = hosts(1, &["a/1", "a/2", "b/1", "a/3"]);
         assert_eq!(next(&mut hosts).as_deref(), Some("a/1"));
         assert_eq!(next(&mut hosts).as_deref(), Some("b/1"));
         assert_eq!((next(&mut hosts), hosts.waiting()), (None, 2));
-        done(&mut hosts, "b");
-        done(&mut hosts, "a");
+        finish(&mut hosts, "b");
+        finish(&mut hosts, "a");
         assert_eq!(next(&mut hosts).as_deref(), Some("a/2"));
-        done(&mut hosts, "a");
+        finish(&mut hosts, "a");
         assert_eq!(next(&mut hosts).as_deref(), Some("a/3"));
-        done(&mut hosts, "a");
+        finish(&mut hosts, "a");
         assert_eq!((hosts.waiting(), hosts.hosts.len(), next(&mut hosts)), (0, 0, None));
     }
 
     #[test]
-    fn as_many_of_a_host_are_served_as_may_be_and_still_hosts_take_turns() {
+    fn hosts_take_turns_when_each_has_several_concurrent_fetches() {
         let mut hosts = hosts(2, &["a/1", "a/2", "a/3", "a/4", "b/1"]);
         let first: Vec<String> = std::iter::from_fn(|| next(&mut hosts)).collect();
         assert_eq!(first, ["a/1", "b/1", "a/2"]);
-        done(&mut hosts, "a");
+        finish(&mut hosts, "a");
         assert_eq!((next(&mut hosts).as_deref(), next(&mut hosts)), (Some("a/3"), None));
-        done(&mut hosts, "a");
-        done(&mut hosts, "a");
+        finish(&mut hosts, "a");
+        finish(&mut hosts, "a");
         assert_eq!((next(&mut hosts).as_deref(), next(&mut hosts)), (Some("a/4"), None));
-        done(&mut hosts, "b");
-        done(&mut hosts, "a");
+        finish(&mut hosts, "b");
+        finish(&mut hosts, "a");
         assert_eq!(hosts.hosts.len(), 0);
     }
 
     #[test]
-    fn of_a_domain_that_is_held_back_nothing_more_is_served_and_all_is_let_go_at_once() {
+    fn paused_domain_becomes_idle_and_all_its_leases_are_removed() {
         let mut hosts = hosts(1, &["a/1", "a/2", "b/1", "a/3", "b/2"]);
         let domain = Domain::from_throttle_key("a");
         assert_eq!((next(&mut hosts).as_deref(), hosts.domains()), (Some("a/1"), 2));
-        hosts.hold_back(domain.clone());
+        hosts.pause(domain.clone());
         assert_eq!((next(&mut hosts).as_deref(), next(&mut hosts)), (Some("b/1"), None));
-        assert!(hosts.at_rest([&domain].into_iter()).is_empty());
-        hosts.served("a");
-        assert!(hosts.at_rest([&domain].into_iter()).is_empty(), "its completion is under way");
-        hosts.ended("a");
+        assert!(hosts.idle_domains([&domain].into_iter()).is_empty());
+        hosts.fetched("a");
+        assert!(hosts.idle_domains([&domain].into_iter()).is_empty(), "it is being completed");
+        hosts.completed("a");
         assert_eq!(next(&mut hosts), None);
-        let at_rest = hosts.at_rest([&domain].into_iter());
-        let leases = &at_rest[0].1;
+        let idle = hosts.idle_domains([&domain].into_iter());
+        let leases = &idle[0].1;
         assert_eq!(leases.iter().map(|lease| &*lease.url).collect::<Vec<_>>(), ["a/2", "a/3"]);
-        hosts.let_go(&domain, leases);
-        hosts.release(&domain);
+        hosts.remove(&domain, leases);
+        hosts.resume(&domain);
         assert_eq!((hosts.waiting(), hosts.domains(), next(&mut hosts)), (1, 1, None));
-        done(&mut hosts, "b");
+        finish(&mut hosts, "b");
         assert_eq!(next(&mut hosts).as_deref(), Some("b/2"));
     }
 
     #[test]
-    fn a_domain_that_is_released_is_served_again_with_what_has_come_meanwhile() {
+    fn resumed_domain_includes_leases_added_while_it_was_paused() {
         let mut hosts = hosts(1, &["a/1"]);
         let domain = Domain::from_throttle_key("a");
-        hosts.hold_back(domain.clone());
-        let come = Lease { url: "a/2".into(), ..hosts.at_rest([&domain].into_iter())[0].1[0].clone() };
-        hosts.add("a".into(), come);
+        hosts.pause(domain.clone());
+        let added = Lease { url: "a/2".into(), ..hosts.idle_domains([&domain].into_iter())[0].1[0].clone() };
+        hosts.add("a".into(), added);
         assert_eq!(next(&mut hosts), None);
-        hosts.release(&domain);
+        hosts.resume(&domain);
         assert_eq!((next(&mut hosts).as_deref(), next(&mut hosts)), (Some("a/1"), None));
-        done(&mut hosts, "a");
+        finish(&mut hosts, "a");
         assert_eq!(next(&mut hosts).as_deref(), Some("a/2"));
     }
 }

@@ -1,4 +1,4 @@
-//! What one lease may read: reserved from the crawl's budgets when its request can be made, not before.
+//! Reserves the bytes that one lease may read from the crawl's budgets, not before its request can be sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,19 +11,19 @@ use crate::fetch::polite_client::FetchBudget;
 use crate::outcome::Outcome;
 use crate::stop::StopHandle;
 
-/// The allowance of one lease.
+/// The budget of one lease.
 pub(super) struct LeaseBudget<'a, R> {
     backend: &'a R,
     lease: &'a Lease,
     stop: &'a StopHandle,
-    /// Where there is a place for each URL between its request and its completion.
-    places: &'a Arc<Semaphore>,
-    place: Mutex<Option<InFlightPermit>>,
+    /// Permits for URLs between their first request and their completion.
+    in_flight: &'a Arc<Semaphore>,
+    permit: Mutex<Option<InFlightPermit>>,
     /// Bytes read since the last reservation.
-    read: AtomicU64,
+    bytes_read: AtomicU64,
 }
 
-/// A place among the URLs that are being asked for, or have been and are not completed yet.
+/// The permit of a URL that is being fetched or completed.
 pub(super) type InFlightPermit = OwnedSemaphorePermit;
 
 impl<'a, R: Backend> LeaseBudget<'a, R> {
@@ -31,42 +31,50 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
         backend: &'a R,
         lease: &'a Lease,
         stop: &'a StopHandle,
-        places: &'a Arc<Semaphore>,
+        in_flight: &'a Arc<Semaphore>,
     ) -> Self {
-        LeaseBudget { backend, lease, stop, places, place: Mutex::default(), read: AtomicU64::new(0) }
+        LeaseBudget {
+            backend,
+            lease,
+            stop,
+            in_flight,
+            permit: Mutex::default(),
+            bytes_read: AtomicU64::new(0),
+        }
     }
 
     /// Bytes read since the last reservation.
-    pub(super) fn read(&self) -> u64 {
-        self.read.load(Ordering::Relaxed)
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
-    /// The place it took, if anything was asked for.
-    pub(super) fn place(self) -> Option<InFlightPermit> {
-        self.place.into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// The permit, if a request was sent.
+    pub(super) fn into_permit(self) -> Option<InFlightPermit> {
+        self.permit.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn permit(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     async fn before_wait(&self) {
-        // Between two tries; a host that wants minutes of rest must not keep from the others what they could use.
-        let place = self.taken().take();
-        if place.is_some() {
-            // If the storage is gone, the next move will tell.
-            let _ = self.backend.release(self.lease, self.read.swap(0, Ordering::Relaxed)).await;
+        // This is the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
+        // part of the budget that other hosts could use.
+        let permit = self.permit().take();
+        if permit.is_some() {
+            // If the backend fails, its next operation reports the error.
+            let _ = self.backend.release(self.lease, self.bytes_read.swap(0, Ordering::Relaxed)).await;
         }
     }
 
     async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
-        let place = Arc::clone(self.places).acquire_owned().await.ok();
-        let read = self.read.swap(0, Ordering::Relaxed);
-        match self.backend.reserve(self.lease, read).await {
+        let permit = Arc::clone(self.in_flight).acquire_owned().await.ok();
+        let bytes_read = self.bytes_read.swap(0, Ordering::Relaxed);
+        match self.backend.reserve(self.lease, bytes_read).await {
             Ok(BudgetDecision::Granted(bytes)) => {
-                *self.taken() = place;
+                *self.permit() = permit;
                 Ok(Some(BodyPolicy::Page(usize::try_from(bytes).unwrap_or(usize::MAX))))
             }
             Ok(BudgetDecision::RetryLater) => Ok(None),
@@ -75,22 +83,22 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
                 self.stop.stop();
                 Err(Outcome::NotReached)
             }
-            // Somebody else has the URL now, or the storage is gone, which the next move will tell.
+            // Another worker has the URL now, or the backend failed; its next operation reports the error.
             Ok(BudgetDecision::LeaseLost) | Err(_) => Err(Outcome::NotReached),
         }
     }
 
     fn record_bytes(&self, bytes: u64) {
-        self.read.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn stopped_before_retry(&self, _: Outcome) -> Outcome {
-        // It stays to be done: whoever goes on with the crawl tries again.
+        // The URL stays outstanding. A resumed crawl tries it again.
         Outcome::NotReached
     }
 
     async fn host_slowed(&self, host: &str, host_delay: HostDelay) {
-        // If the storage is gone, the next move will tell.
+        // If the backend fails, its next operation reports the error.
         let _ = self.backend.set_host_delay(host, host_delay).await;
     }
 }

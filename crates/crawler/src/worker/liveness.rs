@@ -1,5 +1,5 @@
-//! Leave to ask: a worker among other processes asks nothing unless it was heard of a moment ago. Whoever is not heard of
-//! counts as dead after a while, and its hosts are given to others.
+//! Stops a distributed worker's requests when its heartbeats are not acknowledged, before it is declared dead
+//! and its hosts are reassigned.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,66 +7,67 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// Leave to ask, which has to be renewed; clones share it.
+/// Permission to send requests, renewed by each acknowledged heartbeat. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct LivenessGuard(Option<Arc<Renewed>>);
+pub struct LivenessGuard(Option<Arc<Renewal>>);
 
 #[derive(Debug)]
-struct Renewed {
+struct Renewal {
     at: watch::Sender<Instant>,
-    /// So long after its renewal requests may begin.
-    begins: Duration,
-    /// So long after its renewal requests in flight are given up.
-    ends: Duration,
+    /// How long after a renewal requests may start.
+    start_window: Duration,
+    /// How long after a renewal requests in flight are aborted.
+    abort_after: Duration,
 }
 
 impl LivenessGuard {
-    /// For one who works alone: for ever.
+    /// For a crawl in one process: never expires.
     pub fn unlimited() -> LivenessGuard {
         LivenessGuard::default()
     }
 
-    /// For one who counts as dead when it was not heard of for so long: two thirds of that to begin requests, and most of
-    /// what is left then to bring them to an end. It is yet to be renewed for the first time.
+    /// For a worker that is declared dead after `dead_after` without a heartbeat. Requests may start for two
+    /// thirds of that time after a renewal, and are aborted after 13/15 of it. It starts expired, until the
+    /// first renewal.
     pub fn with_timeout(dead_after: Duration) -> LivenessGuard {
-        let (begins, ends) = (dead_after * 2 / 3, dead_after * 13 / 15);
+        let (start_window, abort_after) = (dead_after * 2 / 3, dead_after * 13 / 15);
         let long_ago = Instant::now().checked_sub(2 * dead_after).unwrap_or_else(Instant::now);
-        LivenessGuard(Some(Arc::new(Renewed { at: watch::Sender::new(long_ago), begins, ends })))
+        LivenessGuard(Some(Arc::new(Renewal { at: watch::Sender::new(long_ago), start_window, abort_after })))
     }
 
-    /// Whether others ask other hosts meanwhile, with a pace of their own.
+    /// Whether it can expire: other processes, which throttle their own hosts, share the crawl.
     pub fn is_limited(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Renews it from the moment when the sign of life was sent that has been acknowledged now.
+    /// Renews it as of `sent`, when the heartbeat that was acknowledged now was sent.
     pub fn renew(&self, sent: Instant) {
-        if let Some(renewed) = &self.0 {
-            renewed.at.send_modify(|at| *at = sent.max(*at));
+        if let Some(renewal) = &self.0 {
+            renewal.at.send_modify(|at| *at = sent.max(*at));
         }
     }
 
-    /// Whether a request may begin now.
+    /// Whether a request may start now.
     pub fn is_current(&self) -> bool {
-        self.0.as_ref().is_none_or(|renewed| renewed.at.borrow().elapsed() < renewed.begins)
+        self.0.as_ref().is_none_or(|renewal| renewal.at.borrow().elapsed() < renewal.start_window)
     }
 
-    /// Returns as soon as a request may begin.
+    /// Returns as soon as a request may start.
     pub async fn renewed(&self) {
-        let Some(renewed) = &self.0 else { return };
+        let Some(renewal) = &self.0 else { return };
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = renewed.at.subscribe().wait_for(|at| at.elapsed() < renewed.begins).await;
+        let _ = renewal.at.subscribe().wait_for(|at| at.elapsed() < renewal.start_window).await;
     }
 
-    /// Returns when requests in flight have to be given up.
+    /// Returns when requests in flight must be aborted.
     pub async fn expired(&self) {
-        let Some(renewed) = &self.0 else { return std::future::pending().await };
+        let Some(renewal) = &self.0 else { return std::future::pending().await };
         loop {
-            let until = *renewed.at.borrow() + renewed.ends;
-            if until <= Instant::now() {
+            let deadline = *renewal.at.borrow() + renewal.abort_after;
+            if deadline <= Instant::now() {
                 return;
             }
-            sleep_until(until).await;
+            sleep_until(deadline).await;
         }
     }
 }
@@ -77,41 +78,41 @@ mod tests {
     use tokio::time::{advance, timeout};
 
     #[tokio::test(start_paused = true)]
-    async fn requests_begin_for_ten_seconds_after_a_renewal_and_are_given_up_before_others_take_over() {
-        let license = LivenessGuard::with_timeout(Duration::from_secs(15));
-        assert!(!license.is_current());
-        license.renew(Instant::now());
-        license.renewed().await;
+    async fn requests_start_for_ten_seconds_after_a_renewal_and_are_aborted_before_a_takeover() {
+        let guard = LivenessGuard::with_timeout(Duration::from_secs(15));
+        assert!(!guard.is_current());
+        guard.renew(Instant::now());
+        guard.renewed().await;
         advance(Duration::from_millis(9_990)).await;
-        assert!(license.is_current());
+        assert!(guard.is_current());
         advance(Duration::from_millis(20)).await;
-        assert!(!license.is_current());
-        assert!(timeout(Duration::from_millis(100), license.renewed()).await.is_err());
+        assert!(!guard.is_current());
+        assert!(timeout(Duration::from_millis(100), guard.renewed()).await.is_err());
         let before = Instant::now();
-        license.expired().await;
+        guard.expired().await;
         assert!(before.elapsed() < Duration::from_secs(4));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewal_gives_more_time_to_what_is_in_flight() {
-        let license = LivenessGuard::with_timeout(Duration::from_secs(15));
-        license.renew(Instant::now());
-        let renewing = license.clone();
+    async fn renewals_keep_requests_in_flight_from_being_aborted() {
+        let guard = LivenessGuard::with_timeout(Duration::from_secs(15));
+        guard.renew(Instant::now());
+        let renewing = guard.clone();
         tokio::spawn(async move {
             loop {
                 renewing.renew(Instant::now());
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });
-        assert!(timeout(Duration::from_secs(60), license.expired()).await.is_err());
-        assert!(license.is_current());
+        assert!(timeout(Duration::from_secs(60), guard.expired()).await.is_err());
+        assert!(guard.is_current());
     }
 
     #[tokio::test]
-    async fn one_who_works_alone_needs_no_renewal() {
-        let license = LivenessGuard::unlimited();
-        assert!(license.is_current() && !license.is_limited());
-        license.renewed().await;
-        assert!(timeout(Duration::from_millis(10), license.expired()).await.is_err());
+    async fn unlimited_guard_needs_no_renewal() {
+        let guard = LivenessGuard::unlimited();
+        assert!(guard.is_current() && !guard.is_limited());
+        guard.renewed().await;
+        assert!(timeout(Duration::from_millis(10), guard.expired()).await.is_err());
     }
 }

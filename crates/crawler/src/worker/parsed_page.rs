@@ -1,4 +1,4 @@
-//! Makes a page of a download: what it says, where it points, and what it can be recognised by.
+//! Parses a download into a page: title, links and content fingerprint.
 
 use std::time::SystemTime;
 
@@ -11,33 +11,40 @@ use crate::page::Page;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
 
-/// A page, and what the crawl itself needs of it.
+/// A page, and what the worker needs to know about it.
 pub struct ParsedPage {
-    /// What modules see.
+    /// The page as modules get it.
     pub page: Page,
-    /// What it can be recognised by.
+    /// Identifies duplicates and near-duplicates of its content.
     pub fingerprint: Fingerprint,
-    /// Links that lead to no URL one could ask for.
+    /// Links that do not resolve to a URL that can be fetched.
     pub bad_links: Vec<BadLink>,
 }
 
 impl ParsedPage {
-    /// Reads a download, in one pass where it is HTML. Where pages are not compared, they need no sketch.
-    pub fn of(key: HashKey, url: Url, depth: Depth, download: Download, compare: bool) -> ParsedPage {
+    /// Parses a download; HTML in one pass. The fingerprint has a similarity sketch only if
+    /// `drop_near_duplicates` is set.
+    pub fn new(
+        key: HashKey,
+        url: Url,
+        depth: Depth,
+        download: Download,
+        drop_near_duplicates: bool,
+    ) -> ParsedPage {
         let headers = download.header_list();
         let Download { status, content_type, media, body, .. } = download;
         let content_type = content_type.as_deref();
-        let mut found = PageExtract::default();
-        let fingerprint = match (media, compare) {
-            (Media::Html, true) => Fingerprint::of_html(key, &url, content_type, &body, &mut found),
+        let mut extract = PageExtract::default();
+        let fingerprint = match (media, drop_near_duplicates) {
+            (Media::Html, true) => Fingerprint::of_html(key, &url, content_type, &body, &mut extract),
             (Media::Text, true) => Fingerprint::of_text(key, content_type, &body),
             (Media::Html, false) => {
-                html::read(&url, content_type, &body, &mut found);
+                html::read(&url, content_type, &body, &mut extract);
                 Fingerprint::exact(key, &body)
             }
             (Media::Text, false) => Fingerprint::exact(key, &body),
         };
-        let PageExtract { title, links, bad_links } = found;
+        let PageExtract { title, links, bad_links } = extract;
         let title = title.unwrap_or_default();
         let page =
             Page { url, depth, status, headers, media, body, title, links, fetched: SystemTime::now() };
@@ -45,10 +52,10 @@ impl ParsedPage {
     }
 }
 
-/// What is found in a page besides its words.
+/// The title and links of a page.
 #[derive(Default)]
 struct PageExtract {
-    /// The first one wins, as in browsers.
+    /// The first title, as in browsers.
     title: Option<String>,
     links: Vec<String>,
     bad_links: Vec<BadLink>,
@@ -65,7 +72,7 @@ impl PageHandler for PageExtract {
     fn link(&mut self, _: LinkKind, target: Result<&str, BadLink>) {
         match target {
             Ok(url) => self.links.push(url.to_owned()),
-            Err(bad) => self.bad_links.push(bad),
+            Err(bad_link) => self.bad_links.push(bad_link),
         }
     }
 }
@@ -74,19 +81,19 @@ impl PageHandler for PageExtract {
 mod tests {
     use super::*;
 
-    fn found(page: &[u8]) -> PageExtract {
-        let mut found = PageExtract::default();
-        html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut found);
-        found
+    fn extract(page: &[u8]) -> PageExtract {
+        let mut extract = PageExtract::default();
+        html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
+        extract
     }
 
     #[test]
-    fn the_title_is_the_first_one_of_the_page_itself() {
+    fn first_html_title_is_the_page_title() {
         let page =
             b"<svg><title>no</title></svg><title>Yes</title><title>nor this</title><a href=x><a href=tel:1>";
-        let PageExtract { title, links, bad_links } = found(page);
+        let PageExtract { title, links, bad_links } = extract(page);
         assert_eq!(title.as_deref(), Some("Yes"));
         assert_eq!((links, bad_links), (vec!["http://a/x".to_owned()], vec![BadLink::Scheme]));
-        assert_eq!(found(b"<p>none").title, None);
+        assert_eq!(extract(b"<p>none").title, None);
     }
 }

@@ -1,21 +1,21 @@
-//! How much a worker has in hand, for those who ask; and who shall take a part of it.
+//! Carries a worker's load to its heartbeats, and transfer requests from their replies to the worker.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::backend::TransferTarget;
 
-/// What a worker and whoever speaks for it tell each other.
+/// Shared by a worker and the task that sends its heartbeats.
 #[derive(Debug, Default)]
 pub struct RebalanceRequests {
     domains: AtomicUsize,
-    takers: Mutex<Vec<TransferTarget>>,
-    /// Whether there are any: asked for each page.
-    is_asked: AtomicBool,
+    targets: Mutex<Vec<TransferTarget>>,
+    /// Whether `targets` is not empty. The worker checks this for each page, without locking.
+    has_targets: AtomicBool,
 }
 
 impl RebalanceRequests {
-    /// Of how many domains the worker has URLs in hand.
+    /// The number of domains of which the worker has leases.
     pub fn domains(&self) -> usize {
         self.domains.load(Ordering::Relaxed)
     }
@@ -24,20 +24,20 @@ impl RebalanceRequests {
         self.domains.store(domains, Ordering::Relaxed);
     }
 
-    /// Asks the worker to pass on a part of what it has to these.
-    pub fn request_transfer(&self, takers: Vec<TransferTarget>) {
-        let mut all = self.takers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_asked.store(!takers.is_empty(), Ordering::Relaxed);
-        *all = takers;
+    /// Asks the worker to transfer some of its domains to these workers.
+    pub fn request_transfer(&self, targets: Vec<TransferTarget>) {
+        let mut current = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_targets.store(!targets.is_empty(), Ordering::Relaxed);
+        *current = targets;
     }
 
-    /// To whom the worker is asked to pass on something, once.
+    /// Takes the targets of the last transfer request, if it was not taken before.
     pub(super) fn transfer_targets(&self) -> Vec<TransferTarget> {
-        if !self.is_asked.load(Ordering::Relaxed) {
+        if !self.has_targets.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        let mut all = self.takers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_asked.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *all)
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_targets.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *targets)
     }
 }

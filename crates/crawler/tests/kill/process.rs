@@ -1,4 +1,4 @@
-//! A crawl in a process of its own, which can be killed: this very program, told by a variable what to do.
+//! A crawl in a child process, which can be killed. The child is this test program, with its options in a variable.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,15 +11,15 @@ use crawler::internal::similarity::Threshold;
 use crawler::{Crawler, Error};
 use serde_json::{Value, json};
 
-/// The variable.
-const TOLD: &str = "CRAWLER_TEST_DURABLE_CRAWL";
+/// The environment variable with the options of the crawl.
+const OPTIONS_VARIABLE: &str = "CRAWLER_TEST_DURABLE_CRAWL";
 
-/// Not a test: what the processes do.
+/// Not a test: the entry point of the child process.
 #[test]
-fn a_process_that_crawls_as_it_is_told() {
-    let Ok(told) = std::env::var(TOLD) else { return };
-    let told: Value = serde_json::from_str(&told).unwrap();
-    match crawl(&told) {
+fn child_process_entry_point() {
+    let Ok(options) = std::env::var(OPTIONS_VARIABLE) else { return };
+    let options: Value = serde_json::from_str(&options).unwrap();
+    match crawl(&options) {
         Ok(report) => {
             let snapshot = &report.snapshot;
             let counts = json!({
@@ -31,7 +31,7 @@ fn a_process_that_crawls_as_it_is_told() {
                 "outcomes": snapshot.outcomes,
                 "pages": snapshot.pages,
             });
-            if let Some(file) = told["report"].as_str() {
+            if let Some(file) = options["report"].as_str() {
                 std::fs::write(file, counts.to_string()).unwrap();
             }
             if let Some(failure) = report.output_failure {
@@ -47,45 +47,45 @@ fn a_process_that_crawls_as_it_is_told() {
     }
 }
 
-fn crawl(told: &Value) -> Result<CrawlReport, Error> {
-    let number = |name: &str| told[name].as_u64().unwrap();
-    let mut crawler = Crawler::new(told["seed"].as_str().unwrap())?
+fn crawl(options: &Value) -> Result<CrawlReport, Error> {
+    let number = |name: &str| options[name].as_u64().unwrap();
+    let mut crawler = Crawler::new(options["seed"].as_str().unwrap())?
         .configure(|config| {
             config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
             config.allow_private = true;
             config.delay = Duration::from_millis(number("delay"));
             config.concurrency = number("concurrency") as usize;
         })
-        .configure_backend(|settings| {
-            settings.similarity = Threshold::new(told["similarity"].as_f64().unwrap());
-            settings.queue_size = number("queue-size") as usize;
+        .configure_backend(|config| {
+            config.similarity = Threshold::new(options["similarity"].as_f64().unwrap());
+            config.queue_size = number("queue-size") as usize;
         })
         .workers(number("workers") as u16)
         .max_pages(number("max-pages"))
-        .state_dir(told["state"].as_str().unwrap());
-    if let Some(depth) = told["max-depth"].as_u64() {
+        .state_dir(options["state"].as_str().unwrap());
+    if let Some(depth) = options["max-depth"].as_u64() {
         crawler = crawler.max_depth(depth as u32);
     }
-    for module in told["modules"].as_array().unwrap() {
+    for module in options["modules"].as_array().unwrap() {
         crawler = crawler.module_from_spec(module.as_str().unwrap())?;
     }
     crawler.run_blocking()
 }
 
-/// What a crawl is told.
+/// Runs a crawl with these options in a child process.
 #[derive(Debug, Clone)]
-pub struct Orders(pub Value);
+pub struct CrawlCommand(pub Value);
 
-impl Orders {
+impl CrawlCommand {
     /// A crawl with its state and its outputs in a directory.
-    pub fn new(seed: &str, directory: &Path) -> Orders {
-        let place = |name: &str| directory.join(name).display().to_string();
+    pub fn new(seed: &str, directory: &Path) -> CrawlCommand {
+        let path = |name: &str| directory.join(name).display().to_string();
         let modules: Vec<String> =
-            ["jsonl", "edges", "pages"].iter().map(|name| format!("{name}={}", place(name))).collect();
-        Orders(json!({
+            ["jsonl", "edges", "pages"].iter().map(|name| format!("{name}={}", path(name))).collect();
+        CrawlCommand(json!({
             "seed": seed,
-            "state": place("state"),
-            "report": place("report"),
+            "state": path("state"),
+            "report": path("report"),
             "modules": modules,
             "delay": 20,
             "concurrency": 4,
@@ -97,12 +97,12 @@ impl Orders {
         }))
     }
 
-    pub fn set(mut self, name: &str, value: impl Into<Value>) -> Orders {
+    pub fn set(mut self, name: &str, value: impl Into<Value>) -> CrawlCommand {
         self.0[name] = value.into();
         self
     }
 
-    /// The most URLs that are between their request and their completion.
+    /// Maximum number of URLs between their request and their completion.
     pub fn in_flight(&self) -> usize {
         let number = |name: &str| self.0[name].as_u64().unwrap() as usize;
         2 * number("concurrency") * number("workers")
@@ -110,41 +110,36 @@ impl Orders {
 
     fn command(&self, mut command: Command) -> Command {
         command
-            .args([
-                "--exact",
-                "process::a_process_that_crawls_as_it_is_told",
-                "--nocapture",
-                "--test-threads=1",
-            ])
-            .env(TOLD, self.0.to_string())
+            .args(["--exact", "process::child_process_entry_point", "--nocapture", "--test-threads=1"])
+            .env(OPTIONS_VARIABLE, self.0.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         command
     }
 
-    /// Starts it.
+    /// Starts the process.
     pub fn start(&self) -> Child {
         self.command(Command::new(std::env::current_exe().unwrap())).spawn().unwrap()
     }
 
-    /// Runs it to its end; tells what it said.
+    /// Runs the process to its end. Returns what it printed to standard error.
     pub fn run(&self) -> (ExitStatus, String) {
-        ended(self.start())
+        wait(self.start())
     }
 
-    /// Runs it where no file may have more than so many kB, which a file system does that is full.
-    pub fn run_confined(&self, kilobytes: usize) -> (ExitStatus, String) {
+    /// Runs the process with a limit on the size of each file, which fails writes like a full file system.
+    pub fn run_with_file_limit(&self, kilobytes: usize) -> (ExitStatus, String) {
         let mut shell = Command::new("bash");
-        // Ignored, the signal leaves the error of the write to the process.
+        // With the signal ignored, the write returns an error.
         shell.args(["-c", "trap '' XFSZ; ulimit -f $0 && exec \"$@\"", &kilobytes.to_string()]);
         shell.arg(std::env::current_exe().unwrap());
-        ended(self.command(shell).spawn().unwrap())
+        wait(self.command(shell).spawn().unwrap())
     }
 }
 
-/// Waits for the end of a process; tells what it said.
-pub fn ended(process: Child) -> (ExitStatus, String) {
+/// Waits for a process to exit. Returns what it printed to standard error.
+pub fn wait(process: Child) -> (ExitStatus, String) {
     let output = process.wait_with_output().unwrap();
     (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }

@@ -1,10 +1,11 @@
-//! Whole crawls of the pipeline on a web of many hosts, held against the truth about it and the server's own log.
+//! Crawls a test web of many hosts with the pipeline, and compares the result with the web's pages and the
+//! server's log.
 
-mod endings;
-mod order;
-mod parts;
-mod polite;
-mod polite_robots;
+mod fixtures;
+mod politeness;
+mod priorities;
+mod robots_redirects;
+mod slow_completions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::scope::Scope;
 use testweb::{Answer, Hostile, Site, Web};
 
-/// A crawl of hosts that are all on loopback, without delay and without robots.txt.
+/// A crawl whose hosts all resolve to loopback, without delay and robots.txt.
 fn crawl(web: &Web, host: &str) -> Crawler {
     Crawler::new(&web.url_of(host, "/")).unwrap().configure(|config| {
         config.dns_overrides = vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }];
@@ -29,20 +30,20 @@ fn crawl(web: &Web, host: &str) -> Crawler {
     })
 }
 
-/// What the crawl kept: URL to depth and body.
-type Kept = Arc<Mutex<BTreeMap<String, (usize, Vec<u8>)>>>;
+/// The pages that the modules got: URL to depth and body.
+type CrawledPages = Arc<Mutex<BTreeMap<String, (usize, Vec<u8>)>>>;
 
-fn keep_in(kept: &Kept) -> impl Fn(&Page) + Send + Sync + 'static {
-    let kept = Arc::clone(kept);
+fn collect_into(pages: &CrawledPages) -> impl Fn(&Page) + Send + Sync + 'static {
+    let pages = Arc::clone(pages);
     move |page: &Page| {
         let before =
-            kept.lock().unwrap().insert(page.url.to_string(), (page.depth as usize, page.body.to_vec()));
-        assert!(before.is_none(), "{} was seen twice", page.url);
+            pages.lock().unwrap().insert(page.url.to_string(), (page.depth as usize, page.body.to_vec()));
+        assert!(before.is_none(), "modules got {} twice", page.url);
     }
 }
 
-/// A site of which each request says on which port it came, for pages that lead to other hosts of the same web.
-fn site_of(answer: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Site {
+/// A site whose responses depend on path and port, so that its pages can link to other hosts of the same web.
+fn site_with_port(answer: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Site {
     Site::new().otherwise(move |request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         answer(&request.path, port)
@@ -56,35 +57,36 @@ fn assert_adds_up(report: &CrawlReport) {
 }
 
 #[test]
-fn every_page_of_many_hosts_is_reached_with_any_number_of_workers() {
+fn every_page_of_many_hosts_is_crawled_with_any_number_of_workers() {
     for workers in [1, 4, 16] {
         let web = Web::builder().seeded_hosts(7, 20, 12).start();
-        let kept = Kept::default();
+        let pages = CrawledPages::default();
         let report = crawl(&web, "h0.test")
             .workers(workers)
             .scope(Scope::domains(
                 &(0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect::<Vec<_>>(),
             ))
             .configure_backend(|settings| settings.similarity = None)
-            .module(keep_in(&kept))
+            .module(collect_into(&pages))
             .run_blocking()
             .unwrap();
         let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
         let urls =
             |pages: &BTreeMap<String, (usize, Vec<u8>)>| pages.keys().cloned().collect::<BTreeSet<_>>();
-        let kept = kept.lock().unwrap();
-        assert_eq!(urls(&kept), urls(&truth), "{workers} workers");
-        assert!(kept.iter().all(|(url, (_, body))| *body == truth[url].1));
+        let pages = pages.lock().unwrap();
+        assert_eq!(urls(&pages), urls(&truth), "{workers} workers");
+        assert!(pages.iter().all(|(url, (_, body))| *body == truth[url].1));
         assert_eq!(report.end, CrawlEnd::Finished);
         assert_eq!(report.snapshot.outstanding(), 0);
         assert_adds_up(&report);
-        let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
-        assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), asked.len(), "each URL is asked for once");
+        let requests: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
+        let distinct = requests.iter().collect::<BTreeSet<_>>().len();
+        assert_eq!(distinct, requests.len(), "each URL is requested once");
     }
 }
 
 #[test]
-fn no_host_is_asked_by_two_or_faster_than_allowed() {
+fn host_gets_one_request_at_a_time_and_no_faster_than_the_delay() {
     for workers in [1, 4, 16] {
         let web = Web::builder().seeded_hosts(3, 12, 6).start();
         let delay = Duration::from_millis(40);
@@ -103,15 +105,15 @@ fn no_host_is_asked_by_two_or_faster_than_allowed() {
 }
 
 #[test]
-fn a_page_within_the_depth_is_reached_also_when_first_met_by_a_longer_way() {
-    // The long way to /far is quick, the short one slow: it is met at depth 3 first, and belongs to depth 2. It is met
-    // nearer after its completion, or while it is in flight.
-    for far_takes in [0, 800] {
-        a_page_is_reached_that_was_first_met_by_a_longer_way(Duration::from_millis(far_takes));
+fn page_within_max_depth_is_crawled_even_if_first_found_at_a_greater_depth() {
+    // The long path to /far is fast, the short one slow: /far is found at depth 3 first, and then at depth 2,
+    // after its completion or while its request is in flight.
+    for far_response_time in [0, 800] {
+        crawl_page_first_found_at_a_greater_depth(Duration::from_millis(far_response_time));
     }
 }
 
-fn a_page_is_reached_that_was_first_met_by_a_longer_way(far_takes: Duration) {
+fn crawl_page_first_found_at_a_greater_depth(far_response_time: Duration) {
     let slow = Answer::page("<a href=/far>far</a>").after(Duration::from_millis(400));
     let site = Site::new()
         .page("/", "<a href=/1>1</a> <a href=/slow>slow</a>")
@@ -119,11 +121,11 @@ fn a_page_is_reached_that_was_first_met_by_a_longer_way(far_takes: Duration) {
         .page("/2", "<a href=/3>3</a> <a href=/far>far</a>")
         .page("/3", "three")
         .answer("/slow", slow)
-        .answer("/far", Answer::page("<a href=/beyond>beyond</a>").after(far_takes))
+        .answer("/far", Answer::page("<a href=/beyond>beyond</a>").after(far_response_time))
         .page("/beyond", "<a href=/never>never</a>")
         .page("/never", "too deep");
     let web = Web::builder().site(site).start();
-    let kept = Kept::default();
+    let pages = CrawledPages::default();
     let report = Crawler::new(&web.url("/"))
         .unwrap()
         .configure(|config| {
@@ -133,11 +135,11 @@ fn a_page_is_reached_that_was_first_met_by_a_longer_way(far_takes: Duration) {
         })
         .max_depth(3)
         .configure_backend(|settings| settings.similarity = None)
-        .module(keep_in(&kept))
+        .module(collect_into(&pages))
         .run_blocking()
         .unwrap();
     let paths: BTreeSet<String> =
-        kept.lock().unwrap().keys().map(|url| url.replace(&web.url(""), "")).collect();
+        pages.lock().unwrap().keys().map(|url| url.replace(&web.url(""), "")).collect();
     let expected = ["/", "/1", "/2", "/3", "/slow", "/far", "/beyond"].map(String::from);
     assert_eq!(paths, expected.into_iter().collect());
     assert_eq!(report.snapshot.revisits, 1);
@@ -145,7 +147,7 @@ fn a_page_is_reached_that_was_first_met_by_a_longer_way(far_takes: Duration) {
 }
 
 #[test]
-fn no_page_is_cut_while_others_only_reserve_the_budget() {
+fn page_is_not_truncated_while_other_pages_only_reserve_the_budget() {
     let links: String = (0..300).map(|n| format!("<a href=http://h{n}.test:PORT/>x</a>")).collect();
     let site = Site::new().otherwise(move |request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
@@ -174,71 +176,71 @@ fn no_page_is_cut_while_others_only_reserve_the_budget() {
 }
 
 #[test]
-fn a_spent_budget_ends_the_crawl_without_waiting_for_anybodys_turn() {
-    let limping = Site::new().otherwise(|_| Answer::status(503).header("retry-after", "30"));
+fn exhausted_budget_ends_the_crawl_without_waiting_for_host_delays() {
+    let failing = Site::new().otherwise(|_| Answer::status(503).header("retry-after", "30"));
     let site = Site::new().otherwise(|request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         Answer::page(format!(
-            "<a href=http://limping.test:{port}/>l</a> <a href=http://well.test:{port}/>w</a>"
+            "<a href=http://failing.test:{port}/>l</a> <a href=http://healthy.test:{port}/>w</a>"
         ))
         .after(Duration::from_millis(100))
     });
-    let web = Web::builder().host("limping.test", limping).site(site).start();
-    let begun = Instant::now();
+    let web = Web::builder().host("failing.test", failing).site(site).start();
+    let start = Instant::now();
     let report =
         crawl(&web, "start.test").max_pages(2).configure(|config| config.delay = Duration::from_secs(7));
     let report = report.configure_backend(|settings| settings.similarity = None).run_blocking().unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 2));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[test]
-fn budgets_are_hit_exactly_and_end_the_crawl_cleanly() {
+fn budgets_are_used_up_exactly_and_end_the_crawl() {
     for workers in [1, 4] {
         let web = Web::builder().seeded_hosts(11, 10, 20).start();
         let report = crawl(&web, "h0.test").workers(workers).max_pages(17).run_blocking().unwrap();
         assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 17));
         let report = crawl(&web, "h0.test").workers(workers).max_bytes(30_000).run_blocking().unwrap();
         assert_eq!(report.end, CrawlEnd::LimitReached(Budget::Bytes));
-        assert_eq!(report.snapshot.bytes, 30_000, "the last page was cut by what was left");
+        assert_eq!(report.snapshot.bytes, 30_000, "the last page was truncated to the rest of the budget");
         assert_adds_up(&report);
     }
 }
 
 #[test]
-fn the_bodies_of_error_answers_count_against_the_budget_of_bytes() {
+fn bodies_of_error_responses_count_against_the_byte_budget() {
     let links: String = (0..50).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
     let site = Site::new().page("/", links).otherwise(|_| Answer::status(404).body(vec![b'x'; 1_000]));
     let web = Web::builder().site(site).start();
     let report = crawl(&web, "one.test").workers(1).max_bytes(10_000).run_blocking().unwrap();
     assert_eq!(report.snapshot.pages, 1);
-    // One that does not fit into what is left is not read.
+    // A body larger than the rest of the budget is not read.
     assert!((9_000..=10_000).contains(&report.snapshot.bytes), "{}", report.snapshot.bytes);
 }
 
 #[test]
-fn a_slow_host_and_a_dead_one_do_not_hold_up_the_others() {
+fn slow_host_and_unresponsive_host_do_not_hold_up_others() {
     let links: String = (0..300).map(|n| format!("<a href=http://slow.test:{{}}/{n}>s</a>")).collect();
     let slow = Site::new().otherwise(|_| Answer::page("slow").after(Duration::from_millis(200)));
     let dead = Site::new().otherwise(|_| Answer::hostile(Hostile::Silence));
     let quick = Site::seeded(5, 60);
-    // Ports are the same for all hosts of a web; a first page that knows it leads to the three.
+    // All hosts of a web have the same port, which the first page puts into its links to the three hosts.
     let web = Web::builder()
         .host("slow.test", slow)
-        .host("dead.test", dead)
+        .host("unresponsive.test", dead)
         .host("quick.test", quick)
         .site(Site::new().otherwise(move |request| {
             let port = request.authority.rsplit(':').next().unwrap_or("80").to_owned();
             let dead: String =
-                (0..50).map(|n| format!("<a href=http://dead.test:{port}/{n}>d</a>")).collect();
+                (0..50).map(|n| format!("<a href=http://unresponsive.test:{port}/{n}>d</a>")).collect();
             let quick = format!("<a href=http://quick.test:{port}/>q</a>");
             Answer::page(links.replace("{}", &port) + &dead + &quick)
         }))
         .start();
-    let begun = Instant::now();
+    let start = Instant::now();
     let truth = web.truth_from(&web.url_of("quick.test", "/"), 1_000).len();
-    let seen: Arc<Mutex<Vec<Duration>>> = Arc::default();
-    let times = Arc::clone(&seen);
+    let finished: Arc<Mutex<Vec<Duration>>> = Arc::default();
+    let times = Arc::clone(&finished);
     crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.timeout = Duration::from_millis(500))
@@ -246,21 +248,21 @@ fn a_slow_host_and_a_dead_one_do_not_hold_up_the_others() {
         .max_time(Duration::from_secs(8))
         .module(move |page: &Page| {
             if page.url.host_str() == Some("quick.test") {
-                times.lock().unwrap().push(begun.elapsed());
+                times.lock().unwrap().push(start.elapsed());
             }
         })
         .run_blocking()
         .unwrap();
-    let times = seen.lock().unwrap();
+    let times = finished.lock().unwrap();
     assert_eq!(times.len(), truth);
     assert!(times.iter().max().unwrap() < &Duration::from_secs(5), "{:?}", times.iter().max());
 }
 
 #[test]
-fn tiny_queues_lose_nothing() {
+fn no_url_is_lost_with_queues_of_size_one() {
     let many: String =
         (0..10_000).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 100)).collect();
-    let site = site_of(move |path, port| match path {
+    let site = site_with_port(move |path, port| match path {
         "/" => Answer::page(many.replace("PORT", port)),
         path => Answer::page(format!("page {path}")),
     });
@@ -278,37 +280,43 @@ fn tiny_queues_lose_nothing() {
 }
 
 #[test]
-fn no_host_gives_more_pages_than_a_host_may_and_none_fewer() {
+fn page_limit_per_host_is_reached_exactly() {
     for workers in [1, 8] {
         let web = Web::builder().seeded_hosts(13, 10, 20).start();
-        let kept = Kept::default();
+        let pages = CrawledPages::default();
         let report = crawl(&web, "h0.test")
             .workers(workers)
             .configure_backend(|settings| {
                 settings.similarity = None;
                 settings.max_pages_per_host = 7;
             })
-            .module(keep_in(&kept))
+            .module(collect_into(&pages))
             .run_blocking()
             .unwrap();
-        let mut of_hosts: BTreeMap<String, usize> = BTreeMap::new();
-        for url in kept.lock().unwrap().keys() {
-            *of_hosts.entry(url.split('/').nth(2).unwrap().to_owned()).or_default() += 1;
+        let mut pages_per_host: BTreeMap<String, usize> = BTreeMap::new();
+        for url in pages.lock().unwrap().keys() {
+            *pages_per_host.entry(url.split('/').nth(2).unwrap().to_owned()).or_default() += 1;
         }
-        assert!(of_hosts.len() > 5, "{of_hosts:?}");
-        assert!(of_hosts.values().all(|pages| *pages == 7), "{of_hosts:?} with {workers} workers");
+        assert!(pages_per_host.len() > 5, "{pages_per_host:?}");
+        assert!(
+            pages_per_host.values().all(|pages| *pages == 7),
+            "{pages_per_host:?} with {workers} workers"
+        );
         assert!(report.snapshot.outcomes["host page limit"] > 0);
         assert_adds_up(&report);
     }
 }
 
 #[test]
-fn the_last_page_of_a_budget_may_need_a_second_try_while_others_wait_for_it() {
-    let site = site_of(|_, port| {
-        Answer::page(format!("<a href=http://ill.test:{port}/>1</a> <a href=http://well.test:{port}/>2</a>"))
+fn last_page_of_a_budget_can_be_retried_while_others_wait() {
+    let site = site_with_port(|_, port| {
+        Answer::page(format!(
+            "<a href=http://flaky.test:{port}/>1</a> <a href=http://healthy.test:{port}/>2</a>"
+        ))
     });
-    let ill = Site::new().answer("/", Answer::in_turn(vec![Answer::status(503), Answer::page("well again")]));
-    let web = Web::builder().site(site).host("ill.test", ill).start();
+    let flaky =
+        Site::new().answer("/", Answer::in_turn(vec![Answer::status(503), Answer::page("recovered")]));
+    let web = Web::builder().site(site).host("flaky.test", flaky).start();
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.concurrency = 1)
@@ -320,50 +328,50 @@ fn the_last_page_of_a_budget_may_need_a_second_try_while_others_wait_for_it() {
 }
 
 #[test]
-fn harmful_links_are_dropped_and_counted() {
+fn links_to_private_addresses_and_invalid_links_are_rejected_and_counted() {
     let page = "<a href=http://10.0.0.1/>1</a> <a href=http://127.0.0.1:1/>2</a> <a href=http://[::1]/>3</a> \
         <a href=http://169.254.169.254/latest>4</a> <a href=http://2130706433/>5</a> <a href=/here>6</a> \
         <a href=http://me:secret@a.test/>7</a> <a href=ftp://a.test/>8</a> <a href=/elsewhere>9</a>";
     let site =
         Site::new().page("/", page).page("/here", "here").redirect("/elsewhere", "http://192.168.0.1/router");
     let web = Web::builder().site(site).start();
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let tell = Arc::clone(&told);
+    let outcomes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = Arc::clone(&outcomes);
     let report = Crawler::new(&web.url("/"))
         .unwrap()
         .configure(|config| {
             config.obey_robots = false;
             config.delay = Duration::ZERO;
         })
-        .on_outcome(move |_, outcome| tell.lock().unwrap().push(outcome.to_string()))
+        .on_outcome(move |_, outcome| sink.lock().unwrap().push(outcome.to_string()))
         .run_blocking()
         .unwrap();
-    assert_eq!(report.snapshot.pages, 2, "the seed's own server is where it is");
+    assert_eq!(report.snapshot.pages, 2, "the seed's own server may have a private address");
     assert_eq!(report.snapshot.admitted, 3, "{:?}", report.snapshot.outcomes);
-    let refused = [("not http or https", 1), ("private address", 5), ("with credentials", 1)];
-    assert_eq!(report.snapshot.links_refused, refused.map(|(why, links)| (why.to_owned(), links)).into());
-    let told = told.lock().unwrap();
-    assert!(told.contains(&"redirect out of scope: http://192.168.0.1/router (private address)".into()));
+    let rejected = [("not http or https", 1), ("private address", 5), ("with credentials", 1)];
+    assert_eq!(report.snapshot.links_rejected, rejected.map(|(why, links)| (why.to_owned(), links)).into());
+    let outcomes = outcomes.lock().unwrap();
+    assert!(outcomes.contains(&"redirect out of scope: http://192.168.0.1/router (private address)".into()));
     assert_adds_up(&report);
 }
 
 #[test]
-fn links_beyond_the_most_of_a_page_are_counted_and_not_followed() {
+fn links_beyond_the_maximum_per_page_are_counted_and_not_followed() {
     let page = "<a href=x>".repeat(100_000) + "<a href=y><a href=z>";
     let web = Web::builder().site(Site::new().page("/", page).page("/x", "x")).start();
     let report =
         crawl(&web, "one.test").configure(|config| config.max_page_bytes = 2_000_000).run_blocking().unwrap();
-    assert_eq!(report.snapshot.links_refused, [("too many links".to_owned(), 2)].into());
-    assert_eq!((report.snapshot.links_new, report.snapshot.links_known), (1, 99_999));
+    assert_eq!(report.snapshot.links_rejected, [("too many links".to_owned(), 2)].into());
+    assert_eq!((report.snapshot.links_new, report.snapshot.links_seen), (1, 99_999));
 }
 
 #[test]
-fn a_page_like_another_is_dropped_and_named() {
+fn near_duplicate_page_is_dropped_and_its_original_is_named() {
     let web = Web::builder().site(Site::seeded(9, 30).with_print_views()).start();
     let outcomes: Arc<Mutex<Vec<String>>> = Arc::default();
-    let told = Arc::clone(&outcomes);
+    let sink = Arc::clone(&outcomes);
     let report = crawl(&web, "one.test")
-        .on_outcome(move |url, outcome| told.lock().unwrap().push(format!("{url}: {outcome}")))
+        .on_outcome(move |url, outcome| sink.lock().unwrap().push(format!("{url}: {outcome}")))
         .run_blocking()
         .unwrap();
     let dropped = report.snapshot.outcomes.get("near-duplicate").copied().unwrap_or(0);
@@ -373,7 +381,7 @@ fn a_page_like_another_is_dropped_and_named() {
 }
 
 #[test]
-fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
+fn time_limit_holds_although_hosts_hang_and_modules_sleep() {
     let hanging = Site::new().otherwise(|_| Answer::hostile(Hostile::Silence));
     let site = Site::new().otherwise(|request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
@@ -382,7 +390,7 @@ fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
         ))
     });
     let web = Web::builder().host("hanging.test", hanging).site(site).start();
-    let begun = Instant::now();
+    let start = Instant::now();
     let report = crawl(&web, "start.test")
         .configure_backend(|settings| settings.similarity = None)
         .max_time(Duration::from_secs(2))
@@ -399,19 +407,19 @@ fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
         "{:?}",
         report.snapshot.outcomes
     );
-    assert_eq!(report.snapshot.outstanding(), 2, "what was given up stays to be done");
-    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    assert_eq!(report.snapshot.outstanding(), 2, "aborted URLs stay outstanding");
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
 }
 
 #[test]
-fn a_program_that_never_reads_does_not_hold_up_the_end() {
+fn program_that_never_reads_its_input_does_not_hold_up_the_end() {
     let site = Site::new().otherwise(|request| {
         let links: String =
             (0..5).map(|n| format!("<a href={}/{n}>x</a>", request.path.trim_end_matches('/'))).collect();
         Answer::page(links + &"padding ".repeat(20_000))
     });
     let web = Web::builder().site(site).start();
-    let begun = Instant::now();
+    let start = Instant::now();
     let report = crawl(&web, "one.test")
         .configure_backend(|settings| settings.similarity = None)
         .configure(|config| config.max_per_host = 8)
@@ -421,7 +429,7 @@ fn a_program_that_never_reads_does_not_hold_up_the_end() {
         .run_blocking()
         .unwrap();
     assert_eq!(report.end, CrawlEnd::TimeLimit);
-    // Two seconds for the pages in hand, five for the program, and one for it to die.
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    // Two seconds for the modules, five for the program to exit, and one to kill it.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
     assert_adds_up(&report);
 }

@@ -1,16 +1,17 @@
-//! Whole crawls on Redis: workers and frontier on one Redis, held against the truth about the web and its own log.
+//! Tests of the Redis backend. The tests in this file run whole crawls, and compare the result with the web's
+//! pages and its log.
 
-mod crew;
-mod deaths;
-mod endings;
-mod forgetful;
-mod late;
-mod likeness;
-mod looking;
+mod dead_workers;
+mod domain_transfers;
+mod inspect;
+mod late_requests;
+mod lifecycle;
+mod lost_writes;
+mod members;
+mod memory;
+mod near_duplicates;
 mod outages;
-mod passing;
-mod rejoining;
-mod storage;
+mod takeovers;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -38,7 +39,7 @@ use testweb::{Site, Web};
 use tokio::runtime;
 use url::Url;
 
-fn settings(workers: u16) -> BackendConfig {
+fn config(workers: u16) -> BackendConfig {
     BackendConfig {
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
@@ -55,74 +56,74 @@ fn settings(workers: u16) -> BackendConfig {
     }
 }
 
-/// A crawl of hosts that are all on loopback, without robots.txt.
+/// A crawl whose hosts all resolve to loopback, without robots.txt.
 #[derive(Clone)]
 struct Crawl {
     redis: String,
     name: &'static str,
     partitions: u16,
-    settings: BackendConfig,
+    config: BackendConfig,
     delay: Duration,
     seed: Url,
 }
 
-/// The URLs of the pages that were kept.
-type Kept = Arc<Mutex<Vec<String>>>;
+/// The URLs of the pages that the modules got.
+type PageUrls = Arc<Mutex<Vec<String>>>;
 
 impl Crawl {
-    fn of(web: &Web, redis: &Server, name: &'static str, workers: u16) -> Crawl {
+    fn new(web: &Web, redis: &Server, name: &'static str, workers: u16) -> Crawl {
         let seed = web.url_of("h0.test", "/").parse().unwrap();
-        let settings = settings(workers);
-        Crawl { redis: redis.url(), name, partitions: 16, settings, delay: Duration::ZERO, seed }
+        let config = config(workers);
+        Crawl { redis: redis.url(), name, partitions: 16, config, delay: Duration::ZERO, seed }
     }
 
     fn open(&self) -> RedisBackend {
-        let place = RedisCrawl {
+        let crawl = RedisCrawl {
             partitions: Some(self.partitions),
             delay: self.delay,
             ..RedisCrawl::new(self.redis.clone().parse().unwrap(), self.name)
         };
-        block_on(RedisBackend::open(place, self.settings.clone())).unwrap()
+        block_on(RedisBackend::open(crawl, self.config.clone())).unwrap()
     }
 
-    /// Crawls to the end; each worker, and the frontier, with a thread and a connection of its own.
+    /// Crawls to the end. Each worker and the frontier have their own thread and connection.
     fn run(&self) -> (Vec<String>, Snapshot) {
-        let (kept, stop) = (Kept::default(), StopHandle::new());
+        let (urls, stop) = (PageUrls::default(), StopHandle::new());
         let backend = self.open();
         block_on(backend.admit(vec![DiscoveredUrl { url: self.seed.to_string(), depth: 0, redirects: 0 }]))
             .unwrap();
         thread::scope(|scope| {
-            for id in 0..self.settings.workers {
-                let (kept, stop) = (&kept, &stop);
+            for id in 0..self.config.workers {
+                let (urls, stop) = (&urls, &stop);
                 scope.spawn(move || {
-                    let worked = block_on(self.worker(id, kept, stop).run());
-                    // Whoever fails ends the crawl, rather than to let the others wait for it.
+                    let worked = block_on(self.worker(id, urls, stop).run());
+                    // A worker that fails ends the crawl, so that the others do not wait for its URLs.
                     stop.stop();
                     worked.unwrap();
                 });
             }
-            let over = block_on(frontier::run(&backend, &DepthPopularity, Random::seeded(7), &stop));
+            let finished = block_on(frontier::run(&backend, &DepthPopularity, Random::seeded(7), &stop));
             stop.stop();
-            over.unwrap();
+            finished.unwrap();
         });
         let snapshot = block_on(backend.snapshot()).unwrap();
-        (Arc::into_inner(kept).unwrap().into_inner().unwrap(), snapshot)
+        (Arc::into_inner(urls).unwrap().into_inner().unwrap(), snapshot)
     }
 
-    fn worker(&self, id: u16, kept: &Kept, stop: &StopHandle) -> Arc<Worker<RedisBackend>> {
-        let kept = Arc::clone(kept);
-        let keep: Box<dyn Module> =
-            Box::new(move |page: &Page| kept.lock().unwrap().push(page.url.to_string()));
+    fn worker(&self, id: u16, urls: &PageUrls, stop: &StopHandle) -> Arc<Worker<RedisBackend>> {
+        let urls = Arc::clone(urls);
+        let collector: Box<dyn Module> =
+            Box::new(move |page: &Page| urls.lock().unwrap().push(page.url.to_string()));
         let files = OutputFiles::open(&[], Start::Fresh).unwrap();
         let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();
-        let orders = Arc::new(WorkerContext {
+        let context = Arc::new(WorkerContext {
             backend: Arc::new(self.open()),
-            installed: Arc::new(PagePipeline::new(vec![keep], Vec::new(), files, Box::new(|_, _| {}))),
+            pipeline: Arc::new(PagePipeline::new(vec![collector], Vec::new(), files, Box::new(|_, _| {}))),
             scope: Scope::domains(&hosts),
             max_depth: 1_000,
             max_page_bytes: 500_000,
-            compare: self.settings.similarity.is_some(),
-            in_hand: 100,
+            drop_near_duplicates: self.config.similarity.is_some(),
+            max_leases: 100,
             stop: stop.clone(),
         });
         let config = FetchConfig {
@@ -132,9 +133,9 @@ impl Crawl {
             delay: self.delay,
             ..FetchConfig::default()
         };
-        let pace = Arc::new(HostThrottle::new(self.delay, config.max_per_host));
-        let fetcher = Fetcher::new(config, std::slice::from_ref(&self.seed), pace, stop.clone()).unwrap();
-        Arc::new(Worker::new(WorkerId(id), fetcher, orders))
+        let throttle = Arc::new(HostThrottle::new(self.delay, config.max_per_host));
+        let fetcher = Fetcher::new(config, std::slice::from_ref(&self.seed), throttle, stop.clone()).unwrap();
+        Arc::new(Worker::new(WorkerId(id), fetcher, context))
     }
 }
 
@@ -142,48 +143,49 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-fn truth(web: &Web) -> BTreeSet<String> {
+fn expected_urls(web: &Web) -> BTreeSet<String> {
     web.truth_from(&web.url_of("h0.test", "/"), 1_000).into_keys().collect()
 }
 
-fn assert_is_whole(kept: Vec<String>, snapshot: &Snapshot, web: &Web) {
-    let pages = kept.len();
-    let kept: BTreeSet<String> = kept.into_iter().collect();
-    assert_eq!(kept.len(), pages, "no page twice");
-    assert_eq!(kept, truth(web));
+fn assert_complete(urls: Vec<String>, snapshot: &Snapshot, web: &Web) {
+    let pages = urls.len();
+    let urls: BTreeSet<String> = urls.into_iter().collect();
+    assert_eq!(urls.len(), pages, "no page twice");
+    assert_eq!(urls, expected_urls(web));
     assert_eq!((snapshot.pages, snapshot.outstanding()), (pages as u64, 0));
     assert_eq!(snapshot.outcomes.values().sum::<u64>(), snapshot.completed);
-    assert_eq!(snapshot.stored.0, pages);
-    let (queued, on_loan): (Vec<_>, Vec<_>) = snapshot.workers.iter().copied().unzip();
-    assert_eq!(queued.iter().chain(&on_loan).chain(&snapshot.priority_queues).sum::<usize>(), 0);
-    assert_eq!((snapshot.url_queue, snapshot.waiting, snapshot.active_hosts), ((0, 0), 0, 0));
-    assert_eq!(snapshot.known, snapshot.completed as usize);
+    assert_eq!(snapshot.stored_pages, pages);
+    let (queued, leased): (Vec<_>, Vec<_>) = snapshot.workers.iter().copied().unzip();
+    assert_eq!(queued.iter().chain(&leased).chain(&snapshot.priority_queues).sum::<usize>(), 0);
+    assert_eq!((snapshot.url_queue, snapshot.parked, snapshot.active_hosts), ((0, 0), 0, 0));
+    assert_eq!(snapshot.seen_urls, snapshot.completed as usize);
 }
 
-fn assert_asked_once(web: &Web) {
-    let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
-    assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), asked.len(), "each URL is asked for once");
+fn assert_requested_once(web: &Web) {
+    let requests: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
+    let distinct = requests.iter().collect::<BTreeSet<_>>().len();
+    assert_eq!(distinct, requests.len(), "each URL is requested once");
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn every_page_of_many_hosts_is_reached_with_any_number_of_workers_and_partitions() {
+fn every_page_is_crawled_with_any_number_of_workers_and_partitions() {
     for (workers, partitions) in [(1, 1), (4, 1), (4, 16)] {
         let (web, redis) = (Web::builder().seeded_hosts(7, 20, 12).start(), Server::start());
-        let crawl = Crawl { partitions, ..Crawl::of(&web, &redis, "whole", workers) };
-        let (kept, snapshot) = crawl.run();
-        assert_is_whole(kept, &snapshot, &web);
-        assert_asked_once(&web);
+        let crawl = Crawl { partitions, ..Crawl::new(&web, &redis, "whole", workers) };
+        let (urls, snapshot) = crawl.run();
+        assert_complete(urls, &snapshot, &web);
+        assert_requested_once(&web);
     }
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn no_host_is_asked_by_two_or_faster_than_allowed() {
+fn host_gets_one_request_at_a_time_and_no_faster_than_the_delay() {
     let (web, redis) = (Web::builder().seeded_hosts(3, 20, 6).start(), Server::start());
     let delay = Duration::from_millis(40);
-    let (kept, snapshot) = Crawl { delay, ..Crawl::of(&web, &redis, "polite", 4) }.run();
-    assert_is_whole(kept, &snapshot, &web);
+    let (urls, snapshot) = Crawl { delay, ..Crawl::new(&web, &redis, "polite", 4) }.run();
+    assert_complete(urls, &snapshot, &web);
     let log = web.log();
     assert!(log.smallest_gap().unwrap() >= delay, "{:?}", log.smallest_gap());
     for host in (0..20).map(|n| format!("h{n}.test")) {
@@ -193,16 +195,16 @@ fn no_host_is_asked_by_two_or_faster_than_allowed() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn two_crawls_side_by_side_in_one_redis_do_not_meet() {
+fn concurrent_crawls_on_one_redis_are_independent() {
     let webs = [7, 8].map(|seed| Web::builder().seeded_hosts(seed, 20, 8).start());
     let redis = Server::start();
     thread::scope(|scope| {
         for (name, web) in ["one", "other"].into_iter().zip(&webs) {
-            let crawl = Crawl::of(web, &redis, name, 2);
+            let crawl = Crawl::new(web, &redis, name, 2);
             scope.spawn(move || {
-                let (kept, snapshot) = crawl.run();
-                assert_is_whole(kept, &snapshot, web);
-                assert_asked_once(web);
+                let (urls, snapshot) = crawl.run();
+                assert_complete(urls, &snapshot, web);
+                assert_requested_once(web);
             });
         }
     });
@@ -210,54 +212,54 @@ fn two_crawls_side_by_side_in_one_redis_do_not_meet() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_page_like_another_is_dropped_and_the_others_are_stored() {
+fn near_duplicate_pages_are_dropped_and_the_others_are_stored() {
     let site = Site::seeded(9, 30).with_print_views();
     let (web, redis) = (Web::builder().host("h0.test", site).start(), Server::start());
-    let mut crawl = Crawl::of(&web, &redis, "alike", 2);
-    crawl.settings.similarity = Threshold::new(0.9);
-    let (kept, snapshot) = crawl.run();
+    let mut crawl = Crawl::new(&web, &redis, "similar", 2);
+    crawl.config.similarity = Threshold::new(0.9);
+    let (urls, snapshot) = crawl.run();
     let dropped = snapshot.outcomes.get("near-duplicate").copied().unwrap_or(0);
     assert!(dropped > 10, "{:?}", snapshot.outcomes);
-    assert_eq!(snapshot.stored.0, kept.len());
-    let truth = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
+    assert_eq!(snapshot.stored_pages, urls.len());
+    let expected = web.truth_from(&web.url_of("h0.test", "/"), 1_000);
     let backend = crawl.open();
-    for url in &kept {
+    for url in &urls {
         let stored = block_on(backend.load_content(url)).unwrap();
-        assert_eq!(stored.as_ref(), Some(&truth[url].1), "{url}");
+        assert_eq!(stored.as_ref(), Some(&expected[url].1), "{url}");
     }
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn tiny_queues_lose_nothing() {
+fn no_url_is_lost_with_queues_of_size_one() {
     let (web, redis) = (Web::builder().seeded_hosts(5, 20, 6).start(), Server::start());
-    let mut crawl = Crawl::of(&web, &redis, "tiny", 3);
-    crawl.settings.queue_size = 1;
-    let (kept, snapshot) = crawl.run();
-    assert_is_whole(kept, &snapshot, &web);
+    let mut crawl = Crawl::new(&web, &redis, "tiny", 3);
+    crawl.config.queue_size = 1;
+    let (urls, snapshot) = crawl.run();
+    assert_complete(urls, &snapshot, &web);
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn budgets_are_hit_exactly_across_partitions() {
+fn budgets_are_used_up_exactly_across_partitions() {
     let (web, redis) = (Web::builder().seeded_hosts(11, 20, 20).start(), Server::start());
-    let mut crawl = Crawl::of(&web, &redis, "budget", 4);
-    crawl.settings.max_pages = 57;
-    let (kept, snapshot) = crawl.run();
-    assert_eq!((kept.len(), snapshot.pages), (57, 57));
+    let mut crawl = Crawl::new(&web, &redis, "budget", 4);
+    crawl.config.max_pages = 57;
+    let (urls, snapshot) = crawl.run();
+    assert_eq!((urls.len(), snapshot.pages), (57, 57));
     assert_eq!(block_on(crawl.open().exhausted_budget()).unwrap(), Some(Budget::Pages));
 }
 
-/// Files and routes all that there is.
+/// Prioritizes and routes all URLs.
 async fn route(backend: &RedisBackend) {
     loop {
-        let incoming = backend.take_unprioritized(1_000, Duration::ZERO).await.unwrap();
+        let urls = backend.take_unprioritized(1_000, Duration::ZERO).await.unwrap();
         backend
-            .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::BEST)).collect())
+            .enqueue_prioritized(urls.iter().map(|url| (url.task_id, Priority::BEST)).collect())
             .await
             .unwrap();
         let moved = backend.route(vec![Priority::BEST; 1_000], Duration::ZERO).await.unwrap();
-        if incoming.is_empty() && moved == 0 {
+        if urls.is_empty() && moved == 0 {
             return;
         }
     }

@@ -143,7 +143,7 @@ impl History {
 /// The counts, the reasons of failures (may be empty), the queues, the workers.
 fn lines(snapshot: &Snapshot, rate: f64) -> [String; LINES] {
     let counts = Counts::of_running(snapshot);
-    let Snapshot { url_queue: (url_queue, overflow), waiting, .. } = snapshot;
+    let Snapshot { url_queue: (url_queue, overflow), parked: waiting, .. } = snapshot;
     let prioritized: usize = snapshot.priority_queues.iter().sum();
     let loads =
         snapshot.workers.iter().take(MAX_WORKERS).map(|(queued, leased)| format!("{queued}+{leased}"));

@@ -170,14 +170,14 @@ impl<'s> ProgressJson<'s> {
                 url_queue: snapshot.url_queue.0,
                 overflow: snapshot.url_queue.1,
                 priority_queues: &snapshot.priority_queues,
-                waiting_for_domain: snapshot.waiting,
+                waiting_for_domain: snapshot.parked,
             },
             workers: workers.collect(),
             active_hosts: snapshot.active_hosts,
             owned_domains: snapshot.owned_domains,
-            seen_urls: snapshot.known,
-            stored_pages: snapshot.stored.0,
-            stored_bytes: snapshot.stored.1,
+            seen_urls: snapshot.seen_urls,
+            stored_pages: snapshot.stored_pages,
+            stored_bytes: snapshot.stored_bytes,
         }
     }
 }
@@ -217,8 +217,8 @@ impl<'s> CrawlStatusJson<'s> {
     ) -> CrawlStatusJson<'s> {
         CrawlStatusJson {
             crawl,
-            state: StateJson::in_phase(&status.course.phase),
-            elapsed_seconds: rounded(status.course.elapsed.as_secs_f64()),
+            state: StateJson::in_phase(&status.state.phase),
+            elapsed_seconds: rounded(status.state.elapsed.as_secs_f64()),
             counts,
             members: status.members.iter().map(MemberJson::new).collect(),
             redis,

@@ -94,7 +94,7 @@ fn near_duplicate(stage: &Stage) -> Told<Option<String>> {
         let url = stage.server.url_of(host, path);
         let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
         let why = stored.history(&parsed).map_err(|error| error.to_string())?;
-        if let Some(UrlStatus::Ended { outcome, .. }) = why.map(|why| why.fate)
+        if let Some(UrlStatus::Completed { outcome, .. }) = why.map(|why| why.status)
             && outcome.starts_with("near-duplicate")
         {
             return Ok(Some(url));

@@ -1,4 +1,4 @@
-//! What a crawl has counted, as it stands in its durable state.
+//! The counters of a crawl, as stored in its durable state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,46 +12,46 @@ use crate::backend::local::storage::Storage;
 /// Written with every commit.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
-    last_ticket: u64,
+    last_task_id: u64,
     admitted: u64,
     completed: u64,
     revisits: u64,
     outcomes: BTreeMap<String, u64>,
     links_new: u64,
-    links_known: u64,
-    links_refused: BTreeMap<String, u64>,
+    links_seen: u64,
+    links_rejected: BTreeMap<String, u64>,
     pages: u64,
     bytes: u64,
     /// HTTP requests sent. Those since the last commit of a killed process are lost.
     requests: u64,
-    /// The crawl's own time, in milliseconds.
-    age: u64,
-    /// The links of URLs admitted later are in the rows of these, and not all in link storage.
-    pub(crate) links_up_to: u64,
+    /// Active crawl time in milliseconds.
+    active_millis: u64,
+    /// The seen set on disk is complete up to this task. URLs admitted later are in their own rows.
+    pub(crate) seen_written_up_to: u64,
 }
 
 impl Checkpoint {
-    pub(crate) fn of<S: Storage>(state: &LocalState<S>, links_up_to: u64) -> Checkpoint {
-        let counts = &state.counts;
+    pub(crate) fn from_state<S: Storage>(state: &LocalState<S>, seen_written_up_to: u64) -> Checkpoint {
+        let counters = &state.counters;
         Checkpoint {
-            last_ticket: counts.last_ticket,
-            admitted: counts.admitted,
-            completed: counts.completed,
-            revisits: counts.revisits,
-            outcomes: counts.outcomes.clone(),
-            links_new: counts.links_new,
-            links_known: counts.links_known,
-            links_refused: counts.links_refused.clone(),
+            last_task_id: counters.last_task_id,
+            admitted: counters.admitted,
+            completed: counters.completed,
+            revisits: counters.revisits,
+            outcomes: counters.outcomes.clone(),
+            links_new: counters.links_new,
+            links_seen: counters.links_seen,
+            links_rejected: counters.links_rejected.clone(),
             pages: state.budgets.pages(),
             bytes: state.budgets.bytes(),
-            requests: counts.requests.total(),
-            age: u64::try_from(state.clock.now().as_millis()).unwrap_or(u64::MAX),
-            links_up_to,
+            requests: counters.requests.total(),
+            active_millis: u64::try_from(state.clock.now().as_millis()).unwrap_or(u64::MAX),
+            seen_written_up_to,
         }
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        // Numbers and maps with text for keys always have a JSON form.
+        // Numbers and maps with string keys can always be written as JSON.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
@@ -59,34 +59,34 @@ impl Checkpoint {
         serde_json::from_slice(bytes).ok()
     }
 
-    pub(crate) fn age(&self) -> Duration {
-        Duration::from_millis(self.age)
+    pub(crate) fn active_time(&self) -> Duration {
+        Duration::from_millis(self.active_millis)
     }
 
-    pub(crate) fn last_ticket(&self) -> u64 {
-        self.last_ticket
+    pub(crate) fn last_task_id(&self) -> u64 {
+        self.last_task_id
     }
 
-    /// `None` if more was completed than was ever admitted.
+    /// `None` if more URLs were completed than admitted.
     pub(crate) fn outstanding(&self) -> Option<u64> {
         self.admitted.checked_sub(self.completed)
     }
 
-    /// Lets a crawl go on from here.
-    pub(crate) fn resume<S: Storage>(self, state: &mut LocalState<S>) {
+    /// Restores the counters of a crawl that is resumed.
+    pub(crate) fn restore_into<S: Storage>(self, state: &mut LocalState<S>) {
         state.budgets.restore(self.pages, self.bytes);
         // The fetchers may share the counter already.
-        let requests = state.counts.requests.clone();
+        let requests = state.counters.requests.clone();
         requests.restore(self.requests);
-        state.counts = CrawlCounters {
-            last_ticket: self.last_ticket,
+        state.counters = CrawlCounters {
+            last_task_id: self.last_task_id,
             admitted: self.admitted,
             completed: self.completed,
             revisits: self.revisits,
             outcomes: self.outcomes,
             links_new: self.links_new,
-            links_known: self.links_known,
-            links_refused: self.links_refused,
+            links_seen: self.links_seen,
+            links_rejected: self.links_rejected,
             requests,
         };
     }

@@ -1,5 +1,5 @@
-//! Writes what the moves gathered, batch after batch, on a thread of its own: while one is being written, the next
-//! gathers, so that the more is going on, the less each move costs.
+//! Commits the changes of the operations, batch after batch, on its own thread. While one batch is being written, the
+//! next one collects, so the cost per operation falls as the load rises.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,100 +12,102 @@ use crate::backend::local::SharedState;
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
 
-/// The least time from one commit's begin to the next: enough for a handful of pages to share one.
-const INTERVAL: Duration = Duration::from_millis(10);
+/// Minimum time between the starts of two commits, so that several pages share one.
+const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long to wait for something to commit before looking again.
-const WAIT: Duration = Duration::from_millis(500);
+/// How long to wait for changes before checking again.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often the crawl's own time is written where nothing else is: what a death takes of it is not counted.
-const NOTED_EVERY: Duration = Duration::from_secs(5);
+/// How often the active crawl time is written if nothing else changes. A crash loses at most this much of it.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Commits until the state is closed, then what is left. After an error nothing more is committed, and everybody who
-/// waits is told.
+/// Commits until the state is closed, then commits the rest. After an error it commits nothing more, and every
+/// operation that waits gets the error.
 pub(crate) fn run(shared: &Arc<SharedState<DiskStorage>>, tables: &Tables) -> Result<(), BackendError> {
-    let mut noted = Instant::now();
+    let mut last_commit = Instant::now();
     loop {
-        let begun = Instant::now();
-        let Some(batch) = next(shared, noted) else {
+        let started = Instant::now();
+        let Some(batch) = next_batch(shared, last_commit) else {
             return shared.state().storage.committed.borrow().clone().map(|_| ());
         };
         let written = tables.write(&batch).and_then(|()| tables.view());
-        noted = Instant::now();
+        last_commit = Instant::now();
         let mut state = shared.state();
-        let disk = &mut state.storage;
+        let storage = &mut state.storage;
         match written {
-            Ok(_) if disk.failed => return disk.committed.borrow().clone().map(|_| ()),
+            Ok(_) if storage.failed => return storage.committed.borrow().clone().map(|_| ()),
             Ok(view) => {
-                disk.view = view;
-                disk.committing = None;
-                drop(disk.committed.send_replace(Ok(batch.number)));
+                storage.view = view;
+                storage.committing = None;
+                drop(storage.committed.send_replace(Ok(batch.number)));
             }
-            Err(trouble) => {
-                drop(disk.committed.send_replace(Err(trouble.clone())));
-                return Err(trouble);
+            Err(error) => {
+                drop(storage.committed.send_replace(Err(error.clone())));
+                return Err(error);
             }
         }
-        let closing = disk.closing;
+        let closing = storage.closing;
         drop(state);
         if !closing {
-            std::thread::sleep(INTERVAL.saturating_sub(begun.elapsed()));
+            std::thread::sleep(MIN_COMMIT_INTERVAL.saturating_sub(started.elapsed()));
         }
     }
 }
 
-/// Waits for the next batch, or until the time is to be noted; `None` when all is written and nothing more comes.
-fn next(shared: &SharedState<DiskStorage>, noted: Instant) -> Option<Arc<Batch>> {
+/// Waits for the next batch, or until the clock is due. Returns `None` when everything is written and the state is
+/// closed.
+fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option<Arc<Batch>> {
     let mut state = shared.state();
     loop {
         if shared.is_broken() {
             state.storage.fail(&BackendError(
-                "a step of the crawl broke off half-way, which is a fault of the crawler; resume it: nothing committed \
-                 is lost"
+                "cannot commit: an operation panicked half-way, which is a bug in the crawler; resume the crawl (nothing \
+                 committed is lost)"
                     .into(),
             ));
         }
-        let disk = &mut state.storage;
-        if !disk.failed
-            && !disk.closing
-            && let Err(trouble) = disk.sweep()
+        let storage = &mut state.storage;
+        if !storage.failed
+            && !storage.closing
+            && let Err(error) = storage.sweep()
         {
-            disk.fail(&trouble);
+            storage.fail(&error);
         }
-        if disk.failed {
+        if storage.failed {
             return None;
         }
-        let is_time = noted.elapsed() >= if disk.closing { WAIT } else { NOTED_EVERY };
-        if !disk.batch.is_empty() || disk.closing || is_time {
-            return take(&mut state, is_time);
+        let is_clock_due =
+            last_commit.elapsed() >= if storage.closing { POLL_INTERVAL } else { CLOCK_INTERVAL };
+        if !storage.batch.is_empty() || storage.closing || is_clock_due {
+            return take_batch(&mut state, is_clock_due);
         }
-        let wait = if disk.is_sweeping() { INTERVAL } else { WAIT };
+        let wait = if storage.is_sweeping() { MIN_COMMIT_INTERVAL } else { POLL_INTERVAL };
         let waited = shared.uncommitted.wait_timeout(state, wait);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
-/// Takes what was gathered, with the counts as they stand; nothing at all only if it is time to note these.
-fn take(state: &mut LocalState<DiskStorage>, is_time: bool) -> Option<Arc<Batch>> {
-    let (last_ticket, requests) = (state.counts.last_ticket, state.counts.requests.total());
-    let disk = &mut state.storage;
-    if disk.seen.is_due() || disk.closing {
-        disk.batch.links = disk.seen.take_changed();
-        disk.links_up_to = last_ticket;
+/// Takes the collected changes, with the current counters. Takes an empty batch only if the clock is due.
+fn take_batch(state: &mut LocalState<DiskStorage>, is_clock_due: bool) -> Option<Arc<Batch>> {
+    let (last_task_id, requests) = (state.counters.last_task_id, state.counters.requests.total());
+    let storage = &mut state.storage;
+    if storage.seen_cache.is_due() || storage.closing {
+        storage.batch.seen = storage.seen_cache.take_changed();
+        storage.seen_written_up_to = last_task_id;
     }
     // The requests after the last completion are written when the state is closed.
-    let has_new_requests = disk.closing && disk.committed_requests != requests;
-    if disk.batch.is_empty() && !is_time && !has_new_requests {
+    let has_new_requests = storage.closing && storage.committed_requests != requests;
+    if storage.batch.is_empty() && !is_clock_due && !has_new_requests {
         return None;
     }
-    disk.committed_requests = requests;
-    let progress = Checkpoint::of(state, state.storage.links_up_to);
-    let disk = &mut state.storage;
-    disk.batch.meta.insert("progress", progress.to_bytes());
-    let number = disk.batch.number;
-    disk.segment += 1;
-    let batch = std::mem::replace(&mut disk.batch, Batch { number: number + 1, ..Batch::default() });
+    storage.committed_requests = requests;
+    let checkpoint = Checkpoint::from_state(state, state.storage.seen_written_up_to);
+    let storage = &mut state.storage;
+    storage.batch.meta.insert("checkpoint", checkpoint.to_bytes());
+    let number = storage.batch.number;
+    storage.current_segment += 1;
+    let batch = std::mem::replace(&mut storage.batch, Batch { number: number + 1, ..Batch::default() });
     let batch = Arc::new(batch);
-    disk.committing = Some(Arc::clone(&batch));
+    storage.committing = Some(Arc::clone(&batch));
     Some(batch)
 }

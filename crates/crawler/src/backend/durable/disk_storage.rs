@@ -1,4 +1,4 @@
-//! Storage on disk: reads from the last commit and from what is on its way there, and writes into the next batch.
+//! Storage on disk: reads from the last commit and from the batches on their way there, and writes to the next batch.
 
 mod hosts;
 mod seen_urls;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use self::seen_urls::ExpirySweep;
 use super::super::{BackendError, HostDelay, TaskId};
-use super::records::{BodyPlace, CompletedRow, PageRow, SeenRow, TaskRow, output_to_bytes};
+use super::records::{BodyLocation, CompletedRow, PageRow, SeenRow, TaskRow, writes_to_bytes};
 use super::seen_cache::{CacheLimits, SeenUrlCache};
 use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
@@ -23,53 +23,53 @@ use crate::modules::OutputWrite;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
 
-/// How many URLs are read at a time of those that wait on disk for the URL queue.
+/// Number of URLs to read at a time from the overflow on disk.
 const READ_AHEAD: usize = 1024;
 
 /// Storage on disk.
 pub struct DiskStorage {
     pub(crate) view: View,
-    /// What is being gathered.
+    /// The batch that collects changes.
     pub(crate) batch: Batch,
-    /// What is being written.
+    /// The batch that is being written.
     pub(crate) committing: Option<Arc<Batch>>,
     pub(crate) committed: watch::Sender<Result<u64, BackendError>>,
-    /// Nothing more will come.
+    /// No more operations will come.
     pub(crate) closing: bool,
-    /// A move could not be made whole; nothing that came after the last commit counts.
+    /// An operation failed half-way. Nothing after the last commit counts.
     pub(crate) failed: bool,
     /// The number of HTTP requests that the last batch has recorded.
     pub(crate) committed_requests: u64,
-    pub(crate) seen: SeenUrlCache,
-    /// Where the bodies of the batch being gathered go.
-    pub(crate) segment: u64,
-    /// How many stored bodies each segment has; one that has none is removed.
-    segments: HashMap<u64, u32>,
-    /// The links of URLs admitted later are not all in link storage on disk.
-    pub(crate) links_up_to: u64,
+    pub(crate) seen_cache: SeenUrlCache,
+    /// The segment for the bodies of the batch that collects changes.
+    pub(crate) current_segment: u64,
+    /// Number of stored bodies by segment. A segment without bodies is removed.
+    bodies_per_segment: HashMap<u64, u32>,
+    /// The seen set on disk is complete up to this task.
+    pub(crate) seen_written_up_to: u64,
     key: HashKey,
     keep_depths: bool,
-    /// The pause every host gets, also after a death.
-    delay: Duration,
+    /// The delay of every host, which also holds after a crash.
+    default_delay: Duration,
     generation: Generation,
     sweep: ExpirySweep,
-    known: usize,
-    /// The URLs that wait for the URL queue: those at the front, then `waiting` ones on disk, from ticket `first` on.
-    front: VecDeque<QueuedTask>,
-    first: u64,
-    waiting: usize,
-    /// The depths of outstanding URLs that were met nearer.
-    lowered: HashMap<TaskId, Depth>,
+    seen_count: usize,
+    /// The overflow of the URL queue: the URLs in `loaded`, then `on_disk` more from task `next_on_disk` on.
+    loaded: VecDeque<QueuedTask>,
+    next_on_disk: u64,
+    on_disk: usize,
+    /// Depths of outstanding URLs that were found again at a smaller depth.
+    lowered_depths: HashMap<TaskId, Depth>,
 }
 
 impl DiskStorage {
     pub(crate) fn new(
         view: View,
         key: HashKey,
-        lifetime: Duration,
+        ttl: Duration,
         keep_depths: bool,
-        delay: Duration,
-        room: CacheLimits,
+        default_delay: Duration,
+        cache_limits: CacheLimits,
     ) -> DiskStorage {
         DiskStorage {
             view,
@@ -79,44 +79,44 @@ impl DiskStorage {
             closing: false,
             failed: false,
             committed_requests: 0,
-            seen: SeenUrlCache::new(room),
-            segment: 0,
-            segments: HashMap::new(),
-            links_up_to: 0,
+            seen_cache: SeenUrlCache::new(cache_limits),
+            current_segment: 0,
+            bodies_per_segment: HashMap::new(),
+            seen_written_up_to: 0,
             key,
             keep_depths,
-            delay,
-            generation: Generation::first(lifetime),
+            default_delay,
+            generation: Generation::first(ttl),
             sweep: ExpirySweep::default(),
-            known: 0,
-            front: VecDeque::new(),
-            first: 0,
-            waiting: 0,
-            lowered: HashMap::new(),
+            seen_count: 0,
+            loaded: VecDeque::new(),
+            next_on_disk: 0,
+            on_disk: 0,
+            lowered_depths: HashMap::new(),
         }
     }
 
-    /// Goes on with what is there; links are in link storage up to a ticket.
-    pub(crate) fn resume(&mut self, links_up_to: u64) -> Result<(), BackendError> {
-        self.links_up_to = links_up_to;
-        self.waiting = usize::try_from(self.view.tasks_len()?).unwrap_or(usize::MAX);
-        self.known = usize::try_from(self.view.links_len()?).unwrap_or(usize::MAX);
-        self.seen.is_complete = self.known == 0;
-        self.recover_links(links_up_to)
+    /// Continues from what is on disk. The seen set there is complete up to a task.
+    pub(crate) fn resume(&mut self, seen_written_up_to: u64) -> Result<(), BackendError> {
+        self.seen_written_up_to = seen_written_up_to;
+        self.on_disk = usize::try_from(self.view.tasks_len()?).unwrap_or(usize::MAX);
+        self.seen_count = usize::try_from(self.view.seen_len()?).unwrap_or(usize::MAX);
+        self.seen_cache.is_complete = self.seen_count == 0;
+        self.recover_seen(seen_written_up_to)
     }
 
-    /// Counts a stored body that an earlier process left.
-    pub(crate) fn restore_body(&mut self, place: BodyPlace) -> Result<(), BackendError> {
-        let next = place.segment.checked_add(1).ok_or_else(|| self.view.damaged())?;
-        self.segment = self.segment.max(next);
-        *self.segments.entry(place.segment).or_default() += 1;
+    /// Counts a body that an earlier process stored.
+    pub(crate) fn restore_body(&mut self, location: BodyLocation) -> Result<(), BackendError> {
+        let next = location.segment.checked_add(1).ok_or_else(|| self.view.damaged())?;
+        self.current_segment = self.current_segment.max(next);
+        *self.bodies_per_segment.entry(location.segment).or_default() += 1;
         Ok(())
     }
 
-    /// An outstanding URL.
+    /// The row of an outstanding URL.
     pub(crate) fn task(&self, task_id: TaskId) -> Result<Option<TaskRow>, BackendError> {
-        let gathered = |batch: &Batch| batch.tasks.get(&task_id.0).cloned();
-        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+        let in_batch = |batch: &Batch| batch.tasks.get(&task_id.0).cloned();
+        let row = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
             Some(row) => row,
             None => self.view.task(task_id.0)?,
         };
@@ -124,48 +124,48 @@ impl DiskStorage {
         TaskRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
     }
 
-    /// The end of a completed URL.
-    pub(crate) fn ended(&self, task_id: TaskId) -> Result<Option<CompletedRow>, BackendError> {
-        let gathered = |batch: &Batch| batch.ends.get(&task_id.0).cloned();
-        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+    /// The row of a completed URL.
+    pub(crate) fn completed(&self, task_id: TaskId) -> Result<Option<CompletedRow>, BackendError> {
+        let in_batch = |batch: &Batch| batch.completed.get(&task_id.0).cloned();
+        let row = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
             Some(row) => Some(row),
-            None => self.view.end(task_id.0)?,
+            None => self.view.completed(task_id.0)?,
         };
         let Some(row) = row else { return Ok(None) };
         CompletedRow::from_bytes(&row).map(Some).ok_or_else(|| self.view.damaged())
     }
 
-    /// Reads the next URLs that wait on disk for the URL queue: of each place where they may be as many as are wanted,
-    /// of which the first are the first of all.
-    fn read_ahead(&mut self) -> Result<(), BackendError> {
-        let rows = self.view.tasks_from(self.first, READ_AHEAD)?.into_iter();
+    /// Loads the next URLs of the overflow. Reads up to `READ_AHEAD` from the last commit and from each batch, then
+    /// keeps the first of all.
+    fn load_overflow(&mut self) -> Result<(), BackendError> {
+        let rows = self.view.tasks_from(self.next_on_disk, READ_AHEAD)?.into_iter();
         let mut rows: BTreeMap<u64, Option<Vec<u8>>> = rows.map(|(key, row)| (key, Some(row))).collect();
         for batch in self.committing.as_deref().into_iter().chain([&self.batch]) {
-            let newer = batch.tasks.range(self.first..).take(READ_AHEAD);
+            let newer = batch.tasks.range(self.next_on_disk..).take(READ_AHEAD);
             rows.extend(newer.map(|(key, row)| (*key, row.clone())));
         }
-        // So many wait, and they must be somewhere.
-        let damaged = || self.view.miscounted();
-        let before = self.front.len();
+        // `on_disk` URLs are left, so there must be some.
+        let wrong_counts = || self.view.wrong_counts();
+        let before = self.loaded.len();
         for (task_id, row) in rows.into_iter().take(READ_AHEAD) {
-            self.first = task_id.checked_add(1).ok_or_else(damaged)?;
+            self.next_on_disk = task_id.checked_add(1).ok_or_else(wrong_counts)?;
             let Some(row) = row else { continue };
             let row = TaskRow::from_bytes(&row).ok_or_else(|| self.view.damaged())?;
-            self.front.push_back(row.item(TaskId(task_id)));
+            self.loaded.push_back(row.into_task(TaskId(task_id)));
         }
-        match self.front.len() - before {
-            0 => Err(damaged()),
+        match self.loaded.len() - before {
+            0 => Err(wrong_counts()),
             read => {
-                self.waiting = self.waiting.saturating_sub(read);
+                self.on_disk = self.on_disk.saturating_sub(read);
                 Ok(())
             }
         }
     }
 
-    /// What recognises a page.
+    /// The row of a stored page.
     fn page(&self, id: u64) -> Result<Option<PageRow>, BackendError> {
-        let gathered = |batch: &Batch| batch.pages.get(&id).cloned();
-        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+        let in_batch = |batch: &Batch| batch.pages.get(&id).cloned();
+        let row = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
             Some(row) => row,
             None => self.view.page(id)?,
         };
@@ -182,62 +182,62 @@ impl Storage for DiskStorage {
     }
 
     fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
-        self.meet_link(id, depth, now)
+        self.mark_url_seen(id, depth, now)
     }
 
-    fn admit(&mut self, id: u64, item: QueuedTask, now: Duration) {
+    fn admit(&mut self, id: u64, task: QueuedTask, now: Duration) {
         let generation = self.generation.at(now).number();
-        let QueuedTask { task_id, depth, .. } = item;
-        self.batch.tasks.insert(task_id.0, Some(TaskRow::of(&item, generation).to_bytes()));
-        self.seen.change(id, SeenRow { task_id, depth, generation });
-        if self.waiting == 0 && self.front.len() < READ_AHEAD {
-            self.first = task_id.0 + 1;
-            self.front.push_back(item);
+        let QueuedTask { task_id, depth, .. } = task;
+        self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(&task, generation).to_bytes()));
+        self.seen_cache.update(id, SeenRow { task_id, depth, generation });
+        if self.on_disk == 0 && self.loaded.len() < READ_AHEAD {
+            self.next_on_disk = task_id.0 + 1;
+            self.loaded.push_back(task);
         } else {
-            self.waiting += 1;
+            self.on_disk += 1;
         }
     }
 
-    fn take(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
-        let mut taken = Vec::new();
-        while taken.len() < max {
-            if self.front.is_empty() && self.waiting > 0 {
-                self.read_ahead()?;
+    fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
+        let mut tasks = Vec::new();
+        while tasks.len() < max {
+            if self.loaded.is_empty() && self.on_disk > 0 {
+                self.load_overflow()?;
             }
-            let Some(item) = self.front.pop_front() else { break };
-            taken.push(item);
+            let Some(task) = self.loaded.pop_front() else { break };
+            tasks.push(task);
         }
-        Ok(taken)
+        Ok(tasks)
     }
 
-    fn overflow(&self) -> usize {
-        self.front.len() + self.waiting
+    fn overflow_len(&self) -> usize {
+        self.loaded.len() + self.on_disk
     }
 
-    fn depth(&self, item: &QueuedTask) -> Depth {
-        self.lowered.get(&item.task_id).map_or(item.depth, |lowered| item.depth.min(*lowered))
+    fn depth(&self, task: &QueuedTask) -> Depth {
+        self.lowered_depths.get(&task.task_id).map_or(task.depth, |lowered| task.depth.min(*lowered))
     }
 
-    fn park(&mut self, line: &mut TaskIdQueue, item: QueuedTask) {
-        line.push(item.task_id);
+    fn park(&mut self, queue: &mut TaskIdQueue, task: QueuedTask) {
+        queue.push(task.task_id);
     }
 
-    fn unpark(&mut self, line: &mut TaskIdQueue) -> Result<Option<QueuedTask>, BackendError> {
-        let Some(task_id) = line.pop() else { return Ok(None) };
+    fn unpark(&mut self, queue: &mut TaskIdQueue) -> Result<Option<QueuedTask>, BackendError> {
+        let Some(task_id) = queue.pop() else { return Ok(None) };
         let row = self.task(task_id)?.ok_or_else(|| self.view.damaged())?;
-        Ok(Some(row.item(task_id)))
+        Ok(Some(row.into_task(task_id)))
     }
 
-    fn complete(&mut self, _: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
+    fn complete(&mut self, _: u64, task: &QueuedTask, completed: CompletedUrl, now: Duration) {
         let generation = self.generation.at(now).number();
-        let row = CompletedRow::of(item, &end, generation, milliseconds_since_1970() / 1000);
-        self.batch.tasks.insert(item.task_id.0, None);
-        self.batch.ends.insert(item.task_id.0, row.to_bytes());
-        self.lowered.remove(&item.task_id);
+        let row = CompletedRow::new(task, &completed, generation, unix_millis() / 1000);
+        self.batch.tasks.insert(task.task_id.0, None);
+        self.batch.completed.insert(task.task_id.0, row.to_bytes());
+        self.lowered_depths.remove(&task.task_id);
     }
 
     fn seen_len(&self) -> usize {
-        self.known
+        self.seen_count
     }
 
     fn store_page(
@@ -249,41 +249,41 @@ impl Storage for DiskStorage {
         now: Duration,
     ) {
         let body = body.map(|body| {
-            let segment = self.batch.bodies.entry(self.segment).or_default().get_or_insert_default();
-            let place = BodyPlace {
-                segment: self.segment,
+            let segment = self.batch.bodies.entry(self.current_segment).or_default().get_or_insert_default();
+            let location = BodyLocation {
+                segment: self.current_segment,
                 offset: segment.len() as u32,
                 length: body.bytes().len() as u32,
                 is_compressed: matches!(body, Body::Compressed(_)),
             };
             segment.extend(body.bytes());
-            *self.segments.entry(self.segment).or_default() += 1;
-            place
+            *self.bodies_per_segment.entry(self.current_segment).or_default() += 1;
+            location
         });
-        let stored = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let page = PageRow { stored, body, url: url.to_owned(), fingerprint: fingerprint.clone() };
+        let stored_at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let page = PageRow { stored_at, body, url: url.to_owned(), fingerprint: fingerprint.clone() };
         self.batch.pages.insert(id, Some(page.to_bytes()));
     }
 
     fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
-        let Some(place) = self.page(id)?.and_then(|page| page.body) else { return Ok(None) };
-        let gathered = |batch: &Batch| place.of(batch.bodies.get(&place.segment)?.as_ref()?);
-        let body = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+        let Some(location) = self.page(id)?.and_then(|page| page.body) else { return Ok(None) };
+        let in_batch = |batch: &Batch| location.read(batch.bodies.get(&location.segment)?.as_ref()?);
+        let body = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
             Some(body) => Some(body),
-            None => self.view.bodies(place.segment)?.and_then(|segment| place.of(&segment)),
+            None => self.view.bodies(location.segment)?.and_then(|segment| location.read(&segment)),
         };
         body.map(Some).ok_or_else(|| self.view.damaged())
     }
 
     fn remove_page(&mut self, id: u64) -> Result<(), BackendError> {
-        let place = self.page(id)?.and_then(|page| page.body);
+        let location = self.page(id)?.and_then(|page| page.body);
         self.batch.pages.insert(id, None);
-        if let Some(BodyPlace { segment, .. }) = place
-            && let Some(bodies) = self.segments.get_mut(&segment)
+        if let Some(BodyLocation { segment, .. }) = location
+            && let Some(bodies) = self.bodies_per_segment.get_mut(&segment)
         {
             *bodies -= 1;
             if *bodies == 0 {
-                self.segments.remove(&segment);
+                self.bodies_per_segment.remove(&segment);
                 self.batch.bodies.insert(segment, None);
             }
         }
@@ -291,49 +291,49 @@ impl Storage for DiskStorage {
     }
 
     fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        self.pace_host(host, host_delay)
+        self.update_host_delay(host, host_delay)
     }
 
-    fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
+    fn set_host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
         self.change_host(host, |row| row.pages = pages)
     }
 
-    fn linking_pages(&mut self, domain: &Domain, pages: u32) {
+    fn set_linking_pages(&mut self, domain: &Domain, pages: u32) {
         self.batch.domains.insert(domain.as_str().to_owned(), pages);
     }
 
-    fn record(&mut self, document: u64, output: Vec<(usize, OutputWrite)>) {
-        if !output.is_empty() {
-            self.batch.output.insert(document, output_to_bytes(&output));
+    fn record_writes(&mut self, page_number: u64, writes: Vec<(usize, OutputWrite)>) {
+        if !writes.is_empty() {
+            self.batch.output.insert(page_number, writes_to_bytes(&writes));
         }
     }
 
-    fn record_outputs_written(&mut self, last_document: u64, lengths: Vec<u64>) {
-        let written = serde_json::to_vec(&(last_document, lengths)).unwrap_or_default();
-        self.batch.meta.insert("written", written);
-        self.batch.written = Some(last_document);
+    fn record_outputs_written(&mut self, last_page_number: u64, lengths: Vec<u64>) {
+        let outputs_written = serde_json::to_vec(&(last_page_number, lengths)).unwrap_or_default();
+        self.batch.meta.insert("outputs_written", outputs_written);
+        self.batch.outputs_written = Some(last_page_number);
     }
 
-    fn fail(&mut self, trouble: &BackendError) {
-        // What was made half must not become safe: without it, the last commit is whole.
+    fn fail(&mut self, error: &BackendError) {
+        // Drop the half-applied operation: the last commit is consistent without it.
         self.batch = Batch { number: self.batch.number, ..Batch::default() };
         self.failed = true;
-        self.committed.send_modify(|made| {
-            if made.is_ok() {
-                *made = Err(trouble.clone());
+        self.committed.send_modify(|result| {
+            if result.is_ok() {
+                *result = Err(error.clone());
             }
         });
     }
 
     fn commit(&mut self) -> Commit {
-        // A move that changed nothing relies on what others changed: that may still be on its way.
+        // An operation that changed nothing depends on earlier changes, which may not be committed yet.
         let last = if self.batch.is_empty() { self.batch.number - 1 } else { self.batch.number };
         Commit::After(last, self.committed.subscribe())
     }
 }
 
-/// The time by the world's clock: what another process goes by.
-pub(crate) fn milliseconds_since_1970() -> u64 {
+/// Wall-clock time, which is comparable between processes.
+pub(crate) fn unix_millis() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,28 +1,28 @@
-//! Keeps a second process out of a state's directory.
+//! Locks the directory of a state, so that only one process uses it.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use super::super::BackendError;
 
-/// Locked by the process that is at work, from before there is a state: that has its name only when it is whole.
-const LOCK: &str = "crawl.lock";
+/// The process that uses the directory locks this file, even before the state file has its final name.
+const LOCK_FILE: &str = "crawl.lock";
 
-/// Nobody else is at work while this is held; a death gives it back as well.
-pub(super) struct Lock(#[expect(dead_code, reason = "it is held open")] File);
+/// The lock of a directory. The operating system releases it if the process dies.
+pub(super) struct Lock(#[expect(dead_code, reason = "an open file holds the lock")] File);
 
 impl Lock {
-    /// Takes the lock of a directory, unless another process has it.
-    pub(super) fn take(directory: &Path) -> Result<Lock, BackendError> {
-        let path = directory.join(LOCK);
+    /// Locks a directory, unless another process has locked it.
+    pub(super) fn acquire(directory: &Path) -> Result<Lock, BackendError> {
+        let path = directory.join(LOCK_FILE);
         let file = File::options().write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| {
             BackendError(format!(
-                "cannot lock the state with '{}': {error}; see to the directory",
+                "cannot lock the state with '{}': {error}; check the permissions of the directory",
                 path.display()
             ))
         })?;
-        // Filesystems that cannot lock are used all the same.
+        // File systems without locks are accepted.
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(in_use(directory)),
             _ => Ok(Lock(file)),
@@ -30,10 +30,10 @@ impl Lock {
     }
 }
 
-/// Another process is at work on a state.
+/// The error for a state that another process uses.
 pub(super) fn in_use(directory: &Path) -> BackendError {
     BackendError(format!(
-        "another process is at work on the crawl in '{}'; wait for its end, or name another directory",
+        "cannot open the state in '{}': another process is using it; wait until it exits, or choose another directory",
         directory.display()
     ))
 }

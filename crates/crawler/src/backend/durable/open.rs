@@ -1,4 +1,4 @@
-//! Opens a durable state: begins one, or goes on where the last process ended, however it ended.
+//! Opens a durable state: creates one, or resumes from the last commit of the previous process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::super::{BackendError, HostDelay};
 use super::checkpoint::Checkpoint;
-use super::disk_storage::{DiskStorage, milliseconds_since_1970};
-use super::records::{HostRow, PageRow, output_from_bytes};
+use super::disk_storage::{DiskStorage, unix_millis};
+use super::records::{HostRow, PageRow, writes_from_bytes};
 use super::seen_cache::CacheLimits;
-use super::{Batch, FILE, RecordedSettings, Tables, View, committer};
+use super::{Batch, RecordedSettings, STATE_FILE, Tables, View, committer};
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Clock;
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
@@ -21,48 +21,48 @@ use crate::error::Error;
 use crate::modules::OutputWrite;
 use crate::similarity::HashKey;
 
-/// What our rows look like; a state of another format is left to the version that wrote it.
+/// The format of the rows and values. A state of another format is refused and left unchanged.
 pub(super) const FORMAT: u32 = 2;
 
-/// How many rows are read at a time.
-const CHUNK: usize = 1024;
+/// Number of rows to read at a time.
+const ROWS_PER_READ: usize = 1024;
 
-/// What a crawl is begun with, or resumed under.
+/// The options with which a crawl is started or resumed.
 #[derive(Debug, Clone)]
 pub struct StateOptions {
-    /// Queues, storages and budgets.
-    pub settings: BackendConfig,
-    /// The pause every host gets: after a death, nobody is asked sooner.
+    /// Queue sizes, limits and lifetimes.
+    pub config: BackendConfig,
+    /// The delay between requests to a host. It also holds after a crash.
     pub delay: Duration,
-    /// The settings by name.
-    pub terms: RecordedSettings,
-    /// Anything that whoever resumes wants to find again.
-    pub note: Vec<u8>,
+    /// The settings by name, to be compared when the crawl is resumed.
+    pub recorded_settings: RecordedSettings,
+    /// Opaque data of the caller, which can be read back.
+    pub metadata: Vec<u8>,
 }
 
-/// A state that is open.
+/// An open state.
 pub struct OpenState {
-    /// The crawl's resources.
+    /// The backend of the crawl.
     pub backend: LocalBackend<DiskStorage>,
-    /// Keeps them safe, and closes them.
-    pub keeper: StateWriter,
-    /// What was there.
-    pub before: PriorState,
+    /// Commits the changes of the backend, and closes the state.
+    pub writer: StateWriter,
+    /// What the state contained.
+    pub prior: PriorState,
 }
 
-/// What was in a state when it was opened.
+/// What a state contained when it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PriorState {
-    /// Nothing: the crawl begins.
-    Nothing,
-    /// A crawl that goes on.
-    Begun {
-        /// How long it took so far.
+    /// Nothing: the crawl starts.
+    Empty,
+    /// A crawl, which is resumed.
+    Existing {
+        /// Its active crawl time so far.
         elapsed: Duration,
     },
 }
 
-/// Writes what happens to a state, until it is closed.
+/// Writes changes to a state until it is closed.
 pub struct StateWriter {
     shared: Arc<SharedState<DiskStorage>>,
     tables: Arc<Tables>,
@@ -70,146 +70,148 @@ pub struct StateWriter {
     directory: PathBuf,
 }
 
-/// Opens the state in a directory, which is made if it does not exist.
-pub fn open(directory: &Path, begin: StateOptions) -> Result<OpenState, Error> {
+/// Opens the state in a directory. Creates the directory if it does not exist.
+pub fn open(directory: &Path, options: StateOptions) -> Result<OpenState, Error> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(Error::InvalidSetting(format!(
-                "cannot make state directory '{}': {error}; name one in a directory you may write to",
+                "cannot create the state directory '{}': {error}; choose one whose parent exists and is writable",
                 directory.display()
             )));
         }
         _ => {}
     }
-    open_with(directory, begin, CacheLimits::default())
+    open_with(directory, options, CacheLimits::default())
 }
 
-/// Opens the state in a directory, and remembers so many links in memory.
+/// Opens the state in a directory, with the given limits of the cache of seen URLs.
 pub(super) fn open_with(
     directory: &Path,
-    begin: StateOptions,
-    room: CacheLimits,
+    options: StateOptions,
+    cache_limits: CacheLimits,
 ) -> Result<OpenState, Error> {
     let mut is_new = false;
     let tables = Tables::open(directory, || {
         is_new = true;
-        // Whoever finds the file knows what it was begun with.
-        let mut batch = terms_of(&begin);
+        // Part of the first batch, so that every state file has its settings.
+        let mut batch = settings_batch(&options);
         batch.meta.insert("format", FORMAT.to_le_bytes().to_vec());
-        batch.meta.insert("key", secret().to_le_bytes().to_vec());
-        batch.meta.insert("progress", Checkpoint::default().to_bytes());
+        batch.meta.insert("hash_key", secret().to_le_bytes().to_vec());
+        batch.meta.insert("checkpoint", Checkpoint::default().to_bytes());
         batch
     })?;
     let view = tables.view()?;
-    let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
-    let terms = view.meta("terms")?;
-    if let Some(terms) = &terms {
-        let terms: RecordedSettings = serde_json::from_slice(terms).map_err(|_| view.damaged())?;
-        terms.check_resume(&begin.terms).map_err(Error::InvalidSetting)?;
+    let (key, checkpoint) = (read_hash_key(&view, directory)?, read_checkpoint(&view)?);
+    let recorded_settings = view.meta("settings")?;
+    if let Some(recorded_settings) = &recorded_settings {
+        let recorded_settings: RecordedSettings =
+            serde_json::from_slice(recorded_settings).map_err(|_| view.damaged())?;
+        recorded_settings.check_resume(&options.recorded_settings).map_err(Error::InvalidSetting)?;
     }
-    let before = match is_new {
-        true => PriorState::Nothing,
-        false => PriorState::Begun { elapsed: progress.age() },
+    let prior = match is_new {
+        true => PriorState::Empty,
+        false => PriorState::Existing { elapsed: checkpoint.active_time() },
     };
-    tables.write(&terms_of(&begin))?;
-    let state = state_of(&begin, tables.view()?, key, progress, room)?;
-    let backend = LocalBackend::over(state, key);
+    tables.write(&settings_batch(&options))?;
+    let state = restore_state(&options, tables.view()?, key, checkpoint, cache_limits)?;
+    let backend = LocalBackend::from_state(state, key);
     let (shared, tables) = (Arc::clone(&backend.shared), Arc::new(tables));
     let committer = {
         let (shared, tables) = (Arc::clone(&shared), Arc::clone(&tables));
         let started = thread::Builder::new().name("committer".into());
         started.spawn(move || committer::run(&shared, &tables))
     };
-    let committer =
-        committer.map_err(|error| Error::InvalidSetting(format!("cannot start a thread: {error}")))?;
-    let keeper = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
-    Ok(OpenState { backend, keeper, before })
+    let committer = committer
+        .map_err(|error| Error::InvalidSetting(format!("cannot start the committer thread: {error}")))?;
+    let writer = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
+    Ok(OpenState { backend, writer, prior })
 }
 
-/// The terms and the note of a crawl that begins or goes on.
-fn terms_of(begin: &StateOptions) -> Batch {
+/// A batch with the settings and the metadata of a crawl.
+fn settings_batch(options: &StateOptions) -> Batch {
     let mut batch = Batch::default();
-    batch.meta.insert("terms", serde_json::to_vec(&begin.terms).unwrap_or_default());
-    batch.meta.insert("note", begin.note.clone());
+    batch.meta.insert("settings", serde_json::to_vec(&options.recorded_settings).unwrap_or_default());
+    batch.meta.insert("metadata", options.metadata.clone());
     batch
 }
 
-/// What ids and fingerprints of this crawl are made with, if its rows can be read at all.
-pub(super) fn key_of(view: &View, directory: &Path) -> Result<HashKey, BackendError> {
+/// Checks the format, and returns the key of the crawl's URL ids and fingerprints.
+pub(super) fn read_hash_key(view: &View, directory: &Path) -> Result<HashKey, BackendError> {
     let format = view.meta("format")?.and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
     match format {
         Some(FORMAT) => {}
         Some(other) => {
             return Err(BackendError(format!(
-                "the state in '{}' has format {other} and this version reads format {FORMAT}; resume it with the \
-                 version that began it",
+                "cannot open the state in '{}': it has format {other}, and this version reads format {FORMAT}; resume it with \
+                 the version that started it",
                 directory.display()
             )));
         }
         None => return Err(view.damaged()),
     }
-    let secret = view.meta("key")?.and_then(|bytes| bytes.try_into().ok()).map(u128::from_le_bytes);
+    let secret = view.meta("hash_key")?.and_then(|bytes| bytes.try_into().ok()).map(u128::from_le_bytes);
     secret.map(HashKey::new).ok_or_else(|| view.damaged())
 }
 
-pub(super) fn progress_of(view: &View) -> Result<Checkpoint, BackendError> {
-    let progress = view.meta("progress")?.and_then(|bytes| Checkpoint::from_bytes(&bytes));
-    let progress = progress.ok_or_else(|| view.damaged())?;
-    // A URL more or less would be lost, or waited for in vain.
-    if progress.outstanding() != Some(view.tasks_len()?) {
-        return Err(view.miscounted());
+pub(super) fn read_checkpoint(view: &View) -> Result<Checkpoint, BackendError> {
+    let checkpoint = view.meta("checkpoint")?.and_then(|bytes| Checkpoint::from_bytes(&bytes));
+    let checkpoint = checkpoint.ok_or_else(|| view.damaged())?;
+    // With a row too few a URL would be lost, with a count too high the crawl would never finish.
+    if checkpoint.outstanding() != Some(view.tasks_len()?) {
+        return Err(view.wrong_counts());
     }
-    Ok(progress)
+    Ok(checkpoint)
 }
 
-/// The queues empty, everything else as the last process left it.
-fn state_of(
-    begin: &StateOptions,
+/// The state as the previous process left it, with empty queues.
+fn restore_state(
+    options: &StateOptions,
     view: View,
     key: HashKey,
-    progress: Checkpoint,
-    room: CacheLimits,
+    checkpoint: Checkpoint,
+    cache_limits: CacheLimits,
 ) -> Result<LocalState<DiskStorage>, BackendError> {
-    let StateOptions { settings, delay: everybody, .. } = begin;
-    let clock = Clock::resumed(progress.age());
-    let mut disk = DiskStorage::new(view, key, settings.ttl, settings.keep_depths, *everybody, room);
-    let was_begun = progress.last_ticket() > 0;
-    disk.resume(progress.links_up_to)?;
-    let mut state = LocalState::new(settings.clone(), clock, disk);
-    progress.resume(&mut state);
-    state.storage.committed_requests = state.counts.requests.total();
+    let StateOptions { config, delay: default_delay, .. } = options;
+    let clock = Clock::starting_at(checkpoint.active_time());
+    let mut storage =
+        DiskStorage::new(view, key, config.ttl, config.keep_depths, *default_delay, cache_limits);
+    let is_resumed = checkpoint.last_task_id() > 0;
+    storage.resume(checkpoint.seen_written_up_to)?;
+    let mut state = LocalState::new(config.clone(), clock, storage);
+    checkpoint.restore_into(&mut state);
+    state.storage.committed_requests = state.counters.requests.total();
     let mut first = 0;
     loop {
-        let rows = state.storage.view.pages_from(first, CHUNK)?;
+        let rows = state.storage.view.pages_from(first, ROWS_PER_READ)?;
         let Some((last, _)) = rows.last() else { break };
         first = last.checked_add(1).ok_or_else(|| state.storage.view.damaged())?;
         for (id, row) in rows {
             let row = PageRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
-            let stored = Duration::from_millis(row.stored);
-            let bytes = row.body.map_or(0, |place| u64::from(place.length));
-            state.contents.restore(id, &row.url, row.fingerprint, bytes, stored);
-            if let Some(place) = row.body {
-                state.storage.restore_body(place)?;
+            let stored_at = Duration::from_millis(row.stored_at);
+            let bytes = row.body.map_or(0, |location| u64::from(location.length));
+            state.content.restore(id, &row.url, row.fingerprint, bytes, stored_at);
+            if let Some(location) = row.body {
+                state.storage.restore_body(location)?;
             }
         }
     }
-    state.contents.restored();
+    state.content.finish_restore();
     for (domain, pages) in state.storage.view.domains()? {
         state.popularity.resume(&Domain::named(&domain), pages);
     }
-    resume_hosts(&mut state, *everybody)?;
-    if was_begun {
-        state.rests.set_for_all(*everybody);
+    restore_hosts(&mut state, *default_delay)?;
+    if is_resumed {
+        state.cooldowns.set_for_all(*default_delay);
     }
     Ok(state)
 }
 
-/// Takes back what is known of hosts, given the pause that everybody gets.
-fn resume_hosts(state: &mut LocalState<DiskStorage>, everybody: Duration) -> Result<(), BackendError> {
-    let now = milliseconds_since_1970();
+/// Restores the page counts and cooldowns of hosts.
+fn restore_hosts(state: &mut LocalState<DiskStorage>, default_delay: Duration) -> Result<(), BackendError> {
+    let now = unix_millis();
     let mut after = String::new();
     loop {
-        let rows = state.storage.view.hosts_after(&after, CHUNK)?;
+        let rows = state.storage.view.hosts_after(&after, ROWS_PER_READ)?;
         let Some((last, _)) = rows.last() else { return Ok(()) };
         after.clone_from(last);
         for (host, row) in rows {
@@ -217,49 +219,51 @@ fn resume_hosts(state: &mut LocalState<DiskStorage>, everybody: Duration) -> Res
             if row.pages > 0 {
                 state.budgets.restore_host(host.clone(), row.pages);
             }
-            // A request may have been in flight when the last process ended, so the whole delay runs from now. No host
-            // is owed more than the longest rest: the clock may have been set back since.
-            let (owed, delay) = (row.until.saturating_sub(now), Duration::from_millis(row.delay));
-            let rest = Duration::from_millis(owed).max(delay).min(MAX_RETRY_AFTER.max(everybody));
-            // What everybody gets is noted once for all.
-            if rest > everybody {
-                state.rests.set(host, HostDelay { delay, cooldown: rest });
+            // A request may have been in flight when the previous process ended, so the full delay starts now. Limit
+            // the cooldown, because the wall clock may have been set back.
+            let (remaining, delay) = (row.not_before.saturating_sub(now), Duration::from_millis(row.delay));
+            let cooldown =
+                Duration::from_millis(remaining).max(delay).min(MAX_RETRY_AFTER.max(default_delay));
+            // The default delay is set for all hosts at once.
+            if cooldown > default_delay {
+                state.cooldowns.set(host, HostDelay { delay, cooldown });
             }
         }
     }
 }
 
 impl StateWriter {
-    /// How far the outputs were written: the last page and the length of each; `None` if they were never opened.
+    /// How far the outputs are written: the last page number and the length of each output. `None` if they were never
+    /// opened.
     pub fn outputs_written(&self) -> Result<Option<(u64, Vec<u64>)>, Error> {
-        let written = self.view()?.meta("written")?;
+        let written = self.view()?.meta("outputs_written")?;
         let written = written.map(|written| serde_json::from_slice(&written)).transpose();
         written.map_err(|_| Error::from(self.damaged()))
     }
 
-    /// Notes that the outputs, this many, are this crawl's own from now on, and that nothing is in them yet: a process
-    /// that dies before it has noted more leaves files that the next may cut.
+    /// Records that `count` outputs belong to this crawl and are empty. If the process dies before it records more, the
+    /// next process may truncate them.
     pub fn claim_outputs(&self, count: usize) -> Result<(), Error> {
         let mut batch = Batch::default();
         let written: (u64, Vec<u64>) = (0, vec![0; count]);
-        batch.meta.insert("written", serde_json::to_vec(&written).unwrap_or_default());
+        batch.meta.insert("outputs_written", serde_json::to_vec(&written).unwrap_or_default());
         Ok(self.tables.write(&batch)?)
     }
 
-    /// Goes through what pages after `document` add to the outputs.
+    /// Calls `apply` with the output writes of each page after `page_number`.
     pub fn replay(
         &self,
-        document: u64,
+        page_number: u64,
         mut apply: impl FnMut(u64, Vec<(usize, OutputWrite)>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let view = self.view()?;
-        let mut first = document.saturating_add(1);
+        let mut first = page_number.saturating_add(1);
         loop {
-            let rows = view.output_from(first, CHUNK)?;
+            let rows = view.output_from(first, ROWS_PER_READ)?;
             let Some((last, _)) = rows.last() else { return Ok(()) };
             first = last.checked_add(1).ok_or_else(|| view.damaged())?;
-            for (document, row) in rows {
-                apply(document, output_from_bytes(&row).ok_or_else(|| view.damaged())?)?;
+            for (page_number, row) in rows {
+                apply(page_number, writes_from_bytes(&row).ok_or_else(|| view.damaged())?)?;
             }
         }
     }
@@ -269,20 +273,20 @@ impl StateWriter {
     }
 
     fn damaged(&self) -> BackendError {
-        super::damaged(&self.directory.join(FILE), &"a row of it makes no sense")
+        super::damaged(&self.directory.join(STATE_FILE), &"a row cannot be decoded")
     }
 
-    /// Writes what is left and closes the state.
+    /// Commits the rest and closes the state.
     pub fn close(mut self) -> Result<(), Error> {
         Ok(self.finish()?)
     }
 
-    /// Removes a state that was begun for nothing.
+    /// Removes a state that was created for a crawl that did not start.
     pub fn discard(mut self) {
         let _ = self.finish();
-        // While it is still ours: as soon as it is not, another process may begin a crawl there. Whatever cannot be
-        // removed is an empty state, and harmless.
-        let _ = fs::remove_file(self.directory.join(FILE));
+        // Remove it while it is locked, because another process may start a crawl there afterwards. If that fails, an
+        // empty state is left, which is harmless.
+        let _ = fs::remove_file(self.directory.join(STATE_FILE));
     }
 
     fn finish(&mut self) -> Result<(), BackendError> {
@@ -303,7 +307,7 @@ impl Drop for StateWriter {
 }
 
 impl From<BackendError> for Error {
-    fn from(trouble: BackendError) -> Error {
-        Error::State(trouble.0)
+    fn from(error: BackendError) -> Error {
+        Error::State(error.0)
     }
 }

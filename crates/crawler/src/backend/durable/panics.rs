@@ -1,13 +1,13 @@
-//! Turns a panic into an error, silently: the storage engine panics where pages of a damaged file contradict each other.
+//! Turns panics of the storage engine into errors, silently: it panics if pages of a damaged file are inconsistent.
 
 use crate::panics;
 
-/// Runs something that may panic on a damaged file, and keeps the panic's words off the terminal.
+/// Runs code that may panic on a damaged file, without printing the panic.
 pub(super) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, ()> {
     panics::catch_panic(run).map_err(drop)
 }
 
-/// Something of the storage engine's that may panic when it is dropped.
+/// A value of the storage engine whose drop may panic.
 pub(super) struct DropGuarded<T>(Option<T>);
 
 impl<T> DropGuarded<T> {
@@ -16,14 +16,14 @@ impl<T> DropGuarded<T> {
     }
 
     pub(super) fn get(&self) -> &T {
-        self.0.as_ref().expect("it is taken out only by the drop")
+        self.0.as_ref().expect("only drop takes the value")
     }
 }
 
 impl<T> Drop for DropGuarded<T> {
     fn drop(&mut self) {
         let inner = self.0.take();
-        // Whatever it could not do at its end, the next opening does or refuses.
+        // What the drop could not finish, the next open repairs or refuses.
         let _ = catch_panic(|| drop(inner));
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_becomes_an_error_also_in_a_drop() {
+    fn panic_becomes_an_error_also_in_a_drop() {
         assert_eq!(catch_panic(|| 1), Ok(1));
         assert_eq!(catch_panic(|| -> () { panic!("expected") }), Err(()));
         drop(DropGuarded::new(Bomb));

@@ -1,16 +1,16 @@
-//! Remembers the links met lately, and those whose rows are still to be written, in bounded memory.
+//! A bounded cache of the seen set: URLs found recently, and URLs whose rows are not written yet.
 
 use hashbrown::HashTable;
 
 use super::records::SeenRow;
 
-/// How much is remembered.
+/// The size of the cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CacheLimits {
-    /// How many links are remembered at least before the oldest half is left to the disk.
+    /// Maximum number of rows in each half of the cache. When the young half is full, it replaces the old half.
     pub(crate) half: usize,
-    /// So many changed links are gathered before they are written: together and in the order of the table, which costs
-    /// a tenth of writing each by itself.
+    /// Number of changed rows that are collected before they are written. Writing many rows in key order costs a tenth
+    /// of writing each on its own.
     pub(crate) write_at: usize,
 }
 
@@ -20,107 +20,107 @@ impl Default for CacheLimits {
     }
 }
 
-/// The links met lately.
+/// The cache.
 pub(crate) struct SeenUrlCache {
-    room: CacheLimits,
-    young: Links,
-    old: Links,
-    changed: Links,
-    /// There is no link that is not in here.
+    limits: CacheLimits,
+    young: SeenMap,
+    old: SeenMap,
+    changed: SeenMap,
+    /// The cache contains the complete seen set.
     pub(crate) is_complete: bool,
 }
 
 impl SeenUrlCache {
-    pub(crate) fn new(room: CacheLimits) -> SeenUrlCache {
-        let (young, old, changed) = (Links::default(), Links::default(), Links::default());
-        SeenUrlCache { room, young, old, changed, is_complete: true }
+    pub(crate) fn new(limits: CacheLimits) -> SeenUrlCache {
+        let (young, old, changed) = (SeenMap::default(), SeenMap::default(), SeenMap::default());
+        SeenUrlCache { limits, young, old, changed, is_complete: true }
     }
 
-    /// A link that is remembered, and no more so for being looked at.
+    /// Returns a row without marking it as recently used.
     pub(crate) fn peek(&self, id: u64) -> Option<SeenRow> {
         self.young.get(id).or_else(|| self.old.get(id)).or_else(|| self.changed.get(id))
     }
 
-    /// A link that is remembered.
+    /// Returns a row.
     pub(crate) fn get(&mut self, id: u64) -> Option<SeenRow> {
-        if let Some(link) = self.young.get(id) {
-            return Some(link);
+        if let Some(row) = self.young.get(id) {
+            return Some(row);
         }
-        let link = self.old.get(id).or_else(|| self.changed.get(id))?;
-        self.remember(id, link);
-        Some(link)
+        let row = self.old.get(id).or_else(|| self.changed.get(id))?;
+        self.insert(id, row);
+        Some(row)
     }
 
-    /// A link as it is on disk.
-    pub(crate) fn remember(&mut self, id: u64, link: SeenRow) {
-        if self.young.len() >= self.room.half {
+    /// Adds a row that is the same on disk.
+    pub(crate) fn insert(&mut self, id: u64, row: SeenRow) {
+        if self.young.len() >= self.limits.half {
             self.is_complete &= self.old.len() == 0;
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.put(id, link);
+        self.young.set(id, row);
     }
 
-    /// A link that is not on disk like this.
-    pub(crate) fn change(&mut self, id: u64, link: SeenRow) {
-        self.remember(id, link);
-        self.changed.put(id, link);
+    /// Adds a row that differs from the one on disk.
+    pub(crate) fn update(&mut self, id: u64, row: SeenRow) {
+        self.insert(id, row);
+        self.changed.set(id, row);
     }
 
-    /// A link that is forgotten.
-    pub(crate) fn forget(&mut self, id: u64) {
+    /// Removes a row.
+    pub(crate) fn remove(&mut self, id: u64) {
         self.young.remove(id);
         self.old.remove(id);
         self.changed.remove(id);
     }
 
-    /// Whether enough links have changed to be written.
+    /// Whether enough rows have changed to write them.
     pub(crate) fn is_due(&self) -> bool {
-        self.changed.len() >= self.room.write_at
+        self.changed.len() >= self.limits.write_at
     }
 
-    /// The changed links, to be written.
-    pub(crate) fn take_changed(&mut self) -> Links {
+    /// Takes the changed rows, to be written.
+    pub(crate) fn take_changed(&mut self) -> SeenMap {
         std::mem::take(&mut self.changed)
     }
 }
 
-/// Links by id.
+/// Rows of the seen set by URL id.
 #[derive(Default)]
-pub(crate) struct Links {
+pub(crate) struct SeenMap {
     table: HashTable<(u64, SeenRow)>,
 }
 
-impl Links {
+impl SeenMap {
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<SeenRow> {
-        self.table.find(spread(id), |(other, _)| *other == id).map(|(_, link)| *link)
+        self.table.find(hash(id), |(other, _)| *other == id).map(|(_, row)| *row)
     }
 
-    fn put(&mut self, id: u64, link: SeenRow) {
-        match self.table.find_mut(spread(id), |(other, _)| *other == id) {
-            Some(entry) => entry.1 = link,
-            None => drop(self.table.insert_unique(spread(id), (id, link), |(id, _)| spread(*id))),
+    fn set(&mut self, id: u64, row: SeenRow) {
+        match self.table.find_mut(hash(id), |(other, _)| *other == id) {
+            Some(entry) => entry.1 = row,
+            None => drop(self.table.insert_unique(hash(id), (id, row), |(id, _)| hash(*id))),
         }
     }
 
     fn remove(&mut self, id: u64) {
-        if let Ok(entry) = self.table.find_entry(spread(id), |(other, _)| *other == id) {
+        if let Ok(entry) = self.table.find_entry(hash(id), |(other, _)| *other == id) {
             entry.remove();
         }
     }
 
-    /// All of them in the order of ids.
+    /// All rows in the order of ids.
     pub(crate) fn sorted(&self) -> Vec<(u64, SeenRow)> {
-        let mut links: Vec<(u64, SeenRow)> = self.table.iter().copied().collect();
-        links.sort_unstable_by_key(|(id, _)| *id);
-        links
+        let mut rows: Vec<(u64, SeenRow)> = self.table.iter().copied().collect();
+        rows.sort_unstable_by_key(|(id, _)| *id);
+        rows
     }
 }
 
-/// Ids have 56 random bits; the table takes its tags from the highest.
-fn spread(id: u64) -> u64 {
+/// The table takes its tags from the highest bits, and an id has 56 random bits.
+fn hash(id: u64) -> u64 {
     id | (id >> 48) << 57
 }

@@ -1,4 +1,4 @@
-//! Looks into a state that no process is at work on: what became of a URL, and the pages that are stored.
+//! Reads a state that no process is using: the history of a URL, and stored pages.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use url::Url;
 
 use super::super::{BackendError, TaskId};
 use super::disk_storage::DiskStorage;
-use super::open::{key_of, progress_of};
+use super::open::{read_checkpoint, read_hash_key};
 use super::records::{CompletedRow, PageRow};
 use super::seen_cache::CacheLimits;
 use super::{Batch, Tables};
@@ -19,44 +19,44 @@ use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::task::Depth;
 
-/// How many rows are read at a time.
-const CHUNK: usize = 4096;
+/// Number of rows to read at a time.
+const ROWS_PER_READ: usize = 4096;
 
-/// A state, to be looked at.
+/// A state, opened for reading.
 pub struct StateReader {
-    disk: DiskStorage,
-    /// Keeps other processes out, and the file open.
+    storage: DiskStorage,
+    /// Holds the lock, and keeps the file open.
     _tables: Tables,
 }
 
-/// What became of a URL.
+/// The history of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlHistory {
-    /// The URL, normalised.
+    /// The URL, normalized.
     pub url: String,
-    /// Hops from the nearest seed.
+    /// Number of links from the nearest seed.
     pub depth: Depth,
-    /// What it was found on, what that was found on, and so on to a seed.
+    /// The pages on the path to a seed, starting with the one on which the URL was found.
     pub found_on: Vec<String>,
-    /// A redirect of what it was found on led to it, not a link.
+    /// The URL was found as the target of a redirect, not of a link.
     pub by_redirect: bool,
-    /// Where it is or how it ended.
-    pub fate: UrlStatus,
+    /// Whether the URL is pending, or its outcome.
+    pub status: UrlStatus,
 }
 
-/// Where a URL is, or how it ended.
+/// Whether a URL is pending, or its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UrlStatus {
-    /// Admitted, and not visited yet.
-    Waiting,
+    /// Admitted and not completed.
+    Pending,
     /// Completed.
-    Ended {
-        /// How, in words.
+    Completed {
+        /// The outcome as text.
         outcome: String,
-        /// When.
+        /// When it was completed.
         at: SystemTime,
-        /// The number of a page that was kept.
-        document: Option<u64>,
+        /// The page number, if it was a page.
+        page_number: Option<u64>,
     },
 }
 
@@ -65,132 +65,132 @@ impl StateReader {
     pub fn open(directory: &Path) -> Result<StateReader, Error> {
         let tables = open(directory)?;
         let view = tables.view()?;
-        let (key, progress) = (key_of(&view, directory)?, progress_of(&view)?);
-        let mut disk =
+        let (key, checkpoint) = (read_hash_key(&view, directory)?, read_checkpoint(&view)?);
+        let mut storage =
             DiskStorage::new(view, key, Duration::MAX, false, Duration::ZERO, CacheLimits::default());
-        disk.resume(progress.links_up_to)?;
-        Ok(StateReader { disk, _tables: tables })
+        storage.resume(checkpoint.seen_written_up_to)?;
+        Ok(StateReader { storage, _tables: tables })
     }
 
-    /// What was noted in the state of a directory, without a look at the rest of it.
+    /// Returns the metadata of the state in a directory, without reading anything else.
     pub fn metadata_in(directory: &Path) -> Result<Vec<u8>, Error> {
         let tables = open(directory)?;
         let view = tables.view()?;
-        key_of(&view, directory)?;
-        Ok(view.meta("note")?.unwrap_or_default())
+        read_hash_key(&view, directory)?;
+        Ok(view.meta("metadata")?.unwrap_or_default())
     }
 
-    /// What was noted for whoever resumes.
+    /// Returns the metadata of the crawl.
     pub fn metadata(&self) -> Result<Vec<u8>, Error> {
-        Ok(self.disk.view.meta("note")?.unwrap_or_default())
+        Ok(self.storage.view.meta("metadata")?.unwrap_or_default())
     }
 
-    /// What became of a URL; `None` if it was never admitted.
+    /// Returns the history of a URL; `None` if it was never admitted.
     pub fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         let url = admitted_form(url);
-        let id = self.disk.id(&url);
-        let task_id = match self.disk.find(id)? {
-            Some(link) => Some(link.task_id),
-            // It may have been forgotten since; its end is kept.
-            None => self.find_end(&url, |_| true)?.map(|(task_id, _)| task_id),
+        let id = self.storage.id(&url);
+        let task_id = match self.storage.find_seen(id)? {
+            Some(row) => Some(row.task_id),
+            // It may have expired from the seen set. Completed URLs are stored forever.
+            None => self.find_completed(&url, |_| true)?.map(|(task_id, _)| task_id),
         };
         let Some(task_id) = task_id else { return Ok(None) };
-        let Some((mut row, is_over)) = self.row(task_id)? else { return Ok(None) };
-        // Visited again for its links only: the page is the one that was kept before.
-        if is_over && row.document == 0 && row.outcome == Outcome::Page.to_string() {
-            let kept = self.find_end(&url, |end| end.document > 0)?;
-            row.document = kept.map_or(0, |(_, end)| end.document);
+        let Some((mut row, is_completed)) = self.row(task_id)? else { return Ok(None) };
+        // The last completion was a revisit. The page number is in an earlier one.
+        if is_completed && row.page_number == 0 && row.outcome == Outcome::Page.to_string() {
+            let page = self.find_completed(&url, |completed| completed.page_number > 0)?;
+            row.page_number = page.map_or(0, |(_, completed)| completed.page_number);
         }
-        let ended = UNIX_EPOCH.checked_add(Duration::from_secs(row.time));
-        let fate = match is_over {
-            false => UrlStatus::Waiting,
-            true => UrlStatus::Ended {
+        let completed_at = UNIX_EPOCH.checked_add(Duration::from_secs(row.completed_at));
+        let status = match is_completed {
+            false => UrlStatus::Pending,
+            true => UrlStatus::Completed {
                 outcome: row.outcome,
-                at: ended.ok_or_else(|| self.disk.view.damaged())?,
-                document: Some(row.document).filter(|document| *document > 0),
+                at: completed_at.ok_or_else(|| self.storage.view.damaged())?,
+                page_number: Some(row.page_number).filter(|page_number| *page_number > 0),
             },
         };
         let found_on = self.path_to_seed(task_id, row.from)?;
-        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, fate }))
+        Ok(Some(UrlHistory { url, depth: row.depth, found_on, by_redirect: row.redirects > 0, status }))
     }
 
-    /// A stored page.
+    /// Returns a stored page.
     pub fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
-        let body = self.disk.body(self.disk.id(&admitted_form(url)))?;
+        let body = self.storage.body(self.storage.id(&admitted_form(url)))?;
         Ok(body.map(decompress).transpose()?)
     }
 
-    /// The URLs of the pages that can be recognised, up to so many.
+    /// Returns the URLs of up to `max` stored pages.
     pub fn pages(&self, max: usize) -> Result<Vec<String>, Error> {
-        let rows = self.disk.view.pages_from(0, max)?.into_iter();
+        let rows = self.storage.view.pages_from(0, max)?.into_iter();
         let pages = rows.map(|(_, row)| PageRow::from_bytes(&row).map(|row| row.url));
-        Ok(pages.collect::<Option<Vec<String>>>().ok_or_else(|| self.disk.view.damaged())?)
+        Ok(pages.collect::<Option<Vec<String>>>().ok_or_else(|| self.storage.view.damaged())?)
     }
 
-    /// A URL's row, whether it is completed or not, and which.
+    /// The row of a URL, and whether the URL is completed.
     fn row(&self, task_id: TaskId) -> Result<Option<(CompletedRow, bool)>, BackendError> {
-        if let Some(end) = self.disk.ended(task_id)? {
-            return Ok(Some((end, true)));
+        if let Some(completed) = self.storage.completed(task_id)? {
+            return Ok(Some((completed, true)));
         }
-        Ok(self.disk.task(task_id)?.map(|task| {
-            let waiting = CompletedRow {
+        Ok(self.storage.task(task_id)?.map(|task| {
+            let pending = CompletedRow {
                 from: task.from,
                 depth: task.depth,
                 generation: task.generation,
                 redirects: task.redirects,
-                document: 0,
-                time: 0,
+                page_number: 0,
+                completed_at: 0,
                 url: task.url,
                 outcome: String::new(),
             };
-            (waiting, false)
+            (pending, false)
         }))
     }
 
-    /// The URLs that led to one, the nearest first.
+    /// The URLs on the path from a URL to a seed.
     fn path_to_seed(&self, of: TaskId, mut from: TaskId) -> Result<Vec<String>, BackendError> {
-        let (mut way, mut seen) = (Vec::new(), HashSet::from([of]));
-        while seen.insert(from)
+        let (mut path, mut visited) = (Vec::new(), HashSet::from([of]));
+        while visited.insert(from)
             && let Some((row, _)) = self.row(from)?
         {
-            way.push(row.url);
+            path.push(row.url);
             from = row.from;
         }
-        Ok(way)
+        Ok(path)
     }
 
-    /// The last end of a URL that is wanted.
-    fn find_end(
+    /// The last completion of a URL that matches.
+    fn find_completed(
         &self,
         url: &str,
-        wanted: impl Fn(&CompletedRow) -> bool,
+        matches: impl Fn(&CompletedRow) -> bool,
     ) -> Result<Option<(TaskId, CompletedRow)>, BackendError> {
         let (mut first, mut found) = (0, None);
         loop {
-            let rows = self.disk.view.ends_from(first, CHUNK)?;
+            let rows = self.storage.view.completed_from(first, ROWS_PER_READ)?;
             let Some((last, _)) = rows.last() else { return Ok(found) };
-            first = last.checked_add(1).ok_or_else(|| self.disk.view.damaged())?;
-            let ends = rows
+            first = last.checked_add(1).ok_or_else(|| self.storage.view.damaged())?;
+            let completed_rows = rows
                 .into_iter()
                 .filter_map(|(task_id, row)| Some((task_id, CompletedRow::from_bytes(&row)?)));
-            let matching = ends.filter(|(_, end)| end.url == url && wanted(end));
-            found = matching.last().map(|(task_id, end)| (TaskId(task_id), end)).or(found);
+            let matching = completed_rows.filter(|(_, completed)| completed.url == url && matches(completed));
+            found = matching.last().map(|(task_id, completed)| (TaskId(task_id), completed)).or(found);
         }
     }
 }
 
-/// Opens the tables of a state that exists.
+/// Opens the tables of an existing state.
 fn open(directory: &Path) -> Result<Tables, Error> {
     if !Tables::exist(directory) {
         return Err(Error::InvalidSetting(format!(
-            "there is no crawl's state in '{}'; name the directory that was given as --state",
+            "cannot open the state in '{}': there is none; give the directory that was the crawl's --state",
             directory.display()
         )));
     }
     Ok(Tables::open(directory, Batch::default)?)
 }
 
-/// A URL as links to it were admitted.
+/// The form of a URL under which links to it are admitted.
 pub(crate) fn admitted_form(url: &Url) -> String {
     let mut url = without_credentials(url);
     url.set_fragment(None);

@@ -1,11 +1,10 @@
-//! A line of tickets in two or three bytes each: URLs that wait for their domain's share are on disk, and a million of
-//! them must not fill the memory.
+//! A queue of task ids that takes two or three bytes per id, because a large crawl parks millions of URLs on disk.
 
 use std::collections::VecDeque;
 
 use super::super::TaskId;
 
-/// Tickets in the order they came; each is kept as its difference from the one before.
+/// A FIFO queue of task ids. Each id is stored as its difference from the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct TaskIdQueue {
     bytes: VecDeque<u8>,
@@ -16,7 +15,7 @@ pub(crate) struct TaskIdQueue {
 impl TaskIdQueue {
     pub(crate) fn push(&mut self, task_id: TaskId) {
         let difference = task_id.0.wrapping_sub(self.last).cast_signed();
-        // Small differences of either sign become small numbers.
+        // Zigzag encoding: small differences of either sign become small numbers.
         let mut number = (difference << 1 ^ difference >> 63).cast_unsigned();
         while number >= 0x80 {
             self.bytes.push_back(number as u8 | 0x80);
@@ -52,24 +51,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tickets_come_out_as_they_went_in(rounds in proptest::collection::vec((proptest::collection::vec(any::<u64>(), 0..5), 0..6usize), 0..20)) {
-            let (mut line, mut model) = (TaskIdQueue::default(), VecDeque::new());
+        fn pop_returns_what_was_pushed(rounds in proptest::collection::vec((proptest::collection::vec(any::<u64>(), 0..5), 0..6usize), 0..20)) {
+            let (mut queue, mut model) = (TaskIdQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
                 for task_id in pushed {
-                    line.push(TaskId(task_id));
+                    queue.push(TaskId(task_id));
                     model.push_back(TaskId(task_id));
                 }
                 for _ in 0..popped {
-                    prop_assert_eq!(line.pop(), model.pop_front());
+                    prop_assert_eq!(queue.pop(), model.pop_front());
                 }
             }
         }
     }
 
     #[test]
-    fn neighbours_take_little_room() {
-        let mut line = TaskIdQueue::default();
-        (0..100_000).for_each(|number| line.push(TaskId(1_000_000 + number * 50)));
-        assert!(line.bytes.len() < 200_010, "{}", line.bytes.len());
+    fn close_ids_take_two_bytes_each() {
+        let mut queue = TaskIdQueue::default();
+        (0..100_000).for_each(|number| queue.push(TaskId(1_000_000 + number * 50)));
+        assert!(queue.bytes.len() < 200_010, "{}", queue.bytes.len());
     }
 }

@@ -1,5 +1,5 @@
-//! Random moves on a durable state that is closed, or dies, and is opened again in between: nothing is lost, and nothing
-//! is delivered that is done.
+//! Random operations on a durable state that is closed, or crashes, and is opened again: no URL is lost, and no
+//! completed URL is leased again.
 
 mod bodies;
 mod faults;
@@ -18,25 +18,25 @@ use super::super::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Wo
 use super::disk_storage::DiskStorage;
 use super::open::open_with;
 use super::seen_cache::CacheLimits;
-use super::{FILE, OpenState, RecordedSettings, StateOptions, StateReader, StateWriter, UrlStatus};
+use super::{OpenState, RecordedSettings, STATE_FILE, StateOptions, StateReader, StateWriter, UrlStatus};
 use crate::backend::local::storage::Clock;
 use crate::backend::local::{BackendConfig, LocalBackend};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::task::Depth;
 
-/// How long URLs are known.
-const LIFETIME: Duration = Duration::from_secs(160);
+/// How long URLs stay in the seen set.
+const TTL: Duration = Duration::from_secs(160);
 
-/// So little room that every way a link may go is gone.
-const ROOM: CacheLimits = CacheLimits { half: 4, write_at: 6 };
+/// A cache so small that rows are evicted and written all the time.
+const SMALL_CACHE: CacheLimits = CacheLimits { half: 4, write_at: 6 };
 
-fn begin(queue_size: usize) -> StateOptions {
-    let settings = BackendConfig {
+fn options(queue_size: usize) -> StateOptions {
+    let config = BackendConfig {
         queue_size,
         priority_queues: PriorityQueues::new(3).unwrap(),
         workers: 1,
-        ttl: LIFETIME,
+        ttl: TTL,
         domain_ttl: Duration::from_secs(300),
         keep_depths: true,
         similarity: None,
@@ -46,57 +46,64 @@ fn begin(queue_size: usize) -> StateOptions {
         max_page_bytes: 1_000,
         max_pages_per_host: u64::MAX,
     };
-    StateOptions { settings, delay: Duration::ZERO, terms: RecordedSettings::default(), note: Vec::new() }
+    StateOptions {
+        config,
+        delay: Duration::ZERO,
+        recorded_settings: RecordedSettings::default(),
+        metadata: Vec::new(),
+    }
 }
 
-/// A state that can end and be opened again.
-struct Life {
+/// A state that can be closed or crash, and is opened again.
+struct TestState {
     directory: TempDir,
-    deaths: usize,
-    begin: StateOptions,
-    room: CacheLimits,
+    crashes: usize,
+    options: StateOptions,
+    limits: CacheLimits,
     open: Option<(LocalBackend<DiskStorage>, StateWriter)>,
 }
 
-impl Life {
-    fn new(queue_size: usize, room: CacheLimits) -> Life {
-        Life::of(begin(queue_size), room)
+impl TestState {
+    fn new(queue_size: usize, limits: CacheLimits) -> TestState {
+        TestState::with_options(options(queue_size), limits)
     }
 
-    fn of(begin: StateOptions, room: CacheLimits) -> Life {
-        let mut life = Life { directory: tempfile::tempdir().unwrap(), deaths: 0, begin, room, open: None };
-        life.open();
-        life
+    fn with_options(options: StateOptions, limits: CacheLimits) -> TestState {
+        let mut state =
+            TestState { directory: tempfile::tempdir().unwrap(), crashes: 0, options, limits, open: None };
+        state.open();
+        state
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.path().join(self.deaths.to_string())
+        self.directory.path().join(self.crashes.to_string())
     }
 
     fn open(&mut self) {
         let _ = fs::create_dir(self.path());
-        let opened = open_with(&self.path(), self.begin.clone(), self.room);
-        let OpenState { backend, keeper, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
-        self.open = Some((backend, keeper));
+        let opened = open_with(&self.path(), self.options.clone(), self.limits);
+        let OpenState { backend, writer, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
+        self.open = Some((backend, writer));
     }
 
     fn backend(&self) -> &LocalBackend<DiskStorage> {
         &self.open.as_ref().unwrap().0
     }
 
-    fn close(&mut self) {
-        let (backend, keeper) = self.open.take().unwrap();
+    /// Closes the state and opens it again.
+    fn reopen(&mut self) {
+        let (backend, writer) = self.open.take().unwrap();
         drop(backend);
-        keeper.close().unwrap();
+        writer.close().unwrap();
         self.open();
     }
 
-    /// Goes on with what a death at this moment would leave: everything that was made has been waited for.
-    fn die(&mut self) {
-        let before = self.path().join(FILE);
-        self.deaths += 1;
+    /// Continues from what a crash at this moment leaves. All operations have been committed.
+    fn crash(&mut self) {
+        let crashed = self.path().join(STATE_FILE);
+        self.crashes += 1;
         fs::create_dir(self.path()).unwrap();
-        fs::copy(before, self.path().join(FILE)).unwrap();
+        fs::copy(crashed, self.path().join(STATE_FILE)).unwrap();
         self.open();
     }
 
@@ -104,20 +111,20 @@ impl Life {
         self.backend().shared.state().clock.now()
     }
 
-    /// The crawl's own clock goes on.
-    fn wait(&self, time: Duration) {
+    /// Advances the active crawl time.
+    fn advance(&self, time: Duration) {
         let mut state = self.backend().shared.state();
-        state.clock = Clock::resumed(state.clock.now() + time);
+        state.clock = Clock::starting_at(state.clock.now() + time);
     }
 
-    /// Everything that can be leased.
+    /// Leases everything that can be leased.
     async fn leases(&self) -> Vec<Lease> {
         let (backend, mut leases) = (self.backend(), Vec::new());
         loop {
-            let incoming = backend.take_unprioritized(2, Duration::ZERO).await.unwrap();
-            let count = incoming.len();
-            let filed = incoming.into_iter().map(|incoming| (incoming.task_id, Priority::WORST));
-            backend.enqueue_prioritized(filed.collect()).await.unwrap();
+            let unprioritized = backend.take_unprioritized(2, Duration::ZERO).await.unwrap();
+            let count = unprioritized.len();
+            let prioritized = unprioritized.into_iter().map(|url| (url.task_id, Priority::WORST));
+            backend.enqueue_prioritized(prioritized.collect()).await.unwrap();
             let routed = backend.route(vec![Priority::WORST; 4], Duration::ZERO).await.unwrap();
             let leased = backend.lease(WorkerId(0), 3, Duration::ZERO).await.unwrap();
             if count + routed + leased.len() == 0 {
@@ -129,41 +136,41 @@ impl Life {
 }
 
 #[derive(Debug, Clone)]
-enum BackendFuture {
+enum Operation {
     Admit(usize, Depth),
-    /// Leases all there is, and completes some of it.
+    /// Leases everything, and completes some of it.
     Work(usize),
-    /// Completes one with a child.
+    /// Completes one URL with an outlink.
     Complete(usize, usize, Depth),
-    Wait(u64),
-    Close,
-    Die,
+    Advance(u64),
+    Reopen,
+    Crash,
 }
 
-fn a_move() -> impl Strategy<Value = BackendFuture> {
+fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        8 => (0..30usize, 0..4u32).prop_map(|(url, depth)| BackendFuture::Admit(url, depth)),
-        3 => (0..6usize).prop_map(BackendFuture::Work),
-        6 => (0..6usize, 0..30usize, 0..4u32).prop_map(|(lease, url, depth)| BackendFuture::Complete(lease, url, depth)),
-        2 => (1..200u64).prop_map(BackendFuture::Wait),
-        1 => Just(BackendFuture::Close),
-        2 => Just(BackendFuture::Die),
+        8 => (0..30usize, 0..4u32).prop_map(|(url, depth)| Operation::Admit(url, depth)),
+        3 => (0..6usize).prop_map(Operation::Work),
+        6 => (0..6usize, 0..30usize, 0..4u32).prop_map(|(lease, url, depth)| Operation::Complete(lease, url, depth)),
+        2 => (1..200u64).prop_map(Operation::Advance),
+        1 => Just(Operation::Reopen),
+        2 => Just(Operation::Crash),
     ]
 }
 
-/// What is known of a URL that was met.
+/// The expected state of a URL that was found.
 #[derive(Debug, Clone, Copy)]
-struct SeenStatus {
+struct ModelUrl {
     outstanding: bool,
     depth: Depth,
-    /// When it was last met or completed, for certain and at the latest: a death may forget that it was met again.
-    since: (Duration, Duration),
+    /// When it was last found or completed: at least, and at the latest. A crash may lose that it was found again.
+    last_found: (Duration, Duration),
 }
 
 #[derive(Debug, Default)]
 struct Model {
-    urls: BTreeMap<usize, SeenStatus>,
-    held: Vec<Lease>,
+    urls: BTreeMap<usize, ModelUrl>,
+    leased: Vec<Lease>,
     revisits: u64,
 }
 
@@ -176,172 +183,178 @@ fn number_of(url: &str) -> usize {
 }
 
 impl Model {
-    /// A URL is met; it counted as new or not.
-    fn meet(&mut self, number: usize, depth: Depth, was_new: bool, now: Duration) {
-        let Some(met) = self.urls.get_mut(&number) else {
+    /// Records that a URL was found, and checks whether the backend was right to count it as new or not.
+    fn mark_seen(&mut self, number: usize, depth: Depth, was_new: bool, now: Duration) {
+        let Some(model_url) = self.urls.get_mut(&number) else {
             assert!(was_new, "{number} is new");
-            self.urls.insert(number, SeenStatus { outstanding: true, depth, since: (now, now) });
+            self.urls.insert(number, ModelUrl { outstanding: true, depth, last_found: (now, now) });
             return;
         };
-        if met.outstanding {
-            assert!(!was_new, "{number} is outstanding, and not to be forgotten");
-            met.depth = met.depth.min(depth);
+        if model_url.outstanding {
+            assert!(!was_new, "{number} is outstanding and must not expire");
+            model_url.depth = model_url.depth.min(depth);
             return;
         }
-        assert!(!was_new || now >= met.since.0 + LIFETIME, "{number} is forgotten too soon");
-        assert!(was_new || now < met.since.1 + LIFETIME * 19 / 16, "{number} is forgotten too late");
+        assert!(!was_new || now >= model_url.last_found.0 + TTL, "{number} expired too early");
+        assert!(was_new || now < model_url.last_found.1 + TTL * 19 / 16, "{number} expired too late");
         if was_new {
-            *met = SeenStatus { outstanding: true, depth, since: (now, now) };
+            *model_url = ModelUrl { outstanding: true, depth, last_found: (now, now) };
             return;
         }
-        met.since.1 = now;
-        if depth < met.depth {
-            (met.outstanding, met.depth) = (true, depth);
+        model_url.last_found.1 = now;
+        if depth < model_url.depth {
+            (model_url.outstanding, model_url.depth) = (true, depth);
             self.revisits += 1;
         }
     }
 
     fn lease(&mut self, leases: Vec<Lease>) {
         for lease in leases {
-            let met = &self.urls[&number_of(&lease.url)];
-            assert!(met.outstanding, "{} is done", lease.url);
-            assert_eq!(lease.depth, met.depth, "{}", lease.url);
-            assert!(self.held.iter().all(|other| other.url != lease.url), "{} is lent twice", lease.url);
-            self.held.push(lease);
+            let model_url = &self.urls[&number_of(&lease.url)];
+            assert!(model_url.outstanding, "{} is completed", lease.url);
+            assert_eq!(lease.depth, model_url.depth, "{}", lease.url);
+            assert!(self.leased.iter().all(|other| other.url != lease.url), "{} is leased twice", lease.url);
+            self.leased.push(lease);
         }
     }
 }
 
-async fn make(life: &mut Life, model: &mut Model, step: BackendFuture) {
-    match step {
-        BackendFuture::Admit(number, depth) => {
-            let found = DiscoveredUrl { url: url(number), depth, redirects: 0 };
-            let admitted = life.backend().admit(vec![found]).await.unwrap();
-            model.meet(number, depth, admitted.new == 1, life.now());
+async fn apply(state: &mut TestState, model: &mut Model, operation: Operation) {
+    match operation {
+        Operation::Admit(number, depth) => {
+            let discovered = DiscoveredUrl { url: url(number), depth, redirects: 0 };
+            let admitted = state.backend().admit(vec![discovered]).await.unwrap();
+            model.mark_seen(number, depth, admitted.new == 1, state.now());
         }
-        BackendFuture::Work(count) => {
-            model.lease(life.leases().await);
-            for _ in 0..count.min(model.held.len()) {
-                complete(life, model, 0, None).await;
+        Operation::Work(count) => {
+            model.lease(state.leases().await);
+            for _ in 0..count.min(model.leased.len()) {
+                complete(state, model, 0, None).await;
             }
         }
-        BackendFuture::Complete(lease, number, depth) => {
-            model.lease(life.leases().await);
-            if !model.held.is_empty() {
-                complete(life, model, lease % model.held.len(), Some((number, depth))).await;
+        Operation::Complete(lease, number, depth) => {
+            model.lease(state.leases().await);
+            if !model.leased.is_empty() {
+                complete(state, model, lease % model.leased.len(), Some((number, depth))).await;
             }
         }
-        BackendFuture::Wait(seconds) => life.wait(Duration::from_secs(seconds)),
-        BackendFuture::Close => {
-            life.close();
-            model.held.clear();
+        Operation::Advance(seconds) => state.advance(Duration::from_secs(seconds)),
+        Operation::Reopen => {
+            state.reopen();
+            model.leased.clear();
         }
-        BackendFuture::Die => {
-            life.die();
-            model.held.clear();
+        Operation::Crash => {
+            state.crash();
+            model.leased.clear();
         }
     }
 }
 
-async fn complete(life: &Life, model: &mut Model, index: usize, child: Option<(usize, Depth)>) {
-    let lease = model.held.remove(index);
+async fn complete(state: &TestState, model: &mut Model, index: usize, outlink: Option<(usize, Depth)>) {
+    let lease = model.leased.remove(index);
     let number = number_of(&lease.url);
     let mut completion = Completion::new(&lease);
     completion.outcome = Outcome::Page;
-    let found = child.map(|(number, depth)| DiscoveredUrl { url: url(number), depth, redirects: 0 });
-    completion.outlinks.extend(found);
-    let completed = life.backend().complete(vec![completion]).await.unwrap();
+    let discovered = outlink.map(|(number, depth)| DiscoveredUrl { url: url(number), depth, redirects: 0 });
+    completion.outlinks.extend(discovered);
+    let completed = state.backend().complete(vec![completion]).await.unwrap();
     let [CompleteResult::Applied { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
     assert_eq!(id.is_some(), !lease.is_revisit);
-    if let Some((child, depth)) = child {
-        // It is admitted before its parent is completed.
-        model.meet(child, depth, new == 1, life.now());
+    if let Some((outlink, depth)) = outlink {
+        // Outlinks are admitted before the page is completed.
+        model.mark_seen(outlink, depth, new == 1, state.now());
     }
-    let met = model.urls.get_mut(&number).unwrap();
-    // Met nearer while it was lent, it is visited again for its links.
-    (met.outstanding, met.since) = (met.depth < lease.depth, (life.now(), life.now()));
-    model.revisits += u64::from(met.outstanding);
+    let model_url = model.urls.get_mut(&number).unwrap();
+    // A URL found at a smaller depth while it was leased is revisited for its links.
+    (model_url.outstanding, model_url.last_found) =
+        (model_url.depth < lease.depth, (state.now(), state.now()));
+    model.revisits += u64::from(model_url.outstanding);
 }
 
 proptest! {
-    // Each move waits for the disk.
+    // Each operation waits for the disk.
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 16 } else { 200 }))]
 
     #[test]
-    fn nothing_is_lost_and_nothing_done_twice_across_ends_of_any_kind(
-        moves in proptest::collection::vec(a_move(), 1..60),
+    fn no_url_is_lost_or_completed_twice_across_restarts_and_crashes(
+        operations in proptest::collection::vec(operation(), 1..60),
         queue_size in 1..5usize,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
-            let (mut life, mut model) = (Life::new(queue_size, ROOM), Model::default());
-            for step in moves {
-                make(&mut life, &mut model, step).await;
-                let snapshot = life.backend().snapshot().await.unwrap();
-                let outstanding = model.urls.values().filter(|met| met.outstanding).count();
+            let (mut state, mut model) = (TestState::new(queue_size, SMALL_CACHE), Model::default());
+            for operation in operations {
+                apply(&mut state, &mut model, operation).await;
+                let snapshot = state.backend().snapshot().await.unwrap();
+                let outstanding = model.urls.values().filter(|model_url| model_url.outstanding).count();
                 assert_eq!(snapshot.outstanding() as usize, outstanding);
                 assert_eq!(snapshot.revisits, model.revisits);
             }
-            make(&mut life, &mut model, BackendFuture::Die).await;
-            while life.backend().outstanding().await.unwrap() > 0 {
-                let before = model.held.len();
-                model.lease(life.leases().await);
-                assert!(model.held.len() > before, "what is outstanding is delivered");
-                while !model.held.is_empty() {
-                    complete(&life, &mut model, 0, None).await;
+            apply(&mut state, &mut model, Operation::Crash).await;
+            while state.backend().outstanding().await.unwrap() > 0 {
+                let before = model.leased.len();
+                model.lease(state.leases().await);
+                assert!(model.leased.len() > before, "outstanding URLs are leased");
+                while !model.leased.is_empty() {
+                    complete(&state, &mut model, 0, None).await;
                 }
             }
-            assert!(model.urls.values().all(|met| !met.outstanding));
+            assert!(model.urls.values().all(|model_url| !model_url.outstanding));
         });
     }
 }
 
-fn found(numbers: std::ops::Range<usize>) -> Vec<DiscoveredUrl> {
+fn discovered(numbers: std::ops::Range<usize>) -> Vec<DiscoveredUrl> {
     numbers.map(|number| DiscoveredUrl { url: url(number), depth: 1, redirects: 0 }).collect()
 }
 
 #[tokio::test]
-async fn thousands_wait_in_storage_and_come_back_in_order_across_ends() {
-    let mut life = Life::new(7, ROOM);
+async fn overflow_on_disk_stays_in_order_across_restarts_and_crashes() {
+    let mut state = TestState::new(7, SMALL_CACHE);
     let (mut delivered, count) = (Vec::new(), 5_000);
-    life.backend().admit(found(0..3_000)).await.unwrap();
+    state.backend().admit(discovered(0..3_000)).await.unwrap();
     for round in 0..5 {
-        // Some come while others are taken out, on their way to the disk or there.
+        // Admit while others are taken: from a batch, or from the disk.
         let (first, last) = (3_000 + round * 400, 3_400 + round * 400);
-        life.backend().admit(found(first..last)).await.unwrap();
+        state.backend().admit(discovered(first..last)).await.unwrap();
         for _ in 0..20 {
-            let backend = life.backend();
-            let incoming = backend.take_unprioritized(7, Duration::ZERO).await.unwrap();
-            let filed = incoming.into_iter().map(|incoming| (incoming.task_id, Priority::WORST));
-            backend.enqueue_prioritized(filed.collect()).await.unwrap();
+            let backend = state.backend();
+            let unprioritized = backend.take_unprioritized(7, Duration::ZERO).await.unwrap();
+            let prioritized = unprioritized.into_iter().map(|url| (url.task_id, Priority::WORST));
+            backend.enqueue_prioritized(prioritized.collect()).await.unwrap();
             backend.route(vec![Priority::WORST; 7], Duration::ZERO).await.unwrap();
             let leases = backend.lease(WorkerId(0), 7, Duration::ZERO).await.unwrap();
             delivered.extend(leases.iter().map(|lease| number_of(&lease.url)));
             backend.complete(leases.iter().map(Completion::new).collect()).await.unwrap();
         }
-        if round % 2 == 0 { life.die() } else { life.close() }
+        if round % 2 == 0 { state.crash() } else { state.reopen() }
     }
-    for lease in life.leases().await {
+    for lease in state.leases().await {
         delivered.push(number_of(&lease.url));
-        life.backend().complete(vec![Completion::new(&lease)]).await.unwrap();
+        state.backend().complete(vec![Completion::new(&lease)]).await.unwrap();
     }
-    delivered.extend(life.leases().await.iter().map(|lease| number_of(&lease.url)));
+    delivered.extend(state.leases().await.iter().map(|lease| number_of(&lease.url)));
     assert_eq!(delivered.len(), delivered.iter().collect::<BTreeSet<_>>().len());
     assert!(delivered.len() >= 500 && delivered.iter().all(|number| *number < count));
     assert!(delivered[..500].is_sorted(), "in the order of admission");
 }
 
 #[tokio::test]
-async fn a_page_visited_again_for_its_links_is_still_the_one_that_was_kept() {
-    let (mut life, mut model) = (Life::new(7, ROOM), Model::default());
+async fn revisited_page_keeps_its_page_number() {
+    let (mut state, mut model) = (TestState::new(7, SMALL_CACHE), Model::default());
     for depth in [3, 1] {
-        make(&mut life, &mut model, BackendFuture::Admit(0, depth)).await;
-        make(&mut life, &mut model, BackendFuture::Work(1)).await;
+        apply(&mut state, &mut model, Operation::Admit(0, depth)).await;
+        apply(&mut state, &mut model, Operation::Work(1)).await;
     }
     assert_eq!(model.revisits, 1);
-    life.close();
-    life.open = None;
-    let why = StateReader::open(&life.path()).unwrap().history(&url(0).parse().unwrap()).unwrap().unwrap();
-    assert_eq!(why.depth, 1);
-    assert!(matches!(why.fate, UrlStatus::Ended { document: Some(1), .. }), "{:?}", why.fate);
+    state.reopen();
+    state.open = None;
+    let history =
+        StateReader::open(&state.path()).unwrap().history(&url(0).parse().unwrap()).unwrap().unwrap();
+    assert_eq!(history.depth, 1);
+    assert!(
+        matches!(history.status, UrlStatus::Completed { page_number: Some(1), .. }),
+        "{:?}",
+        history.status
+    );
 }

@@ -1,4 +1,4 @@
-//! Keeps the budgets: what is reserved is promised back or used, so that no number of workers exceeds them.
+//! Enforces the page and byte budgets. Requests reserve before they are sent, so no number of workers exceeds a budget.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::super::{Budget, BudgetDecision};
 use super::BackendConfig;
 use crate::origin::throttle_key;
 
-/// What has been used, and what is reserved by requests in flight.
+/// What is used, and what requests in flight have reserved.
 pub(crate) struct Budgets {
     max_pages: u64,
     max_bytes: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Budgets {
     pages_reserved: u64,
     bytes: u64,
     bytes_reserved: u64,
-    /// By host, where there is a limit to its pages.
+    /// Pages by host. Empty unless there is a limit per host.
     hosts: HashMap<String, HostBudget>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Budgets {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BudgetReservation {
     bytes: u64,
-    /// It may become a page. One that is visited again for its links is a page already.
+    /// The URL may become a page. A revisit does not: its page is counted already.
     page: bool,
 }
 
@@ -36,17 +36,17 @@ impl BudgetReservation {
 
 #[derive(Default)]
 struct HostBudget {
-    kept: u64,
+    pages: u64,
     reserved: u64,
 }
 
 impl Budgets {
-    pub(crate) fn new(settings: &BackendConfig) -> Budgets {
+    pub(crate) fn new(config: &BackendConfig) -> Budgets {
         Budgets {
-            max_pages: settings.max_pages,
-            max_bytes: settings.max_bytes,
-            max_page_bytes: settings.max_page_bytes,
-            max_pages_per_host: settings.max_pages_per_host,
+            max_pages: config.max_pages,
+            max_bytes: config.max_bytes,
+            max_page_bytes: config.max_page_bytes,
+            max_pages_per_host: config.max_pages_per_host,
             pages: 0,
             pages_reserved: 0,
             bytes: 0,
@@ -63,7 +63,7 @@ impl Budgets {
         self.bytes
     }
 
-    /// The budget of which nothing is left.
+    /// The budget that is used up, if any.
     pub(crate) fn exhausted(&self) -> Option<Budget> {
         match () {
             () if self.pages >= self.max_pages => Some(Budget::Pages),
@@ -72,11 +72,10 @@ impl Budgets {
         }
     }
 
-    /// Reserves one page, if it may become one, and as many bytes as a page may have or as are left. Decides first,
-    /// takes second.
+    /// Reserves one page, if the URL may become one, and as many bytes as a page may have or as are left.
     ///
-    /// Less than a page may have is given only where no more is left and nobody has reserved any of it: what others
-    /// have reserved mostly comes back, and a page must not be cut for it.
+    /// Grants less than a full page only if no more is left and no other request has reserved any of it. Reservations
+    /// are mostly returned, and a page must not be truncated because of them.
     pub(crate) fn reserve(&mut self, url: &str, page: bool) -> Result<BudgetReservation, BudgetDecision> {
         if let Some(budget) = self.exhausted() {
             return Err(BudgetDecision::Exhausted(budget));
@@ -87,35 +86,35 @@ impl Budgets {
             return Err(BudgetDecision::RetryLater);
         }
         if let Some(host) = self.limited_host(url).filter(|_| page) {
-            let pages = self.hosts.entry(host).or_default();
-            if pages.kept >= self.max_pages_per_host {
+            let host_budget = self.hosts.entry(host).or_default();
+            if host_budget.pages >= self.max_pages_per_host {
                 return Err(BudgetDecision::HostExhausted);
             }
-            if pages.kept + pages.reserved >= self.max_pages_per_host {
+            if host_budget.pages + host_budget.reserved >= self.max_pages_per_host {
                 return Err(BudgetDecision::RetryLater);
             }
-            pages.reserved += 1;
+            host_budget.reserved += 1;
         }
         self.pages_reserved += u64::from(page);
         self.bytes_reserved += bytes;
         Ok(BudgetReservation { bytes, page })
     }
 
-    /// Counts what a request used and returns the rest; a kept page gets its number.
+    /// Counts what a request used and returns the rest of its reservation. Returns the page number of a page.
     pub(crate) fn commit(
         &mut self,
         url: &str,
         reserved: Option<BudgetReservation>,
-        kept: bool,
+        is_page: bool,
         bytes: u64,
     ) -> Option<u64> {
         self.bytes += bytes;
         self.release(url, reserved);
-        if !kept {
+        if !is_page {
             return None;
         }
         if let Some(host) = self.limited_host(url) {
-            self.hosts.entry(host).or_default().kept += 1;
+            self.hosts.entry(host).or_default().pages += 1;
         }
         self.pages += 1;
         Some(self.pages)
@@ -130,30 +129,30 @@ impl Budgets {
         }
         self.pages_reserved -= 1;
         if let Some(host) = self.limited_host(url)
-            && let Some(pages) = self.hosts.get_mut(&host)
+            && let Some(host_budget) = self.hosts.get_mut(&host)
         {
-            pages.reserved -= 1;
+            host_budget.reserved -= 1;
         }
     }
 
-    /// Goes on from what an earlier process used.
+    /// Restores what earlier processes of the crawl used.
     pub(crate) fn restore(&mut self, pages: u64, bytes: u64) {
         (self.pages, self.bytes) = (pages, bytes);
     }
 
-    /// Goes on from what an earlier process kept of a host.
+    /// Restores the number of pages that earlier processes fetched from a host.
     pub(crate) fn restore_host(&mut self, host: String, pages: u64) {
-        self.hosts.entry(host).or_default().kept = pages;
+        self.hosts.entry(host).or_default().pages = pages;
     }
 
-    /// The host of a URL and how many of its pages were kept, where there is a limit to them.
+    /// The host of a URL and its number of pages, if pages per host are limited.
     pub(crate) fn pages_of_host(&self, url: &str) -> Option<(String, u64)> {
         let host = self.limited_host(url)?;
-        let pages = self.hosts.get(&host)?.kept;
+        let pages = self.hosts.get(&host)?.pages;
         Some((host, pages))
     }
 
-    /// The host whose pages are counted; nobody counts where there is no limit.
+    /// The host whose pages are counted. `None` if pages per host are not limited.
     fn limited_host(&self, url: &str) -> Option<String> {
         if self.max_pages_per_host == u64::MAX {
             return None;

@@ -1,26 +1,25 @@
-//! URLs that wait in memory, as few bytes each as possible: a crawl of the web has millions of them waiting.
+//! A queue of URLs in memory that takes few bytes per URL, because a large crawl queues millions of them.
 
 use std::collections::VecDeque;
 
 use super::super::TaskId;
 use super::storage::QueuedTask;
 
-/// The room for URLs is made in pieces of this size: none is copied as the line grows, and each is given back when it
-/// has been read.
+/// URLs are stored in chunks of this size. A growing queue copies nothing, and a chunk is freed when it has been read.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// URLs in the order they came. Of each URL only what differs from the one before is kept, and its numbers are kept as
-/// differences: what waits together was mostly found together.
+/// A FIFO queue of tasks. It stores each URL without the prefix that it shares with the previous one, and each number
+/// as a difference: URLs that wait next to each other were mostly found on the same page.
 #[derive(Debug, Default)]
 pub(crate) struct CompressedUrlQueue {
     chunks: VecDeque<Vec<u8>>,
-    /// How much of the first chunk has been read.
+    /// Number of bytes read of the first chunk.
     read: usize,
     length: usize,
-    /// The last one in, which the next one in is compared with.
-    newest: PreviousTask,
-    /// The last one out, which the next one out is made of.
-    oldest: PreviousTask,
+    /// The last task pushed, on which the encoding of the next one is based.
+    last_pushed: PreviousTask,
+    /// The last task popped, on which the decoding of the next one is based.
+    last_popped: PreviousTask,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +33,7 @@ impl CompressedUrlQueue {
         self.length
     }
 
-    pub(crate) fn push(&mut self, item: QueuedTask) {
+    pub(crate) fn push(&mut self, task: QueuedTask) {
         let QueuedTask {
             task_id: TaskId(task_id),
             from: TaskId(from),
@@ -43,46 +42,46 @@ impl CompressedUrlQueue {
             redirects,
             is_revisit,
             domain: _,
-        } = item;
-        let shared = shared_start(&self.newest.url, &url);
-        let rest = &url.as_bytes()[shared..];
-        // All of a URL is in one chunk: the numbers take no more than this.
-        let needed = rest.len() + 48;
+        } = task;
+        let shared = common_prefix_len(&self.last_pushed.url, &url);
+        let suffix = &url.as_bytes()[shared..];
+        // A task is stored in one chunk. Its numbers take at most 48 bytes.
+        let needed = suffix.len() + 48;
         match self.chunks.back() {
             Some(chunk) if chunk.len() + needed <= CHUNK_BYTES => {}
-            // The first piece grows by itself, since most lines are short.
+            // The first chunk grows on demand, because most queues are short.
             None => self.chunks.push_back(Vec::new()),
             Some(_) => self.chunks.push_back(Vec::with_capacity(CHUNK_BYTES.max(needed))),
         }
         let Some(chunk) = self.chunks.back_mut() else { return };
-        put(chunk, signed(task_id, self.newest.task_id));
-        put(chunk, signed(task_id, from));
-        put(chunk, u64::from(depth));
-        put(chunk, u64::from(redirects) << 1 | u64::from(is_revisit));
-        put(chunk, shared as u64);
-        put(chunk, rest.len() as u64);
-        chunk.extend(rest);
-        self.newest.task_id = task_id;
-        self.newest.url.truncate(shared);
-        self.newest.url.push_str(&url[shared..]);
+        write_varint(chunk, zigzag_delta(task_id, self.last_pushed.task_id));
+        write_varint(chunk, zigzag_delta(task_id, from));
+        write_varint(chunk, u64::from(depth));
+        write_varint(chunk, u64::from(redirects) << 1 | u64::from(is_revisit));
+        write_varint(chunk, shared as u64);
+        write_varint(chunk, suffix.len() as u64);
+        chunk.extend(suffix);
+        self.last_pushed.task_id = task_id;
+        self.last_pushed.url.truncate(shared);
+        self.last_pushed.url.push_str(&url[shared..]);
         self.length += 1;
     }
 
     pub(crate) fn pop(&mut self) -> Option<QueuedTask> {
         let chunk = self.chunks.front()?;
         let mut rest = &chunk[self.read..];
-        let task_id = self.oldest.task_id.wrapping_add(unsigned(take(&mut rest)));
-        let from = task_id.wrapping_sub(unsigned(take(&mut rest)));
-        let depth = take(&mut rest) as u32;
-        let flags = take(&mut rest);
-        let (shared, length) = (take(&mut rest) as usize, take(&mut rest) as usize);
+        let task_id = self.last_popped.task_id.wrapping_add(zigzag_decode(read_varint(&mut rest)));
+        let from = task_id.wrapping_sub(zigzag_decode(read_varint(&mut rest)));
+        let depth = read_varint(&mut rest) as u32;
+        let flags = read_varint(&mut rest);
+        let (shared, length) = (read_varint(&mut rest) as usize, read_varint(&mut rest) as usize);
         let (url, rest) = rest.split_at(length);
-        self.oldest.url.truncate(shared);
-        self.oldest.url.push_str(str::from_utf8(url).unwrap_or_default());
-        self.oldest.task_id = task_id;
+        self.last_popped.url.truncate(shared);
+        self.last_popped.url.push_str(str::from_utf8(url).unwrap_or_default());
+        self.last_popped.task_id = task_id;
         self.read = chunk.len() - rest.len();
         self.length -= 1;
-        let url = self.oldest.url.as_str().into();
+        let url = self.last_popped.url.as_str().into();
         if self.length == 0 {
             *self = CompressedUrlQueue::default();
         } else if self.read == chunk.len() {
@@ -101,24 +100,24 @@ impl CompressedUrlQueue {
     }
 }
 
-/// How many bytes two URLs begin with alike, up to a whole character.
-fn shared_start(one: &str, other: &str) -> usize {
-    let shared = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
-    (0..=shared).rev().find(|end| other.is_char_boundary(*end)).unwrap_or(0)
+/// The number of leading bytes that two URLs share, up to a character boundary.
+fn common_prefix_len(left: &str, right: &str) -> usize {
+    let shared = left.bytes().zip(right.bytes()).take_while(|(left, right)| left == right).count();
+    (0..=shared).rev().find(|end| right.is_char_boundary(*end)).unwrap_or(0)
 }
 
-/// The difference of two numbers as a small number, whichever is larger.
-fn signed(number: u64, from: u64) -> u64 {
+/// The zigzag-encoded difference of two numbers: small for small differences of either sign.
+fn zigzag_delta(number: u64, from: u64) -> u64 {
     let difference = number.wrapping_sub(from).cast_signed();
     (difference << 1 ^ difference >> 63).cast_unsigned()
 }
 
-fn unsigned(number: u64) -> u64 {
+fn zigzag_decode(number: u64) -> u64 {
     (number >> 1) ^ (number & 1).wrapping_neg()
 }
 
-/// A number in as many bytes as it needs, seven bits in each.
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
+/// Writes a number as a varint: seven bits per byte.
+fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -126,7 +125,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-fn take(bytes: &mut &[u8]) -> u64 {
+fn read_varint(bytes: &mut &[u8]) -> u64 {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let Some((byte, rest)) = bytes.split_first() else { break };
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn item(task_id: u64, from: u64, url: &str, depth: u32, redirects: u8, is_revisit: bool) -> QueuedTask {
+    fn task(task_id: u64, from: u64, url: &str, depth: u32, redirects: u8, is_revisit: bool) -> QueuedTask {
         QueuedTask {
             task_id: TaskId(task_id),
             from: TaskId(from),
@@ -158,37 +157,37 @@ mod tests {
 
     proptest! {
         #[test]
-        fn urls_come_out_as_they_went_in(rounds in proptest::collection::vec((proptest::collection::vec(
+        fn pop_returns_what_was_pushed(rounds in proptest::collection::vec((proptest::collection::vec(
             (any::<u64>(), any::<u64>(), "(http://a/)?[abä]{0,6}", any::<u32>(), any::<u8>(), any::<bool>()), 0..6), 0..7usize), 0..20)) {
-            let (mut line, mut model) = (CompressedUrlQueue::default(), VecDeque::new());
+            let (mut queue, mut model) = (CompressedUrlQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
                 for (task_id, from, url, depth, redirects, is_revisit) in pushed {
-                    line.push(item(task_id, from, &url, depth, redirects, is_revisit));
-                    model.push_back(item(task_id, from, &url, depth, redirects, is_revisit));
+                    queue.push(task(task_id, from, &url, depth, redirects, is_revisit));
+                    model.push_back(task(task_id, from, &url, depth, redirects, is_revisit));
                 }
                 for _ in 0..popped {
-                    prop_assert_eq!(format!("{:?}", line.pop()), format!("{:?}", model.pop_front()));
+                    prop_assert_eq!(format!("{:?}", queue.pop()), format!("{:?}", model.pop_front()));
                 }
-                prop_assert_eq!(line.len(), model.len());
+                prop_assert_eq!(queue.len(), model.len());
             }
         }
     }
 
     #[test]
-    fn long_lines_and_long_urls_keep_their_order() {
-        let mut line = CompressedUrlQueue::default();
+    fn long_queues_and_long_urls_stay_in_order() {
+        let mut queue = CompressedUrlQueue::default();
         let url =
             |number: u64| format!("http://host/{number}/{}", "x".repeat((number as usize * 7919) % 70_000));
         for number in 0..200 {
-            line.push(item(number, number / 2, &url(number), 3, 0, false));
+            queue.push(task(number, number / 2, &url(number), 3, 0, false));
         }
-        assert!(line.chunks.len() > 50);
+        assert!(queue.chunks.len() > 50);
         for number in 0..200 {
             assert_eq!(
-                line.pop().map(|item| (item.task_id.0, String::from(item.url))),
+                queue.pop().map(|task| (task.task_id.0, String::from(task.url))),
                 Some((number, url(number)))
             );
         }
-        assert!(line.pop().is_none() && line.chunks.is_empty());
+        assert!(queue.pop().is_none() && queue.chunks.is_empty());
     }
 }

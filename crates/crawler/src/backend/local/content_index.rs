@@ -1,4 +1,4 @@
-//! Which pages content storage has, for how long, and which are like each other. The pages themselves are in storage.
+//! The index of stored pages: when each expires, and which pages are duplicates. The bodies are in the storage.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -8,25 +8,25 @@ use super::segment_store::SegmentStore;
 use super::storage::Body;
 use crate::similarity::{Fingerprint, Index, Match, Threshold};
 
-/// LZ4 makes no more than this of a byte: a stored page that claims to be larger is damaged.
+/// LZ4 expands a byte to at most this many. A stored page that claims to be larger is damaged.
 const MAX_EXPANSION: usize = 255;
 
 pub(crate) struct ContentIndex {
-    /// `None` where likeness does not matter.
+    /// `None` if duplicate detection is off.
     index: Option<Index>,
     ttl: Duration,
     pages: HashMap<u64, StoredPage>,
     /// The URLs of the pages.
-    names: SegmentStore,
-    /// In the order of storing, which is the order of expiry.
+    urls: SegmentStore,
+    /// In the order in which pages were stored, which is the order in which they expire.
     order: VecDeque<(Duration, u64)>,
     bytes: u64,
-    /// What an earlier process stored, until all of it is here.
+    /// Pages that an earlier process stored, until all of them are restored.
     restoring: Vec<(Duration, u64, Fingerprint)>,
 }
 
 struct StoredPage {
-    stored: Duration,
+    stored_at: Duration,
     bytes: u64,
 }
 
@@ -36,57 +36,62 @@ impl ContentIndex {
             index: similarity.map(|threshold| Index::new(threshold, ttl)),
             ttl,
             pages: HashMap::new(),
-            names: SegmentStore::default(),
+            urls: SegmentStore::default(),
             order: VecDeque::new(),
             bytes: 0,
             restoring: Vec::new(),
         }
     }
 
-    /// Takes back a page that an earlier process stored, in any order.
+    /// Restores a page that an earlier process stored. Pages can be restored in any order.
     pub(crate) fn restore(
         &mut self,
         id: u64,
         url: &str,
         fingerprint: Fingerprint,
         bytes: u64,
-        stored: Duration,
+        stored_at: Duration,
     ) {
         self.bytes += bytes;
-        self.pages.insert(id, StoredPage { stored, bytes });
-        self.names.insert_text(id, url);
-        self.restoring.push((stored, id, fingerprint));
+        self.pages.insert(id, StoredPage { stored_at, bytes });
+        self.urls.insert_text(id, url);
+        self.restoring.push((stored_at, id, fingerprint));
     }
 
-    /// All is taken back: what was stored first expires first.
-    pub(crate) fn restored(&mut self) {
+    /// Ends the restore: puts the pages into the order in which they expire.
+    pub(crate) fn finish_restore(&mut self) {
         let mut restored = std::mem::take(&mut self.restoring);
-        restored.sort_by_key(|(stored, id, _)| (*stored, *id));
-        for (stored, id, fingerprint) in restored {
-            self.order.push_back((stored, id));
+        restored.sort_by_key(|(stored_at, id, _)| (*stored_at, *id));
+        for (stored_at, id, fingerprint) in restored {
+            self.order.push_back((stored_at, id));
             if let Some(index) = &mut self.index {
-                index.insert(&fingerprint, id, stored);
+                index.insert(&fingerprint, id, stored_at);
             }
         }
     }
 
-    /// How many pages there are, and the bytes they take.
-    pub(crate) fn stored(&self) -> (usize, u64) {
+    /// Number of stored pages, and the bytes they take.
+    pub(crate) fn pages_and_bytes(&self) -> (usize, u64) {
         (self.pages.len(), self.bytes)
     }
 
-    /// The page from another URL that this one is like, if there is one.
-    pub(crate) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<ContentMatch> {
-        let named = |id: u64| self.names.text(id).unwrap_or_default().to_owned();
+    /// The page from another URL that this one duplicates, if any.
+    pub(crate) fn find_match(
+        &self,
+        id: u64,
+        fingerprint: &Fingerprint,
+        now: Duration,
+    ) -> Option<ContentMatch> {
+        let url_of = |id: u64| self.urls.text(id).unwrap_or_default().to_owned();
         match self.index.as_ref()?.find(fingerprint, id, now)? {
-            Match::Same(other) => Some(ContentMatch::Duplicate(named(other))),
-            Match::Similar(other) => Some(ContentMatch::NearDuplicate(named(other))),
+            Match::Duplicate(other) => Some(ContentMatch::Duplicate(url_of(other))),
+            Match::NearDuplicate(other) => Some(ContentMatch::NearDuplicate(url_of(other))),
         }
     }
 
-    /// Adds a page that takes so many bytes.
+    /// Adds a page whose body takes `bytes`.
     pub(crate) fn add(&mut self, id: u64, url: &str, fingerprint: &Fingerprint, bytes: u64, now: Duration) {
-        // Delivered again after a death: it is in the index already.
+        // A page that was delivered again after a crash is in the index already.
         if let Some(index) = &mut self.index
             && !self.pages.contains_key(&id)
         {
@@ -94,30 +99,30 @@ impl ContentIndex {
         }
         self.bytes += bytes;
         self.order.push_back((now, id));
-        self.names.insert_text(id, url);
-        if let Some(before) = self.pages.insert(id, StoredPage { stored: now, bytes }) {
+        self.urls.insert_text(id, url);
+        if let Some(before) = self.pages.insert(id, StoredPage { stored_at: now, bytes }) {
             self.bytes -= before.bytes;
         }
     }
 
-    /// Whether a page is there.
-    pub(crate) fn holds(&self, id: u64, now: Duration) -> bool {
-        self.pages.get(&id).is_some_and(|page| now < page.stored.saturating_add(self.ttl))
+    /// Whether a page is stored and has not expired.
+    pub(crate) fn contains(&self, id: u64, now: Duration) -> bool {
+        self.pages.get(&id).is_some_and(|page| now < page.stored_at.saturating_add(self.ttl))
     }
 
-    /// Forgets the pages whose time has come, and tells which.
+    /// Removes the pages that have expired, and returns their ids.
     pub(crate) fn expire(&mut self, now: Duration) -> Vec<u64> {
         let mut expired = Vec::new();
-        while let Some((stored, id)) = self.order.front().copied()
-            && now >= stored.saturating_add(self.ttl)
+        while let Some((stored_at, id)) = self.order.front().copied()
+            && now >= stored_at.saturating_add(self.ttl)
         {
             self.order.pop_front();
-            // Stored again since: then a later entry of the order is its own.
-            if self.pages.get(&id).is_some_and(|page| page.stored == stored)
+            // If the page was stored again, a later entry of `order` is the one that expires it.
+            if self.pages.get(&id).is_some_and(|page| page.stored_at == stored_at)
                 && let Some(page) = self.pages.remove(&id)
             {
                 self.bytes -= page.bytes;
-                self.names.remove(id);
+                self.urls.remove(id);
                 expired.push(id);
             }
         }
@@ -128,22 +133,23 @@ impl ContentIndex {
     }
 }
 
-/// A page as it is stored.
+/// Compresses a page for storage.
 pub(super) fn compress(body: &[u8]) -> Body {
-    // Up to twice as fast as a fresh zstd at the levels that store as little (`bench/content.py`).
+    // Up to twice as fast as zstd at the levels with the same ratio (`bench/content.py`).
     match lz4_flex::compress_prepend_size(body) {
         compressed if compressed.len() < body.len() => Body::Compressed(compressed.into()),
         _ => Body::Plain(body.into()),
     }
 }
 
-/// A page as it was.
-pub(crate) fn decompress(stored: Body) -> Result<Vec<u8>, BackendError> {
-    match stored {
+/// Returns the body of a stored page.
+pub(crate) fn decompress(body: Body) -> Result<Vec<u8>, BackendError> {
+    match body {
         Body::Plain(bytes) => Ok(bytes.into()),
         Body::Compressed(bytes) => {
-            let damaged =
-                |what: &dyn std::fmt::Display| BackendError(format!("a stored page is damaged: {what}"));
+            let damaged = |cause: &dyn std::fmt::Display| {
+                BackendError(format!("cannot read a stored page: it is damaged: {cause}"))
+            };
             let (length, _) = lz4_flex::block::uncompressed_size(&bytes).map_err(|error| damaged(&error))?;
             if length / MAX_EXPANSION > bytes.len() {
                 return Err(damaged(&"its length is impossible"));

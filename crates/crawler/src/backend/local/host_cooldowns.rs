@@ -1,4 +1,4 @@
-//! When hosts may be asked again, whoever asked them last.
+//! When the next request to each host is allowed, whichever worker sent the previous one.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tokio::time::Instant;
 use super::super::HostDelay;
 use crate::origin::throttle_key;
 
-/// So many hosts that may be asked by now are forgotten at a time.
+/// Expired cooldowns are removed when there are this many.
 const SWEEP_AT: usize = 10_000;
 
-/// The hosts that have to be left alone for a while.
+/// The hosts whose cooldown has not passed.
 #[derive(Default)]
 pub(crate) struct HostCooldowns {
     until: HashMap<String, Instant>,
-    /// Whoever is asked, it is not before this: somebody may have been asked until a moment ago.
-    everybody: Option<Instant>,
+    /// Applies to every host: after a restart, any host may have been fetched from a moment ago.
+    all_hosts: Option<Instant>,
     sweep_at: usize,
 }
 
@@ -30,22 +30,22 @@ impl HostCooldowns {
             self.until.retain(|_, until| *until > now);
             self.sweep_at = 2 * self.until.len();
         }
-        // What was learnt first may be told last: the longer rest is the one that is owed.
+        // Updates can arrive out of order, so keep the later deadline.
         let until = Instant::now() + host_delay.cooldown;
         self.until.entry(host).and_modify(|before| *before = until.max(*before)).or_insert(until);
     }
 
-    /// Leaves all hosts alone for a while from now.
-    pub(crate) fn set_for_all(&mut self, rest: Duration) {
-        self.everybody = self.everybody.max(Some(Instant::now() + rest));
+    /// Sets a cooldown for all hosts, from now.
+    pub(crate) fn set_for_all(&mut self, cooldown: Duration) {
+        self.all_hosts = self.all_hosts.max(Some(Instant::now() + cooldown));
     }
 
-    /// How long the host of a URL must still be left alone.
-    pub(crate) fn of(&self, url: &str) -> Duration {
-        if self.until.is_empty() && self.everybody.is_none() {
+    /// The remaining cooldown of the host of a URL.
+    pub(crate) fn remaining(&self, url: &str) -> Duration {
+        if self.until.is_empty() && self.all_hosts.is_none() {
             return Duration::ZERO;
         }
-        let until = self.until.get(throttle_key(url)).copied().max(self.everybody);
+        let until = self.until.get(throttle_key(url)).copied().max(self.all_hosts);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 }
@@ -55,19 +55,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_shorter_rest_that_is_told_later_does_not_cut_a_longer_one_short() {
+    async fn shorter_cooldown_that_arrives_later_does_not_replace_a_longer_one() {
         let second = Duration::from_secs(1);
-        let mut rests = HostCooldowns::default();
-        let mut note =
-            |seconds| rests.set("host".into(), HostDelay { delay: second, cooldown: seconds * second });
-        note(300);
-        note(1);
-        assert_eq!(rests.of("http://host/"), 300 * second);
-        rests.set_for_all(9 * second);
-        rests.set_for_all(2 * second);
-        assert_eq!(rests.of("http://other/"), 9 * second);
-        assert_eq!(rests.of("http://host/"), 300 * second);
+        let mut cooldowns = HostCooldowns::default();
+        let mut set =
+            |seconds| cooldowns.set("host".into(), HostDelay { delay: second, cooldown: seconds * second });
+        set(300);
+        set(1);
+        assert_eq!(cooldowns.remaining("http://host/"), 300 * second);
+        cooldowns.set_for_all(9 * second);
+        cooldowns.set_for_all(2 * second);
+        assert_eq!(cooldowns.remaining("http://other/"), 9 * second);
+        assert_eq!(cooldowns.remaining("http://host/"), 300 * second);
         tokio::time::advance(100 * second).await;
-        assert_eq!(rests.of("http://host/"), 200 * second);
+        assert_eq!(cooldowns.remaining("http://host/"), 200 * second);
     }
 }

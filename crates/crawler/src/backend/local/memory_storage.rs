@@ -1,4 +1,4 @@
-//! Storage in memory: gone when the process is.
+//! Storage in memory. It is lost when the process exits.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::modules::OutputWrite;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
 
-/// Everything in memory.
+/// Storage in memory.
 pub struct MemoryStorage {
     key: HashKey,
-    links: SeenUrls,
+    seen: SeenUrls,
     overflow: CompressedUrlQueue,
     bodies: SegmentStore,
 }
 
 impl MemoryStorage {
-    pub(super) fn new(settings: &BackendConfig, key: HashKey) -> MemoryStorage {
+    pub(super) fn new(config: &BackendConfig, key: HashKey) -> MemoryStorage {
         MemoryStorage {
             key,
-            links: SeenUrls::new(settings.ttl, settings.keep_depths),
+            seen: SeenUrls::new(config.ttl, config.keep_depths),
             overflow: CompressedUrlQueue::default(),
             bodies: SegmentStore::default(),
         }
@@ -35,8 +35,8 @@ impl MemoryStorage {
 #[cfg(test)]
 impl MemoryStorage {
     pub(super) fn for_tests() -> MemoryStorage {
-        let (links, overflow) = (SeenUrls::new(Duration::MAX, false), CompressedUrlQueue::default());
-        MemoryStorage { key: HashKey::new(1), links, overflow, bodies: SegmentStore::default() }
+        let (seen, overflow) = (SeenUrls::new(Duration::MAX, false), CompressedUrlQueue::default());
+        MemoryStorage { key: HashKey::new(1), seen, overflow, bodies: SegmentStore::default() }
     }
 }
 
@@ -48,50 +48,50 @@ impl Storage for MemoryStorage {
     }
 
     fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
-        Ok(match self.links.mark_seen(id, depth, now) {
+        Ok(match self.seen.mark_seen(id, depth, now) {
             SeenLookup::New => SeenStatus::New,
             SeenLookup::Shallower { outstanding: false } => SeenStatus::Shallower,
-            // Its smaller depth is looked up when it is lent.
+            // The smaller depth is looked up when the URL is leased.
             SeenLookup::Shallower { outstanding: true } | SeenLookup::Seen => SeenStatus::Seen,
         })
     }
 
-    fn admit(&mut self, id: u64, item: QueuedTask, _: Duration) {
-        self.links.admitted(id);
-        self.overflow.push(item);
+    fn admit(&mut self, id: u64, task: QueuedTask, _: Duration) {
+        self.seen.mark_outstanding(id);
+        self.overflow.push(task);
     }
 
-    fn take(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
+    fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError> {
         Ok(std::iter::from_fn(|| self.overflow.pop()).take(max).collect())
     }
 
-    fn overflow(&self) -> usize {
+    fn overflow_len(&self) -> usize {
         self.overflow.len()
     }
 
-    fn depth(&self, item: &QueuedTask) -> Depth {
-        let smallest = self.links.depth(self.id(&item.url));
-        smallest.map_or(item.depth, |smallest| smallest.min(item.depth))
+    fn depth(&self, task: &QueuedTask) -> Depth {
+        let smallest = self.seen.depth(self.id(&task.url));
+        smallest.map_or(task.depth, |smallest| smallest.min(task.depth))
     }
 
-    fn park(&mut self, line: &mut CompressedUrlQueue, item: QueuedTask) {
-        line.push(item);
+    fn park(&mut self, queue: &mut CompressedUrlQueue, task: QueuedTask) {
+        queue.push(task);
     }
 
-    fn unpark(&mut self, line: &mut CompressedUrlQueue) -> Result<Option<QueuedTask>, BackendError> {
-        Ok(line.pop())
+    fn unpark(&mut self, queue: &mut CompressedUrlQueue) -> Result<Option<QueuedTask>, BackendError> {
+        Ok(queue.pop())
     }
 
-    fn complete(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration) {
-        self.links.completed(id, now);
-        // Only what has links is visited again for them, should it be met nearer.
-        if !item.is_revisit && !end.outcome.has_links() {
-            self.links.forget_depth(id);
+    fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl, now: Duration) {
+        self.seen.mark_completed(id, now);
+        // Only URLs with links are revisited when they are found at a smaller depth.
+        if !task.is_revisit && !completed.outcome.has_links() {
+            self.seen.forget_depth(id);
         }
     }
 
     fn seen_len(&self) -> usize {
-        self.links.len()
+        self.seen.len()
     }
 
     fn store_page(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<Body>, _: Duration) {
@@ -113,13 +113,13 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
-    fn host_pages(&mut self, _: &str, _: u64) -> Result<(), BackendError> {
+    fn set_host_pages(&mut self, _: &str, _: u64) -> Result<(), BackendError> {
         Ok(())
     }
 
-    fn linking_pages(&mut self, _: &Domain, _: u32) {}
+    fn set_linking_pages(&mut self, _: &Domain, _: u32) {}
 
-    fn record(&mut self, _: u64, _: Vec<(usize, OutputWrite)>) {}
+    fn record_writes(&mut self, _: u64, _: Vec<(usize, OutputWrite)>) {}
 
     fn record_outputs_written(&mut self, _: u64, _: Vec<u64>) {}
 

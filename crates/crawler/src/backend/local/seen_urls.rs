@@ -1,4 +1,4 @@
-//! Link storage in memory: which URLs were met, for a lifetime after each was last met, and always while outstanding.
+//! The seen set in memory. A URL stays in it for a TTL after it was last found, and always while it is outstanding.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,43 +8,44 @@ use hashbrown::HashTable;
 use super::storage::{GENERATIONS, Generation};
 use crate::task::Depth;
 
-/// A table of this many parts grows by small steps: no doubling of the whole, no long pause.
+/// Number of hash tables. Small tables grow in small steps, without the long pause of doubling one large table.
 const SHARDS: usize = 64;
 
-/// When a URL was last met takes the low byte of an entry, what stands for it the rest: 8 bytes a URL in all.
+/// The low byte of an entry holds the generation in which the URL was last found, the other bits its id: 8 bytes per
+/// URL.
 const AGE_BITS: u32 = 8;
 
-/// In the place of a generation: the URL is outstanding.
+/// Value of the low byte of a URL that is outstanding.
 const OUTSTANDING: u64 = 0xFF;
 
-/// How a URL was met.
+/// What the seen set knows about a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeenLookup {
-    /// For the first time, or after it was forgotten.
+    /// The URL was not in the seen set, or had expired.
     New,
-    /// Again, nearer to a seed than ever before.
+    /// The URL was found again at a smaller depth than ever before.
     Shallower {
-        /// It has not been completed.
+        /// The URL has not been completed.
         outstanding: bool,
     },
-    /// Again.
+    /// The URL was found again.
     Seen,
 }
 
-/// The URLs met lately, each by its id.
+/// The URLs that were found, by id.
 pub(super) struct SeenUrls {
     shards: Vec<HashTable<u64>>,
-    /// Smallest depths, kept only where a depth limit makes them matter.
+    /// Smallest depths, tracked only if the crawl has a depth limit.
     depths: Option<HashMap<u64, Depth>>,
     generation: Generation,
 }
 
 impl SeenUrls {
-    pub(super) fn new(lifetime: Duration, keep_depths: bool) -> SeenUrls {
+    pub(super) fn new(ttl: Duration, keep_depths: bool) -> SeenUrls {
         SeenUrls {
             shards: (0..SHARDS).map(|_| HashTable::new()).collect(),
             depths: keep_depths.then(HashMap::new),
-            generation: Generation::first(lifetime),
+            generation: Generation::first(ttl),
         }
     }
 
@@ -52,7 +53,7 @@ impl SeenUrls {
         self.shards.iter().map(HashTable::len).sum()
     }
 
-    /// Meets a URL, which is outstanding from now on if it is new: one question, one step.
+    /// Looks a URL up and, if it is new, adds it as outstanding, in one step.
     pub(super) fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> SeenLookup {
         self.advance(now);
         let age = age(self.generation);
@@ -78,7 +79,7 @@ impl SeenUrls {
             Some(smallest) if depth < *smallest => {
                 *smallest = depth;
                 if !outstanding {
-                    self.set(id, OUTSTANDING);
+                    self.set_age(id, OUTSTANDING);
                 }
                 SeenLookup::Shallower { outstanding }
             }
@@ -86,36 +87,36 @@ impl SeenUrls {
         }
     }
 
-    /// The smallest depth a URL was met at, if depths are kept.
+    /// The smallest depth at which a URL was found, if depths are tracked.
     pub(super) fn depth(&self, id: u64) -> Option<Depth> {
         self.depths.as_ref()?.get(&id).copied()
     }
 
-    /// Begins the lifetime of a completed URL anew.
-    pub(super) fn completed(&mut self, id: u64, now: Duration) {
+    /// Starts the TTL of a completed URL.
+    pub(super) fn mark_completed(&mut self, id: u64, now: Duration) {
         self.advance(now);
-        self.set(id, age(self.generation));
+        self.set_age(id, age(self.generation));
     }
 
-    /// From how near a URL is met does not matter any more.
+    /// Stops tracking the depth of a URL, because it will not be revisited.
     pub(super) fn forget_depth(&mut self, id: u64) {
         if let Some(depths) = &mut self.depths {
             depths.remove(&id);
         }
     }
 
-    /// A URL is outstanding again.
-    pub(super) fn admitted(&mut self, id: u64) {
-        self.set(id, OUTSTANDING);
+    /// Marks a URL as outstanding again.
+    pub(super) fn mark_outstanding(&mut self, id: u64) {
+        self.set_age(id, OUTSTANDING);
     }
 
-    fn set(&mut self, id: u64, age: u64) {
+    fn set_age(&mut self, id: u64, age: u64) {
         if let Some(entry) = self.shard(id).find_mut(hash(id), |entry| entry >> AGE_BITS == id) {
             *entry = id << AGE_BITS | age;
         }
     }
 
-    /// Goes on to a time.
+    /// Advances the clock, and removes what has expired.
     fn advance(&mut self, now: Duration) {
         let passed = self.generation.advance(now);
         if passed > 0 {
@@ -123,15 +124,16 @@ impl SeenUrls {
         }
     }
 
-    /// Forgets what was last met a lifetime ago and is not outstanding, now that so many generations have passed.
+    /// Removes URLs that were last found a TTL ago and are not outstanding, after `passed` generations.
     fn expire(&mut self, passed: u32) {
         let now = age(self.generation);
-        // After a long silence numbers may have come round: whatever was met is over, however young it looks.
-        let all_are_over = passed > GENERATIONS;
+        // After a long pause the numbers may have wrapped around: everything has expired, however recent its number
+        // looks.
+        let all_expired = passed > GENERATIONS;
         for shard in &mut self.shards {
             shard.retain(|entry| match *entry & 0xFF {
                 OUTSTANDING => true,
-                met => !all_are_over && (now + OUTSTANDING - met) % OUTSTANDING <= u64::from(GENERATIONS),
+                age => !all_expired && (now + OUTSTANDING - age) % OUTSTANDING <= u64::from(GENERATIONS),
             });
             if shard.len() * 4 < shard.capacity() {
                 shard.shrink_to_fit(|entry| hash(entry >> AGE_BITS));
@@ -150,12 +152,13 @@ impl SeenUrls {
     }
 }
 
-/// A generation as it stands in an entry: they come round long after what bears their number was forgotten.
+/// The generation number as stored in an entry. Numbers wrap around long after entries with the same number expired.
 fn age(generation: Generation) -> u64 {
     u64::from(generation.number()) % OUTSTANDING
 }
 
-/// The table takes an entry's place from the low bits and its tag from the high ones, which an id does not have.
+/// The table takes the bucket from the low bits and the tag from the high bits. An id has 56 bits, so fill the high
+/// ones.
 fn hash(id: u64) -> u64 {
     id | (id >> 48) << 57
 }
@@ -167,71 +170,71 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_url_is_forgotten_an_hour_after_it_was_last_met() {
-        let mut links = SeenUrls::new(HOUR, false);
+    fn url_expires_one_hour_after_it_was_last_found() {
+        let mut seen = SeenUrls::new(HOUR, false);
         let mut now = Duration::ZERO;
-        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::New);
-        links.completed(1, now);
+        assert_eq!(seen.mark_seen(1, 0, now), SeenLookup::New);
+        seen.mark_completed(1, now);
         for _ in 0..5 {
             now += HOUR * 9 / 10;
-            assert_eq!(links.mark_seen(1, 0, now), SeenLookup::Seen, "each meeting begins the hour anew");
+            assert_eq!(seen.mark_seen(1, 0, now), SeenLookup::Seen, "the TTL starts again each time");
         }
         now += HOUR * 12 / 10;
-        assert_eq!(links.mark_seen(2, 0, now), SeenLookup::New);
-        assert_eq!(links.len(), 1);
-        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::New);
+        assert_eq!(seen.mark_seen(2, 0, now), SeenLookup::New);
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen.mark_seen(1, 0, now), SeenLookup::New);
     }
 
     #[test]
-    fn a_url_is_forgotten_after_a_silence_of_any_length() {
+    fn url_expires_after_a_pause_of_any_length() {
         for sixteenths in 18..800 {
-            let mut links = SeenUrls::new(HOUR, false);
-            links.mark_seen(1, 0, Duration::ZERO);
-            links.completed(1, Duration::ZERO);
-            links.mark_seen(2, 0, Duration::ZERO);
+            let mut seen = SeenUrls::new(HOUR, false);
+            seen.mark_seen(1, 0, Duration::ZERO);
+            seen.mark_completed(1, Duration::ZERO);
+            seen.mark_seen(2, 0, Duration::ZERO);
             let now = HOUR / 16 * sixteenths;
-            assert_eq!(links.mark_seen(1, 0, now), SeenLookup::New, "{sixteenths}");
-            assert_eq!(links.mark_seen(2, 0, now), SeenLookup::Seen, "{sixteenths}: it is outstanding");
+            assert_eq!(seen.mark_seen(1, 0, now), SeenLookup::New, "{sixteenths}");
+            assert_eq!(seen.mark_seen(2, 0, now), SeenLookup::Seen, "{sixteenths}: it is outstanding");
         }
     }
 
     #[test]
-    fn an_outstanding_url_is_never_forgotten() {
-        let mut links = SeenUrls::new(HOUR, true);
-        links.mark_seen(1, 3, Duration::ZERO);
+    fn outstanding_url_never_expires() {
+        let mut seen = SeenUrls::new(HOUR, true);
+        seen.mark_seen(1, 3, Duration::ZERO);
         for half_hours in 0..600 {
-            links.mark_seen(2, 0, HOUR / 2 * half_hours);
+            seen.mark_seen(2, 0, HOUR / 2 * half_hours);
         }
-        assert_eq!(links.mark_seen(1, 3, HOUR * 300), SeenLookup::Seen);
-        assert_eq!(links.depth(1), Some(3));
+        assert_eq!(seen.mark_seen(1, 3, HOUR * 300), SeenLookup::Seen);
+        assert_eq!(seen.depth(1), Some(3));
     }
 
     #[test]
-    fn the_smallest_depth_is_kept_where_depths_matter() {
-        let mut links = SeenUrls::new(HOUR, true);
+    fn smallest_depth_is_tracked_if_depths_matter() {
+        let mut seen = SeenUrls::new(HOUR, true);
         let now = Duration::ZERO;
-        assert_eq!(links.mark_seen(1, 3, now), SeenLookup::New);
-        assert_eq!(links.mark_seen(1, 3, now), SeenLookup::Seen);
-        assert_eq!(links.mark_seen(1, 1, now), SeenLookup::Shallower { outstanding: true });
-        assert_eq!(links.mark_seen(1, 2, now), SeenLookup::Seen);
-        links.completed(1, now);
-        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::Shallower { outstanding: false });
-        assert_eq!(links.mark_seen(1, 0, now), SeenLookup::Seen);
-        assert_eq!(links.depth(1), Some(0));
-        links.completed(1, now);
-        links.mark_seen(2, 0, 2 * HOUR);
-        assert_eq!(links.depth(1), None);
+        assert_eq!(seen.mark_seen(1, 3, now), SeenLookup::New);
+        assert_eq!(seen.mark_seen(1, 3, now), SeenLookup::Seen);
+        assert_eq!(seen.mark_seen(1, 1, now), SeenLookup::Shallower { outstanding: true });
+        assert_eq!(seen.mark_seen(1, 2, now), SeenLookup::Seen);
+        seen.mark_completed(1, now);
+        assert_eq!(seen.mark_seen(1, 0, now), SeenLookup::Shallower { outstanding: false });
+        assert_eq!(seen.mark_seen(1, 0, now), SeenLookup::Seen);
+        assert_eq!(seen.depth(1), Some(0));
+        seen.mark_completed(1, now);
+        seen.mark_seen(2, 0, 2 * HOUR);
+        assert_eq!(seen.depth(1), None);
     }
 
     #[test]
     fn a_million_urls_take_less_than_24_bytes_each() {
-        let mut links = SeenUrls::new(HOUR, false);
+        let mut seen = SeenUrls::new(HOUR, false);
         let key = crate::similarity::HashKey::new(7);
         for number in 0..1_000_000u64 {
             let id = (key.hash(format!("http://host/{number}").as_bytes()) >> 72) as u64;
-            assert_eq!(links.mark_seen(id, 0, Duration::ZERO), SeenLookup::New);
+            assert_eq!(seen.mark_seen(id, 0, Duration::ZERO), SeenLookup::New);
         }
-        let bytes: usize = links.shards.iter().map(HashTable::allocation_size).sum();
+        let bytes: usize = seen.shards.iter().map(HashTable::allocation_size).sum();
         assert!(bytes < 24 * 1_000_000, "{bytes}");
     }
 }

@@ -1,19 +1,19 @@
-//! Stored pages, and their names, in memory, many in one piece: thousands of pieces that live for an hour among millions that live for
-//! a moment would leave the memory full of holes.
+//! Stores byte strings (page bodies, URLs) in memory in large segments. Thousands of long-lived allocations among
+//! millions of short-lived ones would fragment the heap.
 
 use std::collections::HashMap;
 
 use super::storage::Body;
 
-/// Large enough that the system gives it back when it is freed.
+/// Large enough that the allocator returns a freed segment to the operating system.
 const SEGMENT_BYTES: usize = 1 << 20;
 
-/// The bodies of pages, by the URL's id.
+/// Byte strings by the id of a URL.
 #[derive(Default)]
 pub(crate) struct SegmentStore {
-    places: HashMap<u64, Slot>,
+    slots: HashMap<u64, Slot>,
     segments: HashMap<u32, Segment>,
-    /// The one that is being filled.
+    /// The segment that is being filled.
     current: u32,
 }
 
@@ -28,7 +28,7 @@ struct Slot {
 #[derive(Default)]
 struct Segment {
     bytes: Vec<u8>,
-    /// How many bodies in it are stored; it is freed when there is none.
+    /// Number of stored strings. The segment is freed when there are none.
     stored: u32,
 }
 
@@ -52,7 +52,7 @@ impl SegmentStore {
             .segments
             .entry(self.current)
             .or_insert_with(|| Segment { bytes: Vec::with_capacity(room), stored: 0 });
-        let place = Slot {
+        let slot = Slot {
             segment: self.current,
             offset: segment.bytes.len() as u32,
             length: bytes.len() as u32,
@@ -60,30 +60,30 @@ impl SegmentStore {
         };
         segment.bytes.extend(bytes);
         segment.stored += 1;
-        self.places.insert(id, place);
+        self.slots.insert(id, slot);
     }
 
     pub(crate) fn text(&self, id: u64) -> Option<&str> {
-        self.bytes(self.places.get(&id)?).and_then(|bytes| str::from_utf8(bytes).ok())
+        self.bytes(self.slots.get(&id)?).and_then(|bytes| str::from_utf8(bytes).ok())
     }
 
-    fn bytes(&self, place: &Slot) -> Option<&[u8]> {
-        let start = place.offset as usize;
-        self.segments.get(&place.segment)?.bytes.get(start..start + place.length as usize)
+    fn bytes(&self, slot: &Slot) -> Option<&[u8]> {
+        let start = slot.offset as usize;
+        self.segments.get(&slot.segment)?.bytes.get(start..start + slot.length as usize)
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<Body> {
-        let place = self.places.get(&id)?;
-        let bytes = self.bytes(place)?;
-        Some(if place.is_compressed { Body::Compressed(bytes.into()) } else { Body::Plain(bytes.into()) })
+        let slot = self.slots.get(&id)?;
+        let bytes = self.bytes(slot)?;
+        Some(if slot.is_compressed { Body::Compressed(bytes.into()) } else { Body::Plain(bytes.into()) })
     }
 
     pub(crate) fn remove(&mut self, id: u64) {
-        let Some(place) = self.places.remove(&id) else { return };
-        if let Some(segment) = self.segments.get_mut(&place.segment) {
+        let Some(slot) = self.slots.remove(&id) else { return };
+        if let Some(segment) = self.segments.get_mut(&slot.segment) {
             segment.stored -= 1;
             if segment.stored == 0 {
-                self.segments.remove(&place.segment);
+                self.segments.remove(&slot.segment);
             }
         }
     }
@@ -95,41 +95,41 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_segment_is_freed_with_the_last_of_its_bodies() {
-        let mut bodies = SegmentStore::default();
+    fn segment_is_freed_with_its_last_body() {
+        let mut store = SegmentStore::default();
         let body = |size: usize| Body::Plain(vec![7; size].into());
         for id in 0..30 {
-            bodies.insert(id, &body(100_000));
+            store.insert(id, &body(100_000));
         }
-        assert_eq!(bodies.segments.len(), 3);
-        (0..10).for_each(|id| bodies.remove(id));
-        assert_eq!(bodies.segments.len(), 2);
-        bodies.insert(99, &body(3 * SEGMENT_BYTES));
-        assert_eq!(bodies.get(99), Some(body(3 * SEGMENT_BYTES)));
-        (10..100).for_each(|id| bodies.remove(id));
-        assert!(bodies.segments.is_empty() && bodies.places.is_empty());
+        assert_eq!(store.segments.len(), 3);
+        (0..10).for_each(|id| store.remove(id));
+        assert_eq!(store.segments.len(), 2);
+        store.insert(99, &body(3 * SEGMENT_BYTES));
+        assert_eq!(store.get(99), Some(body(3 * SEGMENT_BYTES)));
+        (10..100).for_each(|id| store.remove(id));
+        assert!(store.segments.is_empty() && store.slots.is_empty());
     }
 
     proptest! {
         #[test]
-        fn they_are_kept_as_in_a_map(moves in proptest::collection::vec((0..20u64, proptest::option::of((any::<bool>(), 0..400_000usize))), 0..60)) {
-            let (mut bodies, mut model) = (SegmentStore::default(), HashMap::new());
-            for (id, change) in moves {
+        fn behaves_like_a_map(operations in proptest::collection::vec((0..20u64, proptest::option::of((any::<bool>(), 0..400_000usize))), 0..60)) {
+            let (mut store, mut model) = (SegmentStore::default(), HashMap::new());
+            for (id, change) in operations {
                 match change {
                     None => {
-                        bodies.remove(id);
+                        store.remove(id);
                         model.remove(&id);
                     }
                     Some((compressed, size)) => {
                         let bytes: Box<[u8]> = vec![id as u8; size].into();
                         let body = if compressed { Body::Compressed(bytes) } else { Body::Plain(bytes) };
-                        bodies.insert(id, &body);
+                        store.insert(id, &body);
                         model.insert(id, body);
                     }
                 }
             }
             for id in 0..20 {
-                prop_assert_eq!(bodies.get(id), model.get(&id).cloned());
+                prop_assert_eq!(store.get(id), model.get(&id).cloned());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The moves of a URL, made under one lock: the queues of a crawl in one process, over any storage.
+//! The frontier's state machine: applies each operation to the queues of a crawl in one process, over any storage.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -21,72 +21,72 @@ use crate::prioritizer::{Popularity, Priority};
 use crate::similarity::Fingerprint;
 
 pub(crate) struct LocalState<S: Storage> {
-    pub(crate) settings: BackendConfig,
+    pub(crate) config: BackendConfig,
     pub(crate) clock: Clock,
     pub(crate) storage: S,
-    pub(crate) counts: CrawlCounters,
+    pub(crate) counters: CrawlCounters,
     pub(crate) popularity: Popularity,
-    pub(crate) contents: ContentIndex,
+    pub(crate) content: ContentIndex,
     pub(crate) budgets: Budgets,
-    pub(crate) rests: HostCooldowns,
-    next_loan: u64,
+    pub(crate) cooldowns: HostCooldowns,
+    next_lease_id: u64,
     url_queue: VecDeque<QueuedTask>,
     prioritizing: HashMap<TaskId, QueuedTask>,
     priority_queues: Vec<VecDeque<QueuedTask>>,
     domains: DomainTable<S::Parked>,
-    /// A worker's queue; `None` while the worker is not there.
+    /// The workers' queues; `None` for a worker that was removed.
     worker_queues: Vec<Option<VecDeque<QueuedTask>>>,
-    /// What dead workers had, to be routed anew.
-    returned: VecDeque<QueuedTask>,
-    loans: HashMap<TaskId, ActiveLease>,
-    /// Workers whose queues got something since they were last called.
-    pub(super) called: HashSet<WorkerId>,
+    /// URLs of dead workers, to be routed again.
+    requeued: VecDeque<QueuedTask>,
+    leases: HashMap<TaskId, ActiveLease>,
+    /// Workers whose queues got URLs since they were last woken.
+    pub(super) workers_to_wake: HashSet<WorkerId>,
 }
 
 struct ActiveLease {
-    item: QueuedTask,
+    task: QueuedTask,
     worker: WorkerId,
-    number: u64,
-    reserved: Option<BudgetReservation>,
+    lease_id: u64,
+    reservation: Option<BudgetReservation>,
 }
 
-/// Who of the frontier may have something to do.
-pub(super) struct FrontierWaits {
+/// Which frontier loops have work.
+pub(super) struct FrontierWork {
     pub(super) prioritizer: bool,
     pub(super) router: bool,
 }
 
-/// What a routing led to.
+/// The result of routing.
 pub(super) struct RouteResult {
     pub(super) moved: usize,
     pub(super) to: HashSet<WorkerId>,
 }
 
 impl<S: Storage> LocalState<S> {
-    /// Nothing in the queues, over a storage that may have something.
-    pub(crate) fn new(settings: BackendConfig, clock: Clock, storage: S) -> LocalState<S> {
+    /// Empty queues, over a storage that may contain URLs.
+    pub(crate) fn new(config: BackendConfig, clock: Clock, storage: S) -> LocalState<S> {
         LocalState {
             clock,
             storage,
-            counts: CrawlCounters::default(),
+            counters: CrawlCounters::default(),
             popularity: Popularity::new(),
-            contents: ContentIndex::new(settings.similarity, settings.ttl),
-            budgets: Budgets::new(&settings),
-            rests: HostCooldowns::default(),
-            next_loan: 1,
+            content: ContentIndex::new(config.similarity, config.ttl),
+            budgets: Budgets::new(&config),
+            cooldowns: HostCooldowns::default(),
+            next_lease_id: 1,
             url_queue: VecDeque::new(),
             prioritizing: HashMap::new(),
-            priority_queues: (0..settings.priority_queues.count()).map(|_| VecDeque::new()).collect(),
-            domains: DomainTable::new(settings.domain_ttl),
-            worker_queues: (0..settings.workers).map(|_| Some(VecDeque::new())).collect(),
-            returned: VecDeque::new(),
-            loans: HashMap::new(),
-            called: HashSet::new(),
-            settings,
+            priority_queues: (0..config.priority_queues.count()).map(|_| VecDeque::new()).collect(),
+            domains: DomainTable::new(config.domain_ttl),
+            worker_queues: (0..config.workers).map(|_| Some(VecDeque::new())).collect(),
+            requeued: VecDeque::new(),
+            leases: HashMap::new(),
+            workers_to_wake: HashSet::new(),
+            config,
         }
     }
 
-    /// Admits what was found on the URL of a ticket, or seeds.
+    /// Admits URLs found on the page `from`, or seeds.
     pub(super) fn admit(
         &mut self,
         found: Vec<DiscoveredUrl>,
@@ -104,7 +104,7 @@ impl<S: Storage> LocalState<S> {
                 }
                 SeenStatus::Shallower => {
                     admitted.seen += 1;
-                    self.counts.revisits += 1;
+                    self.counters.revisits += 1;
                     self.enqueue(id, found, from, true, now);
                 }
             }
@@ -121,12 +121,12 @@ impl<S: Storage> LocalState<S> {
         is_revisit: bool,
         now: Duration,
     ) {
-        self.counts.last_ticket += 1;
-        self.counts.admitted += 1;
-        let task_id = TaskId(self.counts.last_ticket);
+        self.counters.last_task_id += 1;
+        self.counters.admitted += 1;
+        let task_id = TaskId(self.counters.last_task_id);
         let DiscoveredUrl { url, depth, redirects } = found;
         let url = url.into_boxed_str();
-        let item = QueuedTask {
+        let task = QueuedTask {
             task_id,
             from: from.unwrap_or(task_id),
             url,
@@ -135,71 +135,71 @@ impl<S: Storage> LocalState<S> {
             is_revisit,
             domain: None,
         };
-        // Always at the end of what waits already, so that the order is kept.
-        self.storage.admit(id, item, now);
+        // Always behind the URLs that wait already, so that the order stays the order of admission.
+        self.storage.admit(id, task, now);
     }
 
     fn fill_url_queue(&mut self) -> Result<(), BackendError> {
-        let room = self.settings.queue_size.saturating_sub(self.url_queue.len());
-        if room > 0 && self.storage.overflow() > 0 {
-            self.url_queue.extend(self.storage.take(room)?);
+        let room = self.config.queue_size.saturating_sub(self.url_queue.len());
+        if room > 0 && self.storage.overflow_len() > 0 {
+            self.url_queue.extend(self.storage.take_overflow(room)?);
         }
         Ok(())
     }
 
     pub(super) fn take_unprioritized(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
-        // What an earlier process left waits in storage alone.
+        // After a resume, all URLs are still in the storage.
         self.fill_url_queue()?;
-        // No more than fit into one priority queue, should they all have the same priority.
+        // No more than fit into one priority queue, in case all get the same priority.
         let fullest = self.priority_queues.iter().map(VecDeque::len).max().unwrap_or(0);
-        let room = self.settings.queue_size.saturating_sub(fullest + self.prioritizing.len());
+        let room = self.config.queue_size.saturating_sub(fullest + self.prioritizing.len());
         let count = max.min(room).min(self.url_queue.len());
         let taken: Vec<QueuedTask> = self.url_queue.drain(..count).collect();
         self.fill_url_queue()?;
-        let mut incoming = Vec::with_capacity(count);
-        for mut item in taken {
-            let domain = Domain::from_url_str(&item.url);
-            item.domain = Some(domain.clone());
+        let mut unprioritized = Vec::with_capacity(count);
+        for mut task in taken {
+            let domain = Domain::from_url_str(&task.url);
+            task.domain = Some(domain.clone());
             let linking_pages = self.popularity.linking_pages(&domain);
-            let depth = self.storage.depth(&item);
-            incoming.push(UnprioritizedUrl { task_id: item.task_id, domain, depth, linking_pages });
-            self.prioritizing.insert(item.task_id, item);
+            let depth = self.storage.depth(&task);
+            unprioritized.push(UnprioritizedUrl { task_id: task.task_id, domain, depth, linking_pages });
+            self.prioritizing.insert(task.task_id, task);
         }
-        Ok(incoming)
+        Ok(unprioritized)
     }
 
-    pub(super) fn enqueue_prioritized(&mut self, filed: Vec<(TaskId, Priority)>) {
-        for (task_id, priority) in filed {
-            // One that is not on loan was filed before.
-            if let Some(item) = self.prioritizing.remove(&task_id) {
-                let queue = self.settings.priority_queues.of(priority);
-                self.priority_queues[queue].push_back(item);
+    pub(super) fn enqueue_prioritized(&mut self, prioritized: Vec<(TaskId, Priority)>) {
+        for (task_id, priority) in prioritized {
+            // A task that the prioritizer does not have was enqueued before.
+            if let Some(task) = self.prioritizing.remove(&task_id) {
+                let queue = self.config.priority_queues.of(priority);
+                self.priority_queues[queue].push_back(task);
             }
         }
     }
 
     pub(super) fn route(&mut self, draws: &[Priority]) -> RouteResult {
         let mut routed = RouteResult { moved: 0, to: HashSet::new() };
-        // What a dead worker left goes first, to be where it would be by now.
-        while let Some(item) = self.returned.pop_front() {
-            if let Err(item) = self.place(item, &mut routed) {
-                self.returned.push_front(item);
+        // Route the URLs of dead workers first: they were routed before.
+        while let Some(task) = self.requeued.pop_front() {
+            if let Err(task) = self.route_task(task, &mut routed) {
+                self.requeued.push_front(task);
                 break;
             }
         }
-        let mut held_back = vec![false; self.priority_queues.len()];
+        let mut is_blocked = vec![false; self.priority_queues.len()];
         for draw in draws {
             loop {
-                let has_tasks = |queue: usize| !held_back[queue] && !self.priority_queues[queue].is_empty();
-                let Some(queue) = self.settings.priority_queues.first_from(*draw, has_tasks) else {
+                let has_tasks = |queue: usize| !is_blocked[queue] && !self.priority_queues[queue].is_empty();
+                let Some(queue) = self.config.priority_queues.first_from(*draw, has_tasks) else {
                     return routed;
                 };
-                let Some(item) = self.priority_queues[queue].pop_front() else { return routed };
-                match self.place(item, &mut routed) {
+                let Some(task) = self.priority_queues[queue].pop_front() else { return routed };
+                match self.route_task(task, &mut routed) {
                     Ok(()) => break,
-                    Err(item) => {
-                        self.priority_queues[queue].push_front(item);
-                        held_back[queue] = true;
+                    Err(task) => {
+                        self.priority_queues[queue].push_front(task);
+                        is_blocked[queue] = true;
                     }
                 }
             }
@@ -207,19 +207,19 @@ impl<S: Storage> LocalState<S> {
         routed
     }
 
-    /// Puts a URL where the domain table says; gives it back if there is no room.
-    fn place(&mut self, item: QueuedTask, routed: &mut RouteResult) -> Result<(), QueuedTask> {
-        let domain = item.domain();
+    /// Puts a URL where the domain table decides. Returns it if there is no room.
+    fn route_task(&mut self, task: QueuedTask, routed: &mut RouteResult) -> Result<(), QueuedTask> {
+        let domain = task.domain();
         let lengths: Vec<Option<usize>> =
             self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len)).collect();
-        match self.domains.route(&domain, &lengths, self.settings.queue_size) {
+        match self.domains.route(&domain, &lengths, self.config.queue_size) {
             RouteDecision::Enqueue(worker) => {
                 self.domains.assign(&domain, worker);
-                self.worker_queue(worker).push_back(item);
+                self.worker_queue(worker).push_back(task);
                 routed.to.insert(worker);
             }
-            RouteDecision::Park => self.domains.park(&domain, item, &mut self.storage),
-            RouteDecision::WorkerFull => return Err(item),
+            RouteDecision::Park => self.domains.park(&domain, task, &mut self.storage),
+            RouteDecision::WorkerFull => return Err(task),
         }
         routed.moved += 1;
         Ok(())
@@ -232,55 +232,55 @@ impl<S: Storage> LocalState<S> {
     pub(super) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
         let queue = self.worker_queue(worker);
         let count = max.min(queue.len());
-        let items: Vec<QueuedTask> = queue.drain(..count).collect();
+        let tasks: Vec<QueuedTask> = queue.drain(..count).collect();
         let mut leases = Vec::with_capacity(count);
-        for item in items {
-            let lease_id = self.next_loan;
-            self.next_loan += 1;
+        for task in tasks {
+            let lease_id = self.next_lease_id;
+            self.next_lease_id += 1;
             leases.push(Lease {
-                task_id: item.task_id,
+                task_id: task.task_id,
                 lease_id,
-                url: item.url.to_string(),
-                depth: self.storage.depth(&item),
-                redirects: item.redirects,
-                is_revisit: item.is_revisit,
-                cooldown: self.rests.of(&item.url),
+                url: task.url.to_string(),
+                depth: self.storage.depth(&task),
+                redirects: task.redirects,
+                is_revisit: task.is_revisit,
+                cooldown: self.cooldowns.remaining(&task.url),
             });
-            self.loans.insert(item.task_id, ActiveLease { item, worker, number: lease_id, reserved: None });
+            self.leases.insert(task.task_id, ActiveLease { task, worker, lease_id, reservation: None });
         }
-        self.feed(worker)?;
+        self.refill_queue(worker)?;
         Ok(leases)
     }
 
-    /// Brings what waits for its domain's share into a worker's queue, as far as there is room.
-    fn feed(&mut self, worker: WorkerId) -> Result<(), BackendError> {
-        let room = self.settings.queue_size.saturating_sub(self.worker_queue(worker).len());
-        let fed = self.domains.refill(worker, room, &mut self.storage)?;
-        self.worker_queue(worker).extend(fed);
+    /// Moves parked URLs into a worker's queue, as far as there is room.
+    fn refill_queue(&mut self, worker: WorkerId) -> Result<(), BackendError> {
+        let room = self.config.queue_size.saturating_sub(self.worker_queue(worker).len());
+        let tasks = self.domains.refill(worker, room, &mut self.storage)?;
+        self.worker_queue(worker).extend(tasks);
         Ok(())
     }
 
     pub(super) fn reserve(&mut self, lease: &Lease, read: u64) -> BudgetDecision {
-        let Some(lease_id) =
-            self.loans.get_mut(&lease.task_id).filter(|lease_id| lease_id.number == lease.lease_id)
+        let Some(active) =
+            self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id)
         else {
             return BudgetDecision::LeaseLost;
         };
-        self.budgets.commit(&lease.url, lease_id.reserved.take(), false, read);
-        match self.budgets.reserve(&lease.url, !lease_id.item.is_revisit) {
-            Ok(reserved) => {
-                lease_id.reserved = Some(reserved);
-                BudgetDecision::Granted(reserved.bytes())
+        self.budgets.commit(&lease.url, active.reservation.take(), false, read);
+        match self.budgets.reserve(&lease.url, !active.task.is_revisit) {
+            Ok(reservation) => {
+                active.reservation = Some(reservation);
+                BudgetDecision::Granted(reservation.bytes())
             }
-            Err(refusal) => refusal,
+            Err(decision) => decision,
         }
     }
 
     pub(super) fn release(&mut self, lease: &Lease, read: u64) {
-        if let Some(lease_id) = self.loans.get_mut(&lease.task_id)
-            && lease_id.number == lease.lease_id
+        if let Some(active) = self.leases.get_mut(&lease.task_id)
+            && active.lease_id == lease.lease_id
         {
-            self.budgets.commit(&lease.url, lease_id.reserved.take(), false, read);
+            self.budgets.commit(&lease.url, active.reservation.take(), false, read);
         }
     }
 
@@ -290,63 +290,65 @@ impl<S: Storage> LocalState<S> {
             outcome,
             bytes,
             outlinks,
-            linked_domains: linked,
-            rejected_links: refused,
-            writes: output,
+            linked_domains,
+            rejected_links,
+            writes,
             host_delay,
         } = completion;
-        if self.loans.get(&lease.task_id).is_none_or(|lease_id| lease_id.number != lease.lease_id) {
+        if self.leases.get(&lease.task_id).is_none_or(|active| active.lease_id != lease.lease_id) {
             return Ok(CompleteResult::StaleLease);
         }
-        // Children go in before the parent completes, so "outstanding" reaches zero only at the end.
-        let AdmitCounts { new, seen: known } = self.admit(outlinks, Some(lease.task_id))?;
-        let Some(ActiveLease { item, worker, reserved, .. }) = self.loans.remove(&lease.task_id) else {
+        // Outlinks are admitted before the page is completed, so `outstanding` reaches zero only at the end of the
+        // crawl.
+        let AdmitCounts { new, seen } = self.admit(outlinks, Some(lease.task_id))?;
+        let Some(ActiveLease { task, worker, reservation, .. }) = self.leases.remove(&lease.task_id) else {
             return Ok(CompleteResult::StaleLease);
         };
-        self.counts.completed += 1;
-        // A revisit finds the same links again; but those that are new now were not counted before.
-        self.counts.links_new += new;
-        if !item.is_revisit {
-            self.counts.ended(&outcome);
-            self.counts.links_known += known;
-            self.counts.refused(refused);
-            self.popularity.count_page(&linked);
-            for domain in &linked {
-                self.storage.linking_pages(domain, self.popularity.linking_pages(domain));
+        self.counters.completed += 1;
+        // A revisit finds the same links again, but links that are new now were not counted before.
+        self.counters.links_new += new;
+        if !task.is_revisit {
+            self.counters.count_outcome(&outcome);
+            self.counters.links_seen += seen;
+            self.counters.count_rejected(rejected_links);
+            self.popularity.count_page(&linked_domains);
+            for domain in &linked_domains {
+                self.storage.set_linking_pages(domain, self.popularity.linking_pages(domain));
             }
         }
-        let kept = outcome == Outcome::Page && !item.is_revisit;
-        let document = self.budgets.commit(&item.url, reserved, kept, bytes);
-        if let Some(document) = document {
-            self.storage.record(document, output);
-            if let Some((host, pages)) = self.budgets.pages_of_host(&item.url) {
-                self.storage.host_pages(&host, pages)?;
+        let is_page = outcome == Outcome::Page && !task.is_revisit;
+        let page_number = self.budgets.commit(&task.url, reservation, is_page, bytes);
+        if let Some(page_number) = page_number {
+            self.storage.record_writes(page_number, writes);
+            if let Some((host, pages)) = self.budgets.pages_of_host(&task.url) {
+                self.storage.set_host_pages(&host, pages)?;
             }
         }
         if let Some(host_delay) = host_delay {
-            self.set_host_delay(throttle_key(&item.url), host_delay)?;
+            self.set_host_delay(throttle_key(&task.url), host_delay)?;
         }
-        let (id, now, depth) = (self.storage.id(&item.url), self.clock.now(), self.storage.depth(&item));
-        self.storage.complete(id, &item, CompletedUrl { outcome: &outcome, depth, document }, now);
-        // Met nearer while it was on loan: its links were taken for deeper than they are.
+        let (id, now, depth) = (self.storage.id(&task.url), self.clock.now(), self.storage.depth(&task));
+        self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number }, now);
+        // Found at a smaller depth while it was leased: its links were admitted with too large a depth.
         if depth < lease.depth && outcome.has_links() {
-            let found = DiscoveredUrl { url: item.url.to_string(), depth, redirects: item.redirects };
-            self.counts.revisits += 1;
-            self.enqueue(id, found, Some(item.from), true, now);
+            let found = DiscoveredUrl { url: task.url.to_string(), depth, redirects: task.redirects };
+            self.counters.revisits += 1;
+            self.enqueue(id, found, Some(task.from), true, now);
             self.fill_url_queue()?;
         }
-        self.domains.release(&item.domain());
-        self.feed(worker)?;
-        self.called.insert(worker);
-        Ok(CompleteResult::Applied { id: document, new, exhausted: self.budgets.exhausted() })
+        self.domains.release(&task.domain());
+        self.refill_queue(worker)?;
+        self.workers_to_wake.insert(worker);
+        Ok(CompleteResult::Applied { id: page_number, new, exhausted: self.budgets.exhausted() })
     }
 
     pub(super) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        self.rests.set(host.to_owned(), host_delay);
+        self.cooldowns.set(host.to_owned(), host_delay);
         self.storage.set_host_delay(host, host_delay)
     }
 
-    /// Stores a page, unless it is like another. It comes compressed, so that nobody waits for that.
+    /// Stores a page, unless it is a duplicate. The caller has compressed the body, so that no operation waits for
+    /// that.
     pub(super) fn store_content(
         &mut self,
         url: &str,
@@ -354,21 +356,21 @@ impl<S: Storage> LocalState<S> {
         body: Option<Body>,
     ) -> Result<ContentMatch, BackendError> {
         let now = self.clock.now();
-        for expired in self.contents.expire(now) {
+        for expired in self.content.expire(now) {
             self.storage.remove_page(expired)?;
         }
         let id = self.storage.id(url);
-        if let Some(like) = self.contents.like(id, fingerprint, now) {
-            return Ok(like);
+        if let Some(duplicate) = self.content.find_match(id, fingerprint, now) {
+            return Ok(duplicate);
         }
-        // Delivered again after a death: it takes the place of what it was.
-        if self.contents.holds(id, now) {
+        // Delivered again after a crash: replace the stored page.
+        if self.content.contains(id, now) {
             self.storage.remove_page(id)?;
         }
-        // Where pages are neither compared nor stored there is nothing to remember.
-        if self.settings.similarity.is_some() || body.is_some() {
+        // If pages are neither compared nor stored there is nothing to add.
+        if self.config.similarity.is_some() || body.is_some() {
             let bytes = body.as_ref().map_or(0, |body| body.bytes().len() as u64);
-            self.contents.add(id, url, fingerprint, bytes, now);
+            self.content.add(id, url, fingerprint, bytes, now);
             self.storage.store_page(id, url, fingerprint, body, now);
         }
         Ok(ContentMatch::New)
@@ -376,70 +378,72 @@ impl<S: Storage> LocalState<S> {
 
     pub(super) fn load_content(&self, url: &str) -> Result<Option<Body>, BackendError> {
         let id = self.storage.id(url);
-        if self.contents.holds(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
+        if self.content.contains(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
     }
 
     pub(super) fn remove_worker(&mut self, worker: WorkerId) -> Result<(), BackendError> {
         let lost: Vec<TaskId> = self
-            .loans
+            .leases
             .iter()
-            .filter(|(_, lease_id)| lease_id.worker == worker)
+            .filter(|(_, active)| active.worker == worker)
             .map(|(task_id, _)| *task_id)
             .collect();
-        let mut returned: Vec<QueuedTask> = Vec::new();
+        let mut requeued: Vec<QueuedTask> = Vec::new();
         for task_id in lost {
-            if let Some(lease_id) = self.loans.remove(&task_id) {
-                self.budgets.release(&lease_id.item.url, lease_id.reserved);
-                returned.push(lease_id.item);
+            if let Some(active) = self.leases.remove(&task_id) {
+                self.budgets.release(&active.task.url, active.reservation);
+                requeued.push(active.task);
             }
         }
-        returned.extend(self.worker_queues[usize::from(worker.0)].take().unwrap_or_default());
-        returned.extend(self.domains.release_worker(worker, &mut self.storage)?);
-        returned.sort_by_key(|item| item.task_id);
-        self.returned.extend(returned);
+        requeued.extend(self.worker_queues[usize::from(worker.0)].take().unwrap_or_default());
+        requeued.extend(self.domains.release_worker(worker, &mut self.storage)?);
+        requeued.sort_by_key(|task| task.task_id);
+        self.requeued.extend(requeued);
         Ok(())
     }
 
-    /// Who of the frontier may have something to do.
-    pub(super) fn frontier_waits(&self) -> FrontierWaits {
-        let is_over = self.counts.admitted == self.counts.completed;
-        let filed = self.priority_queues.iter().any(|queue| !queue.is_empty());
-        FrontierWaits {
+    /// Which frontier loops have work.
+    pub(super) fn frontier_work(&self) -> FrontierWork {
+        let is_finished = self.counters.admitted == self.counters.completed;
+        let has_prioritized = self.priority_queues.iter().any(|queue| !queue.is_empty());
+        FrontierWork {
             prioritizer: !self.url_queue.is_empty(),
-            router: is_over || filed || !self.returned.is_empty(),
+            router: is_finished || has_prioritized || !self.requeued.is_empty(),
         }
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let mut on_loan = vec![0; self.worker_queues.len()];
-        self.loans.values().for_each(|lease_id| on_loan[usize::from(lease_id.worker.0)] += 1);
-        let workers = self.worker_queues.iter().zip(on_loan);
+        let mut leased = vec![0; self.worker_queues.len()];
+        self.leases.values().for_each(|active| leased[usize::from(active.worker.0)] += 1);
+        let workers = self.worker_queues.iter().zip(leased);
+        let (stored_pages, stored_bytes) = self.content.pages_and_bytes();
         Snapshot {
-            admitted: self.counts.admitted,
-            completed: self.counts.completed,
-            revisits: self.counts.revisits,
-            outcomes: self.counts.outcomes.clone(),
-            links_new: self.counts.links_new,
-            links_known: self.counts.links_known,
-            links_refused: self.counts.links_refused.clone(),
-            requests: self.counts.requests.total(),
+            admitted: self.counters.admitted,
+            completed: self.counters.completed,
+            revisits: self.counters.revisits,
+            outcomes: self.counters.outcomes.clone(),
+            links_new: self.counters.links_new,
+            links_seen: self.counters.links_seen,
+            links_rejected: self.counters.links_rejected.clone(),
+            requests: self.counters.requests.total(),
             pages: self.budgets.pages(),
             bytes: self.budgets.bytes(),
-            url_queue: (self.url_queue.len(), self.storage.overflow()),
+            url_queue: (self.url_queue.len(), self.storage.overflow_len()),
             priority_queues: self.priority_queues.iter().map(VecDeque::len).collect(),
             workers: workers
-                .map(|(queue, on_loan)| (queue.as_ref().map_or(0, VecDeque::len), on_loan))
+                .map(|(queue, leased)| (queue.as_ref().map_or(0, VecDeque::len), leased))
                 .collect(),
-            waiting: self.domains.waiting() + self.returned.len(),
+            parked: self.domains.parked() + self.requeued.len(),
             owned_domains: self.domains.owned(),
             active_hosts: self
-                .loans
+                .leases
                 .values()
-                .map(|lease_id| throttle_key(&lease_id.item.url))
+                .map(|active| throttle_key(&active.task.url))
                 .collect::<HashSet<_>>()
                 .len(),
-            known: self.storage.seen_len(),
-            stored: self.contents.stored(),
+            seen_urls: self.storage.seen_len(),
+            stored_pages,
+            stored_bytes,
         }
     }
 }

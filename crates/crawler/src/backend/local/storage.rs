@@ -1,5 +1,5 @@
-//! What the queues of a crawl in one process stand on: link storage, the one place that has no bound, and whatever
-//! outlives the process.
+//! The storage under the frontier's state machine: the seen set, the unbounded overflow of the URL queue, stored pages,
+//! and everything that survives the process.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::outcome::Outcome;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
 
-/// A lifetime is measured in so many generations: what is forgotten is forgotten up to one too late.
+/// A TTL is measured in this many generations, so an entry expires up to one generation late.
 pub(crate) const GENERATIONS: u32 = 16;
 
-/// No generation is shorter: the number of the last one must not be reached within any crawl.
-const SHORTEST_GENERATION: Duration = Duration::from_millis(1);
+/// Minimum length of a generation, so that no crawl runs out of generation numbers.
+const MIN_GENERATION: Duration = Duration::from_millis(1);
 
-/// An outstanding URL, wherever it waits.
+/// An outstanding URL, in any queue.
 #[derive(Debug)]
 pub(crate) struct QueuedTask {
     pub(crate) task_id: TaskId,
-    /// The URL it was found on; a seed's own ticket.
+    /// The task on whose page the URL was found. A seed has its own id.
     pub(crate) from: TaskId,
     pub(crate) url: Box<str>,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
-    /// Known from the prioritizer on; the many that wait before it do without.
+    /// Set from the prioritizer on. URLs in the overflow do not need it.
     pub(crate) domain: Option<Domain>,
 }
 
@@ -39,30 +39,30 @@ impl QueuedTask {
     }
 }
 
-/// How a URL was met.
+/// What the seen set knows about a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SeenStatus {
-    /// For the first time, or after it was forgotten: it is to be admitted.
+    /// The URL was not in the seen set, or had expired. It must be admitted.
     New,
-    /// After its completion, nearer to a seed than ever before: its links are to be followed anew, from nearer.
+    /// The URL is completed and was found at a smaller depth than ever before. It must be revisited for its links.
     Shallower,
-    /// Again.
+    /// The URL was found again.
     Seen,
 }
 
-/// How a URL ended.
+/// The result of a URL.
 pub(crate) struct CompletedUrl<'a> {
     pub(crate) outcome: &'a Outcome,
-    /// The smallest depth it was met at.
+    /// The smallest depth at which it was found.
     pub(crate) depth: Depth,
-    /// The number of a page that was kept.
-    pub(crate) document: Option<u64>,
+    /// The page number, if it was a page.
+    pub(crate) page_number: Option<u64>,
 }
 
-/// A page as it is stored.
+/// A page body as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// As it was read, where compressing gains nothing: what is stored is never more than what was read.
+    /// Uncompressed, if compression gains nothing: a stored body is never larger than the original.
     Plain(Box<[u8]>),
     /// Compressed.
     Compressed(Box<[u8]>),
@@ -76,43 +76,44 @@ impl Body {
     }
 }
 
-/// Where the URLs and pages of a crawl are. Times are the crawl's own: since it began, pauses between its processes
-/// left out.
+/// Stores the URLs and pages of a crawl. Times are active crawl time: since the crawl started, without the time between
+/// its processes.
 pub(crate) trait Storage: Send + 'static {
-    /// URLs that wait for their domain's share, in order.
+    /// A queue of parked URLs.
     type Parked: Default + Send;
 
-    /// What stands for a URL: 56 bits that nobody can foresee.
+    /// The id of a URL: 56 bits of a keyed hash, which a page cannot predict.
     fn id(&self, url: &str) -> u64;
 
-    /// Meets a URL; one that is outstanding has its depth lowered if it was met nearer.
+    /// Adds a URL to the seen set or looks it up. Lowers the depth of an outstanding URL that was found at a smaller
+    /// depth.
     fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError>;
 
-    /// Puts a URL that was met as new, or as nearer, behind all that wait for the URL queue.
-    fn admit(&mut self, id: u64, item: QueuedTask, now: Duration);
+    /// Puts a URL that [`mark_seen`](Storage::mark_seen) returned as new or shallower at the end of the overflow.
+    fn admit(&mut self, id: u64, task: QueuedTask, now: Duration);
 
-    /// Takes up to so many URLs for the URL queue, in the order of admission.
-    fn take(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;
+    /// Takes up to `max` URLs from the overflow, in the order of admission.
+    fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;
 
-    /// How many URLs wait for the URL queue.
-    fn overflow(&self) -> usize;
+    /// Number of URLs in the overflow.
+    fn overflow_len(&self) -> usize;
 
-    /// The smallest depth an outstanding URL was met at.
-    fn depth(&self, item: &QueuedTask) -> Depth;
+    /// The smallest depth at which an outstanding URL was found.
+    fn depth(&self, task: &QueuedTask) -> Depth;
 
-    /// Lets a URL wait in a line.
-    fn park(&mut self, line: &mut Self::Parked, item: QueuedTask);
+    /// Adds a URL to a queue of parked URLs.
+    fn park(&mut self, queue: &mut Self::Parked, task: QueuedTask);
 
-    /// Takes the first URL of a line.
-    fn unpark(&mut self, line: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
+    /// Takes the first URL of a queue of parked URLs.
+    fn unpark(&mut self, queue: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
 
-    /// A URL is completed, and known for a lifetime from now.
-    fn complete(&mut self, id: u64, item: &QueuedTask, end: CompletedUrl, now: Duration);
+    /// Stores the result of a URL, and starts its TTL in the seen set.
+    fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl, now: Duration);
 
-    /// How many URLs are known.
+    /// Number of URLs in the seen set.
     fn seen_len(&self) -> usize;
 
-    /// Keeps a page, or of one that is not to be stored what recognises it.
+    /// Stores a page, or only its fingerprint if there is no body.
     fn store_page(
         &mut self,
         id: u64,
@@ -122,98 +123,102 @@ pub(crate) trait Storage: Send + 'static {
         now: Duration,
     );
 
-    /// A stored page.
+    /// Returns a stored page.
     fn body(&self, id: u64) -> Result<Option<Body>, BackendError>;
 
-    /// Forgets a page whose time has come.
+    /// Removes a page that has expired.
     fn remove_page(&mut self, id: u64) -> Result<(), BackendError>;
 
-    /// Notes when a host may be asked again.
+    /// Stores when the next request to a host is allowed.
     fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError>;
 
-    /// Notes how many pages of a host were kept, where there is a limit to them.
-    fn host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
+    /// Stores the number of pages of a host, if it is limited.
+    fn set_host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
 
-    /// Notes how many pages link to a domain.
-    fn linking_pages(&mut self, domain: &Domain, pages: u32);
+    /// Stores the number of pages that link to a domain.
+    fn set_linking_pages(&mut self, domain: &Domain, pages: u32);
 
-    /// Records what a page adds to the outputs, until it is written.
-    fn record(&mut self, document: u64, output: Vec<(usize, OutputWrite)>);
+    /// Stores what a page adds to the outputs, until it is written.
+    fn record_writes(&mut self, page_number: u64, writes: Vec<(usize, OutputWrite)>);
 
-    /// The outputs are written up to this page, to these lengths.
-    fn record_outputs_written(&mut self, last_document: u64, lengths: Vec<u64>);
+    /// Records that the outputs are written up to this page and have these lengths.
+    fn record_outputs_written(&mut self, last_page_number: u64, lengths: Vec<u64>);
 
-    /// A move could not be made whole: nothing made since the last commit is to outlive the process.
-    fn fail(&mut self, trouble: &BackendError);
+    /// An operation failed half-way: nothing since the last commit may become durable.
+    fn fail(&mut self, error: &BackendError);
 
-    /// What to wait for before anybody is told of the moves made so far.
+    /// What to wait for before the operations applied so far are durable.
     fn commit(&mut self) -> Commit;
 }
 
-/// The moment when moves are safe.
+/// The point at which operations are durable.
 #[derive(Debug)]
 pub(crate) enum Commit {
-    /// There is nothing to be kept safe from.
+    /// Now: the storage is not durable.
     Done,
-    /// When so many commits have been made.
+    /// When the batch of this number is committed.
     After(u64, watch::Receiver<Result<u64, BackendError>>),
 }
 
 impl Commit {
-    /// Returns when the moves are safe.
+    /// Returns when the operations are durable.
     pub(crate) async fn wait(self) -> Result<(), BackendError> {
         let Commit::After(number, mut committed) = self else { return Ok(()) };
-        let reached = committed.wait_for(|made| made.as_ref().map_or(true, |made| *made >= number)).await;
+        let reached = committed
+            .wait_for(|committed_batches| {
+                committed_batches.as_ref().map_or(true, |committed_batches| *committed_batches >= number)
+            })
+            .await;
         match reached {
-            Ok(made) => made.clone().map(|_| ()),
-            Err(_) => Err(BackendError("the crawl's state was closed".into())),
+            Ok(committed_batches) => committed_batches.clone().map(|_| ()),
+            Err(_) => Err(BackendError("cannot commit: the state of the crawl was closed".into())),
         }
     }
 }
 
-/// The time since the crawl began, pauses between its processes left out.
+/// Active crawl time: since the crawl started, without the time between its processes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    before: Duration,
+    earlier: Duration,
     since: Instant,
 }
 
 impl Clock {
-    /// Goes on from what earlier processes took.
-    pub(crate) fn resumed(before: Duration) -> Clock {
-        Clock { before, since: Instant::now() }
+    /// A clock that continues from the active time of earlier processes.
+    pub(crate) fn starting_at(earlier: Duration) -> Clock {
+        Clock { earlier, since: Instant::now() }
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.before.saturating_add(self.since.elapsed())
+        self.earlier.saturating_add(self.since.elapsed())
     }
 }
 
-/// The lifetime's part in which something was last met.
+/// The part of a TTL in which something was last used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation {
     number: u32,
-    time: Duration,
+    length: Duration,
 }
 
 impl Generation {
-    pub(crate) fn first(lifetime: Duration) -> Generation {
-        Generation { number: 0, time: (lifetime / GENERATIONS).max(SHORTEST_GENERATION) }
+    pub(crate) fn first(ttl: Duration) -> Generation {
+        Generation { number: 0, length: (ttl / GENERATIONS).max(MIN_GENERATION) }
     }
 
     pub(crate) fn number(self) -> u32 {
         self.number
     }
 
-    /// The generation of a time.
+    /// The generation at a time.
     pub(crate) fn at(self, now: Duration) -> Generation {
-        let number = u32::try_from(now.as_nanos() / self.time.as_nanos()).unwrap_or(u32::MAX);
+        let number = u32::try_from(now.as_nanos() / self.length.as_nanos()).unwrap_or(u32::MAX);
         Generation { number, ..self }
     }
 
-    /// Goes on to a time; tells how many generations later that is.
+    /// Advances to a time, and returns how many generations have passed.
     pub(crate) fn advance(&mut self, now: Duration) -> u32 {
-        let before = std::mem::replace(self, self.at(now));
-        self.number.saturating_sub(before.number)
+        let earlier = std::mem::replace(self, self.at(now));
+        self.number.saturating_sub(earlier.number)
     }
 }

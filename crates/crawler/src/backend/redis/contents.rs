@@ -13,7 +13,7 @@ use super::moves::{Moves, milliseconds};
 use super::scripts;
 use crate::backend::local::storage::Body;
 use crate::backend::local::{BackendConfig, decompress};
-use crate::similarity::{Fingerprint, MOST_CANDIDATES, Threshold};
+use crate::similarity::{Fingerprint, MAX_CANDIDATES, Threshold};
 
 /// The first byte of a stored body.
 const PLAIN: u8 = 0;
@@ -230,7 +230,7 @@ impl Moves {
         now: Duration,
     ) -> Result<(u64, Vec<Vec<Vec<u8>>>), BackendError> {
         let mut call = self.script(&scripts::REMEMBER, &self.keys.contents[0]);
-        call.arg(self.content_lifetime()).arg(MOST_CANDIDATES).arg(pages.len());
+        call.arg(self.content_lifetime()).arg(MAX_CANDIDATES).arg(pages.len());
         for (place, page) in pages.iter().enumerate() {
             page.tell(&mut call, &self.compared(page, &pages[..place], now));
             call.arg(if self.settings.similarity.is_some() { 1 + page.bands.len() } else { 0 });

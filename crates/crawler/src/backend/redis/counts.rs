@@ -79,8 +79,8 @@ impl Moves {
             stored
         });
         for (pages, bytes) in self.connection.each::<(usize, u64)>(stored.collect()).await? {
-            snapshot.stored.0 += pages;
-            snapshot.stored.1 += bytes;
+            snapshot.stored_pages += pages;
+            snapshot.stored_bytes += bytes;
         }
         Ok(snapshot)
     }
@@ -93,10 +93,10 @@ fn add(snapshot: &mut Snapshot, partition: Partition) {
     snapshot.completed += count("completed");
     snapshot.revisits += count("revisits");
     snapshot.links_new += count("links_new");
-    snapshot.links_known += count("links_known");
+    snapshot.links_seen += count("links_known");
     snapshot.requests += count("requests");
-    snapshot.waiting += count("waiting") as usize + returned;
-    for (total, more) in [(&mut snapshot.outcomes, outcomes), (&mut snapshot.links_refused, refused)] {
+    snapshot.parked += count("waiting") as usize + returned;
+    for (total, more) in [(&mut snapshot.outcomes, outcomes), (&mut snapshot.links_rejected, refused)] {
         for (name, count) in more {
             *total.entry(name).or_default() += count;
         }
@@ -115,5 +115,5 @@ fn add(snapshot: &mut Snapshot, partition: Partition) {
     }
     snapshot.owned_domains += owned;
     snapshot.active_hosts += active;
-    snapshot.known += known;
+    snapshot.seen_urls += known;
 }

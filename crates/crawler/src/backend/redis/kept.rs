@@ -45,8 +45,8 @@ impl Kept {
         let pages = self.pages()?;
         let url = |id| pages.urls.get(&id).map(|named| named.url.to_string()).unwrap_or_default();
         match pages.index.find(fingerprint, id, now)? {
-            Match::Same(other) => Some(ContentMatch::Duplicate(url(other))),
-            Match::Similar(other) => Some(ContentMatch::NearDuplicate(url(other))),
+            Match::Duplicate(other) => Some(ContentMatch::Duplicate(url(other))),
+            Match::NearDuplicate(other) => Some(ContentMatch::NearDuplicate(url(other))),
         }
     }
 

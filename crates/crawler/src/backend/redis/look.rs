@@ -39,7 +39,7 @@ struct Known {
     depth: Depth,
     by_redirect: bool,
     found_on: Option<u64>,
-    fate: UrlStatus,
+    status: UrlStatus,
 }
 
 /// What a script tells of a URL: its entry among the outstanding ones, how many redirects led to it, and its link.
@@ -87,9 +87,9 @@ impl Moves {
     async fn why(&self, url: String) -> Result<Option<UrlHistory>, BackendError> {
         let id = self.key.url_id(&url);
         let Some(known) = self.known_by_url(&url).await? else { return Ok(None) };
-        let Known { depth, by_redirect, found_on, fate } = known;
+        let Known { depth, by_redirect, found_on, status } = known;
         let found_on = self.way(id, found_on).await?;
-        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, fate }))
+        Ok(Some(UrlHistory { url, depth, found_on, by_redirect, status }))
     }
 
     /// The URLs that led to one, the nearest first. Their texts are known as long as their pages are stored; beyond one
@@ -140,7 +140,7 @@ fn known((entry, redirects, link): Told) -> Option<Known> {
     let Some((depth, found_on)) = of_entry(&entry) else { return ended };
     Some(match ended {
         Some(ended) => Known { depth, found_on, ..ended },
-        None => Known { depth, by_redirect: redirects > 0, found_on, fate: UrlStatus::Waiting },
+        None => Known { depth, by_redirect: redirects > 0, found_on, status: UrlStatus::Pending },
     })
 }
 
@@ -161,13 +161,13 @@ fn of_link(link: &[u8]) -> Option<Known> {
     let (document, found_on) = rest.split_first_chunk()?;
     let ended = Ended { byte: *byte, status: u16::from_le_bytes(*status) };
     let document = u32::from_le_bytes(*document);
-    let fate = UrlStatus::Ended {
+    let status = UrlStatus::Completed {
         outcome: ended.outcome(),
         at: UNIX_EPOCH + Duration::from_secs(u32::from_le_bytes(*at).into()),
-        document: (document > 0).then_some(document.into()),
+        page_number: (document > 0).then_some(document.into()),
     };
     let depth = u16::from_le_bytes(*depth).into();
-    Some(Known { depth, by_redirect: ended.by_redirect(), found_on: id_of(found_on), fate })
+    Some(Known { depth, by_redirect: ended.by_redirect(), found_on: id_of(found_on), status })
 }
 
 /// An id from its bytes; seeds were not found on anything.

@@ -106,11 +106,11 @@ impl Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeartbeatReply {
     /// It still has its place.
-    pub has_place: bool,
+    pub is_member: bool,
     /// How the crawl is.
-    pub course: CrawlState,
+    pub state: CrawlState,
     /// To whom it is to pass on a part of what it has.
-    pub takers: Vec<TransferTarget>,
+    pub transfer_targets: Vec<TransferTarget>,
 }
 
 /// What came of asking for a place.
@@ -119,7 +119,7 @@ pub enum JoinResult {
     /// It is there, where nobody was, since then by Redis's clock.
     New(Role, u64),
     /// It is there, in the place of somebody who is dead, since then.
-    Again(Role, u64),
+    TookOver(Role, u64),
     /// Somebody is there, or what a dead one had is on its way back.
     Taken(Member),
 }
@@ -146,7 +146,7 @@ impl RedisBackend {
             .ok_or_else(|| BackendError(format!("the crew has a strange place: {name:?}")))?;
         Ok(match what.as_str() {
             "new" => JoinResult::New(role, heard),
-            "again" => JoinResult::Again(role, heard),
+            "again" => JoinResult::TookOver(role, heard),
             what => JoinResult::Taken(Member {
                 role,
                 token,
@@ -161,7 +161,7 @@ impl RedisBackend {
 
     /// Tells that a member lives, by its count how much longer the crawl has been under way, and of how many domains it has
     /// URLs in hand, if it takes any.
-    pub async fn beat(
+    pub async fn heartbeat(
         &self,
         role: Role,
         token: &str,
@@ -176,11 +176,15 @@ impl RedisBackend {
             self.ask(call).await?;
         let takers = takers.into_iter().map(|(id, has)| TransferTarget { id: WorkerId(id), load: has });
         let course = course((phase, end, opening, version, elapsed, closed));
-        Ok(HeartbeatReply { has_place: has_place == 1, course, takers: takers.collect() })
+        Ok(HeartbeatReply { is_member: has_place == 1, state: course, transfer_targets: takers.collect() })
     }
 
     /// Asks a member to pass on a part of what it has: it learns that with its next sign of life.
-    pub async fn relieve(&self, member: &Member, takers: &[TransferTarget]) -> Result<(), BackendError> {
+    pub async fn request_transfer(
+        &self,
+        member: &Member,
+        takers: &[TransferTarget],
+    ) -> Result<(), BackendError> {
         let mut call = self.of_crew(&scripts::RELIEVE);
         call.arg(member.role.name()).arg(&member.token).arg(takers.len());
         for taker in takers {
@@ -190,7 +194,7 @@ impl RedisBackend {
     }
 
     /// Who is in the crew, and how the crawl is.
-    pub async fn crew(&self) -> Result<(Vec<Member>, CrawlState), BackendError> {
+    pub async fn members(&self) -> Result<(Vec<Member>, CrawlState), BackendError> {
         type Row = (String, String, String, u8, u64, u64, i64);
         let (members, phase, end, opening, version, elapsed, closed): (Vec<Row>, _, _, _, _, _, _) =
             self.ask(self.of_crew(&scripts::CREW_LOOK)).await?;
@@ -214,7 +218,7 @@ impl RedisBackend {
     }
 
     /// Gives up a place, when all that its holder had is back.
-    pub async fn part(&self, role: Role, token: &str) -> Result<(), BackendError> {
+    pub async fn leave(&self, role: Role, token: &str) -> Result<(), BackendError> {
         let mut call = self.of_crew(&scripts::PART);
         call.arg(role.name()).arg(token);
         self.ask(call).await
@@ -237,12 +241,12 @@ impl RedisBackend {
     }
 
     /// What the crawl had is put away by now, if it is still over: whatever was to expire expires.
-    pub async fn put_away(&self, opening: u64) -> Result<CrawlState, BackendError> {
+    pub async fn archive(&self, opening: u64) -> Result<CrawlState, BackendError> {
         let course = self.steer("closed", "", opening, b"").await?;
         if course.is_closed {
             self.close_opening(opening).await?;
         }
-        let (_, course) = self.crew().await?;
+        let (_, course) = self.members().await?;
         if course.opening != opening {
             // It was opened again meanwhile, perhaps before everything had been put away.
             self.reopen().await?;
@@ -251,7 +255,7 @@ impl RedisBackend {
     }
 
     /// Gets back what was put away, if it was. Whoever is about to put away what earlier openings had comes too late then.
-    pub async fn take_out(&self, course: &CrawlState) -> Result<(), BackendError> {
+    pub async fn unarchive(&self, course: &CrawlState) -> Result<(), BackendError> {
         let opening = course.opening;
         self.make(async move |moves| moves.note_opening(opening).await).await?;
         if course.is_closed {
@@ -292,7 +296,7 @@ impl RedisBackend {
     }
 
     /// Keeps the result of a crawl that is over, unless it was opened again meanwhile.
-    pub async fn keep_result(&self, opening: u64, result: &str) -> Result<(), BackendError> {
+    pub async fn store_result(&self, opening: u64, result: &str) -> Result<(), BackendError> {
         let mut call = self.of_crew(&scripts::RESULT);
         call.arg(opening).arg(result);
         self.ask(call).await
@@ -324,7 +328,7 @@ pub struct CrawlInfo {
     /// What those who began it noted for those who work on it.
     pub note: Vec<u8>,
     /// How far it is.
-    pub course: CrawlState,
+    pub state: CrawlState,
     /// Whether it is known what it came to.
     pub has_result: bool,
     /// How many processes are at work on it.
@@ -334,12 +338,12 @@ pub struct CrawlInfo {
 impl CrawlInfo {
     /// Whether nothing was left to do.
     pub fn is_finished(&self) -> bool {
-        self.course.phase == Phase::Over("done".into())
+        self.state.phase == Phase::Over("done".into())
     }
 }
 
 /// What is known of a crawl without its settings; nothing if nobody has begun it.
-pub async fn begun(place: &RedisCrawl) -> Result<Option<CrawlInfo>, BackendError> {
+pub async fn crawl_info(place: &RedisCrawl) -> Result<Option<CrawlInfo>, BackendError> {
     let home = Home::new()?;
     let place = place.clone();
     let look = async move {
@@ -363,7 +367,7 @@ pub async fn begun(place: &RedisCrawl) -> Result<Option<CrawlInfo>, BackendError
         let of = |number: Option<u64>| number.unwrap_or(0);
         let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
         let course = course((phase, end, of(opening), of(version), of(elapsed), closed.unwrap_or(0)));
-        Ok(Some(CrawlInfo { note, course, has_result, members }))
+        Ok(Some(CrawlInfo { note, state: course, has_result, members }))
     };
     home.run(look).await
 }

@@ -1,26 +1,27 @@
-//! Knows the addresses that a page must not make us reach: everything that is not a public unicast address.
+//! Classifies IP addresses: pages must not lead the crawler to any but public unicast addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What makes an address special, or `None` for a public one. IPv4 inside IPv6 counts as that IPv4 address.
-pub fn special(address: IpAddr) -> Option<&'static str> {
+/// The kind of a non-public address; `None` for a public one. An IPv4 address embedded in IPv6 counts as that IPv4
+/// address.
+pub fn non_public_kind(address: IpAddr) -> Option<&'static str> {
     match address {
-        IpAddr::V4(v4) => special_v4(v4),
-        IpAddr::V6(v6) => special_v6(v6),
+        IpAddr::V4(v4) => non_public_v4_kind(v4),
+        IpAddr::V6(v6) => non_public_v6_kind(v6),
     }
 }
 
-fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
+fn non_public_v4_kind(address: Ipv4Addr) -> Option<&'static str> {
     let [a, b, c, _] = address.octets();
     let kind = match (a, b, c) {
-        (0, ..) => "of this network",
+        (0, ..) => "in this network",
         (127, ..) => "loopback",
         (10, ..) | (172, 16..=31, _) | (192, 168, _) => "private",
-        (100, 64..=127, _) => "shared address space",
+        (100, 64..=127, _) => "in the shared address space",
         (169, 254, _) => "link-local",
-        (192, 0, 0) | (192, 88, 99) => "reserved for protocols",
-        (192, 0, 2) | (198, 51, 100) | (203, 0, 113) => "for documentation",
-        (198, 18..=19, _) => "for benchmarks",
+        (192, 0, 0) | (192, 88, 99) => "reserved for protocol assignments",
+        (192, 0, 2) | (198, 51, 100) | (203, 0, 113) => "reserved for documentation",
+        (198, 18..=19, _) => "reserved for benchmarks",
         (224..=239, ..) => "multicast",
         (240.., ..) => "reserved",
         _ => return None,
@@ -28,26 +29,26 @@ fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
     Some(kind)
 }
 
-fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
+fn non_public_v6_kind(address: Ipv6Addr) -> Option<&'static str> {
     let s = address.segments();
     let kind = match s {
         [0, 0, 0, 0, 0, 0, 0, 0] => "unspecified",
         [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
-        // Mapped, translated, compatible, and behind the well-known NAT64 prefix.
+        // IPv4-mapped, -translated and -compatible addresses, and the well-known NAT64 prefix.
         [0, 0, 0, 0, 0, 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0, 0, 0, 0, 0, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        // 6to4, and ISATAP under any prefix.
+        // 6to4, and ISATAP with any prefix.
         | [0x2002, high, low, ..]
-        | [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => return special_v4(v4(high, low)),
-        [0x64, 0xff9b, 1, ..] => "private translation",
+        | [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => return non_public_v4_kind(v4(high, low)),
+        [0x64, 0xff9b, 1, ..] => "for private translation",
         [0x100, 0, 0, 0, ..] => "discard-only",
-        [0x2001, 0, ..] => "a Teredo tunnel",
-        [0x2001, 2, 0, ..] => "for benchmarks",
-        [0x2001, 0xdb8, ..] => "for documentation",
+        [0x2001, 0, ..] => "a Teredo address",
+        [0x2001, 2, 0, ..] => "reserved for benchmarks",
+        [0x2001, 0xdb8, ..] => "reserved for documentation",
         [0x2001, 0x10..=0x2f, ..] => "an ORCHID",
-        [0x3fff, second, ..] if second < 0x1000 => "for documentation",
+        [0x3fff, second, ..] if second < 0x1000 => "reserved for documentation",
         [0x5f00, ..] => "a segment identifier",
         [0xfc00..=0xfdff, ..] => "private",
         [0xfe80..=0xfebf, ..] => "link-local",
@@ -68,21 +69,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn special_addresses_are_told_from_public_ones_also_inside_ipv6() {
-        let special_ones = "0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.1.1 169.254.169.254 172.16.0.1 172.31.9.9 \
+    fn non_public_addresses_are_recognised_also_inside_ipv6() {
+        let non_public = "0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.1.1 169.254.169.254 172.16.0.1 172.31.9.9 \
             192.0.0.8 192.0.2.1 192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.1 198.51.100.7 203.0.113.9 224.0.0.1 \
             239.1.1.1 240.0.0.1 255.255.255.255 :: ::1 ::ffff:127.0.0.1 ::ffff:10.1.2.3 ::127.0.0.1 ::ffff:0:127.0.0.1 \
             64:ff9b::10.0.0.1 64:ff9b:1::1 100::1 2001::1 2001:2::1 2001:db8::1 2001:10::1 2001:2f::1 2002:7f00:1:: \
             2002:c0a8:101::1 2600::5efe:10.0.0.1 2600::200:5efe:127.0.0.1 3fff::1 3fff:fff::1 5f00::1 fc00::1 fdff::1 \
             fe80::1 febf::1 fec0::1 ff02::1";
-        for text in special_ones.split_whitespace() {
-            assert!(special(text.parse().unwrap()).is_some(), "{text} is special");
+        for text in non_public.split_whitespace() {
+            assert!(non_public_kind(text.parse().unwrap()).is_some(), "{text} is not public");
         }
-        let public_ones = "1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.1 100.63.0.1 100.128.0.1 128.0.0.1 169.253.0.1 172.15.0.1 \
+        let public = "1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.1 100.63.0.1 100.128.0.1 128.0.0.1 169.253.0.1 172.15.0.1 \
             172.32.0.1 192.0.1.1 192.167.1.1 198.17.0.1 198.20.0.1 223.255.255.1 ::ffff:8.8.8.8 64:ff9b::8.8.8.8 \
             2002:808:808:: 2001:4860:4860::8888 2606:4700::1111 3fff:1000::1 2a00::5efe:8.8.8.8";
-        for text in public_ones.split_whitespace() {
-            assert_eq!(special(text.parse().unwrap()), None, "{text} is public");
+        for text in public.split_whitespace() {
+            assert_eq!(non_public_kind(text.parse().unwrap()), None, "{text} is public");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps connections alive between requests; only it knows which protocol an origin speaks.
+//! Pools keep-alive connections. Only this file knows whether an origin speaks HTTP/1.1 or HTTP/2.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,32 +15,32 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::connect::{Connector, Stream};
+use super::connect::{Connector, Transport};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 
-/// All headers of a response together; browsers stop at 256 KB, honest servers long before.
+/// Maximum size of all headers of a response. Browsers allow 256 KB; ordinary servers send far less.
 const MAX_HEADER_BYTES: usize = 128 * 1024;
 
-/// Single headers of a response.
+/// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 256;
 
-/// How much of a body may be on its way over HTTP/2 before it is asked for.
+/// HTTP/2 flow-control window of a stream: how much of a body may arrive before it is read.
 const HTTP2_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// How long an idle connection is of use where the room is needed: servers close theirs after that, too.
-const IDLE_TIME: Duration = Duration::from_secs(15);
+/// Idle time after which a connection is dropped if the pool is full. Servers close theirs after about as long.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often it is looked for those that are of no use any more.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Minimum time between two searches of a full pool for closed and idle connections.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many origins are remembered for how they are connected to. To forget one costs a handshake.
-const MAX_REMEMBERED: usize = 20_000;
+/// How many origins the pool remembers the protocol of. Forgetting one costs a handshake.
+const MAX_REMEMBERED_ORIGINS: usize = 20_000;
 
-/// A connection on loan for one request.
+/// A connection acquired from the pool for one request.
 pub struct Connection {
     sender: Sender,
-    /// Whether it has carried a request before: if so, the server may have closed it without our knowing.
+    /// Whether it has carried a request before. If so, the server may have closed it unnoticed.
     pub reused: bool,
     driver: Arc<Driver>,
 }
@@ -50,7 +50,7 @@ enum Sender {
     Http2(http2::SendRequest<Empty<Bytes>>),
 }
 
-/// The task that moves the bytes; it ends with its connection, whatever the server does.
+/// The task that drives a connection. Dropping the last handle aborts it, whatever the server does.
 struct Driver(AbortHandle);
 
 impl Drop for Driver {
@@ -59,65 +59,68 @@ impl Drop for Driver {
     }
 }
 
-/// The connections of every origin.
+/// The pooled connections of all origins.
 pub struct ConnectionPool {
     connector: Connector,
-    /// The most idle ones, of both protocols together.
+    /// Maximum number of pooled connections, HTTP/1.1 and HTTP/2 together.
     max_idle: usize,
-    idle: Mutex<Idle>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct Idle {
+struct PoolState {
+    /// Idle connections with the time since which they are idle.
     http1: HashMap<Origin, Vec<(Connection, Instant)>>,
     http1_count: usize,
-    looked: Option<Instant>,
+    last_cleanup: Option<Instant>,
+    /// One connection per origin, shared by its requests.
     http2: HashMap<Origin, (http2::SendRequest<Empty<Bytes>>, Arc<Driver>)>,
-    /// https origins that did not choose HTTP/2.
-    only_http1: HashSet<Origin>,
-    /// Held while an https origin is connected to that may choose HTTP/2: those who wait share the one
-    /// connection if it does.
+    /// https origins that did not negotiate HTTP/2.
+    http1_only: HashSet<Origin>,
+    /// Locked while the first connection to an https origin is opened. If it negotiates HTTP/2, the waiting requests
+    /// share it.
     connecting: HashMap<Origin, Arc<tokio::sync::Mutex<()>>>,
 }
 
 impl ConnectionPool {
-    /// No connections yet.
+    /// An empty pool.
     pub fn new(connector: Connector, max_idle: usize) -> ConnectionPool {
-        ConnectionPool { connector, max_idle, idle: Mutex::default() }
+        ConnectionPool { connector, max_idle, state: Mutex::default() }
     }
 
-    /// A connection to the origin: a kept one if there is one.
+    /// Returns a connection to the origin, a pooled one if there is one.
     pub async fn acquire(&self, origin: &Origin) -> Result<Connection, Outcome> {
-        if let Some(kept) = self.kept(origin).await {
-            return Ok(kept);
+        if let Some(connection) = self.pooled(origin).await {
+            return Ok(connection);
         }
-        if !self.may_share(origin) {
+        if !self.may_use_http2(origin) {
             return self.open(origin).await;
         }
-        let connecting = self.idle().connecting(origin);
-        let first = connecting.lock().await;
-        if let Some(shared) = self.idle().shared(origin) {
+        let connecting = self.state().connecting(origin);
+        let guard = connecting.lock().await;
+        if let Some(shared) = self.state().shared_http2(origin) {
             return Ok(shared);
         }
-        if !self.may_share(origin) {
-            // It has chosen HTTP/1.1 meanwhile: from now on connections are opened side by side.
-            drop(first);
+        if !self.may_use_http2(origin) {
+            // Another request found that the origin speaks HTTP/1.1, so connections can be opened concurrently.
+            drop(guard);
         }
         self.open(origin).await
     }
 
-    fn may_share(&self, origin: &Origin) -> bool {
-        origin.https && !self.idle().only_http1.contains(origin)
+    fn may_use_http2(&self, origin: &Origin) -> bool {
+        origin.https && !self.state().http1_only.contains(origin)
     }
 
-    /// Keeps a connection whose response was read to its end.
+    /// Returns a connection to the pool after its response was read to its end.
     pub fn release(&self, origin: &Origin, mut connection: Connection) {
-        let mut idle = self.idle();
+        let mut state = self.state();
         let Sender::Http1(sender) = &connection.sender else {
-            // It is kept already. Where it was one too many, it was so only while somebody was at work on it.
+            // It is in the pool already, which it may have exceeded only while requests used it. One reference is the
+            // pool's, one is this connection's.
             let is_last_user = Arc::strong_count(&connection.driver) == 2;
-            if idle.count() > self.max_idle && is_last_user {
-                idle.stop_sharing(origin, &connection);
+            if state.count() > self.max_idle && is_last_user {
+                state.evict_connection(origin, &connection);
             }
             return;
         };
@@ -125,55 +128,55 @@ impl ConnectionPool {
             return;
         }
         connection.reused = true;
-        if idle.count() >= self.max_idle {
-            // Hosts take turns: whichever were dropped to make room would be those that are asked next. But what is of
-            // no use any more is only in the way.
-            idle.drop_useless();
-            if idle.count() >= self.max_idle {
+        if state.count() >= self.max_idle {
+            // A live connection is not dropped for this one: hosts are fetched in rotation, so the least recently used
+            // connection is the one needed next.
+            state.drop_closed_and_idle();
+            if state.count() >= self.max_idle {
                 return;
             }
         }
-        idle.http1_count += 1;
-        match idle.http1.get_mut(origin) {
-            Some(kept) => kept.push((connection, Instant::now())),
-            None => drop(idle.http1.insert(origin.clone(), vec![(connection, Instant::now())])),
+        state.http1_count += 1;
+        match state.http1.get_mut(origin) {
+            Some(connections) => connections.push((connection, Instant::now())),
+            None => drop(state.http1.insert(origin.clone(), vec![(connection, Instant::now())])),
         }
     }
 
-    /// Forgets the kept connections of an origin: one was stale, so the others may be.
+    /// Drops all pooled connections of an origin: one was stale, so the others may be.
     pub fn evict(&self, origin: &Origin) {
-        let mut idle = self.idle();
-        let forgotten = idle.http1.remove(origin).map_or(0, |kept| kept.len());
-        idle.http1_count -= forgotten;
-        idle.http2.remove(origin);
+        let mut state = self.state();
+        let dropped = state.http1.remove(origin).map_or(0, |connections| connections.len());
+        state.http1_count -= dropped;
+        state.http2.remove(origin);
     }
 
-    /// Shares the HTTP/2 connection of an origin no longer; those who have it keep it.
-    pub fn forget_shared(&self, origin: &Origin) {
-        self.idle().http2.remove(origin);
+    /// Stops sharing the HTTP/2 connection of an origin. Requests in flight keep it.
+    pub fn evict_http2(&self, origin: &Origin) {
+        self.state().http2.remove(origin);
     }
 
-    /// Shares this one connection no longer, whatever others there are by now.
-    pub fn stop_sharing(&self, origin: &Origin, connection: &Connection) {
-        self.idle().stop_sharing(origin, connection);
+    /// Stops sharing this HTTP/2 connection, unless the pool has replaced it.
+    pub fn evict_connection(&self, origin: &Origin, connection: &Connection) {
+        self.state().evict_connection(origin, connection);
     }
 
-    /// Closes whatever nobody is at work on.
+    /// Closes all connections that no request uses.
     fn drop_idle(&self) {
-        let mut idle = self.idle();
-        idle.http1.clear();
-        idle.http1_count = 0;
-        idle.drop_unshared();
+        let mut state = self.state();
+        state.http1.clear();
+        state.http1_count = 0;
+        state.drop_unused_http2();
     }
 
-    async fn kept(&self, origin: &Origin) -> Option<Connection> {
+    async fn pooled(&self, origin: &Origin) -> Option<Connection> {
         loop {
             let mut connection = {
-                let mut idle = self.idle();
-                if let Some(shared) = idle.shared(origin) {
+                let mut state = self.state();
+                if let Some(shared) = state.shared_http2(origin) {
                     return Some(shared);
                 }
-                idle.http1(origin)?
+                state.take_http1(origin)?
             };
             if let Sender::Http1(sender) = &mut connection.sender
                 && sender.ready().await.is_ok()
@@ -185,52 +188,52 @@ impl ConnectionPool {
 
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
         match self.connector.connect(origin, || self.drop_idle()).await? {
-            Stream::Plain(stream) => http1_over(stream).await,
-            Stream::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            Transport::Plain(stream) => http1_over(stream).await,
+            Transport::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
                 let (sender, driver) = http2_over(*stream).await?;
                 let driver = Arc::new(driver);
                 self.share(origin, sender.clone(), Arc::clone(&driver));
                 Ok(Connection { sender: Sender::Http2(sender), reused: false, driver })
             }
-            Stream::Secure(stream) => {
-                self.idle().note_only_http1(origin);
+            Transport::Tls(stream) => {
+                self.state().remember_http1_only(origin);
                 http1_over(*stream).await
             }
         }
     }
 
     fn share(&self, origin: &Origin, sender: http2::SendRequest<Empty<Bytes>>, driver: Arc<Driver>) {
-        let mut idle = self.idle();
-        if idle.count() >= self.max_idle {
-            idle.drop_useless();
+        let mut state = self.state();
+        if state.count() >= self.max_idle {
+            state.drop_closed_and_idle();
         }
-        if idle.count() >= self.max_idle {
-            idle.drop_unshared();
+        if state.count() >= self.max_idle {
+            state.drop_unused_http2();
         }
-        if idle.count() >= self.max_idle {
-            // Many may share this one; of the others each serves only one at a time.
-            idle.drop_any_http1();
+        if state.count() >= self.max_idle {
+            // Many requests can share this connection; an HTTP/1.1 connection serves one at a time.
+            state.drop_any_http1();
         }
-        idle.http2.insert(origin.clone(), (sender, driver));
+        state.http2.insert(origin.clone(), (sender, driver));
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Idle {
-    /// How many there are, those included that are shared by requests in flight.
+impl PoolState {
+    /// Number of pooled connections, including HTTP/2 connections in use.
     fn count(&self) -> usize {
         self.http1_count + self.http2.len()
     }
 
-    /// Takes the HTTP/1.1 connection to the origin that was used last. Nothing stays behind of an origin without any:
-    /// a crawl meets millions.
-    fn http1(&mut self, origin: &Origin) -> Option<Connection> {
-        let kept = self.http1.get_mut(origin)?;
-        let last = kept.pop();
-        if kept.is_empty() {
+    /// Takes the most recently used HTTP/1.1 connection to the origin. Removes the origin's entry with its last
+    /// connection, because a crawl may see millions of origins.
+    fn take_http1(&mut self, origin: &Origin) -> Option<Connection> {
+        let connections = self.http1.get_mut(origin)?;
+        let last = connections.pop();
+        if connections.is_empty() {
             self.http1.remove(origin);
         }
         let (connection, _) = last?;
@@ -240,55 +243,55 @@ impl Idle {
 
     fn drop_any_http1(&mut self) {
         if let Some(origin) = self.http1.keys().next().cloned() {
-            drop(self.http1(&origin));
+            drop(self.take_http1(&origin));
         }
     }
 
-    fn stop_sharing(&mut self, origin: &Origin, connection: &Connection) {
+    fn evict_connection(&mut self, origin: &Origin, connection: &Connection) {
         if self.http2.get(origin).is_some_and(|(_, driver)| Arc::ptr_eq(driver, &connection.driver)) {
             self.http2.remove(origin);
         }
     }
 
-    /// Drops the HTTP/1.1 connections that are closed, or have been idle for long.
-    fn drop_useless(&mut self) {
+    /// Drops the HTTP/1.1 connections that are closed or idle for long.
+    fn drop_closed_and_idle(&mut self) {
         let now = Instant::now();
-        if self.looked.is_some_and(|looked| now - looked < LOOK_EVERY) {
+        if self.last_cleanup.is_some_and(|last| now - last < CLEANUP_INTERVAL) {
             return;
         }
-        self.looked = Some(now);
-        self.http1.retain(|_, kept| {
-            kept.retain(|(connection, since)| {
+        self.last_cleanup = Some(now);
+        self.http1.retain(|_, connections| {
+            connections.retain(|(connection, since)| {
                 let closed = matches!(&connection.sender, Sender::Http1(sender) if sender.is_closed());
-                !closed && now - *since < IDLE_TIME
+                !closed && now - *since < IDLE_TIMEOUT
             });
-            !kept.is_empty()
+            !connections.is_empty()
         });
         self.http1_count = self.http1.values().map(Vec::len).sum();
     }
 
-    /// Drops the HTTP/2 connections that nobody is at work on: those are held in here alone.
-    fn drop_unshared(&mut self) {
+    /// Drops the HTTP/2 connections that no request uses, which only the pool refers to.
+    fn drop_unused_http2(&mut self) {
         self.http2.retain(|_, (sender, driver)| !sender.is_closed() && Arc::strong_count(driver) > 1);
     }
 
-    fn note_only_http1(&mut self, origin: &Origin) {
-        if self.only_http1.len() >= MAX_REMEMBERED {
-            self.only_http1.clear();
+    fn remember_http1_only(&mut self, origin: &Origin) {
+        if self.http1_only.len() >= MAX_REMEMBERED_ORIGINS {
+            self.http1_only.clear();
         }
-        self.only_http1.insert(origin.clone());
+        self.http1_only.insert(origin.clone());
     }
 
-    /// What is held while the origin is being connected to.
+    /// The lock for opening the first connection to an origin.
     fn connecting(&mut self, origin: &Origin) -> Arc<tokio::sync::Mutex<()>> {
-        if self.connecting.len() >= MAX_REMEMBERED {
-            self.connecting.retain(|_, held| Arc::strong_count(held) > 1);
+        if self.connecting.len() >= MAX_REMEMBERED_ORIGINS {
+            self.connecting.retain(|_, lock| Arc::strong_count(lock) > 1);
         }
         Arc::clone(self.connecting.entry(origin.clone()).or_default())
     }
 
-    /// The HTTP/2 connection to the origin, which any number of requests share.
-    fn shared(&mut self, origin: &Origin) -> Option<Connection> {
+    /// The HTTP/2 connection to the origin, shared by any number of requests.
+    fn shared_http2(&mut self, origin: &Origin) -> Option<Connection> {
         let (sender, driver) = self.http2.get(origin)?;
         if sender.is_closed() {
             self.http2.remove(origin);
@@ -300,16 +303,16 @@ impl Idle {
 }
 
 impl Connection {
-    /// Whether requests on it are written with their whole URL, as HTTP/2 does.
+    /// Whether this is an HTTP/2 connection, on which requests carry their complete URL.
     pub fn is_http2(&self) -> bool {
         matches!(self.sender, Sender::Http2(_))
     }
 
-    /// Sends one request and waits for the head of its response.
+    /// Sends one request and waits for the response headers.
     pub async fn send(&mut self, mut request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
         match &mut self.sender {
             Sender::Http1(sender) => {
-                hyper::ext::on_informational(&mut request, |_| count_as_work());
+                hyper::ext::on_informational(&mut request, |_| consume_coop_budget());
                 sender.send_request(request).await
             }
             Sender::Http2(sender) => sender.send_request(request).await,
@@ -317,11 +320,11 @@ impl Connection {
     }
 }
 
-/// The HTTP library reads on past 1xx answers without letting anybody else run, be it for seconds. When each of them
-/// counts as a step of work, the runtime interrupts a flood of them, and the timeouts are kept.
-fn count_as_work() {
-    let mut nobody = Context::from_waker(Waker::noop());
-    if let Poll::Ready(step) = tokio::task::coop::poll_proceed(&mut nobody) {
+/// Consumes one unit of the task's cooperative budget. hyper skips 1xx responses without yielding, so a flood of them
+/// would block the thread for seconds. With this, tokio interrupts the flood and timeouts hold.
+fn consume_coop_budget() {
+    let mut context = Context::from_waker(Waker::noop());
+    if let Poll::Ready(step) = tokio::task::coop::poll_proceed(&mut context) {
         step.made_progress();
     }
 }
@@ -332,13 +335,13 @@ async fn http1_over(
     let handshake = http1::Builder::new()
         .max_buf_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS)
-        // Lenient where browsers are.
+        // As lenient as browsers.
         .allow_spaces_after_header_name_in_responses(true)
         .allow_obsolete_multiline_headers_in_responses(true)
         .ignore_invalid_headers_in_responses(true)
         .handshake(TokioIo::new(stream))
         .await;
-    let (sender, connection) = handshake.map_err(|error| super::failure(&error, false))?;
+    let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
     let driver = Driver(tokio::spawn(connection).abort_handle());
     Ok(Connection { sender: Sender::Http1(sender), reused: false, driver: Arc::new(driver) })
 }
@@ -353,6 +356,6 @@ async fn http2_over(
         .initial_connection_window_size(4 * HTTP2_WINDOW_BYTES)
         .handshake(TokioIo::new(stream))
         .await;
-    let (sender, connection) = handshake.map_err(|error| super::failure(&error, false))?;
+    let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
     Ok((sender, Driver(tokio::spawn(connection).abort_handle())))
 }

@@ -1,4 +1,4 @@
-//! Undoes content encodings as the bytes arrive, never past the size limit.
+//! Decodes content encodings as the bytes arrive, up to a size limit.
 
 use std::io::{self, Write};
 
@@ -10,62 +10,61 @@ use zstd::stream::raw::{DParameter, Decoder as RawZstd, InBuffer, Operation, Out
 /// What the Accept-Encoding header offers.
 pub const ACCEPTED: &str = "gzip, deflate, br, zstd";
 
-/// The decoders' own working space, per download.
+/// Size of a decoder's output buffer.
 const SCRATCH_BYTES: usize = 16 * 1024;
 
-/// What gzip allows, and all that deflate can use.
+/// The maximum window of gzip and deflate.
 const MAX_WINDOW_BITS: u8 = 15;
 
-/// The largest window a zstd stream may ask for: 8 MB, the most that HTTP permits.
-const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// The maximum window of a zstd stream: 8 MB, the limit of RFC 9659.
+const MAX_ZSTD_WINDOW_LOG: u32 = 23;
 
-/// How a member of a gzip stream begins; deflate is the only method there is.
+/// The first bytes of a gzip member, with deflate as compression method, the only one there is.
 const GZIP_MAGIC: [u8; 3] = [0x1F, 0x8B, 8];
 
-/// How a frame of a zstd stream begins.
+/// The first bytes of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
-/// Why no more can be decoded.
+/// Why decoding failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeError {
-    /// More bytes than the limit; those up to it are there.
+    /// The decoded body is larger than the limit. The bytes up to the limit are available.
     TooLarge,
-    /// Not what the encoding says.
+    /// The body is not valid in its encoding.
     Corrupt(String),
 }
 
-/// One body on its way in.
+/// Decodes one body.
 pub struct Decoder {
-    method: Method,
+    codec: Codec,
     out: LimitedBuffer,
     stage: Stage,
 }
 
-/// Where in the encoded stream the bytes are. gzip and zstd streams may have several parts, each complete in
-/// itself, whose contents are one after the other.
+/// The position in the encoded stream. gzip and zstd streams may have several parts (members or frames), each complete
+/// in itself, whose contents are concatenated.
 enum Stage {
-    /// Nothing has come yet. An empty body is an empty page, whatever its encoding.
+    /// No bytes were received yet. An empty body is an empty page in every encoding.
     Empty,
-    Inside,
-    /// A part is complete; here are the bytes after it, as long as they are too few to tell whether they
-    /// begin another.
-    Between(Vec<u8>),
-    /// The stream is complete; browsers ignore what follows, and so do we.
+    InsidePart,
+    /// A part is complete. Holds the bytes after it while they are too few to show whether another part follows.
+    BetweenParts(Vec<u8>),
+    /// The stream is complete. Trailing bytes are ignored, as browsers do.
     Ended,
 }
 
-enum Method {
-    /// Not encoded. A body that comes in one piece, as most do, is handed on as it is.
+enum Codec {
+    /// Not encoded. A body that arrives in one chunk, as most do, is returned without a copy.
     Identity {
-        only_piece: Bytes,
+        only_chunk: Bytes,
     },
     Gzip(Decompress),
     Inflate(Decompress),
-    /// "deflate" means zlib, and often enough raw deflate: the first two bytes tell.
-    SomeDeflate {
+    /// "deflate" means zlib, but some servers send raw deflate. The first two bytes decide.
+    UndeterminedDeflate {
         head: Vec<u8>,
     },
-    /// The decoder hands its output on in pieces of the scratch size.
+    /// Writes its output in chunks of the buffer size.
     Brotli(Box<DecompressorWriter<LimitedBuffer>>),
     Zstd(RawZstd<'static>),
 }
@@ -75,7 +74,7 @@ enum Method {
 struct LimitedBuffer {
     bytes: Vec<u8>,
     limit: usize,
-    /// Set aside when the first bytes arrive.
+    /// Capacity to reserve when the first bytes arrive.
     expected: usize,
     overflowed: bool,
 }
@@ -100,8 +99,8 @@ impl Write for LimitedBuffer {
 }
 
 impl Decoder {
-    /// A decoder for a Content-Encoding header, for at most `limit` decoded bytes, of which `expected` may be
-    /// set aside at once. `Err` names the encoding that is not understood.
+    /// A decoder for a Content-Encoding header and at most `limit` decoded bytes. It reserves memory for `expected`
+    /// bytes. `Err` names the unsupported encoding.
     pub fn new(encoding: Option<&str>, limit: usize, expected: usize) -> Result<Decoder, String> {
         let out =
             LimitedBuffer { bytes: Vec::new(), limit, expected: expected.min(limit), overflowed: false };
@@ -112,71 +111,71 @@ impl Decoder {
         if codings.next().is_some() {
             return Err(names);
         }
-        let method = match coding.unwrap_or("identity") {
-            "identity" => Method::Identity { only_piece: Bytes::new() },
-            "gzip" | "x-gzip" => Method::Gzip(Decompress::new_gzip(MAX_WINDOW_BITS)),
-            "deflate" => Method::SomeDeflate { head: Vec::new() },
+        let codec = match coding.unwrap_or("identity") {
+            "identity" => Codec::Identity { only_chunk: Bytes::new() },
+            "gzip" | "x-gzip" => Codec::Gzip(Decompress::new_gzip(MAX_WINDOW_BITS)),
+            "deflate" => Codec::UndeterminedDeflate { head: Vec::new() },
             "br" => {
                 let out = LimitedBuffer { bytes: Vec::new(), ..out };
-                Method::Brotli(Box::new(DecompressorWriter::new(out, SCRATCH_BYTES)))
+                Codec::Brotli(Box::new(DecompressorWriter::new(out, SCRATCH_BYTES)))
             }
-            "zstd" => Method::Zstd(zstd_decoder().map_err(|error| error.to_string())?),
+            "zstd" => Codec::Zstd(zstd_decoder().map_err(|error| error.to_string())?),
             unknown => return Err(unknown.to_owned()),
         };
-        Ok(Decoder { method, out, stage: Stage::Empty })
+        Ok(Decoder { codec, out, stage: Stage::Empty })
     }
 
-    /// Takes in the next bytes as they came.
+    /// Decodes the next bytes of the stream.
     pub fn feed(&mut self, mut bytes: Bytes) -> Result<(), DecodeError> {
         if bytes.is_empty() {
             return Ok(());
         }
         loop {
             match &mut self.stage {
-                Stage::Empty => self.stage = Stage::Inside,
-                Stage::Inside => {}
-                Stage::Between(start) => {
+                Stage::Empty => self.stage = Stage::InsidePart,
+                Stage::InsidePart => {}
+                Stage::BetweenParts(start) => {
                     if !start.is_empty() {
                         bytes = [&start[..], &bytes].concat().into();
                     }
-                    match self.method.goes_on(&bytes) {
+                    match self.codec.starts_new_part(&bytes) {
                         None => {
                             *start = bytes.to_vec();
                             return Ok(());
                         }
                         Some(false) => self.stage = Stage::Ended,
                         Some(true) => {
-                            self.method.restart().map_err(|error| self.broken(error))?;
-                            self.stage = Stage::Inside;
+                            self.codec.restart().map_err(|error| self.decode_error(error))?;
+                            self.stage = Stage::InsidePart;
                         }
                     }
                 }
                 Stage::Ended => return Ok(()),
             }
-            if matches!(self.stage, Stage::Inside) {
-                let Some(left) = self.feed_part(&bytes).map_err(|error| self.broken(error))? else {
+            if matches!(self.stage, Stage::InsidePart) {
+                let Some(left) = self.feed_part(&bytes).map_err(|error| self.decode_error(error))? else {
                     return Ok(());
                 };
                 bytes = bytes.split_off(bytes.len() - left);
-                self.stage = Stage::Between(Vec::new());
+                self.stage = Stage::BetweenParts(Vec::new());
             }
         }
     }
 
-    /// Decodes up to the end of the part; if that is among the bytes, tells how many are left after it.
+    /// Decodes up to the end of the part. If the bytes contain that end, returns how many follow it.
     fn feed_part(&mut self, bytes: &Bytes) -> io::Result<Option<usize>> {
-        match &mut self.method {
-            Method::Identity { only_piece }
-                if only_piece.is_empty() && self.out.bytes.is_empty() && bytes.len() <= self.out.limit =>
+        match &mut self.codec {
+            Codec::Identity { only_chunk }
+                if only_chunk.is_empty() && self.out.bytes.is_empty() && bytes.len() <= self.out.limit =>
             {
-                *only_piece = bytes.clone();
+                *only_chunk = bytes.clone();
                 Ok(None)
             }
-            Method::Identity { only_piece } => {
-                let first = std::mem::take(only_piece);
+            Codec::Identity { only_chunk } => {
+                let first = std::mem::take(only_chunk);
                 self.out.write_all(&first).and_then(|()| self.out.write_all(bytes)).map(|()| None)
             }
-            Method::SomeDeflate { head } => {
+            Codec::UndeterminedDeflate { head } => {
                 head.extend_from_slice(bytes);
                 if head.len() < 2 {
                     return Ok(None);
@@ -184,80 +183,85 @@ impl Decoder {
                 let head = Bytes::from(std::mem::take(head));
                 let is_zlib =
                     head[0] & 0x0f == 8 && u16::from_be_bytes([head[0], head[1]]).is_multiple_of(31);
-                self.method = Method::Inflate(Decompress::new(is_zlib));
+                self.codec = Codec::Inflate(Decompress::new(is_zlib));
                 self.feed_part(&head)
             }
-            Method::Gzip(inflate) | Method::Inflate(inflate) => feed_inflate(inflate, bytes, &mut self.out),
-            Method::Zstd(raw) => feed_zstd(raw, bytes, &mut self.out),
-            Method::Brotli(decoder) => feed_brotli(decoder, bytes),
+            Codec::Gzip(inflate) | Codec::Inflate(inflate) => feed_inflate(inflate, bytes, &mut self.out),
+            Codec::Zstd(raw) => feed_zstd(raw, bytes, &mut self.out),
+            Codec::Brotli(decoder) => feed_brotli(decoder, bytes),
         }
     }
 
-    /// What is decoded so far; some bytes fed may still be on their way through.
-    pub fn so_far(&self) -> &[u8] {
-        match &self.method {
-            Method::Identity { only_piece } if !only_piece.is_empty() => only_piece,
+    /// The bytes decoded so far. The codec may still buffer some.
+    pub fn decoded(&self) -> &[u8] {
+        match &self.codec {
+            Codec::Identity { only_chunk } if !only_chunk.is_empty() => only_chunk,
             _ => &self.out().bytes,
         }
     }
 
-    /// The decoded body, if it is complete.
+    /// Returns the decoded body, or an error if the stream is incomplete.
     pub fn finish(mut self) -> Result<Bytes, DecodeError> {
-        let complete = match (&self.stage, &mut self.method) {
-            (Stage::Empty, _) | (_, Method::Identity { .. }) => true,
-            (_, Method::Brotli(decoder)) => {
-                decoder.close().map_err(|error| self.broken(error)).map(|()| true)?
+        let complete = match (&self.stage, &mut self.codec) {
+            (Stage::Empty, _) | (_, Codec::Identity { .. }) => true,
+            (_, Codec::Brotli(decoder)) => {
+                decoder.close().map_err(|error| self.decode_error(error)).map(|()| true)?
             }
-            (stage, _) => !matches!(stage, Stage::Inside),
+            (stage, _) => !matches!(stage, Stage::InsidePart),
         };
-        if complete { Ok(self.cut()) } else { Err(DecodeError::Corrupt("it ends too early".into())) }
+        if complete {
+            Ok(self.into_partial())
+        } else {
+            Err(DecodeError::Corrupt("the stream is truncated".into()))
+        }
     }
 
-    /// Whatever is decoded, complete or not.
-    pub fn cut(self) -> Bytes {
-        match self.method {
-            Method::Identity { only_piece } if !only_piece.is_empty() => only_piece,
-            Method::Brotli(mut decoder) => std::mem::take(&mut decoder.get_mut().bytes).into(),
+    /// Returns the bytes decoded so far, even if the stream is incomplete.
+    pub fn into_partial(self) -> Bytes {
+        match self.codec {
+            Codec::Identity { only_chunk } if !only_chunk.is_empty() => only_chunk,
+            Codec::Brotli(mut decoder) => std::mem::take(&mut decoder.get_mut().bytes).into(),
             _ => self.out.bytes.into(),
         }
     }
 
     fn out(&self) -> &LimitedBuffer {
-        match &self.method {
-            Method::Brotli(decoder) => decoder.get_ref(),
+        match &self.codec {
+            Codec::Brotli(decoder) => decoder.get_ref(),
             _ => &self.out,
         }
     }
 
-    fn broken(&self, error: io::Error) -> DecodeError {
+    fn decode_error(&self, error: io::Error) -> DecodeError {
         if self.out().overflowed { DecodeError::TooLarge } else { DecodeError::Corrupt(error.to_string()) }
     }
 }
 
-impl Method {
-    /// Whether the bytes after a complete part begin another; `None` if they are too few to tell.
-    fn goes_on(&self, bytes: &[u8]) -> Option<bool> {
+impl Codec {
+    /// Whether the bytes after a complete part start another one; `None` if they are too few to show it.
+    fn starts_new_part(&self, bytes: &[u8]) -> Option<bool> {
         match (self, bytes) {
-            (Method::Gzip(_), _) => begins(bytes, GZIP_MAGIC),
-            // A frame to be skipped, of which there are sixteen kinds.
-            (Method::Zstd(_), [kind @ 0x50..=0x5F, ..]) => begins(bytes, [*kind, 0x2A, 0x4D, 0x18]),
-            (Method::Zstd(_), _) => begins(bytes, ZSTD_MAGIC),
+            (Codec::Gzip(_), _) => starts_with_magic(bytes, GZIP_MAGIC),
+            // One of the sixteen magic numbers of a skippable frame.
+            (Codec::Zstd(_), [kind @ 0x50..=0x5F, ..]) => starts_with_magic(bytes, [*kind, 0x2A, 0x4D, 0x18]),
+            (Codec::Zstd(_), _) => starts_with_magic(bytes, ZSTD_MAGIC),
             _ => Some(false),
         }
     }
 
-    /// Makes ready for another part.
+    /// Resets the codec for the next part.
     fn restart(&mut self) -> io::Result<()> {
         match self {
-            Method::Gzip(inflate) => *inflate = Decompress::new_gzip(MAX_WINDOW_BITS),
-            Method::Zstd(raw) => raw.reinit()?,
+            Codec::Gzip(inflate) => *inflate = Decompress::new_gzip(MAX_WINDOW_BITS),
+            Codec::Zstd(raw) => raw.reinit()?,
             _ => {}
         }
         Ok(())
     }
 }
 
-fn begins<const LENGTH: usize>(bytes: &[u8], magic: [u8; LENGTH]) -> Option<bool> {
+/// Whether the bytes start with a magic number; `None` if they are too few to show it.
+fn starts_with_magic<const LENGTH: usize>(bytes: &[u8], magic: [u8; LENGTH]) -> Option<bool> {
     match bytes.get(..LENGTH) {
         Some(start) => Some(start == magic),
         None if magic.starts_with(bytes) => None,
@@ -273,16 +277,16 @@ fn feed_inflate(
     let mut scratch = [0; SCRATCH_BYTES];
     let mut rest = bytes;
     loop {
-        let (taken_before, made_before) = (inflate.total_in(), inflate.total_out());
+        let (consumed_before, produced_before) = (inflate.total_in(), inflate.total_out());
         let status = inflate.decompress(rest, &mut scratch, FlushDecompress::None)?;
-        rest = &rest[(inflate.total_in() - taken_before) as usize..];
-        let made = (inflate.total_out() - made_before) as usize;
-        out.write_all(&scratch[..made])?;
+        rest = &rest[(inflate.total_in() - consumed_before) as usize..];
+        let produced = (inflate.total_out() - produced_before) as usize;
+        out.write_all(&scratch[..produced])?;
         if status == Status::StreamEnd {
             return Ok(Some(rest.len()));
         }
-        // A full scratch means that there may be more to come from the bytes already taken.
-        if rest.is_empty() && made < SCRATCH_BYTES {
+        // A full buffer means that there may be more output for the input already consumed.
+        if rest.is_empty() && produced < SCRATCH_BYTES {
             return Ok(None);
         }
     }
@@ -294,12 +298,12 @@ fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut LimitedBuffer) 
     loop {
         let mut output = OutBuffer::around(&mut scratch[..]);
         let ended = raw.run(&mut input, &mut output)? == 0;
-        let made = output.pos();
-        out.write_all(&scratch[..made])?;
+        let produced = output.pos();
+        out.write_all(&scratch[..produced])?;
         if ended {
             return Ok(Some(bytes.len() - input.pos()));
         }
-        if input.pos() == bytes.len() && made < SCRATCH_BYTES {
+        if input.pos() == bytes.len() && produced < SCRATCH_BYTES {
             return Ok(None);
         }
     }
@@ -310,7 +314,7 @@ fn feed_brotli(decoder: &mut DecompressorWriter<LimitedBuffer>, bytes: &[u8]) ->
     while !rest.is_empty() {
         match decoder.write(rest)? {
             0 => return Ok(Some(rest.len())),
-            taken => rest = &rest[taken..],
+            consumed => rest = &rest[consumed..],
         }
     }
     Ok(None)
@@ -318,7 +322,7 @@ fn feed_brotli(decoder: &mut DecompressorWriter<LimitedBuffer>, bytes: &[u8]) ->
 
 fn zstd_decoder() -> io::Result<RawZstd<'static>> {
     let mut raw = RawZstd::new()?;
-    raw.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX))?;
+    raw.set_parameter(DParameter::WindowLogMax(MAX_ZSTD_WINDOW_LOG))?;
     Ok(raw)
 }
 

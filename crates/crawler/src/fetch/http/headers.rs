@@ -1,39 +1,39 @@
-//! Reads the values of response headers, which may be any bytes of any length.
+//! Reads the values of response headers, which may contain any bytes.
 
 use std::fmt::Write as _;
 
 use hyper::header::{HeaderMap, HeaderName};
 
-/// How much of a header is repeated in an outcome: enough to recognise it, and too little to flood a log.
-const MAX_ECHO_CHARACTERS: usize = 100;
+/// How much of a header an outcome quotes: enough to recognise it, and too little to flood a log.
+const MAX_EXCERPT_CHARACTERS: usize = 100;
 
-/// The first value of that name.
+/// The first value of a header.
 pub fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// All values of that name, which stands for a list, as one list.
+/// All values of a list header, joined into one list.
 pub fn list(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<_> =
         headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
     (!values.is_empty()).then(|| values.join(", "))
 }
 
-/// A Location header. What is not UTF-8 in it means those very bytes, so they are percent-encoded.
+/// A Location header as text, with bytes that are not UTF-8 percent-encoded.
 pub fn location(value: &[u8]) -> String {
     let mut location = String::with_capacity(value.len());
     for chunk in value.utf8_chunks() {
         location.push_str(chunk.valid());
         for byte in chunk.invalid() {
-            write!(location, "%{byte:02X}").expect("a string takes everything");
+            write!(location, "%{byte:02X}").expect("writing to a string does not fail");
         }
     }
     location
 }
 
-/// The beginning of what a server sent, for a message.
-pub fn echo(text: &str) -> String {
-    match text.char_indices().nth(MAX_ECHO_CHARACTERS) {
+/// The first characters of a text from a server, for a message.
+pub fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(MAX_EXCERPT_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -44,20 +44,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_a_location_that_are_no_text_stay_these_bytes() {
+    fn invalid_utf8_in_a_location_is_percent_encoded() {
         assert_eq!(location(b"/caf\xE9?\xFF\xFEa"), "/caf%E9?%FF%FEa");
         assert_eq!(location("/café%20".as_bytes()), "/café%20");
     }
 
     #[test]
-    fn a_long_text_is_cut_at_a_character() {
-        assert_eq!(echo("text/html"), "text/html");
-        assert_eq!(echo(&"é".repeat(100)), "é".repeat(100));
-        assert_eq!(echo(&"é".repeat(101)), "é".repeat(100) + "…");
+    fn long_text_is_truncated_at_a_character() {
+        assert_eq!(excerpt("text/html"), "text/html");
+        assert_eq!(excerpt(&"é".repeat(100)), "é".repeat(100));
+        assert_eq!(excerpt(&"é".repeat(101)), "é".repeat(100) + "…");
     }
 
     #[test]
-    fn a_list_may_stand_on_several_lines() {
+    fn list_header_on_several_lines_is_joined() {
         let mut headers = HeaderMap::new();
         assert_eq!(list(&headers, hyper::header::CONTENT_ENCODING), None);
         for coding in ["gzip", "br"] {

@@ -1,8 +1,7 @@
-//! Reads one robots.txt by RFC 9309 into the rules it has for us; only here is its line format known.
+//! Parses a robots.txt (RFC 9309) into the rules for this crawler. Its line format is known only here.
 //!
-//! Where the RFC leaves a file's meaning open, we read it as Google's parser does, because that is the
-//! parser site owners write for and test with: keys count by their beginning, frequent misspellings are
-//! understood, and white space may stand in for a forgotten colon.
+//! Where the RFC leaves a meaning open, the parser follows Google's, because site owners write for it and test with it:
+//! directive names match by prefix, common misspellings are accepted, and white space may replace a missing colon.
 
 mod patterns;
 #[cfg(test)]
@@ -14,24 +13,24 @@ use url::{Position, Url};
 
 use patterns::{Patterns, Rule};
 
-/// A file of the 500 KiB that must be read holds at most some 60,000 rules; a longer one keeps its first.
+/// Maximum number of rules; later ones are ignored. The 500 KiB that must be read contain at most some 60,000.
 const MAX_RULES: usize = 100_000;
 
-/// What a line says beyond this is not read: eight times the longest URL that browsers agree on.
-const MAX_LINE_OCTETS: usize = 8 * 2083;
+/// Maximum length of a line; the remainder is ignored. Eight times the longest URL that all browsers support.
+const MAX_LINE_BYTES: usize = 8 * 2083;
 
-/// A crawl cannot use more sitemaps than this, and a hostile file shall not fill memory with them.
+/// Maximum number of sitemaps, so that a hostile file cannot fill the memory with them.
 const MAX_SITEMAPS: usize = 1_000;
 
-/// The sitemap protocol wants addresses shorter than this.
-const MAX_SITEMAP_OCTETS: usize = 2048;
+/// URLs of this length or more are not allowed by the sitemap protocol.
+const MAX_SITEMAP_BYTES: usize = 2048;
 
-/// Longer delays mean this one: after a day the file itself is out of date and must be asked for again.
+/// Maximum delay; longer ones are lowered to it. After a day the file itself expires and is fetched again.
 const MAX_CRAWL_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The rules one robots.txt has for one crawler: compiled once, asked for every URL.
+/// The rules of a robots.txt for one crawler: compiled once, checked for every URL.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     patterns: Patterns,
@@ -40,50 +39,49 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of a site that has none: everything is allowed, at any pace.
+    /// Rules that allow everything, without a delay.
     pub fn allow_all() -> Rules {
         Rules::default()
     }
 
-    /// Reads the rules that `text` has for the crawler that calls itself `product_token`.
+    /// Parses the rules in `text` for the crawler named `product_token`.
     ///
-    /// Any bytes are a robots.txt: what is not understood is passed over.
+    /// Parsing never fails: unknown lines are ignored.
     pub fn parse(text: &[u8], product_token: &str) -> Rules {
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        let mut reader = Reader::new(product_token);
-        for line in text.split(|octet| matches!(octet, b'\r' | b'\n')) {
-            let line = &line[..line.len().min(MAX_LINE_OCTETS)];
-            if let Some((key, value)) = record(line) {
-                reader.read(key, value);
+        let mut parser = RulesParser::new(product_token);
+        for line in text.split(|byte| matches!(byte, b'\r' | b'\n')) {
+            let line = &line[..line.len().min(MAX_LINE_BYTES)];
+            if let Some((directive, value)) = parse_line(line) {
+                parser.apply(directive, value);
             }
         }
-        reader.finish()
+        parser.finish()
     }
 
-    /// Whether the page may be fetched: judged by its path and query, whatever the host.
+    /// Whether the rules allow a URL, by its path and query.
     ///
-    /// The longest rule that matches decides, Allow if there are two of the same length. `/robots.txt`
-    /// itself may always be fetched.
+    /// The longest matching rule decides; of two with the same length, Allow. `/robots.txt` itself is always allowed.
     pub fn allows(&self, url: &Url) -> bool {
         let path = &url[Position::BeforePath..Position::AfterQuery];
         path == "/robots.txt" || self.patterns.allow(path.as_bytes())
     }
 
-    /// The pause between two requests that the site asks of us, a day at most.
+    /// The Crawl-delay, a day at most.
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.crawl_delay
     }
 
-    /// How many bytes of memory they take.
+    /// Memory used by the rules, in bytes.
     pub fn bytes(&self) -> usize {
-        let sitemaps = self.sitemaps.iter().map(|sitemap| allocated(sitemap.len()));
+        let sitemaps = self.sitemaps.iter().map(|sitemap| allocation_size(sitemap.len()));
         size_of::<Rules>()
             + self.patterns.bytes()
             + self.sitemaps.capacity() * size_of::<String>()
             + sitemaps.sum::<usize>()
     }
 
-    /// The sitemaps the file names, as written: they may be anything, not only URLs.
+    /// The values of the Sitemap lines, unvalidated: they need not be URLs.
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps
     }
@@ -98,8 +96,8 @@ enum Directive {
     Sitemap,
 }
 
-/// How keys begin, in any case. The misspellings are those that Google's parser has met often.
-const KEYS: [(&str, Directive); 15] = [
+/// Prefixes of directive names, case-insensitive. The misspellings are those that Google's parser accepts.
+const DIRECTIVE_PREFIXES: [(&str, Directive); 15] = [
     ("user-agent", Directive::UserAgent),
     ("useragent", Directive::UserAgent),
     ("user agent", Directive::UserAgent),
@@ -118,26 +116,26 @@ const KEYS: [(&str, Directive); 15] = [
 ];
 
 impl Directive {
-    fn of(name: &[u8]) -> Option<Directive> {
-        let begins = |with: &str| {
-            name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
+    fn from_name(name: &[u8]) -> Option<Directive> {
+        let has_prefix = |prefix: &str| {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
         };
-        KEYS.iter().find(|(spelling, _)| begins(spelling)).map(|(_, key)| *key)
+        DIRECTIVE_PREFIXES.iter().find(|(prefix, _)| has_prefix(prefix)).map(|(_, directive)| *directive)
     }
 }
 
-/// The key and value of a line, if it has a key we know.
-fn record(line: &[u8]) -> Option<(Directive, &[u8])> {
+/// The directive and value of a line; `None` if the directive is unknown.
+fn parse_line(line: &[u8]) -> Option<(Directive, &[u8])> {
     let end = memchr::memchr(b'#', line).unwrap_or(line.len());
     let line = trim(&line[..end]);
     let (name, value) = match memchr::memchr(b':', line) {
         Some(colon) => (&line[..colon], &line[colon + 1..]),
         None => two_words(line)?,
     };
-    Some((Directive::of(trim(name))?, trim(value)))
+    Some((Directive::from_name(trim(name))?, trim(value)))
 }
 
-/// Splits `Disallow /path`, where the colon was forgotten. A line of more words is prose.
+/// Splits a line like `Disallow /path`, which lacks the colon. A line of more words is prose.
 fn two_words(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, value) = line.split_at(line.iter().position(is_space)?);
     let value = trim(value);
@@ -145,57 +143,58 @@ fn two_words(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn trim(text: &[u8]) -> &[u8] {
-    let start = text.iter().position(|octet| !is_space(octet)).unwrap_or(text.len());
-    let end = text.iter().rposition(|octet| !is_space(octet)).map_or(start, |last| last + 1);
+    let start = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
     &text[start..end]
 }
 
-fn is_space(octet: &u8) -> bool {
-    matches!(octet, b' ' | b'\t'..=b'\r')
+fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Whom the group at hand speaks to. A group that names us and `*` speaks to us.
+/// Which crawlers a group applies to. A group for both this crawler and `*` counts as for this crawler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Audience {
-    Others,
-    Everyone,
-    Us,
+enum AgentMatch {
+    Other,
+    Wildcard,
+    Ours,
 }
 
-/// What all groups with the same audience say together.
+/// The merged rules of all groups with the same agent match.
 #[derive(Default)]
 struct Group {
     rules: Vec<Rule>,
     crawl_delay: Option<Duration>,
 }
 
-/// Follows a file record by record and sorts what it says by whom it says it to.
-struct Reader<'a> {
+/// Parses a file line by line and merges its groups by the crawlers they apply to.
+struct RulesParser<'a> {
     product_token: &'a [u8],
-    audience: Audience,
-    /// Whether the group has a rule already, so that the next user-agent line opens another group.
+    /// The current group's.
+    agent_match: AgentMatch,
+    /// Whether the current group has a rule, so that the next User-agent line starts a new group.
     has_rules: bool,
-    everyone: Group,
-    /// Exists as soon as we are named: even without a single rule it takes the place of `everyone`.
-    us: Option<Group>,
+    wildcard: Group,
+    /// Set as soon as a group names this crawler. Even without any rule it replaces `wildcard`.
+    ours: Option<Group>,
     sitemaps: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(product_token: &'a str) -> Reader<'a> {
-        Reader {
-            product_token: token(product_token.as_bytes()),
-            audience: Audience::Others,
+impl<'a> RulesParser<'a> {
+    fn new(product_token: &'a str) -> RulesParser<'a> {
+        RulesParser {
+            product_token: self::product_token(product_token.as_bytes()),
+            agent_match: AgentMatch::Other,
             has_rules: false,
-            everyone: Group::default(),
-            us: None,
+            wildcard: Group::default(),
+            ours: None,
             sitemaps: Vec::new(),
         }
     }
 
-    fn read(&mut self, key: Directive, value: &[u8]) {
-        match key {
-            Directive::UserAgent => self.address(value),
+    fn apply(&mut self, directive: Directive, value: &[u8]) {
+        match directive {
+            Directive::UserAgent => self.user_agent(value),
             Directive::Allow => self.rule(value, true),
             Directive::Disallow => self.rule(value, false),
             Directive::CrawlDelay => self.crawl_delay(value),
@@ -203,34 +202,34 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn address(&mut self, agent: &[u8]) {
+    fn user_agent(&mut self, agent: &[u8]) {
         if self.has_rules {
             self.has_rules = false;
-            self.audience = Audience::Others;
+            self.agent_match = AgentMatch::Other;
         }
-        let audience = self.audience_named(agent);
-        if audience == Audience::Us {
-            self.us.get_or_insert_default();
+        let agent_match = self.match_agent(agent);
+        if agent_match == AgentMatch::Ours {
+            self.ours.get_or_insert_default();
         }
-        self.audience = self.audience.max(audience);
+        self.agent_match = self.agent_match.max(agent_match);
     }
 
-    fn audience_named(&self, agent: &[u8]) -> Audience {
+    fn match_agent(&self, agent: &[u8]) -> AgentMatch {
         match agent {
-            [b'*'] => Audience::Everyone,
-            [b'*', next, ..] if is_space(next) => Audience::Everyone,
-            _ if self.product_token.is_empty() => Audience::Others,
-            _ if token(agent).eq_ignore_ascii_case(self.product_token) => Audience::Us,
-            _ => Audience::Others,
+            [b'*'] => AgentMatch::Wildcard,
+            [b'*', next, ..] if is_space(next) => AgentMatch::Wildcard,
+            _ if self.product_token.is_empty() => AgentMatch::Other,
+            _ if product_token(agent).eq_ignore_ascii_case(self.product_token) => AgentMatch::Ours,
+            _ => AgentMatch::Other,
         }
     }
 
-    /// The group at hand, if it may concern us.
+    /// The current group, if it may apply to this crawler.
     fn group(&mut self) -> Option<&mut Group> {
-        match self.audience {
-            Audience::Us => self.us.as_mut(),
-            Audience::Everyone => Some(&mut self.everyone),
-            Audience::Others => None,
+        match self.agent_match {
+            AgentMatch::Ours => self.ours.as_mut(),
+            AgentMatch::Wildcard => Some(&mut self.wildcard),
+            AgentMatch::Other => None,
         }
     }
 
@@ -238,51 +237,51 @@ impl<'a> Reader<'a> {
         self.has_rules = true;
         if let Some(group) = self.group()
             && group.rules.len() < MAX_RULES
-            // An empty pattern says nothing: neither that all is forbidden nor that all is allowed.
+            // An empty pattern matches nothing: it neither disallows nor allows anything.
             && !pattern.is_empty()
         {
             group.rules.push(Rule::compile(pattern, allow));
         }
     }
 
-    /// Of several delays the longest is kept, so that each of them is respected.
+    /// Keeps the longest of several delays, which satisfies all of them.
     fn crawl_delay(&mut self, value: &[u8]) {
         if let Some(group) = self.group() {
-            group.crawl_delay = group.crawl_delay.max(seconds(value));
+            group.crawl_delay = group.crawl_delay.max(parse_delay(value));
         }
     }
 
     fn sitemap(&mut self, value: &[u8]) {
         if self.sitemaps.len() < MAX_SITEMAPS
-            && (1..MAX_SITEMAP_OCTETS).contains(&value.len())
-            && let Ok(address) = std::str::from_utf8(value)
+            && (1..MAX_SITEMAP_BYTES).contains(&value.len())
+            && let Ok(url) = std::str::from_utf8(value)
         {
-            self.sitemaps.push(address.to_owned());
+            self.sitemaps.push(url.to_owned());
         }
     }
 
     fn finish(self) -> Rules {
-        let Group { rules, crawl_delay } = self.us.unwrap_or(self.everyone);
+        let Group { rules, crawl_delay } = self.ours.unwrap_or(self.wildcard);
         Rules { patterns: Patterns::new(rules), crawl_delay, sitemaps: self.sitemaps }
     }
 }
 
-/// What an allocation of so many octets takes, at the least sizes that allocators deal in.
-fn allocated(octets: usize) -> usize {
-    match octets {
+/// Memory used by an allocation of this size, rounded as allocators do.
+fn allocation_size(bytes: usize) -> usize {
+    match bytes {
         0 => 0,
-        octets => (octets + size_of::<usize>()).next_multiple_of(16).max(32),
+        bytes => (bytes + size_of::<usize>()).next_multiple_of(16).max(32),
     }
 }
 
-/// The part of an agent's name that is compared: `crawler` of `crawler/1.0 (+https://…)`.
-fn token(agent: &[u8]) -> &[u8] {
-    let is_token = |octet: &u8| octet.is_ascii_alphabetic() || matches!(octet, b'-' | b'_');
-    let end = agent.iter().position(|octet| !is_token(octet)).unwrap_or(agent.len());
+/// The part of a user agent that is compared: `crawler` of `crawler/1.0 (+https://…)`.
+fn product_token(agent: &[u8]) -> &[u8] {
+    let is_token = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_');
+    let end = agent.iter().position(|byte| !is_token(byte)).unwrap_or(agent.len());
     &agent[..end]
 }
 
-fn seconds(value: &[u8]) -> Option<Duration> {
+fn parse_delay(value: &[u8]) -> Option<Duration> {
     let seconds: f64 = std::str::from_utf8(value).ok()?.parse().ok()?;
     if !seconds.is_finite() {
         return None;

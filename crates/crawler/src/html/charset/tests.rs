@@ -1,3 +1,5 @@
+//! Tests of encoding detection.
+
 use encoding_rs::{BIG5, EUC_JP, GBK, SHIFT_JIS, WINDOWS_1251};
 
 use super::*;
@@ -7,7 +9,7 @@ fn encoding(content_type: Option<&str>, body: &[u8]) -> &'static Encoding {
 }
 
 #[test]
-fn a_byte_order_mark_beats_the_header_beats_the_meta() {
+fn byte_order_mark_wins_over_header_wins_over_meta() {
     let meta = b"<meta charset=windows-1251>".as_slice();
     assert_eq!(encoding(None, meta), WINDOWS_1251);
     assert_eq!(encoding(Some("text/html; charset=gbk"), meta), GBK);
@@ -16,7 +18,7 @@ fn a_byte_order_mark_beats_the_header_beats_the_meta() {
 }
 
 #[test]
-fn a_header_is_understood_in_any_spelling() {
+fn header_charset_is_parsed_leniently() {
     for header in [
         "text/html;charset=shift_jis",
         "text/html; Charset=\"Shift_JIS\"",
@@ -28,7 +30,7 @@ fn a_header_is_understood_in_any_spelling() {
 }
 
 #[test]
-fn an_unknown_name_in_the_header_leaves_it_to_the_meta() {
+fn unknown_charset_in_the_header_is_ignored() {
     for header in ["text/html", "text/html; charset", "text/html; charset=", "text/html; charset=klingon", ""]
     {
         assert_eq!(encoding(Some(header), b"<meta charset=big5>"), BIG5, "{header}");
@@ -36,7 +38,7 @@ fn an_unknown_name_in_the_header_leaves_it_to_the_meta() {
 }
 
 #[test]
-fn a_meta_is_understood_in_any_spelling() {
+fn meta_charset_is_parsed_leniently() {
     for meta in [
         "<META CharSet='euc-jp'>",
         "<!-- <meta charset=gbk> --><meta charset=euc-jp>",
@@ -51,7 +53,7 @@ fn a_meta_is_understood_in_any_spelling() {
 }
 
 #[test]
-fn a_meta_after_the_first_1024_bytes_is_not_seen() {
+fn meta_after_the_first_1024_bytes_is_ignored() {
     let meta = "<meta charset=windows-1251>";
     let at_the_end = [" ".repeat(PRESCAN_BYTES - meta.len()), meta.to_owned()].concat();
     assert_eq!(encoding(None, at_the_end.as_bytes()), WINDOWS_1251);
@@ -59,14 +61,14 @@ fn a_meta_after_the_first_1024_bytes_is_not_seen() {
 }
 
 #[test]
-fn a_meta_that_could_not_be_read_if_it_were_true_is_not_believed() {
+fn meta_that_contradicts_the_bytes_is_corrected() {
     assert_eq!(encoding(None, b"<meta charset=utf-16>"), UTF_8);
     assert_eq!(encoding(None, b"<meta charset=x-user-defined>"), WINDOWS_1252);
     assert_eq!(encoding(None, "<meta charset=iso-2022-kr>Größe".as_bytes()), UTF_8);
 }
 
 #[test]
-fn an_undeclared_page_is_guessed() {
+fn encoding_is_detected_without_a_declaration() {
     let russian =
         "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему.";
     assert_eq!(encoding(None, russian.as_bytes()), UTF_8);
@@ -75,7 +77,7 @@ fn an_undeclared_page_is_guessed() {
 }
 
 #[test]
-fn only_pages_whose_markup_is_not_ascii_are_transcoded() {
+fn only_encodings_incompatible_with_ascii_are_transcoded() {
     fn transcoded(content_type: Option<&str>, body: &[u8]) -> Option<String> {
         Charset::new(content_type, body).transcoded()
     }
@@ -89,7 +91,7 @@ fn only_pages_whose_markup_is_not_ascii_are_transcoded() {
 }
 
 #[test]
-fn what_an_encoding_cannot_say_becomes_a_reference_in_a_query() {
+fn unmappable_characters_in_a_query_become_references() {
     assert_eq!(*encode_query(WINDOWS_1251, "я=日я"), *b"\xFF=%26%2326085%3B\xFF");
     assert_eq!(*encode_query(UTF_16LE, "é"), *"é".as_bytes());
     let long = "日".repeat(10_000);

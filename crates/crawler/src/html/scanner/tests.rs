@@ -1,20 +1,22 @@
+//! Tests of the scanner.
+
 use std::time::Duration;
 
 use super::super::{LinkKind, MAX_LINKS, Targets};
 use super::*;
 use crate::cpu_time::cpu_time;
 
-/// The targets of a page's links.
+/// The link targets of a page.
 fn targets(page: &str) -> Vec<String> {
-    let targets = Targets::of(page.as_bytes());
+    let targets = Targets::scan(page.as_bytes());
     targets.links.iter().map(|(_, raw)| String::from_utf8_lossy(raw).into_owned()).collect()
 }
 
 #[test]
-fn links_come_in_document_order_with_their_kind() {
+fn links_are_found_in_document_order_with_their_kind() {
     let page = "<a href=1><area href=2><iframe src=3></iframe><frame src=4><meta http-equiv=refresh content=5>\
                 <a><area><frame><meta http-equiv=refresh><meta name=refresh content=6><link href=7>";
-    let kinds: Vec<_> = Targets::of(page.as_bytes()).links;
+    let kinds: Vec<_> = Targets::scan(page.as_bytes()).links;
     let expected = [
         (LinkKind::Anchor, b"1"),
         (LinkKind::Area, b"2"),
@@ -26,7 +28,7 @@ fn links_come_in_document_order_with_their_kind() {
 }
 
 #[test]
-fn nothing_is_found_where_there_is_no_markup() {
+fn no_links_are_found_in_raw_text_comments_and_attributes() {
     for (start, end) in [
         ("<!--", "-->"),
         ("<!-- > --", "--!>"),
@@ -51,18 +53,18 @@ fn nothing_is_found_where_there_is_no_markup() {
 }
 
 #[test]
-fn links_in_noscript_count() {
+fn links_in_noscript_are_found() {
     assert_eq!(targets("<noscript><a href=yes></noscript>"), ["yes"]);
 }
 
 #[test]
-fn a_self_closing_tag_opens_nothing_in_svg_and_only_there() {
+fn self_closing_tags_are_empty_only_in_svg() {
     assert_eq!(targets("<svg><title/><style/><script/><a href=yes></svg>"), ["yes"]);
     assert_eq!(targets("<svg/><title/><a href=no></title><a href=yes>"), ["yes"]);
 }
 
 #[test]
-fn a_tag_that_the_page_ends_in_is_none() {
+fn tag_truncated_by_the_end_of_the_page_is_ignored() {
     for page in
         ["<a href=x", "<a href=x ", "<a href='x>", "<a href=\"x'>", "<a href=x /", "<a href", "<a href="]
     {
@@ -71,27 +73,27 @@ fn a_tag_that_the_page_ends_in_is_none() {
 }
 
 #[test]
-fn text_and_title_are_told_on_the_way() {
+fn text_and_title_are_passed_to_the_sink() {
     #[derive(Default)]
-    struct Words(String, String);
-    impl<'p> Sink<'p> for Words {
+    struct TextAndTitle(String, String);
+    impl<'p> Sink<'p> for TextAndTitle {
         fn element(&mut self, _: Element, _: &Attributes<'p>) {}
         fn text(&mut self, run: &'p [u8]) {
-            self.0.push_str(std::str::from_utf8(run).expect("whole characters"));
+            self.0.push_str(std::str::from_utf8(run).expect("complete characters"));
         }
         fn title(&mut self, content: &'p [u8]) {
-            self.1.push_str(std::str::from_utf8(content).expect("whole characters"));
+            self.1.push_str(std::str::from_utf8(content).expect("complete characters"));
         }
     }
     let page = "<title>A <b> &amp; C</title>one <b>tw</b>o<!-- no --><script>no</script> 3 < 4</ no>\
                 <template>no<title>no</title></template><svg><title>no</title><![CDATA[ five]]></svg> é<";
-    let mut words = Words::default();
-    scan(page.as_bytes(), &mut words);
-    assert_eq!((words.0.as_str(), words.1.as_str()), ("one two 3 < 4 five é<", "A <b> &amp; C"));
+    let mut sink = TextAndTitle::default();
+    scan(page.as_bytes(), &mut sink);
+    assert_eq!((sink.0.as_str(), sink.1.as_str()), ("one two 3 < 4 five é<", "A <b> &amp; C"));
 }
 
 #[test]
-fn no_page_takes_more_than_linear_time() {
+fn every_page_is_scanned_in_linear_time() {
     #[rustfmt::skip]
     let pieces = [
         "<", "<a ", "<a href=", "<a href='", "<a href=x>", "</", "</a ", "<!", "<!--", "<!-->", "<!--->",
@@ -103,22 +105,22 @@ fn no_page_takes_more_than_linear_time() {
     ];
     for piece in pieces {
         let page = piece.repeat(500_000 / piece.len());
-        let taken = cpu_time(|| drop(Targets::of(page.as_bytes())));
-        // In an unoptimised build a linear scan takes a few milliseconds and a quadratic one minutes.
+        let taken = cpu_time(|| drop(Targets::scan(page.as_bytes())));
+        // In an unoptimised build a linear scan takes milliseconds and a quadratic one minutes.
         assert!(taken < Duration::from_secs(2), "{piece:?} took {taken:?}");
     }
 }
 
 #[test]
-fn a_page_has_at_most_100_000_links() {
+fn links_after_the_first_100_000_are_only_counted() {
     let page = "<a href=x>".repeat(MAX_LINKS + 5) + "<base href=/late/>";
-    let targets = Targets::of(page.as_bytes());
-    assert_eq!((targets.links.len(), targets.beyond), (MAX_LINKS, 5));
+    let targets = Targets::scan(page.as_bytes());
+    assert_eq!((targets.links.len(), targets.excess), (MAX_LINKS, 5));
     assert_eq!(targets.base, Some(b"/late/".as_slice()));
 }
 
 #[test]
-fn a_hundred_thousand_nested_elements_hide_no_link() {
+fn links_in_deeply_nested_elements_are_found() {
     assert_eq!(targets(&("<div>".repeat(100_000) + "<a href=deep>")), ["deep"]);
     assert_eq!(targets(&("<svg>".repeat(100_000) + "<title/><a href=deep>")), ["deep"]);
     let templates = "<template>".repeat(100_000) + &"</template>".repeat(100_000);

@@ -1,22 +1,24 @@
+//! Tests of URL resolution.
+
 use proptest::prelude::*;
 
 use super::*;
 
-fn joined(base: &str, target: &str) -> Result<String, BadLink> {
+fn resolved(base: &str, target: &str) -> Result<String, BadLink> {
     let base = Url::parse(base).expect("a base URL");
-    let mut out = String::from("what was there before");
-    UrlResolver::new(&base).join(target, || encoding_rs::UTF_8, &mut out).map(|()| out)
+    let mut out = String::from("previous content");
+    UrlResolver::new(&base).resolve(target, || encoding_rs::UTF_8, &mut out).map(|()| out)
 }
 
-/// What the quick way says of it, if it says anything.
-fn quickly(base: &str, target: &str) -> Option<String> {
+/// The result of the fast path, if it supports the target.
+fn resolved_fast(base: &str, target: &str) -> Option<String> {
     let base = Url::parse(base).expect("a base URL");
     let mut out = String::new();
-    UrlResolver::new(&base).quickly(target, &mut out).then_some(out)
+    UrlResolver::new(&base).resolve_fast(target, &mut out).then_some(out)
 }
 
-/// What the `url` crate says of it.
-fn by_url_crate(base: &str, target: &str) -> Option<String> {
+/// The result of the `url` crate.
+fn resolved_by_url_crate(base: &str, target: &str) -> Option<String> {
     let mut url = Url::parse(base).ok()?.join(target).ok()?;
     url.set_fragment(None);
     Some(url.into())
@@ -25,7 +27,7 @@ fn by_url_crate(base: &str, target: &str) -> Option<String> {
 const BASE: &str = "https://docs.example.org:8443/a/b/c.html?q=1";
 
 #[test]
-fn usual_targets_take_the_quick_way() {
+fn common_targets_take_the_fast_path() {
     for (target, expected) in [
         ("x.html", "/a/b/x.html"),
         (" x.html#part two\n", "/a/b/x.html"),
@@ -47,18 +49,21 @@ fn usual_targets_take_the_quick_way() {
         ("https://docs.example.org:8443/x/../y", "/y"),
     ] {
         assert_eq!(
-            quickly(BASE, target),
+            resolved_fast(BASE, target),
             Some(format!("https://docs.example.org:8443{expected}")),
             "{target}"
         );
     }
-    assert_eq!(quickly(BASE, "http://example.net").as_deref(), Some("http://example.net/"));
-    assert_eq!(quickly(BASE, "http://example.net?a").as_deref(), Some("http://example.net/?a"));
-    assert_eq!(quickly(BASE, "//www.example.net/a/../b#c").as_deref(), Some("https://www.example.net/b"));
+    assert_eq!(resolved_fast(BASE, "http://example.net").as_deref(), Some("http://example.net/"));
+    assert_eq!(resolved_fast(BASE, "http://example.net?a").as_deref(), Some("http://example.net/?a"));
+    assert_eq!(
+        resolved_fast(BASE, "//www.example.net/a/../b#c").as_deref(),
+        Some("https://www.example.net/b")
+    );
 }
 
 #[test]
-fn a_target_that_cannot_be_asked_for_says_why() {
+fn rejected_target_has_a_reason() {
     for (target, reason) in [
         ("mailto:a@example.org", BadLink::Scheme),
         (" JavaScript:void(0)", BadLink::Scheme),
@@ -72,29 +77,29 @@ fn a_target_that_cannot_be_asked_for_says_why() {
         ("//user:secret@example.org/", BadLink::Credentials),
         ("http://:secret@example.org/", BadLink::Credentials),
     ] {
-        assert_eq!(joined(BASE, target), Err(reason), "{target}");
+        assert_eq!(resolved(BASE, target), Err(reason), "{target}");
     }
 }
 
 #[test]
-fn a_colon_or_at_sign_elsewhere_is_no_credential() {
-    assert_eq!(joined(BASE, "/a:b@c").as_deref(), Ok("https://docs.example.org:8443/a:b@c"));
-    assert_eq!(joined(BASE, "http://@example.org/").as_deref(), Ok("http://example.org/"));
+fn colon_or_at_sign_outside_the_authority_is_no_credential() {
+    assert_eq!(resolved(BASE, "/a:b@c").as_deref(), Ok("https://docs.example.org:8443/a:b@c"));
+    assert_eq!(resolved(BASE, "http://@example.org/").as_deref(), Ok("http://example.org/"));
     assert_eq!(
-        joined(BASE, "?u=http://a:b@c/").as_deref(),
+        resolved(BASE, "?u=http://a:b@c/").as_deref(),
         Ok("https://docs.example.org:8443/a/b/c.html?u=http://a:b@c/")
     );
 }
 
 #[test]
-fn a_url_may_have_2048_bytes_and_no_more() {
+fn url_of_more_than_2048_bytes_is_rejected() {
     let room = MAX_URL_BYTES - "https://example.org/".len();
     for filler in ["x", "%41", "é"] {
         let length = if filler == "é" { "%C3%A9".len() } else { filler.len() };
         let (fits, rest) = (filler.repeat(room / length), "y".repeat(room % length));
-        let longest = joined("https://example.org/", &format!("{rest}{fits}"));
+        let longest = resolved("https://example.org/", &format!("{rest}{fits}"));
         assert_eq!(longest.map(|url| url.len()), Ok(MAX_URL_BYTES));
-        assert_eq!(joined("https://example.org/", &format!("{rest}{fits}z")), Err(BadLink::TooLong));
+        assert_eq!(resolved("https://example.org/", &format!("{rest}{fits}z")), Err(BadLink::TooLong));
     }
 }
 
@@ -125,28 +130,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn the_quick_way_leads_where_the_url_crate_does(
+    fn fast_path_agrees_with_the_url_crate(
         base in prop::sample::select(BASES),
         pieces in prop::collection::vec(prop::sample::select(PIECES), 0..7),
     ) {
         let target = pieces.concat();
-        if let Some(quick) = quickly(base, &target) {
-            prop_assert_eq!(Some(quick), by_url_crate(base, &target), "{} + {:?}", base, target);
+        if let Some(fast) = resolved_fast(base, &target) {
+            prop_assert_eq!(Some(fast), resolved_by_url_crate(base, &target), "{} + {:?}", base, target);
         }
     }
 
     #[test]
-    fn what_is_joined_to_a_base_made_by_joining_is_in_normal_form(
+    fn resolved_urls_are_normalised_and_usable_as_base(
         base in prop::sample::select(BASES),
         pieces in prop::collection::vec(prop::sample::select(PIECES), 0..7),
         more in prop::collection::vec(prop::sample::select(PIECES), 0..5),
     ) {
-        let Ok(base) = joined(base, &pieces.concat()) else { return Ok(()) };
+        let Ok(base) = resolved(base, &pieces.concat()) else { return Ok(()) };
         prop_assert_eq!(Url::parse(&base).map(String::from), Ok(base.clone()));
         let target = more.concat();
-        match joined(&base, &target) {
-            Ok(url) => prop_assert_eq!(Some(url), by_url_crate(&base, &target), "{} + {:?}", base, target),
-            Err(BadLink::Malformed) => prop_assert_eq!(None, by_url_crate(&base, &target)),
+        match resolved(&base, &target) {
+            Ok(url) => prop_assert_eq!(Some(url), resolved_by_url_crate(&base, &target), "{} + {:?}", base, target),
+            Err(BadLink::Malformed) => prop_assert_eq!(None, resolved_by_url_crate(&base, &target)),
             Err(_) => {}
         }
     }

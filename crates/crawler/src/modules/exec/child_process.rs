@@ -1,4 +1,4 @@
-//! A program that is running, and the pipe it reads: only this file knows processes and pipes.
+//! A running program and the pipe to its standard input. Only this file knows processes and pipes.
 
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
@@ -9,146 +9,147 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How soon a look at the pipe is repeated, at first: about the time a quick program needs for a page.
+/// The first pause between two checks of the pipe: about the time that a quick program needs for a page.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 
-/// How soon it is repeated when nothing happens: seldom enough to cost nothing, and no loss, since a program that
-/// takes longer over a page finds the next one in the pipe.
-const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+/// The longest pause between two checks. Long enough to cost nothing; a program that takes longer for a page finds the
+/// next page in the pipe.
+const MAX_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a program that has closed its input may take to end by itself, so that its exit status is its own.
-const DYING_TIME: Duration = Duration::from_secs(1);
+/// How long a program that has closed its input may take to exit by itself, so that its exit status is its own.
+const REAP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why a program did not take what it was given.
+/// Why a line could not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FeedError {
-    /// Nobody reads its input any more.
-    Died,
-    /// Whoever gave it did not want to wait longer.
-    OutOfTime,
+    /// The program closed its input or exited.
+    Exited,
+    /// The deadline has passed.
+    DeadlinePassed,
 }
 
-/// Asked while waiting, with whether the program has taken something since the last time; says whether to go on.
-pub(super) type Watch<'w> = &'w mut dyn FnMut(bool) -> bool;
+/// Called while waiting, with whether the program has read something since the last call. Returns whether to keep
+/// waiting.
+pub(super) type OnProgress<'w> = &'w mut dyn FnMut(bool) -> bool;
 
-/// A running program. Dropped, it is killed.
+/// A running program. A drop kills it.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     child: Child,
-    /// Until it is closed. Writing to it does not block.
+    /// Non-blocking; `None` once closed.
     input: Option<ChildStdin>,
-    /// The last line was written to its end.
-    whole: bool,
+    /// The last line was written completely.
+    line_complete: bool,
 }
 
 impl ChildProcess {
-    /// Starts a command by `sh`, in a process group of its own: an interrupt from the keyboard is the crawl's
-    /// business, which ends the program by closing its input.
+    /// Starts a command under `sh`, in its own process group: Ctrl-C goes to the crawl only, which closes the program's
+    /// input.
     pub(super) fn start(command: &str) -> io::Result<ChildProcess> {
         let mut sh = Command::new("sh");
         let mut child = sh.args(["-c", command]).stdin(Stdio::piped()).process_group(0).spawn()?;
         let input = child.stdin.take();
-        let program = ChildProcess { child, input, whole: true };
+        let program = ChildProcess { child, input, line_complete: true };
         if let Some(input) = &program.input {
             ioctl_fionbio(input, true)?;
         }
         Ok(program)
     }
 
-    /// Writes one line, as fast as it is read.
-    pub(super) fn write(&mut self, line: &[u8], watch: Watch) -> Result<(), FeedError> {
-        self.whole = false;
+    /// Writes one line as fast as the program reads it.
+    pub(super) fn write(&mut self, line: &[u8], on_progress: OnProgress) -> Result<(), FeedError> {
+        self.line_complete = false;
         let mut rest = line;
         while let (Some(input), false) = (&mut self.input, rest.is_empty()) {
             match input.write(rest) {
-                Ok(0) => return Err(FeedError::Died),
+                Ok(0) => return Err(FeedError::Exited),
                 Ok(written) => {
                     rest = &rest[written..];
-                    watch(true);
+                    on_progress(true);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    wait(input, PollFlags::OUT, LONGEST_PAUSE);
-                    if !watch(false) {
-                        return Err(FeedError::OutOfTime);
+                    wait(input, PollFlags::OUT, MAX_PAUSE);
+                    if !on_progress(false) {
+                        return Err(FeedError::DeadlinePassed);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(FeedError::Died),
+                Err(_) => return Err(FeedError::Exited),
             }
         }
-        self.whole = true;
+        self.line_complete = true;
         Ok(())
     }
 
-    /// Waits until everything written has been read.
-    pub(super) fn wait_until_read(&self, watch: Watch) -> Result<(), FeedError> {
+    /// Waits until the program has read everything written.
+    pub(super) fn wait_until_read(&self, on_progress: OnProgress) -> Result<(), FeedError> {
         let Some(input) = &self.input else { return Ok(()) };
         let (mut pause, mut before) = (FIRST_PAUSE, u64::MAX);
         loop {
-            let unread = ioctl_fionread(input).map_err(|_| FeedError::Died)?;
+            let unread = ioctl_fionread(input).map_err(|_| FeedError::Exited)?;
             if unread == 0 {
-                watch(true);
+                on_progress(true);
                 return Ok(());
             }
-            if !watch(unread < before) {
-                return Err(FeedError::OutOfTime);
+            if !on_progress(unread < before) {
+                return Err(FeedError::DeadlinePassed);
             }
             if wait(input, PollFlags::empty(), pause).contains(PollFlags::ERR) {
-                return Err(FeedError::Died);
+                return Err(FeedError::Exited);
             }
-            (pause, before) = ((pause * 2).min(LONGEST_PAUSE), unread);
+            (pause, before) = ((pause * 2).min(MAX_PAUSE), unread);
         }
     }
 
-    /// Waits for a while whether it dies.
-    pub(super) fn outlives(&self, time: Duration) -> Result<(), FeedError> {
+    /// Waits, and fails if the program closes its input meanwhile.
+    pub(super) fn stays_alive_for(&self, time: Duration) -> Result<(), FeedError> {
         match &self.input {
             Some(input) if wait(input, PollFlags::empty(), time).contains(PollFlags::ERR) => {
-                Err(FeedError::Died)
+                Err(FeedError::Exited)
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether everything given to it has been read to the end. The pipe outlives its reader, and still tells.
+    /// Whether the program has read everything written. Works after it has exited too.
     pub(super) fn has_read_all(&self) -> bool {
-        self.whole
+        self.line_complete
             && self.input.as_ref().is_some_and(|input| ioctl_fionread(input).is_ok_and(|unread| unread == 0))
     }
 
-    /// The end of a program that has died: how it ended.
-    pub(super) fn bury(mut self) -> io::Result<ExitStatus> {
-        match self.wait(Instant::now() + DYING_TIME)? {
+    /// Waits for a program that has closed its input, and kills it if it does not exit.
+    pub(super) fn reap(mut self) -> io::Result<ExitStatus> {
+        match self.wait(Instant::now() + REAP_TIMEOUT)? {
             Some(status) => Ok(status),
             None => self.kill(),
         }
     }
 
-    /// Closes its input and waits for its end; `None` if it had to be killed.
-    pub(super) fn end(mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+    /// Closes the input and waits until the program exits. `None` if it had to be killed.
+    pub(super) fn close_and_wait(mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         self.input = None;
-        let ended = self.wait(deadline)?;
-        if ended.is_none() {
+        let status = self.wait(deadline)?;
+        if status.is_none() {
             self.kill()?;
         }
-        Ok(ended)
+        Ok(status)
     }
 
     fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let ended = self.child.try_wait()?;
-            if ended.is_some() || Instant::now() >= deadline {
-                return Ok(ended);
+            let status = self.child.try_wait()?;
+            if status.is_some() || Instant::now() >= deadline {
+                return Ok(status);
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
-    /// Kills it together with what it has started.
+    /// Kills the program and the processes it started.
     fn kill(&mut self) -> io::Result<ExitStatus> {
-        // Not yet waited for, so the number is still its own.
+        // The child has not been waited for, so its process id is still its own.
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -164,11 +165,11 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Waits for something to happen to a pipe, at most so long; that nobody reads it any more always counts.
-fn wait(input: &ChildStdin, what: PollFlags, time: Duration) -> PollFlags {
-    let mut pipes = [PollFd::new(input, what)];
+/// Waits for events on a pipe, at most this long. The loss of the reader is always reported.
+fn wait(input: &ChildStdin, events: PollFlags, time: Duration) -> PollFlags {
+    let mut pipes = [PollFd::new(input, events)];
     let time = Timespec::try_from(time).unwrap_or_default();
-    // An interrupted wait is a short one; whoever waits looks again anyway.
+    // An interrupted wait returns early; the callers check again anyway.
     let _ = poll(&mut pipes, Some(&time));
     pipes[0].revents()
 }

@@ -1,4 +1,4 @@
-//! The thread that feeds a program, and starts another when it dies.
+//! The thread that writes lines to a program and restarts it when it exits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,157 +6,159 @@ use std::time::Instant;
 
 use super::child_process::{ChildProcess, FeedError};
 use super::line_queue::LineQueue;
-use super::{MOST_RESTARTS, Times};
+use super::{MAX_RESTARTS, Timeouts};
 
-/// Feeds one program after another.
+/// Writes lines to a program, and to its successors.
 pub(super) struct ProcessFeeder {
     command: String,
-    times: Times,
-    desk: Arc<LineQueue>,
+    timeouts: Timeouts,
+    queue: Arc<LineQueue>,
     program: Option<ChildProcess>,
-    /// To be written next, in order.
+    /// Lines to write next, in order.
     to_write: VecDeque<Vec<u8>>,
-    /// Written to the program, and perhaps not finished by it: the one in work and the one in the pipe.
-    in_hands: VecDeque<Vec<u8>>,
-    /// Programs in a row that died without finishing a page.
-    deaths: u32,
-    /// How the last of them ended.
-    last_end: String,
+    /// Lines that the program may not have finished: the one being processed and the one in the pipe.
+    unfinished: VecDeque<Vec<u8>>,
+    /// How often in a row the program exited without finishing a page.
+    exits: u32,
+    /// How it exited the last time.
+    last_exit: String,
 }
 
 impl ProcessFeeder {
-    pub(super) fn new(command: &str, times: Times, desk: Arc<LineQueue>) -> ProcessFeeder {
+    pub(super) fn new(command: &str, timeouts: Timeouts, queue: Arc<LineQueue>) -> ProcessFeeder {
         ProcessFeeder {
             command: command.into(),
-            times,
-            desk,
+            timeouts,
+            queue,
             program: None,
             to_write: VecDeque::new(),
-            in_hands: VecDeque::new(),
-            deaths: 0,
-            last_end: String::new(),
+            unfinished: VecDeque::new(),
+            exits: 0,
+            last_exit: String::new(),
         }
     }
 
-    /// Feeds until the desk is closed, and ends the program.
+    /// Writes lines until the queue is closed, then waits for the program to exit.
     pub(super) fn run(mut self) {
-        if let Err(why) = self.feed() {
-            self.desk.give_up(why);
+        if let Err(cause) = self.feed() {
+            self.queue.abandon(cause);
         }
     }
 
     fn feed(&mut self) -> Result<(), String> {
         loop {
-            match self.desk.next() {
+            match self.queue.next() {
                 Ok((number, line)) => {
                     self.to_write.push_back(line);
                     self.write_all()?;
-                    self.desk.written(number);
+                    self.queue.written(number);
                 }
-                Err(deadline) => return self.end(deadline),
+                Err(deadline) => return self.finish(deadline),
             }
         }
     }
 
-    /// Writes all that is to be written, to as many programs as it takes.
+    /// Writes all pending lines, restarting the program as often as needed.
     fn write_all(&mut self) -> Result<(), String> {
         while !self.to_write.is_empty() {
             let written = self.write_next();
-            self.survive(written)?;
+            self.recover(written)?;
         }
         Ok(())
     }
 
     fn write_next(&mut self) -> Result<(), FeedError> {
-        let desk = self.desk.clone();
-        let watch = &mut |moved| desk.watch(moved);
+        let queue = self.queue.clone();
+        let on_progress = &mut |has_read| queue.on_progress(has_read);
         if self.program.is_none() {
             self.program = Some(self.start()?);
         }
-        let Some(program) = &mut self.program else { return Err(FeedError::Died) };
-        program.wait_until_read(watch)?;
-        // It asked for the last line, so it is done with those before.
-        self.keep_in_hands(1);
+        let Some(program) = &mut self.program else { return Err(FeedError::Exited) };
+        program.wait_until_read(on_progress)?;
+        // The program has read the last line, so it has finished the lines before.
+        self.forget_all_but(1);
         if let (Some(line), Some(program)) = (self.to_write.pop_front(), &mut self.program) {
-            self.in_hands.push_back(line);
-            program.write(&self.in_hands[self.in_hands.len() - 1], watch)?;
+            self.unfinished.push_back(line);
+            program.write(&self.unfinished[self.unfinished.len() - 1], on_progress)?;
         }
         Ok(())
     }
 
-    /// Makes a death survivable: what the program may not have finished is to be written again.
-    fn survive(&mut self, outcome: Result<(), FeedError>) -> Result<(), String> {
+    /// After an exit of the program, queues the lines that it may not have finished to be written again.
+    fn recover(&mut self, outcome: Result<(), FeedError>) -> Result<(), String> {
         match outcome {
             Ok(()) => return Ok(()),
-            Err(FeedError::OutOfTime) => return Err(self.killed("did not read all its pages")),
-            Err(FeedError::Died) => {}
+            Err(FeedError::DeadlinePassed) => return Err(self.killed("did not read all its pages")),
+            Err(FeedError::Exited) => {}
         }
         if let Some(program) = self.program.take() {
             let read_all = program.has_read_all();
-            let status = program.bury().map_err(|error| format!("could not be waited for: {error}"))?;
-            self.desk.note_end(Some(status));
-            self.last_end = status.to_string();
-            self.keep_in_hands(match (read_all, status.success()) {
+            let status = program.reap().map_err(|error| format!("cannot be waited for: {error}"))?;
+            self.queue.record_exit(Some(status));
+            self.last_exit = status.to_string();
+            self.forget_all_but(match (read_all, status.success()) {
                 (true, true) => 0,
                 (true, false) | (false, true) => 1,
                 (false, false) => 2,
             });
         }
-        while let Some(line) = self.in_hands.pop_back() {
+        while let Some(line) = self.unfinished.pop_back() {
             self.to_write.push_front(line);
         }
-        self.deaths += 1;
-        if self.deaths > MOST_RESTARTS {
+        self.exits += 1;
+        if self.exits > MAX_RESTARTS {
             return Err(format!(
-                "ended {} times in a row without finishing a page ({}); no more pages are sent to it",
-                self.deaths, self.last_end
+                "exited {} times in a row without finishing a page ({}); no more pages are sent to it",
+                self.exits, self.last_exit
             ));
         }
         if !self.to_write.is_empty() {
-            self.desk.note_restart();
+            self.queue.count_restart();
         }
         Ok(())
     }
 
-    /// Forgets the lines that the program has finished.
-    fn keep_in_hands(&mut self, count: usize) {
-        while self.in_hands.len() > count {
-            self.in_hands.pop_front();
-            self.deaths = 0;
+    /// Forgets the lines that the program has finished: all but the last `count`.
+    fn forget_all_but(&mut self, count: usize) {
+        while self.unfinished.len() > count {
+            self.unfinished.pop_front();
+            self.exits = 0;
         }
     }
 
-    /// Lets the program finish all pages, then ends it.
-    fn end(&mut self, deadline: Instant) -> Result<(), String> {
+    /// Waits until the program has finished all pages, closes its input, and waits until it exits.
+    fn finish(&mut self, deadline: Instant) -> Result<(), String> {
         loop {
             self.write_all()?;
             let Some(program) = &self.program else { return Ok(()) };
-            let read = program.wait_until_read(&mut |moved| self.desk.watch(moved));
-            let settled = read.and_then(|()| program.outlives(self.times.settle));
-            self.survive(settled)?;
-            if settled.is_ok() {
+            let read = program.wait_until_read(&mut |has_read| self.queue.on_progress(has_read));
+            let finished = read.and_then(|()| program.stays_alive_for(self.timeouts.last_page_grace));
+            self.recover(finished)?;
+            if finished.is_ok() {
                 break;
             }
         }
         let Some(program) = self.program.take() else { return Ok(()) };
-        let ended = program.end(deadline).map_err(|error| format!("could not be waited for: {error}"))?;
-        self.desk.note_end(ended);
-        if ended.is_none() { Err(self.killed("did not end")) } else { Ok(()) }
+        let status =
+            program.close_and_wait(deadline).map_err(|error| format!("cannot be waited for: {error}"))?;
+        self.queue.record_exit(status);
+        if status.is_none() { Err(self.killed("did not exit")) } else { Ok(()) }
     }
 
-    fn killed(&mut self, why: &str) -> String {
+    /// Kills the program because the deadline has passed.
+    fn killed(&mut self, cause: &str) -> String {
         self.program = None;
-        format!("{why} within {:?} of the end of the crawl and was killed", self.desk.last_work())
+        format!("{cause} within {:?} of the end of the crawl and was killed", self.queue.exit_timeout())
     }
 
-    /// Starts a program, the later the more have died before it.
+    /// Starts the program, after a delay that doubles with each exit in a row.
     fn start(&mut self) -> Result<ChildProcess, FeedError> {
-        if self.deaths > 0 {
-            std::thread::sleep(self.times.first_restart * (1 << (self.deaths - 1).min(MOST_RESTARTS)));
+        if self.exits > 0 {
+            std::thread::sleep(self.timeouts.first_restart_delay * (1 << (self.exits - 1).min(MAX_RESTARTS)));
         }
         ChildProcess::start(&self.command).map_err(|error| {
-            self.last_end = format!("cannot be started: {error}");
-            FeedError::Died
+            self.last_exit = format!("cannot be started: {error}");
+            FeedError::Exited
         })
     }
 }

@@ -1,68 +1,68 @@
-//! The desk where pages are handed in to the feeder, and the account of what became of them.
+//! The queue between the threads that process pages and the feeder, with counts of what was sent.
 
 use std::collections::VecDeque;
 use std::process::ExitStatus;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where pages are handed in. It holds at most one page of each thread, since each waits for its own.
+/// Lines for the program. It has at most one line per thread, because each thread waits for its own line.
 #[derive(Debug, Default)]
 pub(super) struct LineQueue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Lines not yet taken up, by their number.
+struct QueueState {
+    /// Lines that the feeder has not taken yet, with their numbers.
     waiting: VecDeque<(u64, Vec<u8>)>,
-    /// The feeder has taken a line up and not yet written it.
+    /// The feeder has taken a line and not written it yet.
     busy: bool,
-    /// The number given out last.
-    handed_in: u64,
-    /// The number of the last line that is in the pipe.
+    /// The number of the line queued last.
+    last_number: u64,
+    /// The number of the line written last.
     written: u64,
-    /// When the program last took something, or the first line came after an idle time.
-    moved: Option<Instant>,
-    /// The program has taken nothing for too long.
+    /// When the program last read something, or when a line was queued after an idle time.
+    last_progress: Option<Instant>,
+    /// The program has read nothing for the stall timeout.
     stalled: bool,
-    /// No more lines, and when the program must have ended.
+    /// Set when the queue is closed: when the program must have exited.
     deadline: Option<Instant>,
-    /// How long that is from the last line.
-    last_work: Duration,
-    /// Why no program takes lines any more.
-    given_up: Option<String>,
-    account: FeedStats,
+    /// How long that is after the close.
+    exit_timeout: Duration,
+    /// Why no more lines are sent.
+    abandoned: Option<String>,
+    stats: FeedStats,
 }
 
 #[derive(Debug, Default)]
 struct FeedStats {
     pages: u64,
-    refused: u64,
+    rejected: u64,
     restarts: u64,
     status: Option<ExitStatus>,
 }
 
 impl LineQueue {
-    /// Hands in a line and waits until the program has it in its pipe.
-    pub(super) fn hand_in(&self, line: Vec<u8>, stall: Duration) -> Result<(), String> {
+    /// Queues a line and waits until it is in the program's pipe.
+    pub(super) fn send(&self, line: Vec<u8>, stall: Duration) -> Result<(), String> {
         let mut state = self.lock();
-        if state.stalled || state.deadline.is_some() || state.given_up.is_some() {
-            return Err(state.refuse(stall));
+        if state.stalled || state.deadline.is_some() || state.abandoned.is_some() {
+            return Err(state.rejection(stall));
         }
         if !state.busy && state.waiting.is_empty() {
-            state.moved = Some(Instant::now());
+            state.last_progress = Some(Instant::now());
         }
-        state.handed_in += 1;
-        let number = state.handed_in;
+        state.last_number += 1;
+        let number = state.last_number;
         state.waiting.push_back((number, line));
         self.changed.notify_all();
         while state.written < number {
-            let idle = state.moved.map_or(Duration::ZERO, |moved| moved.elapsed());
+            let idle = state.last_progress.map_or(Duration::ZERO, |progress| progress.elapsed());
             state.stalled |= idle >= stall;
-            if state.stalled || state.given_up.is_some() {
+            if state.stalled || state.abandoned.is_some() {
                 state.waiting.retain(|(waiting, _)| *waiting != number);
-                return Err(state.refuse(stall));
+                return Err(state.rejection(stall));
             }
             let wait = self.changed.wait_timeout(state, stall - idle);
             state = wait.unwrap_or_else(PoisonError::into_inner).0;
@@ -70,51 +70,52 @@ impl LineQueue {
         Ok(())
     }
 
-    /// No more lines will come; the program must have ended after so long. The first word on it counts.
-    pub(super) fn close(&self, last_work: Duration) {
+    /// Closes the queue: no more lines follow, and the program must exit within the timeout. Only the first call
+    /// counts.
+    pub(super) fn close(&self, exit_timeout: Duration) {
         let mut state = self.lock();
         if state.deadline.is_none() {
-            (state.deadline, state.last_work) = (Some(Instant::now() + last_work), last_work);
+            (state.deadline, state.exit_timeout) = (Some(Instant::now() + exit_timeout), exit_timeout);
         }
         self.changed.notify_all();
     }
 
-    /// How long the program gets from the last line to its end.
-    pub(super) fn last_work(&self) -> Duration {
-        self.lock().last_work
+    /// The timeout that the queue was closed with.
+    pub(super) fn exit_timeout(&self) -> Duration {
+        self.lock().exit_timeout
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.lock().deadline.is_some()
     }
 
-    /// How it ended.
-    pub(super) fn end(&self) -> Result<(), String> {
+    /// Whether the program got all lines and exited with success.
+    pub(super) fn result(&self) -> Result<(), String> {
         let state = self.lock();
-        match (&state.given_up, state.account.status) {
-            (Some(why), _) => Err(why.clone()),
-            (None, Some(status)) if !status.success() => Err(format!("ended with {status}")),
+        match (&state.abandoned, state.stats.status) {
+            (Some(cause), _) => Err(cause.clone()),
+            (None, Some(status)) if !status.success() => Err(format!("failed with {status}")),
             _ => Ok(()),
         }
     }
 
-    /// What became of it, in a line.
-    pub(super) fn account(&self) -> String {
-        let FeedStats { pages, refused, restarts, status } = &self.lock().account;
-        let mut account = format!("was sent {pages} page{}", if *pages == 1 { "" } else { "s" });
-        if *refused > 0 {
-            account += &format!(", {refused} could not be sent");
+    /// What was sent, in one line.
+    pub(super) fn summary(&self) -> String {
+        let FeedStats { pages, rejected, restarts, status } = &self.lock().stats;
+        let mut summary = format!("was sent {pages} page{}", if *pages == 1 { "" } else { "s" });
+        if *rejected > 0 {
+            summary += &format!(", {rejected} could not be sent");
         }
         if *restarts > 0 {
-            account += &format!(", restarted {restarts} times");
+            summary += &format!(", restarted {restarts} time{}", if *restarts == 1 { "" } else { "s" });
         }
         if let Some(status) = status {
-            account += &format!("; {status}");
+            summary += &format!("; {status}");
         }
-        account
+        summary
     }
 
-    /// The next line, or the deadline if there will be none.
+    /// Waits for the next line. Returns the deadline if the queue is closed and empty.
     pub(super) fn next(&self) -> Result<(u64, Vec<u8>), Instant> {
         let mut state = self.lock();
         loop {
@@ -130,51 +131,51 @@ impl LineQueue {
         }
     }
 
-    /// Notes whether the program has taken something; says whether there is time to wait for it.
-    pub(super) fn watch(&self, moved: bool) -> bool {
+    /// Records whether the program has read something. Returns whether there is time to wait for it.
+    pub(super) fn on_progress(&self, has_read: bool) -> bool {
         let mut state = self.lock();
-        if moved {
-            state.moved = Some(Instant::now());
+        if has_read {
+            state.last_progress = Some(Instant::now());
             state.stalled = false;
         }
         state.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
-    /// The line of this number is in the pipe.
+    /// Records that the line of this number is in the pipe.
     pub(super) fn written(&self, number: u64) {
         let mut state = self.lock();
         (state.written, state.busy) = (number, false);
-        state.account.pages += 1;
+        state.stats.pages += 1;
         self.changed.notify_all();
     }
 
-    /// No program will take lines any more.
-    pub(super) fn give_up(&self, why: String) {
-        self.lock().given_up = Some(why);
+    /// Rejects all lines from now on.
+    pub(super) fn abandon(&self, cause: String) {
+        self.lock().abandoned = Some(cause);
         self.changed.notify_all();
     }
 
-    pub(super) fn note_restart(&self) {
-        self.lock().account.restarts += 1;
+    pub(super) fn count_restart(&self) {
+        self.lock().stats.restarts += 1;
     }
 
-    /// Notes how a program ended; `None` if it had to be killed.
-    pub(super) fn note_end(&self, status: Option<ExitStatus>) {
-        self.lock().account.status = status;
+    /// Records how the program exited; `None` if it had to be killed.
+    pub(super) fn record_exit(&self, status: Option<ExitStatus>) {
+        self.lock().stats.status = status;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn refuse(&mut self, stall: Duration) -> String {
-        self.account.refused += 1;
-        match &self.given_up {
-            Some(why) => why.clone(),
-            None if self.stalled => format!("has read nothing for {stall:?}; the page was not sent to it"),
-            None => "has been ended; the page was not sent to it".into(),
+impl QueueState {
+    fn rejection(&mut self, stall: Duration) -> String {
+        self.stats.rejected += 1;
+        match &self.abandoned {
+            Some(cause) => cause.clone(),
+            None if self.stalled => format!("has read nothing for {stall:?}"),
+            None => "has been stopped".into(),
         }
     }
 }

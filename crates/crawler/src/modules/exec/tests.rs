@@ -1,4 +1,4 @@
-//! Real programs: well-behaved, dying, deaf and missing ones.
+//! Tests with real programs: well-behaved, crashing, stalled and missing ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,27 +8,27 @@ use super::*;
 use crate::modules::example;
 use std::time::Instant;
 
-/// Programs are started again soon; everything else may take its time on a busy machine.
-const SOON: Times = Times { first_restart: Duration::from_millis(5), ..TIMES };
+/// Short restart delays. The other timeouts stay long, for a busy machine.
+const QUICK_RESTART: Timeouts = Timeouts { first_restart_delay: Duration::from_millis(5), ..TIMEOUTS };
 
-/// Pages do not wait long.
-const IMPATIENT: Times = Times { stall: Duration::from_millis(300), ..SOON };
+/// A short stall timeout as well.
+const QUICK_STALL: Timeouts = Timeouts { stall: Duration::from_millis(300), ..QUICK_RESTART };
 
 fn page(number: usize) -> Page {
     example::page(&format!("http://a.test/{number}"), b"<p>some text", &[])
 }
 
-/// A page of about so many bytes, in which every other byte is escaped.
+/// A page of about this many bytes, in which every other byte is escaped.
 fn large_page(number: usize, bytes: usize) -> Page {
     example::page(&format!("http://a.test/{number}"), "\"x".repeat(bytes / 2).as_bytes(), &[])
 }
 
-/// The command with FILE standing for a file in the directory.
+/// The command with FILE replaced by the path of a file in the directory.
 fn command(directory: &Path, command: &str) -> String {
     command.replace("FILE", directory.join("seen").to_str().unwrap())
 }
 
-/// The numbers of the pages that a program wrote to its file as whole lines of JSON.
+/// The numbers of the pages that a program wrote to its file. Every line must be complete JSON.
 fn seen(directory: &Path) -> Vec<usize> {
     let lines = fs::read_to_string(directory.join("seen")).unwrap_or_default();
     let number = |line: &str| {
@@ -39,7 +39,7 @@ fn seen(directory: &Path) -> Vec<usize> {
 }
 
 #[test]
-fn a_program_sees_every_page_once_in_order_and_has_ended_when_the_crawl_has() {
+fn program_gets_every_page_once_in_order_and_exits_before_the_crawl() {
     let directory = tempfile::tempdir().unwrap();
     let exec = Exec::new(&command(directory.path(), "cat > FILE"));
     for number in 0..500 {
@@ -49,11 +49,11 @@ fn a_program_sees_every_page_once_in_order_and_has_ended_when_the_crawl_has() {
     exec.finish().unwrap();
     assert_eq!(seen(directory.path()), (0..=500).collect::<Vec<_>>());
     assert!(exec.summary().unwrap().ends_with("was sent 501 pages; exit status: 0"), "{:?}", exec.summary());
-    assert!(exec.process_page(&page(1)).unwrap_err().contains("has been ended"));
+    assert!(exec.process_page(&page(1)).unwrap_err().contains("it has been stopped"));
 }
 
 #[test]
-fn pages_of_many_threads_arrive_whole() {
+fn lines_of_concurrent_threads_are_not_mixed() {
     let directory = tempfile::tempdir().unwrap();
     let exec = Exec::new(&command(directory.path(), "cat > FILE"));
     thread::scope(|threads| {
@@ -70,14 +70,14 @@ fn pages_of_many_threads_arrive_whole() {
     assert_eq!(numbers, (0..400).collect::<Vec<_>>());
 }
 
-/// Feeds pages to a program that dies again and again, and finds every one of them in its file.
-fn every_page_is_seen(program: &str, page: impl Fn(usize) -> Page) -> Vec<usize> {
+/// Sends pages to a program that exits again and again, and checks that it got every page.
+fn assert_every_page_arrives(program: &str, page: impl Fn(usize) -> Page) -> Vec<usize> {
     let directory = tempfile::tempdir().unwrap();
-    let exec = Exec::with(&command(directory.path(), program), SOON);
+    let exec = Exec::with_timeouts(&command(directory.path(), program), QUICK_RESTART);
     for number in 0..20 {
         exec.process_page(&page(number)).unwrap();
     }
-    // How the last of the programs ended is of no concern here.
+    // The exit status of the last program does not matter here.
     let _ = exec.finish();
     let numbers = seen(directory.path());
     assert_eq!(numbers.iter().copied().collect::<BTreeSet<_>>(), (0..20).collect(), "{program}: {numbers:?}");
@@ -85,8 +85,8 @@ fn every_page_is_seen(program: &str, page: impl Fn(usize) -> Page) -> Vec<usize>
     numbers
 }
 
-/// Writes three lines to its file and dies over the fourth, having read ahead as far as it could.
-const DIES_OVER_THE_FOURTH: &str = "python3 -c '
+/// Writes three lines to its file and fails on the fourth, having read ahead as far as it can.
+const FAILS_ON_THE_FOURTH: &str = "python3 -c '
 import sys
 for count, line in enumerate(sys.stdin):
     if count == 3: sys.exit(1)
@@ -94,38 +94,38 @@ for count, line in enumerate(sys.stdin):
 '";
 
 #[test]
-fn a_program_that_dies_is_restarted_and_what_it_had_in_work_is_sent_again() {
-    let numbers = every_page_is_seen(DIES_OVER_THE_FOURTH, page);
-    assert!(numbers.len() <= 20 + 20 / 3 + 1, "no more is sent twice than must be: {numbers:?}");
-    every_page_is_seen(DIES_OVER_THE_FOURTH, |number| large_page(number, 150_000));
+fn crashed_program_is_restarted_and_unfinished_pages_are_sent_again() {
+    let numbers = assert_every_page_arrives(FAILS_ON_THE_FOURTH, page);
+    assert!(numbers.len() <= 20 + 20 / 3 + 1, "pages are sent twice without need: {numbers:?}");
+    assert_every_page_arrives(FAILS_ON_THE_FOURTH, |number| large_page(number, 150_000));
 }
 
 #[test]
-fn a_program_that_dies_over_the_last_page_gets_it_again() {
+fn program_that_fails_on_the_last_page_gets_it_again() {
     let directory = tempfile::tempdir().unwrap();
-    let times = Times { settle: Duration::from_secs(3), ..SOON };
-    let exec = Exec::with(&command(directory.path(), DIES_OVER_THE_FOURTH), times);
+    let timeouts = Timeouts { last_page_grace: Duration::from_secs(3), ..QUICK_RESTART };
+    let exec = Exec::with_timeouts(&command(directory.path(), FAILS_ON_THE_FOURTH), timeouts);
     (0..4).for_each(|number| exec.process_page(&page(number)).unwrap());
     exec.finish().unwrap();
     assert_eq!(seen(directory.path()), [0, 1, 2, 3]);
 }
 
 #[test]
-fn a_program_that_reads_byte_by_byte_and_is_killed_sees_every_page() {
+fn killed_program_that_reads_byte_by_byte_gets_every_page() {
     let kills_itself = "n=0; while IFS= read -r line; do printf '%s\\n' \"$line\" >> FILE; n=$((n+1)); [ $n = 2 ] && kill -9 $$; done";
-    every_page_is_seen(kills_itself, page);
+    assert_every_page_arrives(kills_itself, page);
 }
 
 #[test]
-fn a_program_that_ends_with_success_has_finished_what_it_read() {
-    let numbers = every_page_is_seen("head -n 3 >> FILE", page);
+fn program_that_exits_with_success_has_finished_what_it_read() {
+    let numbers = assert_every_page_arrives("head -n 3 >> FILE", page);
     assert_eq!(numbers, (0..20).collect::<Vec<_>>());
-    let numbers = every_page_is_seen("head -n 1 >> FILE", page);
+    let numbers = assert_every_page_arrives("head -n 1 >> FILE", page);
     assert_eq!(numbers, (0..20).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_page_over_which_every_program_dies_ends_in_giving_up() {
+fn program_that_always_fails_on_a_page_is_abandoned() {
     let directory = tempfile::tempdir().unwrap();
     let poisoned = "python3 -uc '
 import sys
@@ -133,7 +133,7 @@ for line in sys.stdin:
     if \"test/3\" in line: sys.exit(9)
     open(\"FILE\", \"a\").write(line)
 '";
-    let exec = Exec::with(&command(directory.path(), poisoned), SOON);
+    let exec = Exec::with_timeouts(&command(directory.path(), poisoned), QUICK_RESTART);
     let failed: Vec<usize> = (0..8).filter(|number| exec.process_page(&page(*number)).is_err()).collect();
     assert!(
         exec.finish().unwrap_err().contains("6 times in a row without finishing a page (exit status: 9)")
@@ -143,79 +143,80 @@ for line in sys.stdin:
 }
 
 #[test]
-fn a_program_that_never_reads_does_not_hold_the_crawl_up() {
-    let exec = Exec::with("exec sleep 1000", Times { last_work: Duration::from_millis(400), ..IMPATIENT });
-    let begun = Instant::now();
+fn program_that_never_reads_does_not_stop_the_crawl() {
+    let exec =
+        Exec::with_timeouts("exec sleep 1000", Timeouts { exit: Duration::from_millis(400), ..QUICK_STALL });
+    let start = Instant::now();
     let outcomes: Vec<_> = (0..100).map(|number| exec.process_page(&large_page(number, 20_000))).collect();
-    assert!(outcomes[0].is_ok(), "it is in the pipe");
-    let refused = outcomes[1].as_ref().unwrap_err();
-    assert!(refused.contains("has read nothing for 300ms"), "{refused}");
+    assert!(outcomes[0].is_ok(), "the first page is in the pipe");
+    let error = outcomes[1].as_ref().unwrap_err();
+    assert!(error.contains("it has read nothing for 300ms"), "{error}");
     assert!(outcomes[1..].iter().all(Result::is_err));
-    assert!(begun.elapsed() < Duration::from_secs(10), "only the first page waited");
+    assert!(start.elapsed() < Duration::from_secs(10), "only one page waits for the stall timeout");
     assert!(exec.finish().unwrap_err().contains("did not read all its pages"));
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(20));
     assert!(exec.summary().unwrap().contains("99 could not be sent"), "{:?}", exec.summary());
 }
 
 #[test]
-fn a_program_that_reads_again_after_a_stall_gets_pages_again() {
+fn program_that_reads_again_after_a_stall_gets_pages_again() {
     let directory = tempfile::tempdir().unwrap();
-    let exec = Exec::with(&command(directory.path(), "sleep 2; cat > FILE"), IMPATIENT);
-    let begun = Instant::now();
+    let exec = Exec::with_timeouts(&command(directory.path(), "sleep 2; cat > FILE"), QUICK_STALL);
+    let start = Instant::now();
     let mut number = 0;
     while exec.process_page(&page(number)).is_ok() {
         number += 1;
     }
     while exec.process_page(&page(1000)).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never reads again");
+        assert!(start.elapsed() < Duration::from_secs(60), "the program never reads again");
         thread::sleep(Duration::from_millis(20));
     }
-    // An idle time is not a stall.
-    thread::sleep(IMPATIENT.stall * 2);
+    // Idle time does not count as a stall.
+    thread::sleep(QUICK_STALL.stall * 2);
     exec.process_page(&page(1001)).unwrap();
     exec.finish().unwrap();
     assert!(seen(directory.path()).ends_with(&[1000, 1001]), "{:?}", seen(directory.path()));
 }
 
 #[test]
-fn a_program_that_does_not_end_is_killed_with_all_it_started() {
+fn program_that_does_not_exit_is_killed_with_its_children() {
     let directory = tempfile::tempdir().unwrap();
     let program = command(directory.path(), "cat > /dev/null; sleep 1000 & echo $! > FILE; wait");
-    let exec = Exec::with(&program, Times { last_work: Duration::from_secs(2), ..SOON });
+    let exec = Exec::with_timeouts(&program, Timeouts { exit: Duration::from_secs(2), ..QUICK_RESTART });
     exec.process_page(&page(1)).unwrap();
-    let refused = exec.finish().unwrap_err();
-    assert!(refused.contains("did not end within 2s"), "{refused}");
+    let error = exec.finish().unwrap_err();
+    assert!(error.contains("did not exit within 2s"), "{error}");
     let sleeper = fs::read_to_string(directory.path().join("seen")).unwrap();
-    let state = format!("/proc/{}/stat", sleeper.trim());
-    let begun = Instant::now();
-    // Gone, or dead and not yet collected by the system.
-    while fs::read_to_string(&state).is_ok_and(|stat| !stat.contains(") Z ")) {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it still sleeps");
+    let stat_file = format!("/proc/{}/stat", sleeper.trim());
+    let start = Instant::now();
+    // Gone, or a zombie.
+    while fs::read_to_string(&stat_file).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(start.elapsed() < Duration::from_secs(10), "the child still runs");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn the_exit_status_is_reported() {
-    let exec = Exec::with("cat > /dev/null; exit 3", SOON);
+fn exit_status_is_reported() {
+    let exec = Exec::with_timeouts("cat > /dev/null; exit 3", QUICK_RESTART);
     exec.process_page(&page(1)).unwrap();
-    let ended = exec.finish().unwrap_err();
-    assert_eq!(ended, "program 'cat > /dev/null; exit 3' ended with exit status: 3");
+    let error = exec.finish().unwrap_err();
+    assert_eq!(error, "program 'cat > /dev/null; exit 3' failed with exit status: 3");
     assert!(exec.summary().unwrap().ends_with("was sent 1 page; exit status: 3"));
 }
 
 #[test]
-fn a_program_that_does_not_exist_is_given_up() {
-    let exec = Exec::with("no-such-program-anywhere 2> /dev/null", SOON);
-    let begun = Instant::now();
+fn missing_program_is_abandoned() {
+    let exec = Exec::with_timeouts("no-such-program-anywhere 2> /dev/null", QUICK_RESTART);
+    let start = Instant::now();
     let failed = (0..20).filter(|number| exec.process_page(&page(*number)).is_err()).count();
     assert!(failed >= 18, "{failed}");
     assert!(exec.finish().unwrap_err().contains("exit status: 127"));
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
-fn a_program_is_not_started_before_the_first_page_and_ended_when_dropped() {
+fn program_starts_with_the_first_page_and_is_stopped_by_a_drop() {
     let directory = tempfile::tempdir().unwrap();
     let exec = Exec::new(&command(directory.path(), "cat >> FILE; echo >> FILE.end"));
     assert!(!directory.path().join("seen").exists());
@@ -225,29 +226,29 @@ fn a_program_is_not_started_before_the_first_page_and_ended_when_dropped() {
     assert!(directory.path().join("seen.end").exists());
 }
 
-/// The variable that tells a test it is the crawl that shall be killed.
-const DOOMED: &str = "CRAWLER_TEST_DOOMED_DIRECTORY";
+/// The environment variable that is set in the child process, which kills itself.
+const KILLED_CRAWL: &str = "CRAWLER_TEST_DOOMED_DIRECTORY";
 
 #[test]
-fn a_page_that_was_seen_is_read_even_if_the_crawl_is_killed_at_once() {
-    if let Some(directory) = std::env::var_os(DOOMED) {
+fn program_reads_a_processed_page_after_the_crawl_was_killed() {
+    if let Some(directory) = std::env::var_os(KILLED_CRAWL) {
         let exec = Exec::new(&command(Path::new(&directory), "sleep 1; cat > FILE; echo > FILE.end"));
         exec.process_page(&page(7)).unwrap();
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         unreachable!("killed");
     }
     let directory = tempfile::tempdir().unwrap();
-    let this_test = "modules::exec::tests::a_page_that_was_seen_is_read_even_if_the_crawl_is_killed_at_once";
+    let this_test = "modules::exec::tests::program_reads_a_processed_page_after_the_crawl_was_killed";
     let crawl = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", this_test])
-        .env(DOOMED, directory.path())
+        .env(KILLED_CRAWL, directory.path())
         .stdout(std::process::Stdio::null())
         .status()
         .unwrap();
     assert_eq!(crawl.to_string(), "signal: 9 (SIGKILL)");
-    let begun = Instant::now();
+    let start = Instant::now();
     while !directory.path().join("seen.end").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the program has not ended");
+        assert!(start.elapsed() < Duration::from_secs(30), "the program has not exited");
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(seen(directory.path()), [7]);

@@ -1,13 +1,16 @@
-//! The output files of a crawl, in which each page is exactly once, whatever died when.
+//! The output files of a crawl in one process. Each page is in them exactly once, also after a crash.
 //!
-//! The contract with durable state: the commit that completes page `id` records what the page adds; after it, and
-//! in the order of the ids, the additions are [applied](OutputFiles::apply). Now and then the files are
-//! [flushed](OutputFiles::flush) (or [synced](OutputFiles::sync), where a loss of power matters too), and *then* the
-//! state notes the lengths and the last id, and forgets the recorded additions up to it. A resume
-//! [opens](OutputFiles::open) the files with the lengths and the id that were noted, which cuts off everything
-//! later, and applies the additions recorded since. The bytes are the same as without the interruption.
+//! The protocol with the durable state:
 //!
-//! A crawl in memory applies in the same way and never resumes.
+//! 1. The commit that completes page `id` records the page's writes.
+//! 2. After the commit, the writes are [applied](OutputFiles::apply) in the order of the ids.
+//! 3. From time to time the files are [flushed](OutputFiles::flush), or [fsynced](OutputFiles::sync) if they must
+//!    survive a power failure. *Then* the state records the file lengths and the last id, and deletes the recorded
+//!    writes up to that id.
+//! 4. A resume [opens](OutputFiles::open) the files with the recorded lengths and id, which truncates everything later,
+//!    and applies the writes recorded since. The bytes are the same as without the interruption.
+//!
+//! A crawl in memory applies writes in the same way and never resumes.
 
 pub(super) mod append;
 
@@ -20,26 +23,26 @@ use super::numbered_dir::{self, NumberedDir};
 use super::{OutputSpec, OutputWrite, Target};
 use crate::error::Error;
 
-/// How a crawl finds its output files.
+/// What a crawl expects to find when it opens its output files.
 #[derive(Debug, Clone, Copy)]
 pub enum Start<'c> {
-    /// They must be new or empty.
+    /// The files must be new or empty.
     Fresh,
-    /// What earlier crawls wrote is removed.
+    /// The output of earlier crawls is removed.
     Overwrite,
-    /// They are put back to a state that is known to be written.
+    /// The files are truncated to what the state recorded as written.
     Resumed {
-        /// The length of each output's file, in the order of the outputs; that of a directory is not looked at.
+        /// The length of each output's file, in the order of the outputs. The entry of a directory is ignored.
         committed: &'c [u64],
-        /// The last page whose additions are in the files.
+        /// The last page that is in the files.
         last_id: u64,
     },
 }
 
-/// The open files of all outputs of a crawl. Other crawls are kept out of them.
+/// The open files of all outputs of a crawl, locked against other crawls.
 #[derive(Debug)]
 pub struct OutputFiles {
-    places: Vec<OpenOutput>,
+    outputs: Vec<OpenOutput>,
     last_id: u64,
 }
 
@@ -49,78 +52,76 @@ enum OpenOutput {
     Directory(NumberedDir),
 }
 
-/// The files and directories of all outputs, to be synced apart from what is written to them.
+/// The files and directories of all outputs, to fsync while another thread writes to them.
 #[derive(Debug)]
-pub struct Handles(pub(super) Vec<Handle>);
+pub struct SyncHandles(pub(super) Vec<SyncHandle>);
 
-/// One of them.
 #[derive(Debug)]
-pub(super) enum Handle {
+pub(super) enum SyncHandle {
     File(PathBuf, File),
-    Directory(numbered_dir::Handle),
+    Directory(numbered_dir::DirSyncHandle),
 }
 
-impl Handles {
-    /// Asks the system to put everything flushed where a loss of power does not reach it.
+impl SyncHandles {
+    /// Fsyncs everything flushed so far.
     pub fn sync(&self) -> io::Result<()> {
         self.0.iter().try_for_each(|handle| match handle {
-            Handle::File(path, file) => file.sync_data().map_err(|error| named(path, &error)),
-            Handle::Directory(files) => files.sync().map_err(|error| named(files.path(), &error)),
+            SyncHandle::File(path, file) => file.sync_data().map_err(|error| write_error(path, &error)),
+            SyncHandle::Directory(files) => files.sync().map_err(|error| write_error(files.path(), &error)),
         })
     }
 }
 
 impl OutputFiles {
-    /// Opens the files of these outputs. If one is refused, none is changed.
+    /// Opens the files of the outputs. If one cannot be used, none is changed.
     pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, Error> {
         if let Start::Resumed { committed, .. } = start
             && committed.len() != specs.len()
         {
             return Err(Error::Output(format!(
-                "the crawl was begun with {} output modules and is resumed with {}; give the same",
+                "cannot resume the crawl: it was started with {} output modules, and {} are given; give the same modules",
                 committed.len(),
                 specs.len()
             )));
         }
-        let mut places = Vec::with_capacity(specs.len());
+        let mut outputs = Vec::with_capacity(specs.len());
         for (index, spec) in specs.iter().enumerate() {
-            places.push(OpenOutput::open(&spec.target, start, index)?);
+            outputs.push(OpenOutput::open(&spec.target, start, index)?);
         }
-        // All is looked at before anything is cut off or removed.
-        for place in &places {
-            place.check(start)?;
+        // Check all outputs before truncating or removing anything.
+        for output in &outputs {
+            output.check(start)?;
         }
-        for (index, place) in places.iter_mut().enumerate() {
-            place.begin(start, index)?;
+        for (index, output) in outputs.iter_mut().enumerate() {
+            output.truncate(start, index)?;
         }
-        for (place, spec) in places.iter_mut().zip(specs) {
-            place.put_head(spec.output.header());
+        for (output, spec) in outputs.iter_mut().zip(specs) {
+            output.put_header(spec.output.header());
         }
         let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
-        Ok(OutputFiles { places, last_id })
+        Ok(OutputFiles { outputs, last_id })
     }
 
-    /// Adds what page `id` adds, and returns the length of each file with it. Pages come in the order of their ids,
-    /// without holes; one that is in the files already is left as it is. After an error, which names the file,
-    /// nothing of the page counts, and it can be applied again.
-    pub fn apply(&mut self, id: u64, additions: &[(usize, OutputWrite)]) -> io::Result<Vec<u64>> {
+    /// Applies the writes of page `id` and returns the new length of each file.
+    ///
+    /// Pages are applied in the order of their ids, without gaps. A page that is already in the files is ignored. After
+    /// an error, which names the file, the page does not count, and it can be applied again.
+    pub fn apply(&mut self, id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<Vec<u64>> {
         if id <= self.last_id {
             return Ok(self.lengths());
         }
-        self.check(id, additions)?;
-        // What can fail comes first, so that there is nothing to take back.
-        for place in &mut self.places {
-            place.make_room()?;
+        self.check(id, writes)?;
+        // The steps that can fail come first, so that nothing has to be rolled back.
+        for output in &mut self.outputs {
+            output.flush_if_full()?;
         }
-        for (index, addition) in additions {
-            if let (OpenOutput::Directory(files), OutputWrite::File(bytes)) = (&self.places[*index], addition)
-            {
-                files.replace(id, bytes).map_err(|error| named(&files.name(id), &error))?;
+        for (index, write) in writes {
+            if let (OpenOutput::Directory(files), OutputWrite::File(bytes)) = (&self.outputs[*index], write) {
+                files.replace(id, bytes).map_err(|error| write_error(&files.page_path(id), &error))?;
             }
         }
-        for (index, addition) in additions {
-            if let (OpenOutput::File(file), OutputWrite::Append(bytes)) = (&mut self.places[*index], addition)
-            {
+        for (index, write) in writes {
+            if let (OpenOutput::File(file), OutputWrite::Append(bytes)) = (&mut self.outputs[*index], write) {
                 file.append(bytes);
             }
         }
@@ -128,39 +129,42 @@ impl OutputFiles {
         Ok(self.lengths())
     }
 
-    /// Hands everything applied to the system: it outlives the process. After an error it can be tried again.
+    /// Hands everything applied to the operating system, so that it survives a crash of the process. Can be retried
+    /// after an error.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.places.iter_mut().try_for_each(|place| match place {
+        self.outputs.iter_mut().try_for_each(|output| match output {
             OpenOutput::File(file) => file.flush(),
             OpenOutput::Directory(_) => Ok(()),
         })
     }
 
-    /// As [`flush`](OutputFiles::flush), and everything applied outlives a loss of power.
+    /// Flushes and fsyncs everything applied, so that it survives a power failure.
     pub fn sync(&mut self) -> io::Result<()> {
         self.flush()?;
         self.handles()?.sync()
     }
 
-    /// Handles to sync what has been flushed by, while more is applied. An error of the disk is told to one sync and
-    /// to no later one: after it, nothing is known of what was written before.
-    pub fn handles(&self) -> io::Result<Handles> {
-        let handle = |place: &OpenOutput| match place {
+    /// Handles to fsync what has been flushed, while more pages are applied.
+    ///
+    /// The operating system reports a failed write to one fsync only; a later fsync succeeds. After a failed fsync it
+    /// is unknown what was written.
+    pub fn handles(&self) -> io::Result<SyncHandles> {
+        let handle = |output: &OpenOutput| match output {
             OpenOutput::File(file) => file.handle(),
             OpenOutput::Directory(files) => {
-                files.handle().map_err(|error| named(files.path(), &error)).map(Handle::Directory)
+                files.handle().map_err(|error| write_error(files.path(), &error)).map(SyncHandle::Directory)
             }
         };
-        Ok(Handles(self.places.iter().map(handle).collect::<io::Result<_>>()?))
+        Ok(SyncHandles(self.outputs.iter().map(handle).collect::<io::Result<_>>()?))
     }
 
-    /// The length of each output's file with everything applied; 0 for a directory.
+    /// The length of each output's file, including what is buffered; 0 for a directory.
     pub fn lengths(&self) -> Vec<u64> {
-        let length = |place: &OpenOutput| match place {
+        let length = |output: &OpenOutput| match output {
             OpenOutput::File(file) => file.length(),
             OpenOutput::Directory(_) => 0,
         };
-        self.places.iter().map(length).collect()
+        self.outputs.iter().map(length).collect()
     }
 
     /// The last page applied; 0 before the first.
@@ -168,88 +172,89 @@ impl OutputFiles {
         self.last_id
     }
 
-    fn check(&self, id: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
-        let refuse = |what: String| Err(io::Error::new(ErrorKind::InvalidInput, what));
+    fn check(&self, id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
         if id != self.last_id + 1 {
-            return refuse(format!("page {id} was to be written after page {}", self.last_id));
+            let gap =
+                format!("cannot write page {id} to the outputs: the last page written is {}", self.last_id);
+            return Err(io::Error::new(ErrorKind::InvalidInput, gap));
         }
-        for (index, addition) in additions {
-            let place = self.places.get(*index);
-            addition.check(*index, place.map(|place| matches!(place, OpenOutput::Directory(_))))?;
+        for (index, write) in writes {
+            let output = self.outputs.get(*index);
+            write.check(*index, output.map(|output| matches!(output, OpenOutput::Directory(_))))?;
         }
         Ok(())
     }
 }
 
 impl OpenOutput {
-    /// Opens and checks, and changes nothing that exists.
+    /// Opens and locks the target, and checks it as far as possible without changing anything.
     fn open(target: &Target, start: Start, index: usize) -> Result<OpenOutput, Error> {
         match target {
             Target::File(path) => {
                 let file = AppendFile::open(path)?;
                 match start {
-                    Start::Fresh => file.refuse_unless_empty()?,
+                    Start::Fresh => file.ensure_empty()?,
                     Start::Overwrite => {}
-                    Start::Resumed { committed, .. } => file.refuse_if_shorter(committed[index])?,
+                    Start::Resumed { committed, .. } => file.ensure_not_shorter(committed[index])?,
                 }
                 Ok(OpenOutput::File(file))
             }
             Target::Directory(path) => {
                 match start {
                     Start::Resumed { last_id, .. } if last_id > 0 => {
-                        numbered_dir::refuse_if_missing(path, last_id)?;
+                        numbered_dir::ensure_exists(path, last_id)?;
                     }
-                    _ => make_directory(path)?,
+                    _ => create_directory(path)?,
                 }
                 let files = NumberedDir::open(path)?;
                 if let Start::Fresh = start {
-                    files.refuse_unless_empty()?;
+                    files.ensure_empty()?;
                 }
                 Ok(OpenOutput::Directory(files))
             }
         }
     }
 
-    /// Refuses a directory that [`begin`](Place::begin) could not go on with.
+    /// Rejects a directory that [`truncate`](OpenOutput::truncate) could not bring to the start state.
     fn check(&self, start: Start) -> Result<(), Error> {
         match self {
             OpenOutput::File(_) => Ok(()),
             OpenOutput::Directory(files) => {
                 let last_id = if let Start::Resumed { last_id, .. } = start { last_id } else { 0 };
-                files.refuse_unless_whole(last_id)?;
-                files.check_after(last_id).map(drop)
+                files.ensure_complete(last_id)?;
+                files.removable_after(last_id).map(drop)
             }
         }
     }
 
-    /// Removes what is later than the start.
-    fn begin(&mut self, start: Start, index: usize) -> Result<(), Error> {
+    /// Removes everything that is later than the start state.
+    fn truncate(&mut self, start: Start, index: usize) -> Result<(), Error> {
         let (length, last_id) = match start {
             Start::Resumed { committed, last_id } => (committed[index], last_id),
             Start::Fresh | Start::Overwrite => (0, 0),
         };
         match self {
-            OpenOutput::File(file) => file.begin(length),
+            OpenOutput::File(file) => file.start_at(length),
             OpenOutput::Directory(files) => files.remove_after(last_id),
         }
     }
 
-    fn put_head(&mut self, head: &[u8]) {
+    fn put_header(&mut self, header: &[u8]) {
         if let OpenOutput::File(file) = self {
-            file.put_head(head);
+            file.put_header(header);
         }
     }
 
-    fn make_room(&mut self) -> io::Result<()> {
+    fn flush_if_full(&mut self) -> io::Result<()> {
         match self {
-            OpenOutput::File(file) => file.make_room(),
+            OpenOutput::File(file) => file.flush_if_full(),
             OpenOutput::Directory(_) => Ok(()),
         }
     }
 }
 
-/// Makes a directory if it is missing, as a file is made. A missing parent is more likely a slip of the pen.
-pub(super) fn make_directory(path: &Path) -> Result<(), Error> {
+/// Creates a directory if it does not exist. Its parent is not created: a missing parent is more likely a typing error.
+pub(super) fn create_directory(path: &Path) -> Result<(), Error> {
     match fs::create_dir(path) {
         Err(source) if source.kind() != ErrorKind::AlreadyExists => {
             Err(Error::Directory { path: path.to_owned(), source })
@@ -258,8 +263,8 @@ pub(super) fn make_directory(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The error with the name of the file.
-pub(super) fn named(path: &Path, error: &io::Error) -> io::Error {
+/// Adds the path to an error of a write.
+pub(super) fn write_error(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to output file '{}': {error}", path.display()))
 }
 

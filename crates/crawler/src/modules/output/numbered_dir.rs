@@ -1,4 +1,4 @@
-//! A directory of files named 1, 2, 3 …, each of which appears whole or not at all. One crawl at a time writes to it.
+//! A directory of files named 1, 2, 3 …, each created atomically. One crawl at a time writes to it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IoSlice, Write};
@@ -6,103 +6,107 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The name a file has while it is being written, where files cannot be written without one. A crash leaves at
-/// most this one behind.
+/// The temporary name of a file while it is written, on systems without unnamed files. A crash leaves at most this one
+/// file behind.
 pub(in crate::modules) const UNFINISHED: &str = ".page.unfinished";
 
-/// The directory, held open.
+/// The open directory.
 #[derive(Debug)]
 pub(in crate::modules) struct NumberedDir {
     path: PathBuf,
-    /// Open, and locked to keep other crawls out.
+    /// Locked against other crawls.
     directory: File,
-    way: WriteMethod,
+    method: WriteMethod,
 }
 
-/// How a file comes to appear whole or not at all.
+/// How a file is created atomically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteMethod {
-    /// It gets its name when it is complete: a quarter less work for the system than renaming.
-    NamedAtTheEnd,
-    /// It is renamed when it is complete: possible everywhere.
-    Renamed,
+    /// An unnamed file is linked to its name when it is complete. Costs a quarter less system time than a rename.
+    LinkUnnamed,
+    /// A temporary file is renamed when it is complete. Works everywhere.
+    RenameTemporary,
 }
 
 impl NumberedDir {
-    /// Opens an existing directory and keeps other crawls out of it, and changes nothing in it.
+    /// Opens and locks an existing directory, and does not change its content.
     pub(in crate::modules) fn open(path: &Path) -> Result<NumberedDir, Error> {
         let unusable = |source| Error::Directory { path: path.to_owned(), source };
         if !fs::metadata(path).map_err(unusable)?.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
         let directory = File::open(path).map_err(unusable)?;
-        // Filesystems that cannot lock are used all the same.
+        // A filesystem without locks is used without them.
         if let Err(TryLockError::WouldBlock) = directory.try_lock() {
             return Err(Error::InUse { path: path.to_owned() });
         }
-        let way = if nameless::can(&directory) { WriteMethod::NamedAtTheEnd } else { WriteMethod::Renamed };
-        Ok(NumberedDir { path: path.to_owned(), directory, way })
+        let method = if unnamed_file::is_supported(&directory) {
+            WriteMethod::LinkUnnamed
+        } else {
+            WriteMethod::RenameTemporary
+        };
+        Ok(NumberedDir { path: path.to_owned(), directory, method })
     }
 
-    /// Refuses a directory that has numbered files.
-    pub(in crate::modules) fn refuse_unless_empty(&self) -> Result<(), Error> {
+    /// Rejects a directory that has numbered files.
+    pub(in crate::modules) fn ensure_empty(&self) -> Result<(), Error> {
         match self.numbers()?.iter().min() {
             None => Ok(()),
             Some(example) => Err(Error::NotEmpty { path: self.path.clone(), example: example.to_string() }),
         }
     }
 
-    /// Refuses a directory that has not all the files up to a number.
-    pub(in crate::modules) fn refuse_unless_whole(&self, last: u64) -> Result<(), Error> {
+    /// Rejects a directory in which one of the files from 1 to `last` is missing.
+    pub(in crate::modules) fn ensure_complete(&self, last: u64) -> Result<(), Error> {
         let mut numbers = self.numbers()?;
         numbers.sort_unstable();
-        // Sorted and without repetition, they are 1, 2, 3 … as far as none is missing.
-        let whole = (1..).zip(numbers).take_while(|(expected, number)| expected == number).count() as u64;
-        if whole >= last {
+        // The sorted numbers are distinct: they are 1, 2, 3 … up to the first one missing.
+        let complete = (1..).zip(numbers).take_while(|(expected, number)| expected == number).count() as u64;
+        if complete >= last {
             return Ok(());
         }
-        Err(lost(&self.path, &format!("has no file {}", whole + 1), last))
+        Err(missing_pages(&self.path, &format!("it has no file {}", complete + 1), last))
     }
 
-    /// Removes the files with larger numbers, and what a crash has left unfinished.
+    /// Removes the files with larger numbers, and the temporary file that a crash may have left.
     pub(in crate::modules) fn remove_after(&self, last: u64) -> Result<(), Error> {
-        for entry in self.check_after(last)? {
+        for entry in self.removable_after(last)? {
             fs::remove_file(entry).map_err(|source| Error::Directory { path: self.path.clone(), source })?;
         }
         Ok(())
     }
 
-    /// The files with larger numbers, all of which can be removed from a directory that can be written to.
-    pub(in crate::modules) fn check_after(&self, last: u64) -> Result<Vec<PathBuf>, Error> {
+    /// The files with numbers larger than `last`. Fails if one of them cannot be removed.
+    pub(in crate::modules) fn removable_after(&self, last: u64) -> Result<Vec<PathBuf>, Error> {
         let unusable = |source| Error::Directory { path: self.path.clone(), source };
         let later = self.numbers()?.into_iter().filter(|number| *number > last);
-        let later: Vec<PathBuf> = later.map(|number| self.name(number)).collect();
-        // All are looked at before any is removed: a refusal leaves the directory as it was.
+        let later: Vec<PathBuf> = later.map(|number| self.page_path(number)).collect();
+        // Check all before any is removed, so that an error leaves the directory unchanged.
         for entry in &later {
             if !fs::symlink_metadata(entry).map_err(unusable)?.is_file() {
                 return Err(Error::PathBlocked { path: entry.clone() });
             }
         }
-        // Whether we may write is best known by writing; this also clears what a crash has left behind.
+        // A test write is the surest check for permission. It also removes a temporary file left by a crash.
         let unfinished = self.path.join(UNFINISHED);
-        if fs::symlink_metadata(&unfinished).is_ok_and(|found| found.is_dir()) {
+        if fs::symlink_metadata(&unfinished).is_ok_and(|metadata| metadata.is_dir()) {
             return Err(Error::PathBlocked { path: unfinished });
         }
-        create_anew(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
+        replace_with_new(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
         Ok(later)
     }
 
-    /// Writes a file that does not exist yet, in two parts.
+    /// Writes a new file: `head`, then `body`.
     pub(in crate::modules) fn save(&self, number: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
         self.save_as(&number.to_string(), head, body)
     }
 
-    /// Writes a file, in place of another if there is one.
+    /// Writes a file, replacing an existing one.
     pub(in crate::modules) fn replace(&self, number: u64, bytes: &[u8]) -> io::Result<()> {
         self.replace_as(&number.to_string(), bytes)
     }
 
-    /// The same with a name that is no number.
+    /// As [`replace`](NumberedDir::replace), with a name that is not a number.
     pub(in crate::modules) fn replace_as(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         match self.save_as(name, b"", bytes) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -112,45 +116,45 @@ impl NumberedDir {
         }
     }
 
-    /// A handle to sync the files by, while more are written.
-    pub(in crate::modules) fn handle(&self) -> io::Result<Handle> {
-        Ok(Handle { path: self.path.clone(), directory: self.directory.try_clone()? })
+    /// A handle to fsync the files while more are written.
+    pub(in crate::modules) fn handle(&self) -> io::Result<DirSyncHandle> {
+        Ok(DirSyncHandle { path: self.path.clone(), directory: self.directory.try_clone()? })
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub(in crate::modules) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of a file.
-    pub(in crate::modules) fn name(&self, number: u64) -> PathBuf {
+    /// The path of a page's file.
+    pub(in crate::modules) fn page_path(&self, number: u64) -> PathBuf {
         self.path.join(number.to_string())
     }
 
     fn save_as(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
-        match self.way {
-            WriteMethod::NamedAtTheEnd => {
-                let mut file = nameless::create(&self.directory)?;
+        match self.method {
+            WriteMethod::LinkUnnamed => {
+                let mut file = unnamed_file::create(&self.directory)?;
                 write(&mut file, head, body)?;
-                nameless::name(&file, &self.directory, name)
+                unnamed_file::link(&file, &self.directory, name)
             }
-            WriteMethod::Renamed => self.save_by_renaming(name, head, body),
+            WriteMethod::RenameTemporary => self.save_by_renaming(name, head, body),
         }
     }
 
     fn save_by_renaming(&self, name: &str, head: &[u8], body: &[u8]) -> io::Result<()> {
         let unfinished = self.path.join(UNFINISHED);
-        let written = create_anew(&unfinished)
+        let written = replace_with_new(&unfinished)
             .and_then(|mut file| write(&mut file, head, body))
             .and_then(|()| fs::rename(&unfinished, self.path.join(name)));
         if written.is_err() {
-            // What cannot be removed now is cleared by the next run.
+            // If the removal fails, the next run removes the file.
             let _ = fs::remove_file(&unfinished);
         }
         written
     }
 
-    /// The numbers that stand as names in the directory, as they are written here.
+    /// The numbers that are file names in the directory, without leading zeros.
     fn numbers(&self) -> Result<Vec<u64>, Error> {
         let unusable = |source| Error::Directory { path: self.path.clone(), source };
         let mut numbers = Vec::new();
@@ -164,56 +168,59 @@ impl NumberedDir {
         Ok(numbers)
     }
 
-    /// The same directory, written to in each way it can be.
+    /// Runs a test with each write method that the system supports.
     #[cfg(test)]
-    pub(in crate::modules) fn each_way(test: impl Fn(&Path, NumberedDir)) {
-        for way in [WriteMethod::NamedAtTheEnd, WriteMethod::Renamed] {
+    pub(in crate::modules) fn with_each_method(test: impl Fn(&Path, NumberedDir)) {
+        for method in [WriteMethod::LinkUnnamed, WriteMethod::RenameTemporary] {
             let directory = tempfile::tempdir().unwrap();
             let files = NumberedDir::open(directory.path()).unwrap();
-            if way == WriteMethod::Renamed || files.way == way {
-                test(directory.path(), NumberedDir { way, ..files });
+            if method == WriteMethod::RenameTemporary || files.method == method {
+                test(directory.path(), NumberedDir { method, ..files });
             }
         }
     }
 }
 
-/// A directory to be synced apart from what is written to it.
+/// A directory to fsync while another thread writes to it.
 #[derive(Debug)]
-pub(in crate::modules) struct Handle {
+pub(in crate::modules) struct DirSyncHandle {
     path: PathBuf,
     directory: File,
 }
 
-impl Handle {
-    /// Asks the system to put all files where a loss of power does not reach them.
+impl DirSyncHandle {
+    /// Fsyncs all files of the directory.
     pub(in crate::modules) fn sync(&self) -> io::Result<()> {
-        nameless::sync(&self.directory)
+        unnamed_file::sync(&self.directory)
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub(in crate::modules) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Refuses a directory that should have files and does not even exist.
-pub(in crate::modules) fn refuse_if_missing(path: &Path, last: u64) -> Result<(), Error> {
+/// Rejects a directory that does not exist although the crawl has written files to it.
+pub(in crate::modules) fn ensure_exists(path: &Path, last: u64) -> Result<(), Error> {
     match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(lost(path, "is not there", last)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(missing_pages(path, "it does not exist", last))
+        }
         _ => Ok(()),
     }
 }
 
-fn lost(path: &Path, what: &str, last: u64) -> Error {
+fn missing_pages(path: &Path, cause: &str, last: u64) -> Error {
     Error::Output(format!(
-        "page directory '{}' {what} where the crawl had written 1 to {last}; put all files back, or begin a new crawl",
+        "cannot resume page directory '{}': {cause}, but the crawl had written 1 to {last}; restore all files, or start a \
+         new crawl",
         path.display()
     ))
 }
 
-/// A new file in the place of whatever has this name. What is there is removed, never opened: it may be a link
-/// to a file of somebody else, or a pipe that nobody reads.
-fn create_anew(path: &Path) -> io::Result<File> {
+/// Creates a file, removing an existing one. The existing one is not opened: it may be a link to a file elsewhere, or a
+/// pipe without a reader.
+fn replace_with_new(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => File::create_new(path),
@@ -221,24 +228,24 @@ fn create_anew(path: &Path) -> io::Result<File> {
 }
 
 fn write(file: &mut File, head: &[u8], body: &[u8]) -> io::Result<()> {
-    // Both at once as a rule; whatever a single write leaves over is written after it.
+    // Usually one system call writes both; the rest of a short write follows.
     let written = file.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
     file.write_all(&head[written.min(head.len())..])?;
     file.write_all(&body[written.saturating_sub(head.len())..])
 }
 
-/// Files that have no name until they are given one; a crash leaves nothing of them.
+/// Files without a name until they are linked. A crash leaves nothing of them.
 #[cfg(target_os = "linux")]
-mod nameless {
+mod unnamed_file {
     use std::fs::File;
     use std::io;
     use std::os::fd::AsRawFd;
 
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
-    /// Whether this directory can have such files, and their names can be given through /proc.
-    pub(in crate::modules) fn can(directory: &File) -> bool {
-        create(directory).is_ok_and(|file| std::fs::metadata(handle(&file)).is_ok())
+    /// Whether the directory's filesystem supports unnamed files, and they can be linked through /proc.
+    pub(in crate::modules) fn is_supported(directory: &File) -> bool {
+        create(directory).is_ok_and(|file| std::fs::metadata(proc_path(&file)).is_ok())
     }
 
     pub(in crate::modules) fn create(directory: &File) -> io::Result<File> {
@@ -246,25 +253,25 @@ mod nameless {
         Ok(openat(directory, ".", flags, Mode::from_raw_mode(0o666))?.into())
     }
 
-    pub(in crate::modules) fn name(file: &File, directory: &File, name: &str) -> io::Result<()> {
-        Ok(linkat(CWD, handle(file), directory, name, AtFlags::SYMLINK_FOLLOW)?)
+    pub(in crate::modules) fn link(file: &File, directory: &File, name: &str) -> io::Result<()> {
+        Ok(linkat(CWD, proc_path(file), directory, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     pub(in crate::modules) fn sync(directory: &File) -> io::Result<()> {
         Ok(rustix::fs::syncfs(directory)?)
     }
 
-    fn handle(file: &File) -> String {
+    fn proc_path(file: &File) -> String {
         format!("/proc/self/fd/{}", file.as_raw_fd())
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-mod nameless {
+mod unnamed_file {
     use std::fs::File;
     use std::io;
 
-    pub(in crate::modules) fn can(_: &File) -> bool {
+    pub(in crate::modules) fn is_supported(_: &File) -> bool {
         false
     }
 
@@ -272,7 +279,7 @@ mod nameless {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(in crate::modules) fn name(_: &File, _: &File, _: &str) -> io::Result<()> {
+    pub(in crate::modules) fn link(_: &File, _: &File, _: &str) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -295,24 +302,24 @@ mod tests {
     }
 
     #[test]
-    fn larger_numbers_and_unfinished_files_are_removed_and_others_left_alone() {
+    fn remove_after_removes_larger_numbers_and_temporary_files_only() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["1", "2", "3", "27", "notes.txt", "007", "0", UNFINISHED] {
             fs::write(directory.path().join(name), name).unwrap();
         }
         let files = NumberedDir::open(directory.path()).unwrap();
-        assert!(matches!(files.refuse_unless_empty(), Err(Error::NotEmpty { .. })));
-        assert_eq!(names(directory.path()).len(), 8, "nothing is changed before it is asked for");
+        assert!(matches!(files.ensure_empty(), Err(Error::NotEmpty { .. })));
+        assert_eq!(names(directory.path()).len(), 8, "nothing is removed yet");
         files.remove_after(2).unwrap();
         assert_eq!(names(directory.path()), ["0", "007", "1", "2", "notes.txt"]);
         files.remove_after(0).unwrap();
         assert_eq!(names(directory.path()), ["0", "007", "notes.txt"]);
-        files.refuse_unless_empty().unwrap();
+        files.ensure_empty().unwrap();
     }
 
     #[test]
-    fn a_file_is_replaced_whole() {
-        NumberedDir::each_way(|path, files| {
+    fn replace_is_atomic_and_leaves_no_temporary_file() {
+        NumberedDir::with_each_method(|path, files| {
             files.replace(1, b"a longer first").unwrap();
             files.replace(1, b"second").unwrap();
             assert_eq!(fs::read(path.join("1")).unwrap(), b"second");

@@ -1,12 +1,16 @@
-//! One worker's parts of the outputs of a crawl that many workers share, and what makes one output of them again.
+//! One worker's part files of the outputs of a distributed crawl, and the merge of the part files into one output.
 //!
-//! The contract with the crawl: what a page adds is [added](Parts::add) *before* the page is completed, so that nothing
-//! completed is missing. A worker that dies in between leaves a page behind that another delivers again, on a larger
-//! loan: of each ticket the largest loan counts. If the other worker finds no page there, it [withdraws](Parts::withdraw)
-//! what may have been left behind.
+//! The protocol with the crawl:
 //!
-//! The part of `pages.jsonl` that worker 3 writes is `pages.3.jsonl`, in the format of its module, with an index
-//! `pages.3.jsonl.index` beside it; that of a directory `pages` is a directory `pages.3`. [`collect`] merges parts.
+//! - A worker [adds](Parts::add) a page *before* it completes the page's task, so that no completed page is missing.
+//! - If the worker crashes in between, another worker processes the task again under a larger lease id. For each task,
+//!   the largest lease id counts.
+//! - If that worker finds no page at the URL, it [retracts](Parts::retract) the page that the crashed worker may have
+//!   added.
+//!
+//! Worker 3's part of `pages.jsonl` is `pages.3.jsonl`, in the format of its module, with the index
+//! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. [`collect`] merges the
+//! parts.
 
 mod directory;
 mod file;
@@ -22,25 +26,25 @@ pub use self::merge::{Destination, MergeError, MergeReport, collect, parts_of};
 use self::directory::DirectoryPart;
 use self::file::FilePart;
 use self::index::PartHeader;
-use super::files::{Handle, Handles};
+use super::files::{SyncHandle, SyncHandles};
 use super::{OutputSpec, OutputWrite, Target};
 use crate::error::Error;
 
-/// Which crawl a part is of.
+/// The crawl that a part belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrawlIdentity {
-    /// Its name.
+    /// The crawl's name.
     pub name: String,
-    /// What tells it from others that had or will have the name.
+    /// A unique id, which differs from those of earlier and later crawls of the same name.
     pub id: String,
 }
 
-/// The open parts of one worker. Other processes are kept out of them.
+/// The open parts of one worker, locked against other processes.
 #[derive(Debug)]
 pub struct Parts {
-    places: Vec<OpenPart>,
-    /// Why nothing is known of the files any more.
-    in_doubt: Option<String>,
+    parts: Vec<OpenPart>,
+    /// Set if a failed write could not be rolled back. The content of the files is unknown from then on.
+    rollback_error: Option<String>,
 }
 
 #[derive(Debug)]
@@ -49,107 +53,106 @@ enum OpenPart {
     Directory(DirectoryPart),
 }
 
-/// What is where a part shall be.
+/// What a worker found at the path of a part.
 #[derive(Debug, Clone, Copy)]
 enum ExistingPart {
-    /// Nothing, or nothing that is to be kept.
+    /// Nothing, or something to replace.
     Nothing,
-    /// A part of this crawl, to go on with.
+    /// A part of this crawl, to continue.
     Part,
 }
 
 impl Parts {
-    /// Opens a worker's parts of these outputs. Those of this crawl go on after their last whole page; those of
-    /// another, and whatever else is there, are refused, or replaced if `overwrite` says so. If one is refused, none
-    /// is changed.
+    /// Opens a worker's parts of the outputs.
+    ///
+    /// A part of this crawl continues after its last complete page. Anything else at the path is rejected, or replaced
+    /// if `overwrite` is set. If one part is rejected, none is changed.
     pub fn open(
         specs: &[OutputSpec],
         worker: u16,
         crawl: &CrawlIdentity,
         overwrite: bool,
     ) -> Result<Parts, Error> {
-        let mut places = Vec::with_capacity(specs.len());
+        let mut parts = Vec::with_capacity(specs.len());
         for spec in specs {
-            places.push(match part_of(&spec.target, worker)? {
+            parts.push(match part_of(&spec.target, worker)? {
                 Target::File(path) => OpenPart::File(FilePart::open(&path)?),
                 Target::Directory(path) => OpenPart::Directory(DirectoryPart::open(&path)?),
             });
         }
         let headers: Vec<PartHeader> =
             specs.iter().map(|spec| PartHeader::new(crawl, &*spec.output)).collect();
-        // All is looked at before anything is cut off or removed.
-        let mut found = Vec::with_capacity(specs.len());
-        for (place, header) in places.iter_mut().zip(&headers) {
-            found.push(match place {
+        // Check all parts before truncating or removing anything.
+        let mut existing = Vec::with_capacity(specs.len());
+        for (part, header) in parts.iter_mut().zip(&headers) {
+            existing.push(match part {
                 OpenPart::File(part) => part.check(header, overwrite)?,
                 OpenPart::Directory(part) => part.check(header, overwrite)?,
             });
         }
-        for (((place, found), header), spec) in places.iter_mut().zip(found).zip(&headers).zip(specs) {
-            match place {
-                OpenPart::File(part) => part.begin(found, header, spec.output.header())?,
-                OpenPart::Directory(part) => part.begin(found, header)?,
+        for (((part, existing), header), spec) in parts.iter_mut().zip(existing).zip(&headers).zip(specs) {
+            match part {
+                OpenPart::File(part) => part.start(existing, header, spec.output.header())?,
+                OpenPart::Directory(part) => part.start(existing, header)?,
             }
         }
-        Ok(Parts { places, in_doubt: None })
+        Ok(Parts { parts, rollback_error: None })
     }
 
-    /// Adds what the page of a ticket adds, delivered on this loan. It has been handed to the system on return and
-    /// outlives the process. After an error, which names the file, nothing of the page counts, and it can be added
-    /// again.
-    pub fn add(&mut self, task_id: u64, lease_id: u64, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
-        self.check(additions)?;
-        let added = self.try_to_add(task_id, lease_id, additions);
-        self.settle(added)
+    /// Adds the page of a task, processed under this lease.
+    ///
+    /// On return the page is handed to the operating system and survives a crash of the process. After an error, which
+    /// names the file, the page does not count, and it can be added again.
+    pub fn add(&mut self, task_id: u64, lease_id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
+        self.check(writes)?;
+        let written = self.write_all(task_id, lease_id, writes);
+        self.commit_or_roll_back(written)
     }
 
-    /// Notes that the page of a ticket does not count, whatever has been added on smaller loans: for a URL that was
-    /// on loan before and of which there is no page this time.
-    pub fn withdraw(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
+    /// Retracts the page of a task: versions with smaller lease ids do not count. For a URL that was leased before and
+    /// gave no page this time.
+    pub fn retract(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
         self.check(&[])?;
-        let withdrawn = self.places.iter_mut().try_for_each(|place| match place {
-            OpenPart::File(part) => part.name(task_id, lease_id, true),
-            OpenPart::Directory(part) => part.withdraw(task_id, lease_id),
+        let retracted = self.parts.iter_mut().try_for_each(|part| match part {
+            OpenPart::File(part) => part.append_to_index(task_id, lease_id, true),
+            OpenPart::Directory(part) => part.retract(task_id, lease_id),
         });
-        self.settle(withdrawn)
+        self.commit_or_roll_back(retracted)
     }
 
-    /// Handles to sync what has been added by, while more is added. An error of the disk is told to one sync and to
-    /// no later one: after it, nothing is known of what was written before.
-    pub fn handles(&self) -> io::Result<Handles> {
+    /// Handles to fsync what has been added, while more pages are added.
+    ///
+    /// The operating system reports a failed write to one fsync only; a later fsync succeeds. After a failed fsync it
+    /// is unknown what was written.
+    pub fn handles(&self) -> io::Result<SyncHandles> {
         let mut handles = Vec::new();
-        for place in &self.places {
-            match place {
+        for part in &self.parts {
+            match part {
                 OpenPart::File(part) => handles.extend(part.handles()?),
-                OpenPart::Directory(part) => handles.push(Handle::Directory(part.handle()?)),
+                OpenPart::Directory(part) => handles.push(SyncHandle::Directory(part.handle()?)),
             }
         }
-        Ok(Handles(handles))
+        Ok(SyncHandles(handles))
     }
 
-    /// Everything added so far outlives a loss of power on return.
+    /// Fsyncs everything added so far, so that it survives a power failure.
     pub fn sync(&self) -> io::Result<()> {
         self.handles()?.sync()
     }
 
-    /// The length of each output's part; 0 for a directory.
+    /// The length of each output's part file; 0 for a directory.
     pub fn lengths(&self) -> Vec<u64> {
-        let length = |place: &OpenPart| match place {
+        let length = |part: &OpenPart| match part {
             OpenPart::File(part) => part.length(),
             OpenPart::Directory(_) => 0,
         };
-        self.places.iter().map(length).collect()
+        self.parts.iter().map(length).collect()
     }
 
-    fn try_to_add(
-        &mut self,
-        task_id: u64,
-        lease_id: u64,
-        additions: &[(usize, OutputWrite)],
-    ) -> io::Result<()> {
-        // All is written before any is named, so that a failure can be taken back.
-        for (index, addition) in additions {
-            match (&mut self.places[*index], addition) {
+    fn write_all(&mut self, task_id: u64, lease_id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
+        // Write the page to all outputs before any index names it, so that a failure can be rolled back.
+        for (index, write) in writes {
+            match (&mut self.parts[*index], write) {
                 (OpenPart::File(part), OutputWrite::Append(bytes)) => part.write(bytes)?,
                 (OpenPart::Directory(part), OutputWrite::File(bytes)) => {
                     part.write(task_id, lease_id, bytes)?
@@ -157,39 +160,39 @@ impl Parts {
                 _ => {}
             }
         }
-        for (index, _) in additions {
-            if let OpenPart::File(part) = &mut self.places[*index] {
-                part.name(task_id, lease_id, false)?;
+        for (index, _) in writes {
+            if let OpenPart::File(part) = &mut self.parts[*index] {
+                part.append_to_index(task_id, lease_id, false)?;
             }
         }
         Ok(())
     }
 
-    /// Keeps what was written, or takes it back if not all could be.
-    fn settle(&mut self, written: io::Result<()>) -> io::Result<()> {
-        for place in &mut self.places {
-            let OpenPart::File(part) = place else { continue };
+    /// Commits what was written, or rolls all outputs back if one write failed.
+    fn commit_or_roll_back(&mut self, written: io::Result<()>) -> io::Result<()> {
+        for part in &mut self.parts {
+            let OpenPart::File(part) = part else { continue };
             if written.is_ok() {
-                part.keep();
-            } else if let Err(error) = part.take_back() {
-                // What would be written now might not be where the index says; opened anew, it is put right.
-                self.in_doubt = Some(error.to_string());
+                part.commit();
+            } else if let Err(error) = part.roll_back() {
+                // The index no longer matches the positions of further writes. The next open repairs the part.
+                self.rollback_error = Some(error.to_string());
             }
         }
         written
     }
 
-    fn check(&self, additions: &[(usize, OutputWrite)]) -> io::Result<()> {
-        if let Some(why) = &self.in_doubt {
-            return Err(io::Error::other(why.clone()));
+    fn check(&self, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
+        if let Some(error) = &self.rollback_error {
+            return Err(io::Error::other(error.clone()));
         }
-        let refuse = |what: String| Err(io::Error::new(ErrorKind::InvalidInput, what));
-        for (position, (index, addition)) in additions.iter().enumerate() {
-            if additions[..position].iter().any(|(earlier, _)| earlier == index) {
-                return refuse(format!("a page adds to output {index} twice"));
+        for (position, (index, write)) in writes.iter().enumerate() {
+            if writes[..position].iter().any(|(earlier, _)| earlier == index) {
+                let twice = format!("cannot write to output {index}: the page writes to it twice");
+                return Err(io::Error::new(ErrorKind::InvalidInput, twice));
             }
-            let place = self.places.get(*index);
-            addition.check(*index, place.map(|place| matches!(place, OpenPart::Directory(_))))?;
+            let part = self.parts.get(*index);
+            write.check(*index, part.map(|part| matches!(part, OpenPart::Directory(_))))?;
         }
         Ok(())
     }
@@ -198,14 +201,14 @@ impl Parts {
 /// A worker's part of an output: `dir/pages.3.jsonl` of `dir/pages.jsonl`, `pages.3` of `pages`.
 pub fn part_of(target: &Target, worker: u16) -> Result<Target, Error> {
     let (Target::File(path) | Target::Directory(path)) = target;
-    let Some(whole) = path.file_name() else {
+    let Some(file_name) = path.file_name() else {
         return Err(Error::Output(format!(
-            "the parts of output '{}' cannot be named after it; give a path that ends with a name",
+            "cannot write part files of output '{}': the path has no file name; give a path that ends with a name",
             path.display()
         )));
     };
     let is_file = matches!(target, Target::File(_));
-    let (stem, extension) = if is_file { split(path) } else { (whole.to_owned(), None) };
+    let (stem, extension) = if is_file { split(path) } else { (file_name.to_owned(), None) };
     let mut name = stem;
     name.push(format!(".{worker}"));
     if let Some(extension) = extension {
@@ -216,39 +219,39 @@ pub fn part_of(target: &Target, worker: u16) -> Result<Target, Error> {
     Ok(if is_file { Target::File(path) } else { Target::Directory(path) })
 }
 
-/// A file's name before and after its last period.
+/// A file name's stem and extension.
 fn split(path: &Path) -> (OsString, Option<OsString>) {
     let stem = path.file_stem().unwrap_or_default().to_owned();
     (stem, path.extension().map(|extension| extension.to_owned()))
 }
 
 impl PartHeader {
-    /// In which way a part is not what another header says, if it is not.
-    fn is_not(&self, other: &PartHeader) -> Option<String> {
-        if !self.is_of_crawl_of(other) {
-            let (its, ours) = (self.crawl_in_words(), other.crawl_in_words());
-            return Some(format!("it is of {its}, and this is {ours}"));
+    /// How a part's header differs from the expected one, if it does.
+    fn mismatch(&self, expected: &PartHeader) -> Option<String> {
+        if !self.is_same_crawl(expected) {
+            let (its, ours) = (self.describe_crawl(), expected.describe_crawl());
+            return Some(format!("it belongs to {its}, and this is {ours}"));
         }
-        ((&self.output, self.head) != (&other.output, other.head))
-            .then(|| format!("it is of module '{}', and this is '{}'", self.output, other.output))
+        ((&self.output, self.header_length) != (&expected.output, expected.header_length))
+            .then(|| format!("it belongs to module '{}', and this is '{}'", self.output, expected.output))
     }
 }
 
-/// What stands where a part shall be, and is not to be replaced unasked.
-fn refused(path: &Path, why: &str) -> Error {
+/// The error for a path that is occupied by something other than a part of this crawl. `--overwrite` replaces it.
+fn occupied(path: &Path, cause: &str) -> Error {
     Error::Output(format!(
-        "cannot write to part '{}': {why}; move it away with its index, name another output, or give --overwrite to \
+        "cannot write to part '{}': {cause}; move it away with its index, name another output, or give --overwrite to \
          replace it",
         path.display()
     ))
 }
 
-/// A part of this very crawl that is not as it was left. Nothing replaces it: a worker that is started again is told to
-/// overwrite as it was the first time.
-fn kept(path: &Path, why: &str) -> Error {
+/// The error for a part of this crawl that was changed or damaged. `--overwrite` does not replace it: a restarted
+/// worker gets the same options as on its first start, so `--overwrite` is no sign that the pages are to be deleted.
+fn cannot_resume(path: &Path, cause: &str) -> Error {
     Error::Output(format!(
-        "cannot go on with part '{}': {why}; put back the part and its index as they were, or move both away and \
-         keep them for 'crawler collect'",
+        "cannot resume part '{}': {cause}; restore the part and its index, or move both away and keep them for \
+         'crawler collect'",
         path.display()
     ))
 }

@@ -1,4 +1,4 @@
-//! Remembers what a service said about domains, so many at most and for so long at most.
+//! Caches ranks of domains, with a maximum size and a time to live.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use super::Rank;
 use crate::domain::Domain;
 
-/// Answers in two generations: when the young one has taken in half of what may be remembered, it becomes the old
-/// one, and the old one is forgotten. What is asked for stays young.
+/// A cache of two generations, an approximation of LRU. When the young generation holds half of the maximum,
+/// it replaces the old one, whose entries are dropped. A lookup moves an entry to the young generation.
 #[derive(Debug)]
 pub struct Cache {
-    half: usize,
-    lifetime: Duration,
+    max_generation: usize,
+    ttl: Duration,
     young: Generation,
     old: Generation,
 }
@@ -22,35 +22,35 @@ type Generation = HashMap<Domain, Entry>;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    since: Instant,
-    /// `None` where the service said nothing.
+    inserted: Instant,
+    /// `None` if the response had no rank for the domain.
     rank: Option<Rank>,
 }
 
 impl Cache {
-    /// An empty one, for so many domains.
-    pub fn new(domains: usize, lifetime: Duration) -> Cache {
-        Cache { half: (domains / 2).max(1), lifetime, young: HashMap::new(), old: HashMap::new() }
+    /// An empty cache for at most `max_domains` domains.
+    pub fn new(max_domains: usize, ttl: Duration) -> Cache {
+        Cache { max_generation: (max_domains / 2).max(1), ttl, young: HashMap::new(), old: HashMap::new() }
     }
 
-    /// What was said about a domain, if that is known and not too old.
+    /// The cached rank of a domain. The outer `None` means that it is not cached or expired.
     pub fn get(&mut self, domain: &Domain) -> Option<Option<Rank>> {
         if let Some((domain, entry)) = self.old.remove_entry(domain) {
             self.put(domain, entry);
         }
         let entry = self.young.get(domain)?;
-        (entry.since.elapsed() < self.lifetime).then_some(entry.rank)
+        (entry.inserted.elapsed() < self.ttl).then_some(entry.rank)
     }
 
-    /// Remembers what was said just now.
+    /// Caches a rank, or that the service has none.
     pub fn insert(&mut self, domain: &Domain, rank: Option<Rank>) {
-        // Else it would come back from there in place of this one.
+        // Otherwise `get` would replace the new entry by the old one.
         self.old.remove(domain);
-        self.put(domain.clone(), Entry { since: Instant::now(), rank });
+        self.put(domain.clone(), Entry { inserted: Instant::now(), rank });
     }
 
     fn put(&mut self, domain: Domain, entry: Entry) {
-        if self.young.len() >= self.half && !self.young.contains_key(&domain) {
+        if self.young.len() >= self.max_generation && !self.young.contains_key(&domain) {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(domain, entry);
@@ -63,30 +63,30 @@ mod tests {
     use tokio::time::advance;
     use url::Url;
 
-    const LIFETIME: Duration = Duration::from_secs(60);
+    const TTL: Duration = Duration::from_secs(60);
 
     fn domain(number: usize) -> Domain {
         Domain::from_url(&Url::parse(&format!("http://d{number}.test/")).unwrap())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_holds_for_its_lifetime_and_a_new_one_takes_its_place() {
-        let mut cache = Cache::new(10, LIFETIME);
+    async fn entry_expires_after_its_ttl_and_a_new_one_replaces_it() {
+        let mut cache = Cache::new(10, TTL);
         cache.insert(&domain(1), Some(4));
         cache.insert(&domain(2), None);
-        advance(LIFETIME - Duration::from_millis(1)).await;
+        advance(TTL - Duration::from_millis(1)).await;
         assert_eq!(cache.get(&domain(1)), Some(Some(4)));
         assert_eq!(cache.get(&domain(2)), Some(None));
         assert_eq!(cache.get(&domain(3)), None);
         cache.insert(&domain(2), Some(9));
         advance(Duration::from_millis(1)).await;
-        assert_eq!(cache.get(&domain(1)), None, "looking it up has not made it younger");
+        assert_eq!(cache.get(&domain(1)), None, "a lookup does not extend the TTL");
         assert_eq!(cache.get(&domain(2)), Some(Some(9)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_never_holds_more_than_it_may_and_keeps_what_is_asked_for() {
-        let mut cache = Cache::new(10, LIFETIME);
+    async fn size_is_bounded_and_entries_in_use_are_kept() {
+        let mut cache = Cache::new(10, TTL);
         cache.insert(&domain(0), Some(7));
         for number in 1..1000 {
             cache.insert(&domain(number), None);
@@ -97,8 +97,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_new_answer_is_not_overruled_by_the_one_of_the_old_generation() {
-        let mut cache = Cache::new(4, LIFETIME);
+    async fn new_entry_wins_over_one_of_the_old_generation() {
+        let mut cache = Cache::new(4, TTL);
         cache.insert(&domain(1), Some(1));
         cache.insert(&domain(2), None);
         cache.insert(&domain(3), None);

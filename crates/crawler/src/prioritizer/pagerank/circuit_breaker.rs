@@ -1,4 +1,4 @@
-//! A circuit breaker: leaves a service that fails alone for a while; only it knows whether one may ask.
+//! A circuit breaker: sends no requests to a failing service for a while.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,31 +7,32 @@ use tokio::time::Instant;
 
 use super::unpoisoned;
 
-/// The longest that a service can make us leave it alone, whatever it says.
-const MAX_REST: Duration = Duration::from_secs(60 * 60);
+/// The longest cooldown, whatever the service's Retry-After header says.
+const MAX_COOLDOWN: Duration = Duration::from_secs(60 * 60);
 
-/// Closed, requests go through; open, none does; half-open, when the rest is over, one does and decides.
+/// Closed, it permits all requests; open, none. After the cooldown it permits one request, whose result
+/// closes it or opens it again.
 #[derive(Debug)]
 pub struct CircuitBreaker {
     failures_to_open: u32,
-    rest: Duration,
-    state: Mutex<State>,
+    cooldown: Duration,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    failures_in_a_row: u32,
-    /// Set while open. When it has come, the next request may try.
+struct BreakerState {
+    consecutive_failures: u32,
+    /// Set while open. From this time on, the next request is permitted as a trial.
     open_until: Option<Instant>,
 }
 
 impl CircuitBreaker {
-    /// A closed one, which opens for `rest` after so many failures in a row.
-    pub fn new(failures_to_open: u32, rest: Duration) -> CircuitBreaker {
-        CircuitBreaker { failures_to_open, rest: rest.min(MAX_REST), state: Mutex::default() }
+    /// A closed circuit breaker, which opens for `cooldown` after `failures_to_open` consecutive failures.
+    pub fn new(failures_to_open: u32, cooldown: Duration) -> CircuitBreaker {
+        CircuitBreaker { failures_to_open, cooldown: cooldown.min(MAX_COOLDOWN), state: Mutex::default() }
     }
 
-    /// Whether a request may be made now.
+    /// Whether a request may be sent now.
     pub fn permits(&self) -> bool {
         let mut state = self.state();
         let now = Instant::now();
@@ -39,48 +40,48 @@ impl CircuitBreaker {
             None => true,
             Some(until) if now < until => false,
             Some(_) => {
-                // This request finds out for all others, which go on resting. Should it be given up without a
-                // result, the next one may try after another rest.
-                state.open_until = Some(now + self.rest);
+                // Other requests are rejected while this trial runs. If the trial is aborted without a
+                // result, the next one is permitted after another cooldown.
+                state.open_until = Some(now + self.cooldown);
                 true
             }
         }
     }
 
-    /// Whether the service is being left alone.
+    /// Whether it is open.
     pub fn is_open(&self) -> bool {
         self.state().open_until.is_some()
     }
 
-    /// A request went well: all may ask again.
+    /// Closes it after a successful request.
     pub fn succeeded(&self) {
-        *self.state() = State::default();
+        *self.state() = BreakerState::default();
     }
 
-    /// A request failed.
+    /// Counts a failed request.
     pub fn failed(&self) {
         let mut state = self.state();
-        state.failures_in_a_row = state.failures_in_a_row.saturating_add(1);
-        if state.failures_in_a_row >= self.failures_to_open {
-            state.open(self.rest);
+        state.consecutive_failures = state.consecutive_failures.saturating_add(1);
+        if state.consecutive_failures >= self.failures_to_open {
+            state.open(self.cooldown);
         }
     }
 
-    /// A request failed, and the service said how long to leave it alone.
+    /// Opens it for this long, as the service demanded in a failed response.
     pub fn open_for(&self, time: Duration) {
         let mut state = self.state();
-        // Whoever tries next has one try, like after any other rest.
-        state.failures_in_a_row = self.failures_to_open;
-        state.open(time.min(MAX_REST));
+        // Afterwards one failed trial opens it again, as after any other cooldown.
+        state.consecutive_failures = self.failures_to_open;
+        state.open(time.min(MAX_COOLDOWN));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BreakerState> {
         unpoisoned(&self.state)
     }
 }
 
-impl State {
-    /// Opens for this long, or longer if it was to be longer anyway.
+impl BreakerState {
+    /// Opens for this long, unless it is already open for longer.
     fn open(&mut self, time: Duration) {
         let until = Instant::now() + time;
         self.open_until = Some(self.open_until.map_or(until, |before| before.max(until)));
@@ -92,11 +93,11 @@ mod tests {
     use super::*;
     use tokio::time::advance;
 
-    const REST: Duration = Duration::from_secs(30);
-    const MOMENT: Duration = Duration::from_millis(1);
+    const COOLDOWN: Duration = Duration::from_secs(30);
+    const MILLISECOND: Duration = Duration::from_millis(1);
 
     fn opened() -> CircuitBreaker {
-        let breaker = CircuitBreaker::new(3, REST);
+        let breaker = CircuitBreaker::new(3, COOLDOWN);
         for _ in 0..3 {
             breaker.failed();
         }
@@ -104,8 +105,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_opens_after_failures_in_a_row_only() {
-        let breaker = CircuitBreaker::new(3, REST);
+    async fn it_opens_after_consecutive_failures_only() {
+        let breaker = CircuitBreaker::new(3, COOLDOWN);
         for _ in 0..5 {
             breaker.failed();
             breaker.failed();
@@ -120,59 +121,59 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_the_rest_one_request_tries_and_its_success_lets_all_through() {
+    async fn successful_trial_after_the_cooldown_closes_it() {
         let breaker = opened();
-        advance(REST - MOMENT).await;
+        advance(COOLDOWN - MILLISECOND).await;
         assert!(!breaker.permits());
-        advance(MOMENT).await;
+        advance(MILLISECOND).await;
         assert!(breaker.permits());
-        assert!(!breaker.permits() && !breaker.permits(), "only one tries");
+        assert!(!breaker.permits() && !breaker.permits(), "only one trial");
         breaker.succeeded();
         assert!(breaker.permits() && breaker.permits());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_try_begins_another_rest() {
+    async fn failed_trial_starts_another_cooldown() {
         let breaker = opened();
         for _ in 0..4 {
-            advance(REST).await;
+            advance(COOLDOWN).await;
             assert!(breaker.permits());
-            advance(REST / 2).await;
+            advance(COOLDOWN / 2).await;
             breaker.failed();
-            advance(REST - MOMENT).await;
+            advance(COOLDOWN - MILLISECOND).await;
             assert!(!breaker.permits());
-            advance(MOMENT).await;
+            advance(MILLISECOND).await;
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_try_that_is_given_up_does_not_keep_it_open_for_ever() {
+    async fn aborted_trial_does_not_keep_it_open_forever() {
         let breaker = opened();
-        advance(REST).await;
+        advance(COOLDOWN).await;
         assert!(breaker.permits());
-        advance(REST).await;
+        advance(COOLDOWN).await;
         assert!(breaker.permits());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_service_that_names_a_time_is_left_alone_for_that_time_but_not_for_ever() {
-        let breaker = CircuitBreaker::new(3, REST);
-        breaker.open_for(10 * REST);
-        advance(10 * REST - MOMENT).await;
+    async fn requested_cooldown_is_kept_up_to_the_maximum() {
+        let breaker = CircuitBreaker::new(3, COOLDOWN);
+        breaker.open_for(10 * COOLDOWN);
+        advance(10 * COOLDOWN - MILLISECOND).await;
         assert!(!breaker.permits());
-        advance(MOMENT).await;
+        advance(MILLISECOND).await;
         assert!(breaker.permits());
         breaker.open_for(Duration::MAX);
-        advance(MAX_REST).await;
+        advance(MAX_COOLDOWN).await;
         assert!(breaker.permits());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_ordinary_failure_does_not_shorten_the_time_that_was_named() {
-        let breaker = CircuitBreaker::new(1, REST);
-        breaker.open_for(10 * REST);
+    async fn failure_does_not_shorten_a_requested_cooldown() {
+        let breaker = CircuitBreaker::new(1, COOLDOWN);
+        breaker.open_for(10 * COOLDOWN);
         breaker.failed();
-        advance(9 * REST).await;
+        advance(9 * COOLDOWN).await;
         assert!(!breaker.permits());
     }
 }

@@ -1,4 +1,5 @@
-//! The service at the other end: which request asks for ranks, and which answers count as failures.
+//! The HTTP client of the PageRank service: sends requests for ranks, and decides which responses are
+//! failures.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,53 +15,53 @@ use crate::fetch::http::{BodyPolicy, ByteCounter, Download, Downloader};
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 
-/// Where the API is below the service's URL.
+/// The path of the API below the service's URL.
 const PATH: [&str; 3] = ["api", "v1.0", "getPageRank"];
 
-/// The parameter that names one domain.
+/// The query parameter for one domain.
 const PARAMETER: &str = "domains[]";
 
 /// The header that carries the key.
 const KEY_HEADER: &str = "api-opr";
 
-/// The most domains the API takes in one request.
+/// The most domains that the API accepts in one request.
 const MAX_BATCH: usize = 100;
 
-/// The longest query: many servers refuse a request line of more than 8 KB.
+/// The longest query: many servers reject a request line of more than 8 KB.
 const MAX_QUERY_BYTES: usize = 7_000;
 
-/// What one domain adds to the query besides itself: `&domains%5B%5D=`.
+/// The length of `&domains%5B%5D=`, which each domain adds to the query besides its name.
 const PARAMETER_BYTES: usize = 15;
 
-/// Far more than what the API says about a hundred domains, which is about 20 KB.
-const MAX_ANSWER_BYTES: usize = 256 * 1024;
+/// The largest response. One about a hundred domains has about 20 KB.
+const MAX_RESPONSE_BYTES: usize = 256 * 1024;
 
-/// Why there are no ranks.
+/// A failed request for ranks.
 #[derive(Debug)]
 pub struct QueryFailure {
-    /// In words.
+    /// The cause, for messages.
     pub cause: String,
-    /// Whether asking again soon may well end otherwise.
-    pub may_pass: bool,
-    /// How long the service asks to be left alone.
-    pub leave_alone: Option<Duration>,
+    /// Whether a retry may succeed.
+    pub is_transient: bool,
+    /// The time of the response's Retry-After header.
+    pub retry_after: Option<Duration>,
 }
 
-/// The way to the service.
+/// A client of the service.
 pub struct PageRankClient {
     endpoint: Url,
     downloader: Downloader,
 }
 
 impl PageRankClient {
-    /// The service of these settings, reached as this crawl reaches its hosts.
+    /// A client that connects with the crawl's own HTTP settings.
     pub fn new(config: &FetchConfig, settings: &PageRankConfig) -> Result<PageRankClient, Error> {
-        let useless = |what: &str| Error::InvalidSetting(format!("PageRank service: {what}"));
-        let home = &settings.url;
-        if !matches!(home.scheme(), "http" | "https") {
-            return Err(useless("its URL must begin with http:// or https://"));
+        let invalid = |what: &str| Error::InvalidSetting(format!("cannot use the PageRank service: {what}"));
+        let service = &settings.url;
+        if !matches!(service.scheme(), "http" | "https") {
+            return Err(invalid("its URL must start with http:// or https://"));
         }
-        let mut endpoint = without_credentials(home);
+        let mut endpoint = without_credentials(service);
         endpoint.set_query(None);
         endpoint.set_fragment(None);
         if let Ok(mut path) = endpoint.path_segments_mut() {
@@ -73,58 +74,58 @@ impl PageRankClient {
             headers: Vec::new(),
             ..config.clone()
         };
-        // As the one seed of its downloader the service may be at any address: the user named it.
-        let mut downloader = Downloader::new(Arc::new(config), std::slice::from_ref(home))?;
+        // As the only seed of its downloader, the service may have a private address: the user configured it.
+        let mut downloader = Downloader::new(Arc::new(config), std::slice::from_ref(service))?;
         if let Some(key) = &settings.key {
             downloader = downloader
-                .with_secret(home, KEY_HEADER, &key.0)
-                .ok_or_else(|| useless("its key cannot be sent; use printable ASCII only"))?;
+                .with_secret(service, KEY_HEADER, &key.0)
+                .ok_or_else(|| invalid("its key is not a valid header value; use printable ASCII only"))?;
         }
         Ok(PageRankClient { endpoint, downloader })
     }
 
-    /// Asks for the ranks of one batch, once.
+    /// Requests the ranks of one batch, without retries.
     pub async fn ranks(&self, batch: &[&Domain]) -> Result<HashMap<String, Rank>, QueryFailure> {
         let mut url = self.endpoint.clone();
         url.query_pairs_mut().extend_pairs(batch.iter().map(|domain| (PARAMETER, domain.as_str())));
-        let want = BodyPolicy::Start(MAX_ANSWER_BYTES);
-        let download = match self.downloader.get(&url, want, &ByteCounter::default()).await {
-            // The connection had been closed meanwhile; that says nothing about the service.
-            Err(Outcome::StaleConnection) => self.downloader.get(&url, want, &ByteCounter::default()).await,
-            answer => answer,
+        let policy = BodyPolicy::Prefix(MAX_RESPONSE_BYTES);
+        let download = match self.downloader.get(&url, policy, &ByteCounter::default()).await {
+            // The server had closed the idle connection. That is no failure of the service.
+            Err(Outcome::StaleConnection) => self.downloader.get(&url, policy, &ByteCounter::default()).await,
+            download => download,
         };
-        let Download { status, retry_after, body, .. } = download.map_err(QueryFailure::of)?;
+        let Download { status, retry_after, body, .. } = download.map_err(QueryFailure::from_outcome)?;
         if status != 200 {
-            return Err(QueryFailure::of(Outcome::HttpStatus { code: status, retry_after }));
+            return Err(QueryFailure::from_outcome(Outcome::HttpStatus { code: status, retry_after }));
         }
         let ranks = response::ranks(&body);
-        ranks.map_err(|cause| QueryFailure { cause: cause.into(), may_pass: false, leave_alone: None })
+        ranks.map_err(|cause| QueryFailure { cause: cause.into(), is_transient: false, retry_after: None })
     }
 }
 
 impl QueryFailure {
-    fn of(outcome: Outcome) -> QueryFailure {
-        let leave_alone = match outcome {
+    fn from_outcome(outcome: Outcome) -> QueryFailure {
+        let retry_after = match outcome {
             Outcome::HttpStatus { retry_after, .. } => retry_after,
             _ => None,
         };
-        QueryFailure { cause: outcome.to_string(), may_pass: outcome.is_transient(), leave_alone }
+        QueryFailure { cause: outcome.to_string(), is_transient: outcome.is_transient(), retry_after }
     }
 }
 
-/// Domains in batches that fit one request each.
+/// Splits domains into batches that fit one request each.
 pub fn batches<'a, 'd>(domains: &'a [&'d Domain]) -> impl Iterator<Item = &'a [&'d Domain]> {
-    let mut rest = domains;
+    let mut remaining = domains;
     std::iter::from_fn(move || {
         let mut bytes = 0;
-        let fits = rest.iter().take(MAX_BATCH).take_while(|domain| {
+        let fits = remaining.iter().take(MAX_BATCH).take_while(|domain| {
             bytes += PARAMETER_BYTES + domain.as_str().len();
             bytes <= MAX_QUERY_BYTES
         });
-        // One domain always goes: a name of DNS is far shorter than a query may be.
-        let count = fits.count().max(1).min(rest.len());
-        let (batch, later) = rest.split_at(count);
-        rest = later;
+        // At least one domain: a DNS name is far shorter than the longest query.
+        let count = fits.count().max(1).min(remaining.len());
+        let (batch, rest) = remaining.split_at(count);
+        remaining = rest;
         (!batch.is_empty()).then_some(batch)
     })
 }
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_whole_in_order_and_fit_a_request() {
+    fn batches_keep_all_domains_in_order_and_fit_a_request() {
         for (count, length) in [(0, 1), (1, 1), (100, 1), (101, 1), (250, 50), (250, 200), (3, 10_000)] {
             let domains = domains(count, length);
             let domains: Vec<&Domain> = domains.iter().collect();
@@ -157,11 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn the_path_goes_below_the_services_url() {
+    fn api_path_is_below_the_service_url() {
         let endpoint = |url: &str| {
             let settings = PageRankConfig::new(Url::parse(url).unwrap());
-            PageRankClient::new(&FetchConfig::default(), &settings)
-                .map(|service| service.endpoint.to_string())
+            PageRankClient::new(&FetchConfig::default(), &settings).map(|client| client.endpoint.to_string())
         };
         let root = "https://ranks.test/api/v1.0/getPageRank";
         for url in ["https://ranks.test", "https://ranks.test/", "https://user:secret@ranks.test/?x#y"] {
@@ -174,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_sent_is_refused_without_being_shown() {
+    fn invalid_key_is_rejected_without_being_shown() {
         let mut settings = PageRankConfig::new(Url::parse("http://127.0.0.1/").unwrap());
         settings.key = Some(super::super::ApiKey::new("hush\nhush"));
-        let refusal = PageRankClient::new(&FetchConfig::default(), &settings).err().unwrap().to_string();
-        assert!(refusal.contains("key") && !refusal.contains("hush"), "{refusal}");
+        let message = PageRankClient::new(&FetchConfig::default(), &settings).err().unwrap().to_string();
+        assert!(message.contains("key") && !message.contains("hush"), "{message}");
     }
 }

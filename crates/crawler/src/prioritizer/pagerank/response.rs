@@ -1,4 +1,4 @@
-//! Reads the service's answer: JSON from a stranger, of which only what makes sense is taken.
+//! Parses the service's JSON response. The response is untrusted: invalid entries are ignored.
 
 use std::collections::HashMap;
 
@@ -6,30 +6,30 @@ use serde_json::Value;
 
 use super::{MAX_RANK, Rank};
 
-/// The ranks in an answer, by domain in lower case. `Err` says why it is no answer at all; an entry that makes no
-/// sense is left out, and says nothing against the others.
+/// The ranks in a response, by domain in lower case. Invalid entries are left out. `Err` is the reason why
+/// the response as a whole is invalid.
 pub fn ranks(body: &[u8]) -> Result<HashMap<String, Rank>, &'static str> {
-    let answer: Value = serde_json::from_slice(body).map_err(|_| "the answer is not JSON")?;
-    let entries = answer.get("response").and_then(Value::as_array);
-    let entries = entries.ok_or("the answer has no list named \"response\"")?;
+    let response: Value = serde_json::from_slice(body).map_err(|_| "the response is not JSON")?;
+    let entries = response.get("response").and_then(Value::as_array);
+    let entries = entries.ok_or("the response has no list named \"response\"")?;
     Ok(entries.iter().filter_map(entry).collect())
 }
 
 fn entry(entry: &Value) -> Option<(String, Rank)> {
     let domain = entry.get("domain")?.as_str()?.to_ascii_lowercase();
-    // What it does not know is of no importance, as far as it knows.
-    let unknown = entry.get("status_code").and_then(number) == Some(404.0);
-    let rank = if unknown { 0 } else { rank(entry)? };
+    // A domain that the service does not know has the lowest rank.
+    let is_unknown = entry.get("status_code").and_then(number) == Some(404.0);
+    let rank = if is_unknown { 0 } else { rank(entry)? };
     Some((domain, rank))
 }
 
 fn rank(entry: &Value) -> Option<Rank> {
-    let of = |name: &str| entry.get(name).and_then(number);
-    let rank = of("page_rank_integer").or_else(|| of("page_rank_decimal"))?.round();
+    let field = |name: &str| entry.get(name).and_then(number);
+    let rank = field("page_rank_integer").or_else(|| field("page_rank_decimal"))?.round();
     (0.0..=f64::from(MAX_RANK)).contains(&rank).then_some(rank as Rank)
 }
 
-/// A number, also one written as a string.
+/// A number, or a string that contains one.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Number(number) => number.as_f64(),
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_may_be_a_number_or_a_string_or_be_missing() {
+    fn rank_is_a_number_or_a_string_or_missing() {
         let entry = |rest: &str| only(&format!(r#"{{"status_code":200,"domain":"a.test",{rest}}}"#));
         assert_eq!(entry(r#""page_rank_integer":6,"page_rank_decimal":5.8,"rank":"12""#), Some(6));
         assert_eq!(entry(r#""page_rank_integer":"6","page_rank_decimal":null"#), Some(6));
@@ -60,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_domain_has_rank_0() {
+    fn unknown_domain_has_rank_0() {
         let unknown = r#"{"status_code":404,"error":"Domain not found","page_rank_integer":0,"rank":null,"domain":"a.test"}"#;
         assert_eq!(only(unknown), Some(0));
         assert_eq!(only(r#"{"status_code":"404","page_rank_integer":"","domain":"a.test"}"#), Some(0));
     }
 
     #[test]
-    fn an_entry_that_makes_no_sense_is_left_out_and_the_others_hold() {
+    fn invalid_entry_is_left_out_and_the_others_are_used() {
         for rank in ["11", "-1", "1e300", "\"NaN\"", "\"inf\"", "\"best\"", "[6]", "{}", "true", "null"] {
             let bad = format!(r#"{{"status_code":200,"domain":"a.test","page_rank_integer":{rank}}}"#);
             let good = r#"{"status_code":200,"domain":"B.test","page_rank_integer":3}"#;
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn invalid_response_is_an_error() {
         let nested = "[".repeat(200_000);
         for body in
             ["", "garbage", "<html>", "{\"response\":", "[]", "{}", "{\"response\":{}}", "null", &nested]
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_harm(bytes: Vec<u8>, text in "[\\[\\]{}:,\"0-9a-z]{0,60}") {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>, text in "[\\[\\]{}:,\"0-9a-z]{0,60}") {
             let _ = ranks(&bytes);
             let _ = ranks(format!(r#"{{"response":[{{"domain":"a","page_rank_integer":{text}}}]}}"#).as_bytes());
         }

@@ -1,3 +1,5 @@
+//! Tests of the similarity index.
+
 use super::*;
 use crate::similarity::{HashKey, Sketch};
 
@@ -8,83 +10,82 @@ fn index() -> Index {
     Index::new(Threshold::new(0.9).expect("a threshold"), HOUR)
 }
 
-/// The fingerprint of a page that says nothing but its number.
+/// The fingerprint of a page that contains only its number.
 fn small(number: u64) -> Fingerprint {
     Fingerprint::exact(HashKey::new(1), &number.to_le_bytes())
 }
 
-/// The fingerprint of a page of many words, all of them different from those of any other number, but for the
-/// last `changed`.
+/// The fingerprint of a page of 400 words. All but the last `changed` words are unique to the number.
 fn large(number: u64, changed: usize) -> Fingerprint {
     let word = |at| if at < 400 - changed { format!("w{number}x{at} ") } else { format!("c{changed}x{at} ") };
     Fingerprint::of_text(HashKey::new(1), None, (0..400).map(word).collect::<String>().as_bytes())
 }
 
 #[test]
-fn the_same_content_is_found_under_another_url_only() {
+fn duplicate_is_found_only_under_another_url() {
     let mut index = index();
     for page in [small(1), large(1, 0)] {
         index.insert(&page, 10, START);
         assert_eq!(index.find(&page, 10, START), None);
-        assert_eq!(index.find(&page, 11, START), Some(Match::Same(10)));
+        assert_eq!(index.find(&page, 11, START), Some(Match::Duplicate(10)));
     }
     assert_eq!(index.find(&small(2), 11, START), None);
 }
 
 #[test]
-fn a_page_stored_twice_is_still_found_under_the_other_url() {
+fn page_stored_twice_is_found_under_the_other_url() {
     for order in [[1, 2], [2, 1]] {
         let mut index = index();
         order.iter().for_each(|&url| index.insert(&large(1, 0), url, START));
-        assert_eq!(index.find(&large(1, 0), 1, START), Some(Match::Same(2)));
-        assert_eq!(index.find(&large(1, 0), 2, START), Some(Match::Same(1)));
+        assert_eq!(index.find(&large(1, 0), 1, START), Some(Match::Duplicate(2)));
+        assert_eq!(index.find(&large(1, 0), 2, START), Some(Match::Duplicate(1)));
     }
 }
 
 #[test]
-fn a_similar_page_is_found_and_the_same_one_before_it() {
+fn near_duplicate_is_found_and_a_duplicate_wins() {
     let mut index = index();
     index.insert(&large(1, 0), 1, START);
     index.insert(&large(1, 10), 2, START);
     index.insert(&large(2, 0), 3, START);
-    assert_eq!(index.find(&large(1, 0), 9, START), Some(Match::Same(1)));
-    assert!(matches!(index.find(&large(1, 5), 9, START), Some(Match::Similar(1 | 2))));
-    assert_eq!(index.find(&large(1, 5), 2, START), Some(Match::Similar(1)));
+    assert_eq!(index.find(&large(1, 0), 9, START), Some(Match::Duplicate(1)));
+    assert!(matches!(index.find(&large(1, 5), 9, START), Some(Match::NearDuplicate(1 | 2))));
+    assert_eq!(index.find(&large(1, 5), 2, START), Some(Match::NearDuplicate(1)));
     assert_eq!(index.find(&large(1, 200), 9, START), None);
     assert_eq!(index.find(&large(3, 0), 9, START), None);
 }
 
 #[test]
-fn at_threshold_one_only_the_same_counts() {
+fn threshold_one_matches_duplicates_only() {
     let mut index = Index::new(Threshold::new(1.0).expect("a threshold"), HOUR);
     index.insert(&large(1, 0), 1, START);
-    assert_eq!(index.find(&large(1, 0), 2, START), Some(Match::Same(1)));
+    assert_eq!(index.find(&large(1, 0), 2, START), Some(Match::Duplicate(1)));
     assert_eq!(index.find(&large(1, 1), 2, START), None);
     let sketch = large(1, 0).sketch.expect("many words");
     assert!(!index.threshold.similar(&sketch, &sketch));
 }
 
 #[test]
-fn a_page_is_forgotten_an_hour_after_it_was_stored_and_not_before() {
+fn page_expires_after_the_ttl_and_not_before() {
     let mut index = index();
     index.insert(&large(1, 0), 1, START);
     index.insert(&large(2, 0), 2, START + HOUR / 2);
     let (almost, hour) = (HOUR - Duration::from_millis(1), HOUR);
-    assert_eq!(index.find(&large(1, 0), 9, almost), Some(Match::Same(1)));
-    assert_eq!(index.find(&large(1, 0), 9, hour), None, "also before it is removed");
+    assert_eq!(index.find(&large(1, 0), 9, almost), Some(Match::Duplicate(1)));
+    assert_eq!(index.find(&large(1, 0), 9, hour), None, "an expired page is not found before its removal");
     index.remove_expired(almost);
     assert_eq!(index.len(), 2);
     index.remove_expired(hour);
     assert_eq!(index.len(), 1);
     assert_eq!(index.find(&large(1, 3), 9, hour), None);
-    assert_eq!(index.find(&large(2, 3), 9, hour), Some(Match::Similar(2)));
+    assert_eq!(index.find(&large(2, 3), 9, hour), Some(Match::NearDuplicate(2)));
     index.remove_expired(hour * 2);
     assert!(index.is_empty());
-    assert!(index.newest.iter().all(HashTable::is_empty), "nothing is left of it in any table");
+    assert!(index.newest.iter().all(HashTable::is_empty), "all tables are empty");
 }
 
 #[test]
-fn pages_come_and_go_as_in_a_model_of_the_index() {
+fn index_agrees_with_a_model() {
     let mut index = index();
     index.oldest = u32::MAX - 150;
     for step in 0..500u64 {
@@ -92,33 +93,33 @@ fn pages_come_and_go_as_in_a_model_of_the_index() {
         index.remove_expired(now);
         index.insert(&small(step % 90), step, now);
         index.insert(&large(step % 7, 0), step, now);
-        let living = step.saturating_sub(59)..=step;
+        let alive = step.saturating_sub(59)..=step;
         for number in 0..100 {
-            let newest = living.clone().rev().find(|stored| stored % 90 == number);
+            let newest = alive.clone().rev().find(|stored| stored % 90 == number);
             assert_eq!(
                 index.find(&small(number), u64::MAX, now),
-                newest.map(Match::Same),
+                newest.map(Match::Duplicate),
                 "{number} at {step}"
             );
         }
-        assert_eq!(index.len(), living.count() * 2);
+        assert_eq!(index.len(), alive.count() * 2);
     }
     assert!(index.oldest < 1000, "numbers wrapped around");
 }
 
 #[test]
-fn a_look_up_takes_a_bounded_number_of_candidates_however_many_share_a_key() {
+fn number_of_candidates_is_limited_however_many_pages_share_a_key() {
     let mut index = index();
     let mut page = large(1, 0);
-    let far = |sketch: &Sketch| Sketch { bits: sketch.bits.map(|bits| !bits), ..sketch.clone() };
-    page.sketch = page.sketch.map(|sketch| Box::new(far(&sketch)));
+    let inverted = |sketch: &Sketch| Sketch { bits: sketch.bits.map(|bits| !bits), ..sketch.clone() };
+    page.sketch = page.sketch.map(|sketch| Box::new(inverted(&sketch)));
     for url in 0..1000u64 {
         page.exact = url.into();
         index.insert(&page, url, START);
     }
     let sketch = large(1, 0).sketch.expect("many words");
     for (band, key) in index.threshold.bands(&sketch).enumerate() {
-        assert_eq!(index.under(band + 1, key as u32).count(), MOST_CANDIDATES);
+        assert_eq!(index.pages_with_key(band + 1, key as u32).count(), MAX_CANDIDATES);
     }
     assert_eq!(index.find(&large(1, 0), 5000, START), None);
 }

@@ -1,4 +1,4 @@
-//! How well sketches tell similar pages from others, against the sets themselves.
+//! Measures how well sketches distinguish similar pages from others, compared with the exact sets.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const NOW: Duration = Duration::ZERO;
 
-/// What became of edited pages that had to be found, or not to be.
+/// Counts pages and how many of them the index found.
 #[derive(Default)]
 struct Tally {
     pairs: u32,
@@ -26,8 +26,8 @@ impl Tally {
     }
 }
 
-/// A threshold, the Dice coefficient from which on nearly all pages have to be found, and that up to which
-/// nearly none may be.
+/// A threshold, the Dice coefficient from which nearly all pages must be found, and the one up to which nearly none may
+/// be found.
 #[derive(Clone, Copy)]
 struct Bounds {
     threshold: f64,
@@ -37,12 +37,12 @@ struct Bounds {
 
 const DEFAULT: Bounds = Bounds { threshold: 0.9, near: 0.93, far: 0.85 };
 
-/// Edits pages to a Dice coefficient near either bound and looks them up among all pages. Returns how many were
-/// found, of those at or above `near` and of those at or below `far`.
+/// Edits pages to a Dice coefficient close to either bound and looks them up among all pages. Returns how many were
+/// found of those at or above `near`, and of those at or below `far`.
 fn look_up(pages: &[String], edits: &[Edit], bounds: Bounds, pairs: usize) -> (Tally, Tally) {
     let Bounds { threshold, near, far } = bounds;
     let mut index = Index::new(Threshold::new(threshold).expect("a threshold"), Duration::from_secs(3600));
-    let originals: Vec<Measured> = pages.iter().map(|page| Measured::new(page)).collect();
+    let originals: Vec<ExactPage> = pages.iter().map(|page| ExactPage::new(page)).collect();
     for (url, page) in originals.iter().enumerate() {
         index.insert(&page.fingerprint, url as u64, NOW);
     }
@@ -52,16 +52,16 @@ fn look_up(pages: &[String], edits: &[Edit], bounds: Bounds, pairs: usize) -> (T
         let edit = edits[random.below(edits.len())];
         let bound = if random.below(2) == 0 { near + 0.02 } else { far - 0.05 };
         let page =
-            Measured::new(&edited(page, edit, 1.0 - bound + (random.share() - 0.5) * 0.06, &mut random));
-        if page.sequences.len() < MIN_SEQUENCES || original.sequences.len() < MIN_SEQUENCES {
+            ExactPage::new(&edited(page, edit, 1.0 - bound + (random.share() - 0.5) * 0.06, &mut random));
+        if page.shingles.len() < MIN_SHINGLES || original.shingles.len() < MIN_SHINGLES {
             continue;
         }
         let found = index.find(&page.fingerprint, u64::MAX, NOW);
         match original.dice(&page) {
             dice if dice >= near => similar.add(found.is_some()),
-            // It may really be similar to another page.
+            // The page may be similar to another page than its original.
             dice if dice <= far => different.add(
-                matches!(found, Some(Match::Similar(url)) if originals[url as usize].dice(&page) <= far),
+                matches!(found, Some(Match::NearDuplicate(url)) if originals[url as usize].dice(&page) <= far),
             ),
             _ => {}
         }
@@ -81,18 +81,18 @@ fn check(pages: &[String], edits: &[Edit], bounds: Bounds, pairs: usize) {
     );
     println!("{report}");
     assert!(similar.share() >= 0.99 && different.share() <= 0.005, "{report}");
-    let least = pairs as u32 / 4;
-    assert!(similar.pairs > least && different.pairs > least, "the edits miss the bounds: {report}");
+    let min_pairs = pairs as u32 / 4;
+    assert!(similar.pairs > min_pairs && different.pairs > min_pairs, "the edits miss the bounds: {report}");
 }
 
 #[test]
-fn nearly_all_similar_pages_are_found_and_nearly_no_others() {
+fn nearly_all_near_duplicates_and_nearly_no_others_are_found() {
     check(&pages(), &EDITS, DEFAULT, 4_000);
 }
 
 #[test]
 #[ignore = "needs postgresql-doc; make test installs it"]
-fn nearly_all_similar_pages_of_a_real_manual_are_found_and_nearly_no_others() {
+fn nearly_all_near_duplicates_in_a_real_manual_and_nearly_no_others_are_found() {
     let pages = manual::pages();
     check(&pages, &[Edit::Scattered, Edit::Thinned], DEFAULT, 3_000);
     check(&pages, &[Edit::Rewritten, Edit::Cut, Edit::Inserted], DEFAULT, 3_000);
@@ -100,38 +100,38 @@ fn nearly_all_similar_pages_of_a_real_manual_are_found_and_nearly_no_others() {
 
 #[test]
 #[ignore = "needs postgresql-doc; make test installs it"]
-fn nearly_no_page_of_a_real_manual_is_taken_for_another() {
-    let pages: Vec<Measured> = manual::pages().iter().map(|page| Measured::new(page)).collect();
+fn nearly_no_page_of_a_real_manual_is_a_near_duplicate_of_another() {
+    let pages: Vec<ExactPage> = manual::pages().iter().map(|page| ExactPage::new(page)).collect();
     let mut index =
         Index::new(Threshold::new(DEFAULT.threshold).expect("a threshold"), Duration::from_secs(3600));
     let mut wrong = Tally::default();
     for (url, page) in pages.iter().enumerate() {
         let found = index.find(&page.fingerprint, url as u64, NOW);
         wrong.add(
-            matches!(found, Some(Match::Similar(other)) if pages[other as usize].dice(page) <= DEFAULT.far),
+            matches!(found, Some(Match::NearDuplicate(other)) if pages[other as usize].dice(page) <= DEFAULT.far),
         );
         index.insert(&page.fingerprint, url as u64, NOW);
     }
-    let report = format!("{:.4} of {} pages taken for another", wrong.share(), wrong.pairs);
+    let report = format!("{:.4} of {} pages wrongly found as near-duplicates", wrong.share(), wrong.pairs);
     println!("{report}");
     assert!(wrong.share() <= 0.005, "{report}");
 }
 
 #[test]
-fn bands_and_cut_follow_the_threshold() {
+fn bands_and_maximum_distance_follow_the_threshold() {
     check(&pages(), &EDITS, Bounds { threshold: 0.8, near: 0.85, far: 0.72 }, 1_000);
     check(&pages(), &EDITS, Bounds { threshold: 0.95, near: 0.97, far: 0.91 }, 1_000);
 }
 
 #[test]
-fn the_likeness_of_sketches_is_about_that_of_the_sets() {
+fn similarity_of_sketches_estimates_that_of_the_sets() {
     let mut random = Random::new(2);
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     for page in pages().iter().cycle().take(500) {
         let body = edited(page, Edit::Scattered, random.share() * 0.6, &mut random);
-        let (a, b) = (Measured::new(page), Measured::new(&body));
+        let (a, b) = (ExactPage::new(page), ExactPage::new(&body));
         let (Some(sketch), Some(other)) = (&a.fingerprint.sketch, &b.fingerprint.sketch) else { continue };
-        let error = sketch.likeness(other) - a.dice(&b);
+        let error = sketch.similarity(other) - a.dice(&b);
         (sum, squares, count) = (sum + error, squares + error * error, count + 1.0);
     }
     let (bias, deviation) = (f64::abs(sum / count), f64::sqrt(squares / count));

@@ -1,9 +1,9 @@
-//! Real pages to edit: prose and code of this project as they once were, made into the pages of a site. They stay as they
-//! are, so that the figures mean the same in every run.
+//! Generates pages to edit from frozen copies of prose and code of this project, so that the measured figures are
+//! comparable between runs.
 
 use std::fmt::Write;
 
-/// A generator of numbers that look random, the same in every run.
+/// A deterministic pseudo-random number generator.
 pub struct Random(u64);
 
 impl Random {
@@ -22,7 +22,7 @@ impl Random {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// From 0 to 1.
+    /// A number from 0 to 1.
     pub fn share(&mut self) -> f64 {
         self.next() as f64 / u64::MAX as f64
     }
@@ -48,9 +48,9 @@ const TEXTS: [(&str, &str); 14] = [
 /// The pages of the site: one for each text, and many small ones, down to a few sentences.
 pub fn pages() -> Vec<String> {
     let blocks: Vec<&str> = TEXTS.iter().flat_map(|(_, text)| text.split("\n\n")).collect();
-    let whole = TEXTS.iter().map(|(name, text)| page(name, &text.split("\n\n").collect::<Vec<_>>()));
+    let complete = TEXTS.iter().map(|(name, text)| page(name, &text.split("\n\n").collect::<Vec<_>>()));
     let small = blocks.chunks(3).step_by(2).map(|blocks| page("part", blocks));
-    whole.chain(small).collect()
+    complete.chain(small).collect()
 }
 
 fn page(name: &str, blocks: &[&str]) -> String {
@@ -70,38 +70,38 @@ fn page(name: &str, blocks: &[&str]) -> String {
 /// How a page is changed.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit {
-    /// Words here and there become other words, targets other targets.
+    /// Replaces random words and link targets.
     Scattered,
-    /// Words here and there are lost.
+    /// Removes random words.
     Thinned,
-    /// One stretch becomes other words.
+    /// Replaces the words of one section.
     Rewritten,
-    /// One stretch is lost.
+    /// Removes one section.
     Cut,
-    /// A stretch of other words comes in.
+    /// Inserts words into one section.
     Inserted,
 }
 
 pub const EDITS: [Edit; 5] = [Edit::Scattered, Edit::Thinned, Edit::Rewritten, Edit::Cut, Edit::Inserted];
 
-/// The page with about this share of its sequences changed.
+/// The page with about this share of its shingles changed.
 pub fn edited(page: &str, edit: Edit, share: f64, random: &mut Random) -> String {
     let pieces = pieces(page);
     let count = pieces.iter().filter(|piece| piece.is_word).count();
-    // How much has to change for that depends on the edit: a word that becomes another changes two sequences
-    // on both sides, a lost one two on one side and one on the other, a cut only the one side.
-    let (each, stretch) = match edit {
+    // How many words must change depends on the edit. A replaced word changes two shingles in both sets, a removed word
+    // two in one set and one in the other, a removed section only those in one set.
+    let (each, section) = match edit {
         Edit::Scattered => (share * 0.6, 0.0),
         Edit::Thinned => (share * 0.75, 0.0),
         Edit::Rewritten | Edit::Inserted => (0.0, share * 1.1),
         Edit::Cut => (0.0, share * 2.0),
     };
-    let stretch = (stretch * count as f64).round() as usize;
-    let start = random.below(count.saturating_sub(stretch));
+    let section = (section * count as f64).round() as usize;
+    let start = random.below(count.saturating_sub(section));
     let mut at = 0;
     let mut result = String::with_capacity(page.len() * 2);
     for piece in pieces {
-        let within = (start..start + stretch).contains(&at);
+        let within = (start..start + section).contains(&at);
         at += usize::from(piece.is_word);
         let other = |random: &mut Random| format!("n{:x}", random.next() >> 40);
         match edit {
@@ -127,13 +127,13 @@ struct Piece<'p> {
     is_target: bool,
 }
 
-/// The words and targets of a page and what is between them. It knows no more of HTML than these pages need.
+/// Splits a page into words, link targets and everything between them. Supports only the HTML of these pages.
 fn pieces(page: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = page;
     while let Some(first) = rest.chars().next() {
         let (length, is_word, is_target) = match first {
-            '<' => (tag(rest), false, false),
+            '<' => (tag_length(rest), false, false),
             '&' => (rest.find(';').map_or(rest.len(), |end| end + 1), false, false),
             _ if rest.len() < page.len() && page[..page.len() - rest.len()].ends_with("href=\"") => {
                 (rest.find('"').unwrap_or(rest.len()), false, true)
@@ -150,8 +150,8 @@ fn pieces(page: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The length of a tag, or of what comes before its target.
-fn tag(rest: &str) -> usize {
+/// The length of a tag up to its link target, if it has one.
+fn tag_length(rest: &str) -> usize {
     let end = rest.find('>').map_or(rest.len(), |end| end + 1);
     rest[..end].find("href=\"").map_or(end, |target| target + "href=\"".len())
 }

@@ -1,4 +1,4 @@
-//! Real pages as they are on the web: the PostgreSQL manual, as Debian packages it.
+//! Loads real pages: the PostgreSQL manual from the Debian package.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,23 +6,23 @@ use std::path::PathBuf;
 const DOCUMENTATION: &str = "/usr/share/doc";
 const PACKAGE: &str = "postgresql-doc-";
 
-/// Fewer are not the manual: the least that any release of the last years has is more than a thousand.
-const FEWEST_PAGES: usize = 1_000;
+/// Every recent release of the manual has more than a thousand pages.
+const MIN_PAGES: usize = 1_000;
 
-/// Every page of the manual, in the order of their names.
+/// All pages of the manual, sorted by file name.
 pub fn pages() -> Vec<String> {
     let mut paths = manual().and_then(|directory| html_files(&directory)).unwrap_or_default();
     assert!(
-        paths.len() >= FEWEST_PAGES,
-        "the PostgreSQL manual is missing: {} pages in {DOCUMENTATION}/{PACKAGE}*/html; \
-         install it, as with: sudo apt-get install postgresql-doc",
+        paths.len() >= MIN_PAGES,
+        "cannot load the PostgreSQL manual: found {} pages in {DOCUMENTATION}/{PACKAGE}*/html; \
+         install it, e.g. with: sudo apt-get install postgresql-doc",
         paths.len()
     );
     paths.sort();
     paths.iter().map(|path| fs::read_to_string(path).expect("a page in UTF-8")).collect()
 }
 
-/// The newest of the releases that are there.
+/// The directory of the newest installed release.
 fn manual() -> Option<PathBuf> {
     let packages = fs::read_dir(DOCUMENTATION).ok()?.filter_map(Result::ok);
     let releases =

@@ -1,42 +1,42 @@
-//! What outlives the process of what is known of hosts: little, so that millions of ordinary ones leave no trace.
+//! What is stored about hosts. A host with the default delay has no row, because a crawl has millions of them.
 
 use std::time::Duration;
 
 use super::super::super::{BackendError, HostDelay};
 use super::super::Batch;
 use super::super::records::HostRow;
-use super::{DiskStorage, milliseconds_since_1970};
+use super::{DiskStorage, unix_millis};
 
 impl DiskStorage {
-    /// Notes when a host may be asked again, if that is not what everybody gets after a death.
-    pub(super) fn pace_host(
+    /// Stores when the next request to a host is allowed, if that is later than the default delay after a restart.
+    pub(super) fn update_host_delay(
         &mut self,
         host: &str,
-        HostDelay { delay, cooldown: rest }: HostDelay,
+        HostDelay { delay, cooldown }: HostDelay,
     ) -> Result<(), BackendError> {
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (now, everybody) = (milliseconds_since_1970(), self.delay);
-        // Rounded up: a little too late is polite.
-        let until = now.saturating_add(milliseconds(rest)).saturating_add(1);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (now, default_delay) = (unix_millis(), self.default_delay);
+        // Round up: too late is polite.
+        let not_before = now.saturating_add(millis(cooldown)).saturating_add(1);
         self.change_host(host, |row| {
-            // What was learnt first may be told last: the longer rest is the one that is owed.
-            let is_owed_more = row.until > now.saturating_add(milliseconds(everybody));
-            row.until = match is_owed_more || rest > everybody {
-                true => row.until.max(until),
+            // Updates can arrive out of order, so keep the later deadline.
+            let has_longer_cooldown = row.not_before > now.saturating_add(millis(default_delay));
+            row.not_before = match has_longer_cooldown || cooldown > default_delay {
+                true => row.not_before.max(not_before),
                 false => 0,
             };
-            row.delay = if delay > everybody { milliseconds(delay) } else { 0 };
+            row.delay = if delay > default_delay { millis(delay) } else { 0 };
         })
     }
 
-    /// Changes what is known of a host. What says nothing has no row.
+    /// Changes the row of a host. A row with default values is removed.
     pub(super) fn change_host(
         &mut self,
         host: &str,
         change: impl FnOnce(&mut HostRow),
     ) -> Result<(), BackendError> {
-        let gathered = |batch: &Batch| batch.hosts.get(host).cloned();
-        let row = match gathered(&self.batch).or_else(|| self.committing.as_deref().and_then(gathered)) {
+        let in_batch = |batch: &Batch| batch.hosts.get(host).cloned();
+        let row = match in_batch(&self.batch).or_else(|| self.committing.as_deref().and_then(in_batch)) {
             Some(row) => row,
             None => self.view.host(host)?,
         };

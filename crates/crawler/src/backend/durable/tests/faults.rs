@@ -1,4 +1,4 @@
-//! What cannot be read or written, and moves that break off.
+//! Files that cannot be read or written, and operations that fail half-way.
 
 use std::fs;
 use std::sync::Arc;
@@ -7,49 +7,54 @@ use std::time::Duration;
 use super::super::super::{Backend, BackendError};
 use super::super::open::{FORMAT, open_with};
 use super::super::seen_cache::CacheLimits;
-use super::super::{Batch, FILE, OpenState, StateReader, Tables};
-use super::{Life, ROOM, begin, found};
+use super::super::{Batch, OpenState, STATE_FILE, StateReader, Tables};
+use super::{SMALL_CACHE, TestState, discovered, options};
 use crate::backend::local::storage::Storage;
 use crate::modules::OutputWrite;
 
 #[tokio::test]
-async fn a_state_of_another_format_is_left_to_the_version_that_wrote_it() {
-    let mut life = Life::new(7, ROOM);
-    life.backend().admit(found(0..10)).await.unwrap();
-    life.close();
-    let path = life.path();
-    life.open = None;
-    let tables = Tables::open(&path, Batch::default).unwrap();
-    let mut batch = Batch::default();
-    batch.meta.insert("format", (FORMAT + 1).to_le_bytes().to_vec());
-    tables.write(&batch).unwrap();
-    drop(tables);
-    let refused = [open_with(&path, begin(7), ROOM).err(), StateReader::open(&path).err()];
-    for error in refused {
-        let error = error.expect("it is refused").to_string();
-        assert!(error.contains("has format 3") && error.contains("resume it with the version"), "{error}");
+async fn state_of_another_format_is_refused() {
+    let mut state = TestState::new(7, SMALL_CACHE);
+    state.backend().admit(discovered(0..10)).await.unwrap();
+    state.reopen();
+    let path = state.path();
+    state.open = None;
+    for format in [FORMAT - 1, FORMAT + 1] {
+        let tables = Tables::open(&path, Batch::default).unwrap();
+        let mut batch = Batch::default();
+        batch.meta.insert("format", format.to_le_bytes().to_vec());
+        tables.write(&batch).unwrap();
+        drop(tables);
+        let refused = [open_with(&path, options(7), SMALL_CACHE).err(), StateReader::open(&path).err()];
+        for error in refused {
+            let error = error.expect("it is refused").to_string();
+            let expected = format!(
+                "it has format {format}, and this version reads format {FORMAT}; resume it with the version"
+            );
+            assert!(error.contains(&expected), "{error}");
+        }
     }
 }
 
 #[tokio::test]
-async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_panic() {
-    let life = Life::new(7, CacheLimits::default());
+async fn damaged_file_after_a_crash_is_refused_or_read_without_a_panic() {
+    let state = TestState::new(7, CacheLimits::default());
     for first in (0..2_000).step_by(100) {
-        life.backend().admit(found(first..first + 100)).await.unwrap();
+        state.backend().admit(discovered(first..first + 100)).await.unwrap();
     }
-    let whole = fs::read(life.path().join(FILE)).unwrap();
-    let place = tempfile::tempdir().unwrap();
+    let original = fs::read(state.path().join(STATE_FILE)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut refused = 0;
-    for at in (0..whole.len()).step_by(4096).filter(|at| whole[*at..at + 64] != [0; 64]) {
-        let mut bytes = whole.clone();
+    for at in (0..original.len()).step_by(4096).filter(|at| original[*at..at + 64] != [0; 64]) {
+        let mut bytes = original.clone();
         (0..16).for_each(|n| bytes[at + n * 37] ^= 1 << (n % 8));
-        fs::write(place.path().join(FILE), &bytes).unwrap();
-        match open_with(place.path(), begin(7), ROOM) {
-            Ok(OpenState { backend, keeper, .. }) => {
+        fs::write(directory.path().join(STATE_FILE), &bytes).unwrap();
+        match open_with(directory.path(), options(7), SMALL_CACHE) {
+            Ok(OpenState { backend, writer, .. }) => {
                 let _ = backend.take_unprioritized(100, Duration::ZERO).await;
-                let _ = backend.admit(found(1_990..2_010)).await;
+                let _ = backend.admit(discovered(1_990..2_010)).await;
                 drop(backend);
-                let _ = keeper.close();
+                let _ = writer.close();
             }
             Err(error) => {
                 assert!(error.to_string().contains("state"), "{error}");
@@ -61,43 +66,43 @@ async fn what_a_death_left_and_was_damaged_since_is_refused_or_read_and_never_a_
 }
 
 #[tokio::test]
-async fn a_move_that_fails_half_way_leaves_the_last_commit_as_it_was() {
-    let mut life = Life::new(7, ROOM);
-    life.backend().admit(found(0..10)).await.unwrap();
-    let trouble = BackendError("the disk is gone".into());
+async fn operation_that_fails_half_way_leaves_the_last_commit_unchanged() {
+    let mut state = TestState::new(7, SMALL_CACHE);
+    state.backend().admit(discovered(0..10)).await.unwrap();
+    let error = BackendError("the disk is gone".into());
     {
-        let mut state = life.backend().shared.state();
-        state.counts.completed += 1;
-        state.storage.fail(&trouble);
+        let mut state = state.backend().shared.state();
+        state.counters.completed += 1;
+        state.storage.fail(&error);
     }
-    let refused = life.backend().admit(found(10..20)).await.unwrap_err();
+    let refused = state.backend().admit(discovered(10..20)).await.unwrap_err();
     assert!(refused.to_string().contains("the disk is gone"), "{refused}");
-    let (backend, keeper) = life.open.take().unwrap();
+    let (backend, writer) = state.open.take().unwrap();
     drop(backend);
-    assert!(keeper.close().unwrap_err().to_string().contains("the disk is gone"));
-    life.open();
-    let snapshot = life.backend().snapshot().await.unwrap();
+    assert!(writer.close().unwrap_err().to_string().contains("the disk is gone"));
+    state.open();
+    let snapshot = state.backend().snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed), (10, 0));
 }
 
 #[tokio::test]
-async fn a_move_that_panics_half_way_leaves_the_last_commit_as_it_was() {
-    let mut life = Life::new(7, ROOM);
-    life.backend().admit(found(0..10)).await.unwrap();
-    let shared = Arc::clone(&life.backend().shared);
+async fn operation_that_panics_half_way_leaves_the_last_commit_unchanged() {
+    let mut state = TestState::new(7, SMALL_CACHE);
+    state.backend().admit(discovered(0..10)).await.unwrap();
+    let shared = Arc::clone(&state.backend().shared);
     let broken = std::thread::spawn(move || {
         let mut state = shared.state();
-        state.counts.completed += 1;
-        state.storage.record(1, vec![(0, OutputWrite::Append(b"half".to_vec()))]);
+        state.counters.completed += 1;
+        state.storage.record_writes(1, vec![(0, OutputWrite::Append(b"half".to_vec()))]);
         panic!("half-way");
     });
     broken.join().unwrap_err();
-    let refused = life.backend().admit(found(10..20)).await.unwrap_err();
-    assert!(refused.to_string().contains("broke off half-way"), "{refused}");
-    let (backend, keeper) = life.open.take().unwrap();
+    let refused = state.backend().admit(discovered(10..20)).await.unwrap_err();
+    assert!(refused.to_string().contains("panicked half-way"), "{refused}");
+    let (backend, writer) = state.open.take().unwrap();
     drop(backend);
-    assert!(keeper.close().unwrap_err().to_string().contains("nothing committed is lost"));
-    life.open();
-    let snapshot = life.backend().snapshot().await.unwrap();
+    assert!(writer.close().unwrap_err().to_string().contains("nothing committed is lost"));
+    state.open();
+    let snapshot = state.backend().snapshot().await.unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed), (10, 0));
 }

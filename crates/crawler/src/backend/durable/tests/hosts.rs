@@ -1,88 +1,90 @@
-//! What is kept of hosts across ends.
+//! What is stored about hosts, across restarts and crashes.
 
 use std::time::Duration;
 
 use super::super::super::{Backend, Completion, HostDelay};
-use super::{Life, ROOM, begin, found};
+use super::{SMALL_CACHE, TestState, discovered, options};
 use crate::backend::local::storage::Storage;
 use crate::outcome::Outcome;
 
 const DELAY: Duration = Duration::from_secs(1);
 
-fn life(max_pages_per_host: u64) -> Life {
-    let mut begin = begin(7);
-    begin.delay = DELAY;
-    begin.settings.max_pages_per_host = max_pages_per_host;
-    Life::of(begin, ROOM)
+fn state(max_pages_per_host: u64) -> TestState {
+    let mut options = options(7);
+    options.delay = DELAY;
+    options.config.max_pages_per_host = max_pages_per_host;
+    TestState::with_options(options, SMALL_CACHE)
 }
 
 /// The hosts that have a row.
-fn rows(life: &Life) -> Vec<String> {
-    let state = life.backend().shared.state();
+fn rows(state: &TestState) -> Vec<String> {
+    let state = state.backend().shared.state();
     state.storage.view.hosts_after("", usize::MAX).unwrap().into_iter().map(|(host, _)| host).collect()
 }
 
-async fn pace(life: &Life, host: &str, delay: Duration, rest: Duration) {
-    life.backend().set_host_delay(host, HostDelay { delay, cooldown: rest }).await.unwrap();
+async fn set_delay(state: &TestState, host: &str, delay: Duration, cooldown: Duration) {
+    state.backend().set_host_delay(host, HostDelay { delay, cooldown: cooldown }).await.unwrap();
 }
 
 #[tokio::test]
-async fn only_hosts_that_are_owed_more_than_everybody_have_rows() {
-    let life = life(u64::MAX);
+async fn only_hosts_with_more_than_the_default_delay_have_rows() {
+    let state = state(u64::MAX);
     for number in 0..10 {
-        pace(&life, &format!("ordinary{number}.test"), DELAY, DELAY).await;
+        set_delay(&state, &format!("ordinary{number}.test"), DELAY, DELAY).await;
     }
-    assert!(rows(&life).is_empty());
-    pace(&life, "patient.test", DELAY * 5, DELAY * 5).await;
-    pace(&life, "busy.test", DELAY, DELAY * 3 / 2).await;
-    pace(&life, "closed.test", DELAY, DELAY * 60).await;
-    assert_eq!(rows(&life), ["busy.test", "closed.test", "patient.test"]);
+    assert!(rows(&state).is_empty());
+    set_delay(&state, "patient.test", DELAY * 5, DELAY * 5).await;
+    set_delay(&state, "busy.test", DELAY, DELAY * 3 / 2).await;
+    set_delay(&state, "closed.test", DELAY, DELAY * 60).await;
+    assert_eq!(rows(&state), ["busy.test", "closed.test", "patient.test"]);
     tokio::time::sleep(DELAY).await;
-    // The first is busy no more; a shorter rest that is told later does not end a longer one.
+    // The cooldown of the first is over. A shorter cooldown that arrives later does not replace a longer one.
     for host in ["busy.test", "closed.test"] {
-        pace(&life, host, DELAY, DELAY).await;
+        set_delay(&state, host, DELAY, DELAY).await;
     }
-    pace(&life, "patient.test", DELAY * 5, DELAY * 5).await;
-    assert_eq!(rows(&life), ["closed.test", "patient.test"]);
+    set_delay(&state, "patient.test", DELAY * 5, DELAY * 5).await;
+    assert_eq!(rows(&state), ["closed.test", "patient.test"]);
 }
 
 #[tokio::test]
-async fn thousands_of_hosts_are_taken_back_after_a_death() {
-    let mut life = life(u64::MAX);
-    // Waited for once, all are there.
+async fn thousands_of_hosts_are_restored_after_a_crash() {
+    let mut state = state(u64::MAX);
+    // The last operation waits for the commit of all.
     for number in 0..3_000 {
         let host_delay = HostDelay { delay: DELAY * 30, cooldown: DELAY * 30 };
-        life.backend()
+        state
+            .backend()
             .shared
             .state()
             .storage
             .set_host_delay(&format!("host{number}.test"), host_delay)
             .unwrap();
     }
-    pace(&life, "last.test", DELAY * 30, DELAY * 30).await;
-    life.die();
-    assert_eq!(rows(&life).len(), 3_001);
-    let rest = |host: &str| life.backend().shared.state().rests.of(&format!("http://{host}.test/"));
+    set_delay(&state, "last.test", DELAY * 30, DELAY * 30).await;
+    state.crash();
+    assert_eq!(rows(&state).len(), 3_001);
+    let cooldown =
+        |host: &str| state.backend().shared.state().cooldowns.remaining(&format!("http://{host}.test/"));
     for number in 0..3_000 {
-        assert!(rest(&format!("host{number}")) > DELAY * 20, "{number}");
+        assert!(cooldown(&format!("host{number}")) > DELAY * 20, "{number}");
     }
-    assert!(rest("other") <= DELAY, "who asks for nothing gets no more than what everybody gets");
+    assert!(cooldown("other") <= DELAY, "other hosts get the default delay");
 }
 
 #[tokio::test]
-async fn pages_that_are_limited_are_counted_across_ends_however_the_host_is_paced() {
-    let mut life = life(2);
-    life.backend().admit(found(0..1)).await.unwrap();
-    for lease in life.leases().await {
-        life.backend().reserve(&lease, 0).await.unwrap();
+async fn limited_pages_of_a_host_are_counted_across_a_crash_whatever_its_delay() {
+    let mut state = state(2);
+    state.backend().admit(discovered(0..1)).await.unwrap();
+    for lease in state.leases().await {
+        state.backend().reserve(&lease, 0).await.unwrap();
         let mut completion = Completion::new(&lease);
         completion.outcome = Outcome::Page;
         completion.host_delay = Some(HostDelay { delay: DELAY, cooldown: DELAY * 60 });
-        life.backend().complete(vec![completion]).await.unwrap();
+        state.backend().complete(vec![completion]).await.unwrap();
     }
-    pace(&life, "h0.test", DELAY, DELAY).await;
-    life.die();
-    assert_eq!(rows(&life), ["h0.test"]);
-    let pages = life.backend().shared.state().budgets.pages_of_host("http://h0.test/");
+    set_delay(&state, "h0.test", DELAY, DELAY).await;
+    state.crash();
+    assert_eq!(rows(&state), ["h0.test"]);
+    let pages = state.backend().shared.state().budgets.pages_of_host("http://h0.test/");
     assert_eq!(pages.map(|(_, pages)| pages), Some(1));
 }

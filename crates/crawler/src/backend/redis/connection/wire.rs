@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::super::address::{Address, Node};
 use super::failure::Failure;
 use super::reply::{self, Reply};
-use crate::fetch::http::connect::{plain, trusting};
+use crate::fetch::http::connect::{describe_io_error, tls_client_config};
 
 /// How long the operating systems may take to connect. Where that fails it is better to try anew than to wait: they
 /// repeat themselves after longer and longer pauses.
@@ -40,7 +40,7 @@ pub(super) struct Access {
 
 impl Access {
     pub(super) fn new(address: &Address, extra_roots: &[CertificateDer<'static>]) -> Access {
-        let tls = address.tls.then(|| TlsConnector::from(Arc::new(trusting(extra_roots))));
+        let tls = address.tls.then(|| TlsConnector::from(Arc::new(tls_client_config(extra_roots))));
         let Address { user, password, database, .. } = address.clone();
         Access { tls, user, password, database }
     }
@@ -167,7 +167,7 @@ impl Wire {
 }
 
 fn cut(error: &io::Error) -> Failure {
-    Failure::Cut(plain(error))
+    Failure::Cut(describe_io_error(error))
 }
 
 fn tls_failure(error: io::Error) -> Failure {

@@ -1,4 +1,4 @@
-//! The promises of decoding.
+//! Tests of content decoding.
 
 use super::*;
 
@@ -6,8 +6,8 @@ const LIMIT: usize = 100_000;
 
 fn decode(encoding: &str, bytes: &[u8], chunk: usize) -> Result<Bytes, DecodeError> {
     let mut decoder = Decoder::new(Some(encoding), LIMIT, 0).unwrap();
-    for piece in bytes.chunks(chunk) {
-        decoder.feed(Bytes::copy_from_slice(piece))?;
+    for part in bytes.chunks(chunk) {
+        decoder.feed(Bytes::copy_from_slice(part))?;
     }
     decoder.finish()
 }
@@ -29,7 +29,7 @@ fn encodings_of(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A brotli stream of uncompressed meta-blocks: enough to test with, without a compressor.
+/// A brotli stream of uncompressed meta-blocks, which needs no compressor.
 fn brotli_uncompressed(text: &[u8]) -> Vec<u8> {
     // WBITS = 16 is a single 0 bit; then per block ISLAST = 0, MNIBBLES = 4 (00), MLEN - 1, ISUNCOMPRESSED = 1.
     let mut out = Vec::new();
@@ -45,11 +45,11 @@ fn brotli_uncompressed(text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_offered_encoding_is_undone_however_the_bytes_are_split() {
+fn every_accepted_encoding_is_decoded_however_the_bytes_are_split() {
     let text: Vec<u8> = (0..60_000u32).flat_map(|n| n.to_string().into_bytes()).take(LIMIT).collect();
     for (name, encoded) in encodings_of(&text) {
         for chunk in [1, 7, 4096, usize::MAX] {
-            assert!(decode(name, &encoded, chunk).as_deref() == Ok(&text[..]), "{name} in pieces of {chunk}");
+            assert!(decode(name, &encoded, chunk).as_deref() == Ok(&text[..]), "{name} in chunks of {chunk}");
         }
     }
     for chunk in [1, 2, 5] {
@@ -58,7 +58,7 @@ fn every_offered_encoding_is_undone_however_the_bytes_are_split() {
 }
 
 #[test]
-fn one_byte_over_the_limit_is_too_large_and_the_rest_is_never_made() {
+fn output_stops_at_the_limit_and_one_byte_more_is_too_large() {
     for size in [LIMIT + 1, 5_000_000] {
         let mut encodings = encodings_of(&vec![b'x'; size]);
         encodings.push(("identity", vec![b'x'; size]));
@@ -66,14 +66,14 @@ fn one_byte_over_the_limit_is_too_large_and_the_rest_is_never_made() {
             assert_eq!(decode(name, &encoded, usize::MAX), Err(DecodeError::TooLarge), "{name}");
             let mut decoder = Decoder::new(Some(name), LIMIT, usize::MAX).unwrap();
             let _ = decoder.feed(encoded.into());
-            assert!(decoder.cut().len() <= LIMIT, "{name}");
+            assert!(decoder.into_partial().len() <= LIMIT, "{name}");
         }
     }
 }
 
 #[test]
-fn a_stream_that_stops_early_or_holds_garbage_is_corrupt() {
-    for (name, encoded) in encodings_of(b"a page that is long enough to be cut somewhere in its middle") {
+fn truncated_or_invalid_stream_is_corrupt() {
+    for (name, encoded) in encodings_of(b"a page that is long enough to be truncated in its middle") {
         let cut = decode(name, &encoded[..encoded.len() - 3], usize::MAX);
         assert!(matches!(cut, Err(DecodeError::Corrupt(_))), "{name}: {cut:?}");
     }
@@ -83,7 +83,7 @@ fn a_stream_that_stops_early_or_holds_garbage_is_corrupt() {
 }
 
 #[test]
-fn bytes_after_the_end_are_ignored() {
+fn trailing_bytes_are_ignored() {
     for (name, mut encoded) in encodings_of(b"a page") {
         encoded.extend_from_slice(b"trailing");
         assert_eq!(decode(name, &encoded, 5).as_deref(), Ok(&b"a page"[..]), "{name}");
@@ -91,7 +91,7 @@ fn bytes_after_the_end_are_ignored() {
 }
 
 #[test]
-fn the_parts_of_a_stream_are_joined_however_the_bytes_are_split() {
+fn gzip_members_and_zstd_frames_are_concatenated() {
     let (one, two) = (encodings_of(b"one, "), encodings_of(b"two"));
     for ((name, first), (_, second)) in one.into_iter().zip(two) {
         if !["gzip", "zstd"].contains(&name) {
@@ -106,24 +106,24 @@ fn the_parts_of_a_stream_are_joined_however_the_bytes_are_split() {
                 );
             }
         }
-        let mut whole = parts.concat();
+        let mut stream = parts.concat();
         for trailing in [&b""[..], b"\x1F", b"\x28\xB5\x2F", b"\0\0\0\0\0", b"trailing"] {
-            let complete = [&whole[..], trailing].concat();
+            let with_trailing = [&stream[..], trailing].concat();
             for chunk in [1, 2, 3, 7, usize::MAX] {
-                let decoded = decode(name, &complete, chunk);
-                assert_eq!(decoded.as_deref(), Ok(&b"one, two"[..]), "{name} in pieces of {chunk}");
+                let decoded = decode(name, &with_trailing, chunk);
+                assert_eq!(decoded.as_deref(), Ok(&b"one, two"[..]), "{name} in chunks of {chunk}");
             }
         }
-        whole.pop();
+        stream.pop();
         assert!(
-            matches!(decode(name, &whole, 5), Err(DecodeError::Corrupt(_))),
-            "{name}: the last part is cut"
+            matches!(decode(name, &stream, 5), Err(DecodeError::Corrupt(_))),
+            "{name}: the last part is truncated"
         );
     }
 }
 
 #[test]
-fn the_parts_of_a_stream_share_one_limit() {
+fn gzip_members_and_zstd_frames_share_one_limit() {
     for (name, encoded) in encodings_of(&vec![b'x'; LIMIT - 1]) {
         if ["gzip", "zstd"].contains(&name) {
             assert_eq!(decode(name, &encoded.repeat(2), usize::MAX), Err(DecodeError::TooLarge), "{name}");
@@ -132,19 +132,19 @@ fn the_parts_of_a_stream_share_one_limit() {
 }
 
 #[test]
-fn an_empty_body_is_an_empty_page_in_every_encoding() {
+fn empty_body_is_an_empty_page_in_every_encoding() {
     for name in ["identity", "gzip", "deflate", "br", "zstd"] {
         assert_eq!(decode(name, b"", 1).as_deref(), Ok(&b""[..]), "{name}");
         let mut decoder = Decoder::new(Some(name), LIMIT, 0).unwrap();
         decoder.feed(Bytes::new()).unwrap();
-        assert_eq!(decoder.finish().as_deref(), Ok(&b""[..]), "{name} in an empty piece");
+        assert_eq!(decoder.finish().as_deref(), Ok(&b""[..]), "{name} in an empty chunk");
         let short = decode(name, b"\x1F", 1);
         assert!(name == "identity" || matches!(short, Err(DecodeError::Corrupt(_))), "{name}: {short:?}");
     }
 }
 
 #[test]
-fn identity_in_a_list_changes_nothing() {
+fn identity_in_an_encoding_list_is_ignored() {
     for (name, encoded) in encodings_of(b"a page") {
         for list in [format!("identity, {name}"), format!("{name},identity"), format!(", {name} ,")] {
             assert_eq!(decode(&list, &encoded, 5).as_deref(), Ok(&b"a page"[..]), "{list}");
@@ -154,7 +154,7 @@ fn identity_in_a_list_changes_nothing() {
 }
 
 #[test]
-fn an_unknown_encoding_is_named() {
+fn error_names_the_unknown_encoding() {
     assert_eq!(Decoder::new(Some("Compress"), 1, 0).err().as_deref(), Some("compress"));
     assert!(Decoder::new(Some("gzip, br"), 1, 0).is_err());
 }

@@ -1,25 +1,24 @@
-//! Finds the longest rule that matches a path; only here are `*`, `$` and percent-encoding known.
+//! Finds the longest rule that matches a path. `*`, `$` and percent-encoding are known only here.
 //!
-//! A pattern is a literal *head* up to its first `*`, and a *tail* from there on. A rule can only match a
-//! path that begins with its head, so rules are kept by head, in order, each head pointing at the longest
-//! other head it begins with. The heads a path begins with are then a chain that one binary search finds,
-//! and no other rule is looked at: ten thousand rules cost little more than ten.
+//! A pattern consists of a literal *head* up to its first `*`, and a *tail* from there on. A rule can match a path only
+//! if its head is a prefix of the path. So the heads are sorted, and each refers to its parent, the longest other head
+//! that is a prefix of it. The heads that are prefixes of a path are then a chain that one binary search finds, and no
+//! other rule is checked: ten thousand rules cost little more than ten.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memmem;
 
-use super::allocated;
+use super::allocation_size;
 
-/// Stands for `*` in a compiled pattern, where `*` itself may be an octet to compare. No text in normal
-/// form contains it.
-const ANYTHING: u8 = 0;
+/// Represents the wildcard `*` in a compiled pattern, where `*` itself is a literal. No normalised text contains it.
+const WILDCARD: u8 = 0;
 
-/// How much a rule counts: the longest first, and Allow before Disallow of the same length.
+/// The precedence of a rule: longer before shorter, and Allow before Disallow of the same length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Weight {
-    octets: usize,
+struct Precedence {
+    bytes: usize,
     allow: bool,
 }
 
@@ -28,7 +27,7 @@ struct Weight {
 pub(super) struct Rule {
     head: Box<[u8]>,
     tail: Tail,
-    weight: Weight,
+    precedence: Precedence,
 }
 
 impl Rule {
@@ -39,48 +38,48 @@ impl Rule {
         };
         let mut compiled = Vec::with_capacity(pattern.len());
         let mut repeated = 0;
-        let mut at = 0;
-        while at < pattern.len() {
-            if pattern[at] != b'*' {
-                at += push_normal(&pattern[at..], &mut compiled);
+        let mut position = 0;
+        while position < pattern.len() {
+            if pattern[position] != b'*' {
+                position += push_normalized(&pattern[position..], &mut compiled);
                 continue;
             }
-            at += 1;
-            if compiled.last() == Some(&ANYTHING) {
+            position += 1;
+            if compiled.last() == Some(&WILDCARD) {
                 repeated += 1;
             } else {
-                compiled.push(ANYTHING);
+                compiled.push(WILDCARD);
             }
         }
-        let octets = compiled.len() + repeated + usize::from(anchored);
-        let (head, tail) = compiled.split_at(memchr::memchr(ANYTHING, &compiled).unwrap_or(compiled.len()));
+        let bytes = compiled.len() + repeated + usize::from(anchored);
+        let (head, tail) = compiled.split_at(memchr::memchr(WILDCARD, &compiled).unwrap_or(compiled.len()));
         Rule {
             head: head.into(),
-            tail: Tail { pieces: tail.into(), anchored },
-            weight: Weight { octets, allow },
+            tail: Tail { literals: tail.into(), anchored },
+            precedence: Precedence { bytes, allow },
         }
     }
 }
 
-/// What a pattern wants of the path after its head: nothing, or `ANYTHING` and a piece, again and again.
+/// The pattern after its head: empty, or literals that each follow a `WILDCARD`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tail {
-    pieces: Box<[u8]>,
+    literals: Box<[u8]>,
     anchored: bool,
 }
 
 impl Tail {
-    /// As anything may stand between two pieces, the first place where a piece is found leaves the most
-    /// room for the others: there is never a reason to go back, and the path is passed over once.
+    /// Whether the tail matches the remaining path. Taking the first occurrence of each literal leaves the most room
+    /// for the others, so no backtracking is needed and the path is scanned once.
     fn matches(&self, mut rest: &[u8]) -> bool {
-        let Some((&ANYTHING, pieces)) = self.pieces.split_first() else {
+        let Some((&WILDCARD, literals)) = self.literals.split_first() else {
             return rest.is_empty() || !self.anchored;
         };
-        let mut pieces = pieces.split(|octet| *octet == ANYTHING);
-        let last = pieces.next_back().unwrap_or_default();
-        for piece in pieces {
-            match memmem::find(rest, piece) {
-                Some(found) => rest = &rest[found + piece.len()..],
+        let mut literals = literals.split(|byte| *byte == WILDCARD);
+        let last = literals.next_back().unwrap_or_default();
+        for literal in literals {
+            match memmem::find(rest, literal) {
+                Some(position) => rest = &rest[position + literal.len()..],
                 None => return false,
             }
         }
@@ -88,31 +87,32 @@ impl Tail {
     }
 }
 
-/// All rules of a group, ready to be asked.
+/// All rules of a group, compiled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns {
-    /// In the order of their octets, each once.
+    /// Sorted, without duplicates.
     heads: Vec<Head>,
-    /// By head, the weightiest of each head first.
-    rules: Vec<(Weight, Tail)>,
+    /// By head, those with the highest precedence first.
+    rules: Vec<(Precedence, Tail)>,
 }
 
 #[derive(Clone, Debug)]
 struct Head {
     text: Box<[u8]>,
     rules: Range<usize>,
-    /// The longest other head that this one begins with.
+    /// The longest other head that is a prefix of this one.
     parent: Option<usize>,
 }
 
 impl Patterns {
     pub(super) fn new(mut rules: Vec<Rule>) -> Patterns {
-        rules.sort_unstable_by(|a, b| (&a.head, b.weight, &a.tail).cmp(&(&b.head, a.weight, &b.tail)));
+        rules
+            .sort_unstable_by(|a, b| (&a.head, b.precedence, &a.tail).cmp(&(&b.head, a.precedence, &b.tail)));
         rules.dedup();
 
         let mut patterns = Patterns::default();
-        for Rule { head, tail, weight } in rules {
-            patterns.rules.push((weight, tail));
+        for Rule { head, tail, precedence } in rules {
+            patterns.rules.push((precedence, tail));
             let end = patterns.rules.len();
             match patterns.heads.last_mut() {
                 Some(last) if last.text == head => last.rules.end = end,
@@ -122,132 +122,138 @@ impl Patterns {
                 }
             }
         }
-        // They are kept for long, and files of sixty thousand rules exist.
+        // Rules are cached for a day, and files with sixty thousand rules exist.
         patterns.heads.shrink_to_fit();
         patterns.rules.shrink_to_fit();
         patterns
     }
 
-    /// How many bytes they take besides the struct itself.
+    /// Memory used in addition to the struct itself, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let heads = self.heads.iter().map(|head| size_of::<Head>() + allocated(head.text.len()));
-        let rules =
-            self.rules.iter().map(|(_, tail)| size_of::<(Weight, Tail)>() + allocated(tail.pieces.len()));
+        let heads = self.heads.iter().map(|head| size_of::<Head>() + allocation_size(head.text.len()));
+        let rules = self
+            .rules
+            .iter()
+            .map(|(_, tail)| size_of::<(Precedence, Tail)>() + allocation_size(tail.literals.len()));
         heads.sum::<usize>() + rules.sum::<usize>()
     }
 
-    /// Whether a page with this path and query may be fetched.
+    /// Whether the rules allow this path and query.
     pub(super) fn allow(&self, path: &[u8]) -> bool {
-        let path = normal_form(path);
-        // Every head that the path begins with is in order before the path, and whatever lies in order
-        // between the two begins with it as well: so the last head before the path has them all as
-        // ancestors, or is one itself.
-        let nearest = self.heads.partition_point(|head| *head.text <= *path).checked_sub(1);
-        let mut best: Option<Weight> = None;
-        for index in self.chain(nearest, &path) {
+        let path = normalize(path);
+        // Every head that is a prefix of the path sorts before the path, and is a prefix of everything that sorts
+        // between the two. So they are all ancestors of the last head before the path, or that head itself.
+        let last_before = self.heads.partition_point(|head| *head.text <= *path).checked_sub(1);
+        let mut best: Option<Precedence> = None;
+        for index in self.chain(last_before, &path) {
             let head = &self.heads[index];
             let rest = &path[head.text.len()..];
             let matching = self.rules[head.rules.clone()]
                 .iter()
-                .take_while(|(weight, _)| Some(*weight) > best)
+                .take_while(|(precedence, _)| Some(*precedence) > best)
                 .find(|(_, tail)| tail.matches(rest));
-            best = matching.map(|(weight, _)| *weight).or(best);
+            best = matching.map(|(precedence, _)| *precedence).or(best);
         }
-        best.is_none_or(|weight| weight.allow)
+        best.is_none_or(|precedence| precedence.allow)
     }
 
-    /// Those of a head and its ancestors that `text` begins with, the longest first.
+    /// The head and its ancestors that are prefixes of `text`, the longest first.
     fn chain(&self, from: Option<usize>, text: &[u8]) -> impl Iterator<Item = usize> {
-        let shared = from.map_or(0, |index| shared_octets(&self.heads[index].text, text));
+        let common = from.map_or(0, |index| common_prefix_len(&self.heads[index].text, text));
         std::iter::successors(from, |index| self.heads[*index].parent)
-            .skip_while(move |index| self.heads[*index].text.len() > shared)
+            .skip_while(move |index| self.heads[*index].text.len() > common)
     }
 }
 
-fn shared_octets(a: &[u8], b: &[u8]) -> usize {
+fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The one spelling under which paths and patterns are compared, so that `/%7Ea`, `/%7ea` and `/~a` are one.
+/// Normalises a path for comparison, so that `/%7Ea`, `/%7ea` and `/~a` are equal.
 ///
-/// What a URL may not contain as it stands is percent-encoded, in upper case; what need not be encoded is
-/// not; what means something else when encoded (`%2F` and `/`) stays as it was written.
-fn normal_form(path: &[u8]) -> Cow<'_, [u8]> {
-    let Some(first) = first_abnormal(path) else {
+/// Bytes that a URL must encode are percent-encoded in upper case, bytes that need no encoding are decoded, and
+/// reserved characters, which mean something else when encoded (`%2F` and `/`), stay as they are.
+fn normalize(path: &[u8]) -> Cow<'_, [u8]> {
+    let Some(first) = first_unnormalized(path) else {
         return Cow::Borrowed(path);
     };
-    let mut normal = Vec::with_capacity(path.len() + 16);
-    normal.extend_from_slice(&path[..first]);
-    let mut at = first;
-    while at < path.len() {
-        at += push_normal(&path[at..], &mut normal);
+    let mut normalized = Vec::with_capacity(path.len() + 16);
+    normalized.extend_from_slice(&path[..first]);
+    let mut position = first;
+    while position < path.len() {
+        position += push_normalized(&path[position..], &mut normalized);
     }
-    Cow::Owned(normal)
+    Cow::Owned(normalized)
 }
 
-/// Where a text stops being in normal form. Most never do, and then nothing needs to be copied.
-fn first_abnormal(text: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while at < text.len() {
-        at += match (text[at], escaped(&text[at..])) {
-            (_, Some(octet)) if !is_plain(octet) && !text[at..at + 3].iter().any(u8::is_ascii_lowercase) => 3,
+/// The position from which a text is not normalised; `None` for most texts, which then need no copy.
+fn first_unnormalized(text: &[u8]) -> Option<usize> {
+    let mut position = 0;
+    while position < text.len() {
+        position += match (text[position], percent_decoded(&text[position..])) {
+            (_, Some(byte))
+                if !is_unreserved(byte)
+                    && !text[position..position + 3].iter().any(u8::is_ascii_lowercase) =>
+            {
+                3
+            }
             (b'%', None) => 1,
-            (octet, None) if STANDS[usize::from(octet)] => 1,
-            _ => return Some(at),
+            (byte, None) if NEEDS_NO_ENCODING[usize::from(byte)] => 1,
+            _ => return Some(position),
         };
     }
     None
 }
 
-/// Appends the normal form of the first octet of `text`, and returns how long it was there.
-fn push_normal(text: &[u8], normal: &mut Vec<u8>) -> usize {
-    match (text[0], escaped(text)) {
-        (_, Some(octet)) => {
-            if is_plain(octet) {
-                normal.push(octet);
+/// Appends the normalised first character of `text`, and returns its length in `text`.
+fn push_normalized(text: &[u8], normalized: &mut Vec<u8>) -> usize {
+    match (text[0], percent_decoded(text)) {
+        (_, Some(byte)) => {
+            if is_unreserved(byte) {
+                normalized.push(byte);
             } else {
-                push_escaped(octet, normal);
+                push_percent_encoded(byte, normalized);
             }
             return 3;
         }
-        // Kept, so that `/*%` can speak of all paths with something encoded.
-        (b'%', None) => normal.push(b'%'),
-        (octet, None) if STANDS[usize::from(octet)] => normal.push(octet),
-        (octet, None) => push_escaped(octet, normal),
+        // Unchanged, so that `/*%` matches all paths with a percent-encoded byte.
+        (b'%', None) => normalized.push(b'%'),
+        (byte, None) if NEEDS_NO_ENCODING[usize::from(byte)] => normalized.push(byte),
+        (byte, None) => push_percent_encoded(byte, normalized),
     }
     1
 }
 
-fn push_escaped(octet: u8, normal: &mut Vec<u8>) {
+fn push_percent_encoded(byte: u8, normalized: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    normal.extend([b'%', DIGITS[usize::from(octet >> 4)], DIGITS[usize::from(octet & 15)]]);
+    normalized.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
-/// The octet that a text beginning with `%` and two digits begins with.
-fn escaped(text: &[u8]) -> Option<u8> {
+/// The byte that the percent-encoding at the start of a text represents, if there is one.
+fn percent_decoded(text: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = text else {
         return None;
     };
-    let digit = |octet: u8| char::from(octet).to_digit(16);
+    let digit = |byte: u8| char::from(byte).to_digit(16);
     u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
 }
 
-/// What is the same encoded or not: RFC 3986's unreserved octets, and three more. `*` and `$` can be meant
-/// literally in a pattern only by encoding them, and `'` is encoded by the URL standard in queries alone.
-const fn is_plain(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~' | b'*' | b'$' | b'\'')
+/// Whether a byte means the same encoded or not: RFC 3986's unreserved characters and three more. `*` and `$` are
+/// literals in a pattern only if encoded, and the URL standard encodes `'` in queries only.
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'*' | b'$' | b'\'')
 }
 
-/// The octets that may stand in a URL as they are: plain or reserved.
-const STANDS: [bool; 256] = {
-    let mut stands = [false; 256];
-    let mut octet = 0;
-    while octet < 128 {
-        let code = octet as u8;
-        stands[octet] = is_plain(code)
+/// The bytes that need no encoding in a URL: unreserved and reserved characters.
+const NEEDS_NO_ENCODING: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let code = byte as u8;
+        table[byte] = is_unreserved(code)
             || matches!(code, b':' | b'/' | b'?' | b'#' | b'[' | b']' | b'@')
             || matches!(code, b'!' | b'&' | b'(' | b')' | b'+' | b',' | b';' | b'=');
-        octet += 1;
+        byte += 1;
     }
-    stands
+    table
 };

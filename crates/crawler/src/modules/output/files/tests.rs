@@ -1,4 +1,4 @@
-//! Files after crashes, and what is refused.
+//! Tests of output files: crashes at every byte, and targets that are rejected.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ fn specs(directory: &Path) -> Vec<OutputSpec> {
     ]
 }
 
-/// What page `id` of the example crawl adds, as a durable store records it.
-fn additions(specs: &[OutputSpec], id: u64) -> Vec<(usize, OutputWrite)> {
+/// The writes of page `id` of the example crawl, as the durable state records them.
+fn writes(specs: &[OutputSpec], id: u64) -> Vec<(usize, OutputWrite)> {
     let url = format!("http://a.test/{id}");
     let body = format!("<p>page {id}");
     let page =
@@ -29,7 +29,7 @@ fn additions(specs: &[OutputSpec], id: u64) -> Vec<(usize, OutputWrite)> {
 
 fn apply(files: &mut OutputFiles, specs: &[OutputSpec], ids: std::ops::RangeInclusive<u64>) -> Vec<u64> {
     for id in ids {
-        files.apply(id, &additions(specs, id)).unwrap();
+        files.apply(id, &writes(specs, id)).unwrap();
     }
     files.flush().unwrap();
     files.lengths()
@@ -56,44 +56,44 @@ fn relative(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn after_a_crash_at_any_byte_a_resume_writes_the_same_bytes() {
+fn resume_after_a_crash_at_any_byte_writes_the_same_bytes() {
     const PAGES: u64 = 5;
-    let whole = tempfile::tempdir().unwrap();
-    let specs_of_whole = specs(whole.path());
-    let mut files = OutputFiles::open(&specs_of_whole, Start::Fresh).unwrap();
-    let mut noted = vec![(0, vec![0; 3])];
+    let uninterrupted = tempfile::tempdir().unwrap();
+    let uninterrupted_specs = specs(uninterrupted.path());
+    let mut files = OutputFiles::open(&uninterrupted_specs, Start::Fresh).unwrap();
+    let mut checkpoints = vec![(0, vec![0; 3])];
     for id in 1..=PAGES {
-        noted.push((id, apply(&mut files, &specs_of_whole, id..=id)));
+        checkpoints.push((id, apply(&mut files, &uninterrupted_specs, id..=id)));
     }
-    let expected = relative(whole.path());
+    let expected = relative(uninterrupted.path());
     assert!(expected.iter().any(|(path, _)| path.ends_with("pages/5")), "{expected:?}");
 
-    let all = &noted[PAGES as usize].1;
-    for (last_id, committed) in &noted {
-        // At every byte of the page after, and when everything was written and not yet noted.
-        let next = &noted[(last_id + 1).min(PAGES) as usize].1;
-        let most = (0..2).map(|file| next[file] - committed[file]).max().unwrap();
-        for later in (0..=most).chain([u64::from(u16::MAX)]) {
-            // The files as the crash left them: some bytes more than was noted, and later pages.
+    let all = &checkpoints[PAGES as usize].1;
+    for (last_id, committed) in &checkpoints {
+        // Crash at every byte of the next page, and after all pages were written but not recorded.
+        let next = &checkpoints[(last_id + 1).min(PAGES) as usize].1;
+        let page_length = (0..2).map(|file| next[file] - committed[file]).max().unwrap();
+        for later in (0..=page_length).chain([u64::from(u16::MAX)]) {
+            // The files as the crash left them: longer than recorded, with later pages.
             let crashed = tempfile::tempdir().unwrap();
             for (file, name) in FILES.iter().enumerate() {
-                let bytes = fs::read(whole.path().join(name)).unwrap();
-                let left = (committed[file] + later).min(all[file]);
-                fs::write(crashed.path().join(name), &bytes[..left as usize]).unwrap();
+                let bytes = fs::read(uninterrupted.path().join(name)).unwrap();
+                let length = (committed[file] + later).min(all[file]);
+                fs::write(crashed.path().join(name), &bytes[..length as usize]).unwrap();
             }
             fs::create_dir(crashed.path().join("pages")).unwrap();
             for id in 1..=(last_id + later).min(PAGES) {
                 let name = format!("pages/{id}");
-                fs::copy(whole.path().join(&name), crashed.path().join(&name)).unwrap();
+                fs::copy(uninterrupted.path().join(&name), crashed.path().join(&name)).unwrap();
             }
             fs::write(crashed.path().join("pages/.page.unfinished"), "half").unwrap();
 
             let specs = specs(crashed.path());
             let start = Start::Resumed { committed, last_id: *last_id };
             let mut files = OutputFiles::open(&specs, start).unwrap();
-            // The head of a file stands before any page, and counts as soon as it waits.
-            let heads = if *last_id == 0 { vec![0, 8, 0] } else { committed.clone() };
-            assert_eq!((files.last_id(), files.lengths()), (*last_id, heads));
+            // The length includes the buffered header.
+            let lengths = if *last_id == 0 { vec![0, 8, 0] } else { committed.clone() };
+            assert_eq!((files.last_id(), files.lengths()), (*last_id, lengths));
             apply(&mut files, &specs, last_id + 1..=PAGES);
             assert_eq!(relative(crashed.path()), expected, "{later} bytes after page {last_id}");
         }
@@ -101,19 +101,19 @@ fn after_a_crash_at_any_byte_a_resume_writes_the_same_bytes() {
 }
 
 #[test]
-fn a_page_applied_again_is_not_written_again_and_none_may_be_left_out() {
+fn page_is_written_once_and_gaps_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
     let lengths = apply(&mut files, &specs, 1..=2);
     assert_eq!(apply(&mut files, &specs, 1..=2), lengths);
-    let hole = files.apply(4, &additions(&specs, 4)).unwrap_err();
-    assert_eq!(hole.to_string(), "page 4 was to be written after page 2");
+    let gap = files.apply(4, &writes(&specs, 4)).unwrap_err();
+    assert_eq!(gap.to_string(), "cannot write page 4 to the outputs: the last page written is 2");
     assert_eq!(files.lengths(), lengths);
 }
 
 #[test]
-fn a_file_shorter_than_committed_is_refused_and_nothing_destroyed() {
+fn resume_rejects_a_file_shorter_than_committed_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     let committed = apply(&mut OutputFiles::open(&specs, Start::Fresh).unwrap(), &specs, 1..=3);
@@ -122,23 +122,23 @@ fn a_file_shorter_than_committed_is_refused_and_nothing_destroyed() {
     fs::write(directory.path().join("pages/9"), "later").unwrap();
     let before = contents(directory.path());
     let start = Start::Resumed { committed: &[committed[0] - 1, committed[1], 0], last_id: 2 };
-    let refused = OutputFiles::open(&specs, start).unwrap_err().to_string();
-    assert!(refused.contains(FILES[1]) && refused.contains("has 8 bytes"), "{refused}");
+    let error = OutputFiles::open(&specs, start).unwrap_err().to_string();
+    assert!(error.contains(FILES[1]) && error.contains("has 8 bytes, but"), "{error}");
     assert_eq!(contents(directory.path()), before);
     fs::remove_file(&edges).unwrap();
-    let refused = OutputFiles::open(&specs, start).unwrap_err().to_string();
-    assert!(refused.contains("has 0 bytes"), "{refused}");
+    let error = OutputFiles::open(&specs, start).unwrap_err().to_string();
+    assert!(error.contains("has 0 bytes"), "{error}");
 }
 
 #[test]
-fn a_fresh_crawl_refuses_what_another_wrote_unless_told_to_overwrite() {
+fn fresh_crawl_rejects_existing_output_unless_overwriting() {
     for existing in [FILES[0], FILES[1], "pages/7"] {
         let directory = tempfile::tempdir().unwrap();
         let specs = specs(directory.path());
         fs::create_dir(directory.path().join("pages")).unwrap();
         fs::write(directory.path().join(existing), "something").unwrap();
-        let refused = OutputFiles::open(&specs, Start::Fresh).unwrap_err().to_string();
-        assert!(refused.contains("--overwrite"), "{refused}");
+        let error = OutputFiles::open(&specs, Start::Fresh).unwrap_err().to_string();
+        assert!(error.contains("--overwrite"), "{error}");
         assert_eq!(fs::read(directory.path().join(existing)).unwrap(), b"something");
         let mut files = OutputFiles::open(&specs, Start::Overwrite).unwrap();
         apply(&mut files, &specs, 1..=1);
@@ -148,31 +148,31 @@ fn a_fresh_crawl_refuses_what_another_wrote_unless_told_to_overwrite() {
 }
 
 #[test]
-fn two_crawls_or_two_modules_do_not_share_a_file() {
+fn output_file_is_locked_against_other_crawls_and_modules() {
     let directory = tempfile::tempdir().unwrap();
     let first = OutputFiles::open(&specs(directory.path()), Start::Fresh).unwrap();
-    let refused = OutputFiles::open(&specs(directory.path()), Start::Overwrite).unwrap_err().to_string();
-    assert!(refused.contains("another crawl or another module"), "{refused}");
+    let error = OutputFiles::open(&specs(directory.path()), Start::Overwrite).unwrap_err().to_string();
+    assert!(error.contains("another crawl or another module"), "{error}");
     drop(first);
     let mut twice = specs(directory.path());
     twice[1].target = twice[0].target.clone();
-    let refused = OutputFiles::open(&twice, Start::Overwrite).unwrap_err().to_string();
-    assert!(refused.contains("another crawl or another module"), "{refused}");
+    let error = OutputFiles::open(&twice, Start::Overwrite).unwrap_err().to_string();
+    assert!(error.contains("another crawl or another module"), "{error}");
 }
 
 #[test]
-fn a_page_that_could_not_be_written_counts_nowhere_and_can_be_applied_again() {
+fn page_that_failed_to_write_does_not_count_and_can_be_retried() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
     let lengths = apply(&mut files, &specs, 1..=1);
     let obstacle = directory.path().join("pages/2");
     fs::create_dir(&obstacle).unwrap();
-    let refused = files.apply(2, &additions(&specs, 2)).unwrap_err().to_string();
-    assert!(refused.contains("pages/2'"), "{refused}");
+    let error = files.apply(2, &writes(&specs, 2)).unwrap_err().to_string();
+    assert!(error.contains("pages/2'"), "{error}");
     assert_eq!((files.lengths(), files.last_id()), (lengths, 1));
     fs::remove_dir(&obstacle).unwrap();
-    // As if the page's file had been written and another output of the page had failed.
+    // As if the page's file had been written and the write to another output had failed.
     fs::write(&obstacle, "an earlier attempt").unwrap();
     apply(&mut files, &specs, 2..=2);
     assert_eq!(fs::read(&obstacle).unwrap(), b"http://a.test/2\n2\n<p>page 2");
@@ -180,7 +180,7 @@ fn a_page_that_could_not_be_written_counts_nowhere_and_can_be_applied_again() {
 }
 
 #[test]
-fn what_does_not_fit_its_place_is_refused() {
+fn writes_of_the_wrong_kind_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     let mut files = OutputFiles::open(&specs, Start::Fresh).unwrap();
@@ -191,12 +191,12 @@ fn what_does_not_fit_its_place_is_refused() {
     }
     let resumed = Start::Resumed { committed: &[0, 0], last_id: 0 };
     drop(files);
-    let refused = OutputFiles::open(&specs, resumed).unwrap_err().to_string();
-    assert!(refused.contains("begun with 2 output modules and is resumed with 3"), "{refused}");
+    let error = OutputFiles::open(&specs, resumed).unwrap_err().to_string();
+    assert!(error.contains("started with 2 output modules, and 3 are given"), "{error}");
 }
 
 #[test]
-fn a_directory_that_lost_pages_is_refused_and_nothing_destroyed() {
+fn resume_rejects_a_directory_with_missing_pages_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     let committed = apply(&mut OutputFiles::open(&specs, Start::Fresh).unwrap(), &specs, 1..=3);
@@ -204,34 +204,34 @@ fn a_directory_that_lost_pages_is_refused_and_nothing_destroyed() {
     fs::remove_file(directory.path().join("pages/2")).unwrap();
     fs::write(directory.path().join("pages/4"), "later").unwrap();
     let before = contents(directory.path());
-    let refused = OutputFiles::open(&specs, start).unwrap_err().to_string();
-    assert!(refused.contains("pages' has no file 2 where the crawl had written 1 to 3"), "{refused}");
+    let error = OutputFiles::open(&specs, start).unwrap_err().to_string();
+    assert!(error.contains("pages': it has no file 2, but the crawl had written 1 to 3"), "{error}");
     assert_eq!(contents(directory.path()), before);
     fs::remove_dir_all(directory.path().join("pages")).unwrap();
-    let refused = OutputFiles::open(&specs, start).unwrap_err().to_string();
-    assert!(refused.contains("pages' is not there"), "{refused}");
-    assert!(!directory.path().join("pages").exists(), "nor is it made anew");
+    let error = OutputFiles::open(&specs, start).unwrap_err().to_string();
+    assert!(error.contains("pages': it does not exist"), "{error}");
+    assert!(!directory.path().join("pages").exists(), "the directory is not created");
 }
 
 #[test]
-fn if_one_output_is_refused_the_others_are_left_as_they_were() {
+fn rejected_output_leaves_the_others_unchanged() {
     for obstacle in ["pages/7", "pages/.page.unfinished"] {
         let directory = tempfile::tempdir().unwrap();
         let specs = specs(directory.path());
         fs::create_dir_all(directory.path().join(obstacle)).unwrap();
         fs::write(directory.path().join(FILES[1]), "from an earlier crawl").unwrap();
-        let refused = OutputFiles::open(&specs, Start::Overwrite).unwrap_err().to_string();
-        assert!(refused.contains("is in the way"), "{refused}");
+        let error = OutputFiles::open(&specs, Start::Overwrite).unwrap_err().to_string();
+        assert!(error.contains("is in the way"), "{error}");
         assert_eq!(fs::read(directory.path().join(FILES[1])).unwrap(), b"from an earlier crawl");
     }
 }
 
 #[test]
-fn a_crawl_that_does_not_begin_leaves_no_head_behind_and_one_without_pages_does() {
+fn header_is_written_by_a_flush_and_not_by_a_drop() {
     let directory = tempfile::tempdir().unwrap();
     let specs = specs(directory.path());
     drop(OutputFiles::open(&specs, Start::Fresh).unwrap());
-    let mut files = OutputFiles::open(&specs, Start::Fresh).expect("nothing is in the way");
+    let mut files = OutputFiles::open(&specs, Start::Fresh).expect("the file is empty");
     files.flush().unwrap();
     drop(files);
     assert_eq!(fs::read(directory.path().join(FILES[1])).unwrap(), b"from,to\n");

@@ -1,159 +1,161 @@
-//! A part that is a directory: a file `TICKET.LOAN` for each page, one that says whose they are, and one of lines
-//! `TICKET LOAN` for pages that are withdrawn.
+//! A part that is a directory: a file `TASK.LEASE` for each page, a header file, and a file of tombstones: lines
+//! `TASK LEASE` that retract pages.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::index::PartHeader;
-use super::{ExistingPart, kept, refused};
+use super::{ExistingPart, cannot_resume, occupied};
 use crate::error::Error;
 use crate::modules::output::files;
 use crate::modules::output::files::append::AppendFile;
-use crate::modules::output::numbered_dir::{Handle, NumberedDir, UNFINISHED};
+use crate::modules::output::numbered_dir::{DirSyncHandle, NumberedDir, UNFINISHED};
 
-/// The file that says whose the pages are: the line that an index begins with.
-const IDENTITY: &str = "crawl.json";
+/// The file with the part's header: the first line of an index.
+const HEADER_FILE: &str = "crawl.json";
 
-/// The file that says which pages of earlier loans are withdrawn.
-const WITHDRAWN: &str = "withdrawn";
+/// The file with the tombstones.
+const TOMBSTONES: &str = "withdrawn";
 
-/// More than a line of it has.
-const LONGEST_LINE: u64 = 64;
+/// Longer than any tombstone.
+const MAX_LINE: u64 = 64;
 
-/// More than an identity has.
-const LONGEST_IDENTITY: u64 = 64 * 1024;
+/// Longer than any header.
+const MAX_HEADER: u64 = 64 * 1024;
 
-/// The directory, held open.
+/// The open directory.
 #[derive(Debug)]
 pub(super) struct DirectoryPart {
     files: NumberedDir,
-    /// A line counts when its line feed is there.
-    withdrawn: AppendFile,
-    /// The length of its whole lines.
-    whole: u64,
+    /// A line counts only with its line feed.
+    tombstones: AppendFile,
+    /// The length of the complete lines in `tombstones`.
+    tombstones_length: u64,
 }
 
-/// A page's file.
+/// One version of a page: what a worker wrote for a task under a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct VersionId {
     pub(super) task_id: u64,
     pub(super) lease_id: u64,
 }
 
-impl Name {
-    pub(super) fn text(&self) -> String {
-        let Name { task_id, lease_id } = self;
+impl VersionId {
+    pub(super) fn file_name(&self) -> String {
+        let VersionId { task_id, lease_id } = self;
         format!("{task_id}.{lease_id}")
     }
 
-    fn parse(text: &str) -> Option<Name> {
+    fn parse(text: &str) -> Option<VersionId> {
         let (task_id, lease_id) = text.split_once('.')?;
-        let name = Name { task_id: task_id.parse().ok()?, lease_id: lease_id.parse().ok()? };
-        // What is not written as it would be written here is a file of somebody else.
-        (name.text() == text).then_some(name)
+        let name = VersionId { task_id: task_id.parse().ok()?, lease_id: lease_id.parse().ok()? };
+        // A file with another spelling was not written by this program.
+        (name.file_name() == text).then_some(name)
     }
 }
 
 impl DirectoryPart {
-    /// Opens a part, new or not, keeps others out of it, and changes nothing in it.
+    /// Opens and locks a part, creating it if needed, and does not change its content.
     pub(super) fn open(path: &Path) -> Result<DirectoryPart, Error> {
-        files::make_directory(path)?;
+        files::create_directory(path)?;
         let files = NumberedDir::open(path)?;
-        let withdrawn = AppendFile::open(&path.join(WITHDRAWN))?;
-        Ok(DirectoryPart { files, withdrawn, whole: 0 })
+        let tombstones = AppendFile::open(&path.join(TOMBSTONES))?;
+        Ok(DirectoryPart { files, tombstones, tombstones_length: 0 })
     }
 
-    /// Looks how far the part is, and refuses one that this crawl cannot go on with.
+    /// Finds the last complete tombstone, and rejects a part that this crawl cannot continue.
     pub(super) fn check(&mut self, header: &PartHeader, overwrite: bool) -> Result<ExistingPart, Error> {
         let path = self.files.path();
-        // Also whether it can be written to, and clears what a crash has left unfinished.
-        self.files.check_after(u64::MAX)?;
+        // Checks write permission, and removes a temporary file left by a crash.
+        self.files.removable_after(u64::MAX)?;
         let unusable = |source| Error::Directory { path: path.to_owned(), source };
-        let replaced =
-            |why: &str| if overwrite { Ok(ExistingPart::Nothing) } else { Err(refused(path, why)) };
-        self.whole = whole_lines(&path.join(WITHDRAWN)).map_err(unusable)?;
-        match identity(path) {
-            Ok(None) => match names(path).map_err(unusable)?.first() {
+        let replace =
+            |cause: &str| if overwrite { Ok(ExistingPart::Nothing) } else { Err(occupied(path, cause)) };
+        self.tombstones_length = complete_lines(&path.join(TOMBSTONES)).map_err(unusable)?;
+        match read_header(path) {
+            Ok(None) => match page_files(path).map_err(unusable)?.first() {
                 None => Ok(ExistingPart::Nothing),
-                Some(name) => replaced(&format!("it has pages (file {}) and no {IDENTITY}", name.text())),
+                Some(name) => {
+                    replace(&format!("it has pages (file {}) and no {HEADER_FILE}", name.file_name()))
+                }
             },
-            Ok(Some(found)) => match found.is_not(header) {
+            Ok(Some(found)) => match found.mismatch(header) {
                 None => Ok(ExistingPart::Part),
-                Some(why) if found.is_of_crawl_of(header) => Err(kept(path, &why)),
-                Some(why) => replaced(&why),
+                Some(cause) if found.is_same_crawl(header) => Err(cannot_resume(path, &cause)),
+                Some(cause) => replace(&cause),
             },
-            Err(wrong) => replaced(&wrong),
+            Err(cause) => replace(&cause),
         }
     }
 
-    /// Cuts off what is torn; or removes everything, and says whose the part is.
-    pub(super) fn begin(&mut self, found: ExistingPart, header: &PartHeader) -> Result<(), Error> {
-        if let ExistingPart::Part = found {
-            return self.withdrawn.begin(self.whole);
+    /// Truncates an incomplete tombstone; or removes everything and writes the header.
+    pub(super) fn start(&mut self, existing: ExistingPart, header: &PartHeader) -> Result<(), Error> {
+        if let ExistingPart::Part = existing {
+            return self.tombstones.start_at(self.tombstones_length);
         }
-        self.withdrawn.begin(0)?;
+        self.tombstones.start_at(0)?;
         let unusable = |source| Error::Directory { path: self.files.path().to_owned(), source };
-        for name in names(self.files.path()).map_err(unusable)? {
-            fs::remove_file(self.files.path().join(name.text())).map_err(unusable)?;
+        for name in page_files(self.files.path()).map_err(unusable)? {
+            fs::remove_file(self.files.path().join(name.file_name())).map_err(unusable)?;
         }
-        self.files.replace_as(IDENTITY, &header.line()).map_err(unusable)
+        self.files.replace_as(HEADER_FILE, &header.line()).map_err(unusable)
     }
 
-    /// Writes a page's file whole.
+    /// Writes a page's file atomically.
     pub(super) fn write(&self, task_id: u64, lease_id: u64, bytes: &[u8]) -> io::Result<()> {
-        let name = Name { task_id, lease_id }.text();
+        let name = VersionId { task_id, lease_id }.file_name();
         let written = self.files.replace_as(&name, bytes);
-        written.map_err(|error| files::named(&self.files.path().join(name), &error))
+        written.map_err(|error| files::write_error(&self.files.path().join(name), &error))
     }
 
-    /// Notes that what earlier loans have written does not count.
-    pub(super) fn withdraw(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
-        let before = self.withdrawn.length();
-        self.withdrawn.append(format!("{task_id} {lease_id}\n").as_bytes());
-        let written = self.withdrawn.flush();
+    /// Writes a tombstone: versions of the page with smaller lease ids do not count.
+    pub(super) fn retract(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
+        let before = self.tombstones.length();
+        self.tombstones.append(format!("{task_id} {lease_id}\n").as_bytes());
+        let written = self.tombstones.flush();
         if written.is_err() {
-            // Nothing of it is in the file, and it is not to come later.
-            self.withdrawn.take_back(before)?;
+            // Drop it from the buffer, so that a later flush does not write it.
+            self.tombstones.truncate(before)?;
         }
         written
     }
 
-    /// A handle to sync it by, with all that is in it.
-    pub(super) fn handle(&self) -> io::Result<Handle> {
-        self.files.handle().map_err(|error| files::named(self.files.path(), &error))
+    /// A handle to fsync the directory with all its files.
+    pub(super) fn handle(&self) -> io::Result<DirSyncHandle> {
+        self.files.handle().map_err(|error| files::write_error(self.files.path(), &error))
     }
 }
 
 /// Whether a directory is a part.
 pub(super) fn is_part(path: &Path) -> bool {
-    path.join(IDENTITY).is_file()
+    path.join(HEADER_FILE).is_file()
 }
 
-/// Whose a directory's pages are, if it says so.
-pub(super) fn identity(path: &Path) -> Result<Option<PartHeader>, String> {
-    let path: PathBuf = path.join(IDENTITY);
+/// The header of a part, if the directory has one.
+pub(super) fn read_header(path: &Path) -> Result<Option<PartHeader>, String> {
+    let path: PathBuf = path.join(HEADER_FILE);
     let mut text = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(LONGEST_IDENTITY).read_to_end(&mut text));
+    let read = File::open(&path).and_then(|file| file.take(MAX_HEADER).read_to_end(&mut text));
     match read {
-        Ok(_) => PartHeader::parse(&text).map(Some).map_err(|wrong| format!("'{}' {wrong}", path.display())),
+        Ok(_) => PartHeader::parse(&text).map(Some).map_err(|cause| format!("'{}' {cause}", path.display())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot read '{}': {error}", path.display())),
     }
 }
 
-/// The pages of a directory.
-pub(super) fn names(path: &Path) -> io::Result<Vec<Name>> {
-    let mut names = Vec::new();
+/// The page files of a directory.
+pub(super) fn page_files(path: &Path) -> io::Result<Vec<VersionId>> {
+    let mut page_files = Vec::new();
     for entry in fs::read_dir(path)? {
-        names.extend(entry?.file_name().to_str().and_then(Name::parse));
+        page_files.extend(entry?.file_name().to_str().and_then(VersionId::parse));
     }
-    Ok(names)
+    Ok(page_files)
 }
 
-/// Tells which tickets of a directory are withdrawn, and on which loans. Lines that are no such thing are told as none.
-pub(super) fn withdrawn(path: &Path, mut tell: impl FnMut(Option<Name>)) -> io::Result<()> {
-    let file = match File::open(path.join(WITHDRAWN)) {
+/// Calls a function with each tombstone of a directory, and with `None` for each damaged line.
+pub(super) fn for_each_tombstone(path: &Path, mut call: impl FnMut(Option<VersionId>)) -> io::Result<()> {
+    let file = match File::open(path.join(TOMBSTONES)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
@@ -161,34 +163,34 @@ pub(super) fn withdrawn(path: &Path, mut tell: impl FnMut(Option<Name>)) -> io::
     let mut line = Vec::new();
     loop {
         line.clear();
-        lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+        lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
         match line.split_last() {
-            Some((b'\n', line)) => tell(std::str::from_utf8(line).ok().and_then(line_of)),
-            Some(_) if line.len() as u64 == LONGEST_LINE => tell(None),
+            Some((b'\n', line)) => call(std::str::from_utf8(line).ok().and_then(parse_tombstone)),
+            Some(_) if line.len() as u64 == MAX_LINE => call(None),
             _ => return Ok(()),
         }
     }
 }
 
-fn line_of(line: &str) -> Option<Name> {
+fn parse_tombstone(line: &str) -> Option<VersionId> {
     let (task_id, lease_id) = line.split_once(' ')?;
-    Some(Name { task_id: task_id.parse().ok()?, lease_id: lease_id.parse().ok()? })
+    Some(VersionId { task_id: task_id.parse().ok()?, lease_id: lease_id.parse().ok()? })
 }
 
-/// How many bytes of a file are whole lines.
-fn whole_lines(path: &Path) -> io::Result<u64> {
+/// The total length of the complete lines of a file.
+fn complete_lines(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
-    let from = length.saturating_sub(LONGEST_LINE);
+    let from = length.saturating_sub(MAX_LINE);
     let mut end = Vec::new();
     file.seek(SeekFrom::Start(from))?;
-    file.take(LONGEST_LINE).read_to_end(&mut end)?;
+    file.take(MAX_LINE).read_to_end(&mut end)?;
     Ok(end.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| from + at as u64 + 1))
 }
 
-/// How many bytes of a page or a line that was not finished a directory has.
-pub(super) fn torn(path: &Path) -> u64 {
-    let length = |name| fs::symlink_metadata(path.join(name)).map_or(0, |found| found.len());
-    let whole = whole_lines(&path.join(WITHDRAWN)).unwrap_or(0);
-    length(UNFINISHED) + length(WITHDRAWN).saturating_sub(whole)
+/// How many bytes of incomplete pages and tombstones a directory has.
+pub(super) fn incomplete_bytes(path: &Path) -> u64 {
+    let length = |name| fs::symlink_metadata(path.join(name)).map_or(0, |metadata| metadata.len());
+    let complete = complete_lines(&path.join(TOMBSTONES)).unwrap_or(0);
+    length(UNFINISHED) + length(TOMBSTONES).saturating_sub(complete)
 }

@@ -1,8 +1,8 @@
-//! The index beside a part: whose it is, and where in the part the pages are. Only this file knows how it is written.
+//! The index of a part file: the crawl it belongs to, and where its pages are. Only this file knows the format.
 //!
-//! The first line is a JSON object; then there is a line `TICKET LOAN OFFSET LENGTH` for each page, in the order in
-//! which they stand in the part, or `TICKET LOAN OFFSET -` for a page that is withdrawn. A line counts when its line
-//! feed is there.
+//! The first line is a JSON object, the [header](PartHeader). A line `TASK LEASE OFFSET LENGTH` follows for each page,
+//! in the order of the pages in the part file, or `TASK LEASE OFFSET -` for a tombstone, which retracts a page. A line
+//! counts only with its line feed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,24 +13,25 @@ use serde::{Deserialize, Serialize};
 use super::CrawlIdentity;
 use crate::modules::Output;
 
-/// What the first line says of itself.
+/// The format name in the header.
 const FORMAT: &str = "crawler-part-1";
 
-/// Longer than any line that is written here: what has no line feed so far is something else.
-const LONGEST_LINE: u64 = 64 * 1024;
+/// Longer than any line of an index. Longer lines are damage.
+const MAX_LINE: u64 = 64 * 1024;
 
-/// Whose a part is.
+/// The crawl and output that a part belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PartHeader {
     format: String,
     /// The name of the crawl.
     pub(super) crawl: String,
-    /// What tells it from others of the same name.
+    /// The crawl's unique id.
     pub(super) id: String,
     /// The name of the output.
     pub(super) output: String,
-    /// How many bytes the part begins with before any page.
-    pub(super) head: u64,
+    /// The length of the output's header, before the first page.
+    #[serde(rename = "head")]
+    pub(super) header_length: u64,
 }
 
 impl PartHeader {
@@ -40,44 +41,44 @@ impl PartHeader {
             crawl: crawl.name.clone(),
             id: crawl.id.clone(),
             output: output.name().into(),
-            head: output.header().len() as u64,
+            header_length: output.header().len() as u64,
         }
     }
 
-    /// The line that it is.
+    /// The header as a line of the index.
     pub(super) fn line(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).expect("strings and numbers are always JSON");
         line.push(b'\n');
         line
     }
 
-    /// Reads the line again.
+    /// Parses the line.
     pub(super) fn parse(line: &[u8]) -> Result<PartHeader, &'static str> {
         match serde_json::from_slice::<PartHeader>(line) {
             Ok(header) if header.format == FORMAT => Ok(header),
-            Ok(_) => Err("is of another version of this program; use that one"),
-            Err(_) => Err("does not begin as one does"),
+            Ok(_) => Err("has the format of another version of this program; use that version"),
+            Err(_) => Err("does not start with the header of a part"),
         }
     }
 
-    /// Whether both are of one crawl.
-    pub(super) fn is_of_crawl_of(&self, other: &PartHeader) -> bool {
+    /// Whether both parts belong to one crawl.
+    pub(super) fn is_same_crawl(&self, other: &PartHeader) -> bool {
         (&self.crawl, &self.id) == (&other.crawl, &other.id)
     }
 
-    /// The crawl in words.
-    pub(super) fn crawl_in_words(&self) -> String {
+    /// The crawl, for messages.
+    pub(super) fn describe_crawl(&self) -> String {
         format!("crawl '{}' ({})", self.crawl, self.id)
     }
 }
 
-/// Where a page is.
+/// The position of one version of a page, or a tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexEntry {
     pub(super) task_id: u64,
     pub(super) lease_id: u64,
     pub(super) offset: u64,
-    /// None where what earlier loans have written does not count.
+    /// `None` for a tombstone: versions with smaller lease ids do not count.
     pub(super) length: Option<u64>,
 }
 
@@ -98,75 +99,75 @@ impl IndexEntry {
             "-" => None,
             length => Some(length.parse().ok()?),
         };
-        let line = IndexEntry { task_id, lease_id, offset, length };
-        // What is not written as it would be written here was not written here.
-        (line.text().as_bytes() == text).then_some(line)
+        let entry = IndexEntry { task_id, lease_id, offset, length };
+        // Accept only the exact spelling that this program writes.
+        (entry.text().as_bytes() == text).then_some(entry)
     }
 }
 
 /// The path of a part's index.
-pub(super) fn path_of(part: &Path) -> PathBuf {
+pub(super) fn index_path(part: &Path) -> PathBuf {
     let mut name = part.as_os_str().to_owned();
     name.push(".index");
     name.into()
 }
 
-/// Reads an index, as far as its lines are whole.
+/// Reads an index up to its last complete line.
 #[derive(Debug)]
 pub(super) struct IndexReader {
     path: PathBuf,
     lines: BufReader<File>,
-    read: u64,
+    line_number: u64,
     length: u64,
     end: u64,
 }
 
 impl IndexReader {
     pub(super) fn open(part: &Path) -> io::Result<IndexReader> {
-        let path = path_of(part);
+        let path = index_path(part);
         let lines = BufReader::new(File::open(&path)?);
-        Ok(IndexReader { path, lines, read: 0, length: 0, end: 0 })
+        Ok(IndexReader { path, lines, line_number: 0, length: 0, end: 0 })
     }
 
-    /// The first line, if it is whole.
+    /// The header, if its line is complete.
     pub(super) fn header(&mut self) -> Result<Option<PartHeader>, String> {
         let Some(line) = self.line()? else { return Ok(None) };
         let header =
             PartHeader::parse(&line).map_err(|wrong| format!("'{}' {wrong}", self.path.display()))?;
-        self.end = header.head;
+        self.end = header.header_length;
         Ok(Some(header))
     }
 
-    /// The next page, if its line is whole.
-    pub(super) fn page(&mut self) -> Result<Option<IndexEntry>, String> {
+    /// The next entry, if its line is complete.
+    pub(super) fn entry(&mut self) -> Result<Option<IndexEntry>, String> {
         let Some(text) = self.line()? else { return Ok(None) };
-        let damaged = || format!("line {} of '{}' is damaged", self.read, self.path.display());
-        let line = IndexEntry::parse(&text).filter(|line| line.offset == self.end).ok_or_else(damaged)?;
-        self.end = self.end.checked_add(line.length.unwrap_or(0)).ok_or_else(damaged)?;
-        Ok(Some(line))
+        let damaged = || format!("line {} of '{}' is damaged", self.line_number, self.path.display());
+        let entry = IndexEntry::parse(&text).filter(|entry| entry.offset == self.end).ok_or_else(damaged)?;
+        self.end = self.end.checked_add(entry.length.unwrap_or(0)).ok_or_else(damaged)?;
+        Ok(Some(entry))
     }
 
-    /// How many bytes of the index the lines read so far are.
+    /// The total length of the lines read so far.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where in the part the last page read ends.
+    /// The offset in the part file at which the last page read ends.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
     fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut line = Vec::new();
-        let read = self.lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let read = self.lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
         read.map_err(|error| format!("cannot read '{}': {error}", self.path.display()))?;
-        self.read += 1;
+        self.line_number += 1;
         if line.last() == Some(&b'\n') {
             self.length += line.len() as u64;
             return Ok(Some(line));
         }
-        if line.len() as u64 == LONGEST_LINE {
-            return Err(format!("line {} of '{}' is damaged", self.read, self.path.display()));
+        if line.len() as u64 == MAX_LINE {
+            return Err(format!("line {} of '{}' is damaged", self.line_number, self.path.display()));
         }
         Ok(None)
     }

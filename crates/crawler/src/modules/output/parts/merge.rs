@@ -1,7 +1,7 @@
-//! Makes one output of its parts: each page once, in the order of tickets, as one process would have written it.
+//! Merges the parts of an output: each page once, in the order of task ids, as one process would have written it.
 //!
-//! Parts may be larger than memory, and there may be more of them than one machine had: only their indexes are held.
-//! A part that a worker is still writing to is taken as far as its index names pages.
+//! Only the indexes are held in memory, so the parts may be larger than memory. A part that a worker is still writing
+//! to is merged up to the last page in its index.
 
 mod sink;
 mod source;
@@ -18,44 +18,44 @@ use self::sink::Sink;
 use self::source::Source;
 use super::index;
 
-/// Where the collected output goes.
+/// Where the merged output is written.
 pub enum Destination<'w> {
-    /// To a file, or to a directory if the parts are directories.
+    /// A file, or a directory if the parts are directories.
     Path(&'w Path),
-    /// To a stream; only for parts that are files.
+    /// A stream. Only for parts that are files.
     Stream(&'w mut dyn Write),
 }
 
-/// What was collected.
+/// What was merged, and what was left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MergeReport {
-    /// How many pages.
+    /// How many pages were merged.
     pub pages: u64,
-    /// From how many parts.
+    /// How many parts they come from.
     pub parts: usize,
-    /// How many deliveries of a page were left out because a later one counts.
-    pub repeated: u64,
-    /// How many pages were left out because they had been withdrawn.
-    pub withdrawn: u64,
-    /// How many bytes were left out that no index names.
-    pub torn: u64,
+    /// How many versions of pages were left out because another version counts.
+    pub superseded: u64,
+    /// How many pages were left out because a tombstone retracts them.
+    pub retracted: u64,
+    /// How many bytes of incomplete pages were left out.
+    pub incomplete_bytes: u64,
 }
 
-/// Why nothing could be collected.
+/// Why the parts could not be merged.
 #[derive(Debug)]
 pub enum MergeError {
-    /// What was asked for cannot be done; nothing was written.
+    /// The parts or the output cannot be used; nothing was written.
     Refused(String),
-    /// A part is damaged, or cannot be read.
+    /// A part is damaged or cannot be read.
     Unreadable(String),
-    /// The output could not be written.
+    /// The output cannot be written.
     NotWritten(io::Error),
 }
 
 impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MergeError::Refused(why) | MergeError::Unreadable(why) => f.write_str(why),
+            MergeError::Refused(cause) | MergeError::Unreadable(cause) => f.write_str(cause),
             MergeError::NotWritten(error) => error.fmt(f),
         }
     }
@@ -63,84 +63,88 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-/// A page, or the withdrawal of one, as it was written on one loan.
+/// One version of a page, or a tombstone, written under one lease.
 #[derive(Debug, Clone, Copy)]
-struct Delivery {
+struct PageVersion {
     task_id: u64,
     lease_id: u64,
     offset: u64,
     length: u64,
     part: u32,
-    withdrawn: bool,
+    tombstone: bool,
 }
 
-/// Collects the parts of one output of one crawl. What is there is replaced only if `overwrite` says so.
-pub fn collect(parts: &[PathBuf], to: Destination, overwrite: bool) -> Result<MergeReport, MergeError> {
+/// Merges the parts of one output of one crawl. An existing output is replaced only if `overwrite` is set.
+pub fn collect(
+    parts: &[PathBuf],
+    destination: Destination,
+    overwrite: bool,
+) -> Result<MergeReport, MergeError> {
     let parts = without_indexes(parts)?;
-    refuse_repeated(&parts)?;
-    if let Destination::Path(output) = to {
-        refuse_a_part(&parts, output)?;
+    ensure_distinct(&parts)?;
+    if let Destination::Path(output) = destination {
+        ensure_not_a_part(&parts, output)?;
     }
-    let mut deliveries = Vec::new();
+    let mut versions = Vec::new();
     let mut sources = Vec::with_capacity(parts.len());
     for (number, path) in (0..).zip(&parts) {
-        sources.push(Source::open(path, number, &mut deliveries)?);
+        sources.push(Source::open(path, number, &mut versions)?);
     }
-    source::refuse_mixed(&sources)?;
-    let mut collected = MergeReport {
+    source::ensure_same_output(&sources)?;
+    let mut report = MergeReport {
         parts: sources.len(),
-        torn: sources.iter().map(Source::torn).sum(),
+        incomplete_bytes: sources.iter().map(Source::incomplete_bytes).sum(),
         ..MergeReport::default()
     };
-    keep_what_counts(&mut deliveries, &mut collected);
-    let head = source::head(&sources)?;
-    let mut sink = Sink::open(to, source::are_directories(&sources), overwrite)?;
-    sink.head(&head).map_err(MergeError::NotWritten)?;
-    write(&sources, &deliveries, sink)?;
-    Ok(collected)
+    keep_latest_versions(&mut versions, &mut report);
+    let header = source::output_header(&sources)?;
+    let mut sink = Sink::open(destination, source::are_directories(&sources), overwrite)?;
+    sink.header(&header).map_err(MergeError::NotWritten)?;
+    write(&sources, &versions, sink)?;
+    Ok(report)
 }
 
-/// Leaves one delivery of each page, in the order of tickets, and counts the others.
-fn keep_what_counts(deliveries: &mut Vec<Delivery>, collected: &mut MergeReport) {
-    // The largest loan of each ticket comes first.
-    deliveries.sort_unstable_by_key(|it| (it.task_id, std::cmp::Reverse(it.lease_id), it.part, it.offset));
-    for of_ticket in deliveries.chunk_by(|one, other| one.task_id == other.task_id) {
-        let pages = of_ticket.iter().filter(|it| !it.withdrawn).count() as u64;
-        collected.repeated += pages.saturating_sub(1);
-        // What never had a page is withdrawn for safety's sake, and no loss.
-        let counted = if of_ticket[0].withdrawn { &mut collected.withdrawn } else { &mut collected.pages };
-        *counted += pages.min(1);
+/// Keeps one version of each page, in the order of task ids, and counts the others.
+fn keep_latest_versions(versions: &mut Vec<PageVersion>, report: &mut MergeReport) {
+    // The largest lease id of each task comes first.
+    versions.sort_unstable_by_key(|it| (it.task_id, std::cmp::Reverse(it.lease_id), it.part, it.offset));
+    for of_task in versions.chunk_by(|one, other| one.task_id == other.task_id) {
+        let pages = of_task.iter().filter(|it| !it.tombstone).count() as u64;
+        report.superseded += pages.saturating_sub(1);
+        // A tombstone is written as a precaution. It counts only if there was a page to retract.
+        let count = if of_task[0].tombstone { &mut report.retracted } else { &mut report.pages };
+        *count += pages.min(1);
     }
-    deliveries.dedup_by_key(|it| it.task_id);
-    deliveries.retain(|it| !it.withdrawn);
+    versions.dedup_by_key(|it| it.task_id);
+    versions.retain(|it| !it.tombstone);
 }
 
-fn write(sources: &[Source], deliveries: &[Delivery], mut sink: Sink) -> Result<(), MergeError> {
+fn write(sources: &[Source], versions: &[PageVersion], mut sink: Sink) -> Result<(), MergeError> {
     let mut page = Vec::new();
-    for delivery in deliveries {
-        sources[delivery.part as usize].read(delivery, &mut page)?;
+    for version in versions {
+        sources[version.part as usize].read(version, &mut page)?;
         sink.page(&page).map_err(MergeError::NotWritten)?;
     }
     sink.finish().map_err(MergeError::NotWritten)
 }
 
-/// The parts without the indexes that stand beside them, as `pages.*` names them too.
+/// The parts without their indexes, which a pattern like `pages.*` matches too.
 fn without_indexes(parts: &[PathBuf]) -> Result<Vec<PathBuf>, MergeError> {
-    let indexes: BTreeSet<PathBuf> = parts.iter().map(|part| index::path_of(part)).collect();
+    let indexes: BTreeSet<PathBuf> = parts.iter().map(|part| index::index_path(part)).collect();
     let parts: Vec<PathBuf> = parts.iter().filter(|part| !indexes.contains(*part)).cloned().collect();
     if parts.is_empty() {
-        return Err(MergeError::Refused("there is nothing to collect; name the parts".into()));
+        return Err(MergeError::Refused("cannot collect: no part is given; name the parts".into()));
     }
     Ok(parts)
 }
 
-fn refuse_repeated(parts: &[PathBuf]) -> Result<(), MergeError> {
-    let mut met = BTreeSet::new();
-    // Of one that is not there it is told later what is wrong.
-    for (part, real) in parts.iter().filter_map(|part| Some((part, fs::canonicalize(part).ok()?))) {
-        if !met.insert(real) {
+fn ensure_distinct(parts: &[PathBuf]) -> Result<(), MergeError> {
+    let mut seen = BTreeSet::new();
+    // A part that does not exist is reported later.
+    for (part, real_path) in parts.iter().filter_map(|part| Some((part, fs::canonicalize(part).ok()?))) {
+        if !seen.insert(real_path) {
             return Err(MergeError::Refused(format!(
-                "part '{}' is named twice; name each part once",
+                "cannot collect: part '{}' is named twice; name each part once",
                 part.display()
             )));
         }
@@ -148,12 +152,12 @@ fn refuse_repeated(parts: &[PathBuf]) -> Result<(), MergeError> {
     Ok(())
 }
 
-fn refuse_a_part(parts: &[PathBuf], output: &Path) -> Result<(), MergeError> {
-    let Ok(output_itself) = fs::canonicalize(output) else { return Ok(()) };
-    let is_output = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path == output_itself);
-    if parts.iter().any(|part| is_output(part) || is_output(&index::path_of(part))) {
+fn ensure_not_a_part(parts: &[PathBuf], output: &Path) -> Result<(), MergeError> {
+    let Ok(real_output) = fs::canonicalize(output) else { return Ok(()) };
+    let is_output = |path: &Path| fs::canonicalize(path).is_ok_and(|path| path == real_output);
+    if parts.iter().any(|part| is_output(part) || is_output(&index::index_path(part))) {
         return Err(MergeError::Refused(format!(
-            "output '{}' is one of the parts or its index; name another output",
+            "cannot write to output '{}': it is one of the parts or the index of one; name another output",
             output.display()
         )));
     }

@@ -1,4 +1,4 @@
-//! What parts look like, what is refused, and that a worker goes on where it was.
+//! Tests of parts: their format, which existing parts are rejected, and restarts of a worker.
 
 mod crashes;
 mod merged;
@@ -23,7 +23,7 @@ fn specs(directory: &Path) -> Vec<OutputSpec> {
     ]
 }
 
-/// Something that is done to a directory, and what is said of it then.
+/// A change to a directory, and the text of the error that it causes.
 type Case = (Box<dyn Fn(&Path)>, &'static str);
 
 fn crawl(name: &str) -> CrawlIdentity {
@@ -31,25 +31,26 @@ fn crawl(name: &str) -> CrawlIdentity {
 }
 
 fn open(directory: &Path, worker: u16) -> Result<Parts, Error> {
-    patiently(|| Parts::open(&specs(directory), worker, &crawl("example"), false))
+    retry_locked(|| Parts::open(&specs(directory), worker, &crawl("example"), false))
 }
 
-/// Other tests start processes, which hold every lock of this one for the moment between fork and exec.
-fn patiently(open: impl Fn() -> Result<Parts, Error>) -> Result<Parts, Error> {
-    let patience = Instant::now() + Duration::from_secs(5);
+/// Retries while the parts are locked: other tests start child processes, which hold this process's locks between fork
+/// and exec.
+fn retry_locked(open: impl Fn() -> Result<Parts, Error>) -> Result<Parts, Error> {
+    let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         let opened = open();
         match opened.as_ref().map_err(ToString::to_string) {
-            Err(why) if why.contains("another crawl") && Instant::now() < patience => thread::yield_now(),
+            Err(error) if error.contains("another crawl") && Instant::now() < deadline => thread::yield_now(),
             _ => return opened,
         }
     }
 }
 
-/// What the page of a ticket adds, fetched on this loan.
-fn additions(specs: &[OutputSpec], task_id: u64, lease_id: u64) -> Vec<(usize, OutputWrite)> {
+/// The writes of a task's page, fetched under this lease.
+fn writes(specs: &[OutputSpec], task_id: u64, lease_id: u64) -> Vec<(usize, OutputWrite)> {
     let url = format!("http://a.test/{task_id}");
-    let body = format!("<p>page {task_id} on loan {lease_id}");
+    let body = format!("<p>page {task_id} under lease {lease_id}");
     let links = [format!("http://b.test/{lease_id},"), "http://c.test/".into()];
     let links: Vec<&str> = links[..task_id as usize % 3].iter().map(String::as_str).collect();
     let page = example::page(&url, body.as_bytes(), &links);
@@ -57,7 +58,7 @@ fn additions(specs: &[OutputSpec], task_id: u64, lease_id: u64) -> Vec<(usize, O
 }
 
 fn add(parts: &mut Parts, task_id: u64, lease_id: u64) {
-    parts.add(task_id, lease_id, &additions(&specs(Path::new("")), task_id, lease_id)).unwrap();
+    parts.add(task_id, lease_id, &writes(&specs(Path::new("")), task_id, lease_id)).unwrap();
 }
 
 /// All files below a directory with their bytes.
@@ -79,7 +80,7 @@ fn text(path: PathBuf) -> String {
 }
 
 #[test]
-fn the_number_of_the_worker_stands_before_the_extension() {
+fn worker_number_precedes_the_extension() {
     let file = |path: &str| part_of(&Target::File(path.into()), 3).unwrap().to_string();
     assert_eq!(file("dir/pages.jsonl"), "dir/pages.3.jsonl");
     assert_eq!(file("/a.b/pages"), "/a.b/pages.3");
@@ -87,18 +88,18 @@ fn the_number_of_the_worker_stands_before_the_extension() {
     assert_eq!(file(".hidden"), ".hidden.3");
     let directory = |path: &str| part_of(&Target::Directory(path.into()), 12).map(|it| it.to_string());
     assert_eq!(directory("a/pages.d/").unwrap(), "a/pages.d.12");
-    let refused = directory("..").unwrap_err().to_string();
-    assert!(refused.contains("'..'") && refused.contains("ends with a name"), "{refused}");
+    let error = directory("..").unwrap_err().to_string();
+    assert!(error.contains("'..'") && error.contains("ends with a name"), "{error}");
 }
 
 #[test]
-fn a_part_is_written_as_its_module_writes_and_its_index_names_the_pages() {
+fn part_has_the_format_of_its_module_and_the_index_names_the_pages() {
     let directory = tempfile::tempdir().unwrap();
     let mut parts = open(directory.path(), 4).unwrap();
     add(&mut parts, 9, 1);
     add(&mut parts, 10, 2);
     add(&mut parts, 11, 1);
-    parts.withdraw(10, 3).unwrap();
+    parts.retract(10, 3).unwrap();
     let file = |name: &str| text(directory.path().join(name));
     let edges = "from,to\n\
                  http://a.test/10,\"http://b.test/2,\"\n\
@@ -111,7 +112,7 @@ fn a_part_is_written_as_its_module_writes_and_its_index_names_the_pages() {
          9 1 8 0\n10 2 8 36\n11 1 44 68\n10 3 112 -\n"
     );
     assert_eq!(file("pages.4.jsonl").lines().count(), 3);
-    assert_eq!(file("pages.4/9.1"), "http://a.test/9\n2\n<p>page 9 on loan 1");
+    assert_eq!(file("pages.4/9.1"), "http://a.test/9\n2\n<p>page 9 under lease 1");
     assert_eq!(file("pages.4/withdrawn"), "10 3\n");
     assert_eq!(contents(&directory.path().join("pages.4")).len(), 5);
     assert_eq!(parts.lengths()[1..], [edges.len() as u64, 0]);
@@ -119,26 +120,26 @@ fn a_part_is_written_as_its_module_writes_and_its_index_names_the_pages() {
 }
 
 #[test]
-fn a_worker_that_is_started_again_goes_on_after_its_last_page_also_if_told_to_overwrite() {
+fn restarted_worker_continues_after_its_last_page_even_with_overwrite() {
     let directory = tempfile::tempdir().unwrap();
-    let once = tempfile::tempdir().unwrap();
-    let mut parts = open(once.path(), 1).unwrap();
+    let uninterrupted = tempfile::tempdir().unwrap();
+    let mut parts = open(uninterrupted.path(), 1).unwrap();
     for task_id in 0..6 {
         add(&mut parts, task_id, 1);
         let parts =
-            patiently(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), task_id % 2 == 0));
+            retry_locked(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), task_id % 2 == 0));
         add(&mut parts.unwrap(), task_id, 1);
     }
     let relative = |root: &Path| -> Vec<(PathBuf, Vec<u8>)> {
         let strip = |(path, bytes): (PathBuf, _)| (path.strip_prefix(root).unwrap().to_owned(), bytes);
         contents(root).into_iter().map(strip).collect()
     };
-    assert_eq!(relative(directory.path()), relative(once.path()));
+    assert_eq!(relative(directory.path()), relative(uninterrupted.path()));
 }
 
 #[test]
-fn what_is_of_another_crawl_or_no_part_is_refused_and_replaced_only_if_told_so() {
-    let of_another = |directory: &Path| {
+fn part_of_another_crawl_is_rejected_and_replaced_only_with_overwrite() {
+    let another_crawl = |directory: &Path| {
         let mut parts = Parts::open(&specs(directory), 1, &crawl("another"), false).unwrap();
         add(&mut parts, 3, 1);
     };
@@ -146,30 +147,36 @@ fn what_is_of_another_crawl_or_no_part_is_refused_and_replaced_only_if_told_so()
         let identity = CrawlIdentity { name: "example".into(), id: "8".into() };
         drop(Parts::open(&specs(directory)[..2], 1, &identity, false).unwrap());
     };
-    let unknown = |name: &'static str, bytes: &'static str| {
+    let unknown_file = |name: &'static str, bytes: &'static str| {
         move |directory: &Path| {
             fs::create_dir_all(directory.join("pages.1")).unwrap();
             fs::write(directory.join(name), bytes).unwrap();
         }
     };
     let cases: [Case; 6] = [
-        (Box::new(of_another), "it is of crawl 'another' (7f), and this is crawl 'example' (7f)"),
+        (Box::new(another_crawl), "it belongs to crawl 'another' (7f), and this is crawl 'example' (7f)"),
         (Box::new(same_name), "crawl 'example' (8)"),
-        (Box::new(unknown("edges.1.csv", "a,b\n")), "it holds 4 bytes, and its index says nothing of them"),
-        (Box::new(unknown("edges.1.csv.index", "a,b\n")), "edges.1.csv.index' does not begin as one does"),
-        (Box::new(unknown("pages.1/3.1", "x")), "it has pages (file 3.1) and no crawl.json"),
-        (Box::new(unknown("pages.1/crawl.json", "{}")), "pages.1/crawl.json' does not begin as one does"),
+        (Box::new(unknown_file("edges.1.csv", "a,b\n")), "it has 4 bytes that its index does not name"),
+        (
+            Box::new(unknown_file("edges.1.csv.index", "a,b\n")),
+            "edges.1.csv.index' does not start with the header of a part",
+        ),
+        (Box::new(unknown_file("pages.1/3.1", "x")), "it has pages (file 3.1) and no crawl.json"),
+        (
+            Box::new(unknown_file("pages.1/crawl.json", "{}")),
+            "pages.1/crawl.json' does not start with the header of a part",
+        ),
     ];
-    for (prepare, words) in cases {
+    for (prepare, text_of_error) in cases {
         let directory = tempfile::tempdir().unwrap();
         prepare(directory.path());
         let before = contents(directory.path());
-        let refused = open(directory.path(), 1).unwrap_err().to_string();
-        assert!(refused.contains(words) && refused.contains("--overwrite"), "{refused}");
+        let error = open(directory.path(), 1).unwrap_err().to_string();
+        assert!(error.contains(text_of_error) && error.contains("--overwrite"), "{error}");
         let mut after = contents(directory.path());
         after.retain(|path, bytes| before.contains_key(path) || !bytes.is_empty());
         assert_eq!(after, before);
-        let parts = patiently(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), true));
+        let parts = retry_locked(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), true));
         add(&mut parts.unwrap(), 4, 1);
         assert_eq!(text(directory.path().join("edges.1.csv.index")).lines().count(), 2);
         assert!(
@@ -179,8 +186,8 @@ fn what_is_of_another_crawl_or_no_part_is_refused_and_replaced_only_if_told_so()
 }
 
 #[test]
-fn a_part_of_this_crawl_that_lost_something_is_never_replaced() {
-    let lose = |name: &'static str, change: fn(Vec<u8>) -> Vec<u8>| {
+fn damaged_part_of_this_crawl_is_never_replaced() {
+    let damage = |name: &'static str, change: fn(Vec<u8>) -> Vec<u8>| {
         move |directory: &Path| {
             let path = directory.join(name);
             fs::write(&path, change(fs::read(&path).unwrap())).unwrap();
@@ -188,14 +195,14 @@ fn a_part_of_this_crawl_that_lost_something_is_never_replaced() {
     };
     let cases: [Case; 4] = [
         (
-            Box::new(lose("edges.1.csv", |it| it[..it.len() - 1].to_vec())),
-            "has 111 bytes where its index names 112",
+            Box::new(damage("edges.1.csv", |it| it[..it.len() - 1].to_vec())),
+            "has 111 bytes, but its index names 112",
         ),
-        (Box::new(lose("edges.1.csv", |_| Vec::new())), "has 0 bytes where its index names 112"),
-        (Box::new(lose("edges.1.csv.index", |it| [&it[..], b"x\n"].concat())), "line 5 of "),
-        (Box::new(lose("edges.1.csv.index", |it| [&it[..], b"1 1 9 9\n"].concat())), "is damaged"),
+        (Box::new(damage("edges.1.csv", |_| Vec::new())), "has 0 bytes, but its index names 112"),
+        (Box::new(damage("edges.1.csv.index", |it| [&it[..], b"x\n"].concat())), "line 5 of "),
+        (Box::new(damage("edges.1.csv.index", |it| [&it[..], b"1 1 9 9\n"].concat())), "is damaged"),
     ];
-    for (change, words) in cases {
+    for (change, text_of_error) in cases {
         let directory = tempfile::tempdir().unwrap();
         let mut parts = open(directory.path(), 1).unwrap();
         (9..12).for_each(|task_id| add(&mut parts, task_id, if task_id == 10 { 2 } else { 1 }));
@@ -203,10 +210,10 @@ fn a_part_of_this_crawl_that_lost_something_is_never_replaced() {
         change(directory.path());
         let before = contents(directory.path());
         for overwrite in [false, true] {
-            let refused =
-                patiently(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), overwrite));
-            let refused = refused.unwrap_err().to_string();
-            assert!(refused.contains(words) && refused.contains("move both away"), "{refused}");
+            let error =
+                retry_locked(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), overwrite));
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(text_of_error) && error.contains("move both away"), "{error}");
             assert_eq!(contents(directory.path()), before);
         }
     }
@@ -214,19 +221,19 @@ fn a_part_of_this_crawl_that_lost_something_is_never_replaced() {
     drop(open(directory.path(), 1).unwrap());
     let mut others = specs(directory.path());
     others[0].output = Box::new(Edges);
-    let refused = patiently(|| Parts::open(&others, 1, &crawl("example"), true));
-    let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("it is of module 'jsonl', and this is 'edges'"), "{refused}");
+    let error = retry_locked(|| Parts::open(&others, 1, &crawl("example"), true));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("it belongs to module 'jsonl', and this is 'edges'"), "{error}");
 }
 
 #[test]
-fn two_processes_do_not_share_a_part_and_two_workers_are_strangers() {
+fn part_is_locked_against_other_processes_and_not_against_other_workers() {
     let directory = tempfile::tempdir().unwrap();
     let first = open(directory.path(), 1).unwrap();
     let _second = open(directory.path(), 2).unwrap();
     let specs = specs(directory.path());
-    let refused = Parts::open(&specs, 1, &crawl("example"), false).unwrap_err().to_string();
-    assert!(refused.contains("another crawl or another module"), "{refused}");
+    let error = Parts::open(&specs, 1, &crawl("example"), false).unwrap_err().to_string();
+    assert!(error.contains("another crawl or another module"), "{error}");
     let only_pages = Parts::open(&specs[2..], 1, &crawl("example"), true);
     assert!(matches!(only_pages, Err(Error::InUse { .. })), "{only_pages:?}");
     drop(first);
@@ -234,7 +241,7 @@ fn two_processes_do_not_share_a_part_and_two_workers_are_strangers() {
 }
 
 #[test]
-fn a_page_that_could_not_be_written_counts_nowhere_and_can_be_added_again() {
+fn page_that_failed_to_write_does_not_count_and_can_be_retried() {
     let directory = tempfile::tempdir().unwrap();
     let mut parts = open(directory.path(), 1).unwrap();
     add(&mut parts, 1, 1);
@@ -242,8 +249,8 @@ fn a_page_that_could_not_be_written_counts_nowhere_and_can_be_added_again() {
     let obstacle = directory.path().join("pages.1/2.1");
     fs::create_dir(&obstacle).unwrap();
     let specs = specs(directory.path());
-    let refused = parts.add(2, 1, &additions(&specs, 2, 1)).unwrap_err().to_string();
-    assert!(refused.contains("pages.1/2.1'"), "{refused}");
+    let error = parts.add(2, 1, &writes(&specs, 2, 1)).unwrap_err().to_string();
+    assert!(error.contains("pages.1/2.1'"), "{error}");
     assert_eq!(contents(directory.path()), before);
     fs::remove_dir(&obstacle).unwrap();
     add(&mut parts, 2, 1);

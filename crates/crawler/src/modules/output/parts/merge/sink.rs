@@ -1,61 +1,63 @@
-//! Where what is collected is written: a file that appears whole or not at all, a directory, or a stream.
+//! Writes the merged output: to a file that is replaced atomically, to a directory, or to a stream.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Destination, MergeError};
-use crate::modules::output::files::{make_directory, named};
+use crate::modules::output::files::{create_directory, write_error};
 use crate::modules::output::numbered_dir::NumberedDir;
 
-/// What pages are written to.
+/// The open destination of a merge.
 pub(super) enum Sink<'w> {
     File(NewFile),
     Directory { files: NumberedDir, last: u64 },
     Stream(BufWriter<&'w mut dyn Write>),
 }
 
-/// A file that gets its name when it is complete.
+/// A file that is renamed to its final name when it is complete.
 pub(super) struct NewFile {
     path: PathBuf,
     unfinished: PathBuf,
     writer: BufWriter<File>,
-    /// It has its name, and what has the other one is not ours any more.
+    /// The file was renamed. A file with the temporary name now belongs to another process.
     finished: bool,
 }
 
 impl<'w> Sink<'w> {
-    /// Opens the destination; refuses one that has something in it, unless it may be replaced.
+    /// Opens the destination. Rejects one that is not empty, unless `overwrite` is set.
     pub(super) fn open(
-        to: Destination<'w>,
-        directory: bool,
+        destination: Destination<'w>,
+        is_directory: bool,
         overwrite: bool,
     ) -> Result<Sink<'w>, MergeError> {
-        match to {
-            Destination::Path(path) if directory => open_directory(path, overwrite),
+        match destination {
+            Destination::Path(path) if is_directory => open_directory(path, overwrite),
             Destination::Path(path) => NewFile::open(path, overwrite).map(Sink::File),
-            Destination::Stream(_) if directory => Err(MergeError::Refused(
-                "the parts are directories, which cannot be printed; name a directory as output".into(),
+            Destination::Stream(_) if is_directory => Err(MergeError::Refused(
+                "cannot print the output: the parts are directories; name a directory as output".into(),
             )),
             Destination::Stream(stream) => Ok(Sink::Stream(BufWriter::new(stream))),
         }
     }
 
-    /// What stands before any page.
-    pub(super) fn head(&mut self, head: &[u8]) -> io::Result<()> {
+    /// Writes the header, before any page.
+    pub(super) fn header(&mut self, header: &[u8]) -> io::Result<()> {
         match self {
             Sink::Directory { .. } => Ok(()),
-            Sink::File(_) | Sink::Stream(_) => self.page(head),
+            Sink::File(_) | Sink::Stream(_) => self.page(header),
         }
     }
 
-    /// The next page.
+    /// Writes the next page.
     pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.writer.write_all(page).map_err(|error| named(&file.path, &error)),
+            Sink::File(file) => file.writer.write_all(page).map_err(|error| write_error(&file.path, &error)),
             Sink::Directory { files, last } => {
                 let number = *last + 1;
-                files.save(number, b"", page).map_err(|error| named(&files.name(number), &error))?;
+                files
+                    .save(number, b"", page)
+                    .map_err(|error| write_error(&files.page_path(number), &error))?;
                 *last = number;
                 Ok(())
             }
@@ -63,12 +65,12 @@ impl<'w> Sink<'w> {
         }
     }
 
-    /// Everything is written, and outlives a loss of power where it is a file.
+    /// Writes everything out. A file or directory is fsynced.
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
-            Sink::File(mut file) => file.finish().map_err(|error| named(&file.path, &error)),
+            Sink::File(mut file) => file.finish().map_err(|error| write_error(&file.path, &error)),
             Sink::Directory { files, .. } => {
-                files.handle().and_then(|it| it.sync()).map_err(|error| named(files.path(), &error))
+                files.handle().and_then(|it| it.sync()).map_err(|error| write_error(files.path(), &error))
             }
             Sink::Stream(mut stream) => stream.flush(),
         }
@@ -76,34 +78,37 @@ impl<'w> Sink<'w> {
 }
 
 fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<Sink<'w>, MergeError> {
-    let refused = |error: crate::Error| MergeError::Refused(error.to_string());
-    make_directory(path).map_err(refused)?;
-    let files = NumberedDir::open(path).map_err(refused)?;
+    let unusable = |error: crate::Error| MergeError::Refused(error.to_string());
+    create_directory(path).map_err(unusable)?;
+    let files = NumberedDir::open(path).map_err(unusable)?;
     if !overwrite {
-        files.refuse_unless_empty().map_err(refused)?;
+        files.ensure_empty().map_err(unusable)?;
     }
-    files.remove_after(0).map_err(refused)?;
+    files.remove_after(0).map_err(unusable)?;
     Ok(Sink::Directory { files, last: 0 })
 }
 
 impl NewFile {
     fn open(path: &Path, overwrite: bool) -> Result<NewFile, MergeError> {
-        let refused = |why: &str, remedy: &str| {
-            MergeError::Refused(format!("cannot write to output file '{}': {why}; {remedy}", path.display()))
+        let unusable = |cause: &str, remedy: &str| {
+            MergeError::Refused(format!(
+                "cannot write to output file '{}': {cause}; {remedy}",
+                path.display()
+            ))
         };
         match fs::metadata(path) {
-            Ok(found) if !found.is_file() => {
-                let why = "it is not a regular file ('-' is standard output)";
-                return Err(refused(why, "name a file you may write to"));
+            Ok(metadata) if !metadata.is_file() => {
+                let cause = "it is not a regular file ('-' is standard output)";
+                return Err(unusable(cause, "name a file you may write to"));
             }
-            Ok(found) if found.len() > 0 && !overwrite => {
-                let why = format!("it exists and holds {} bytes", found.len());
-                return Err(refused(&why, "name another, or give --overwrite to replace it"));
+            Ok(metadata) if metadata.len() > 0 && !overwrite => {
+                let cause = format!("it already has {} bytes", metadata.len());
+                return Err(unusable(&cause, "name another file, or give --overwrite to replace it"));
             }
             _ => {}
         }
         let Some(name) = path.file_name() else {
-            return Err(refused("it has no name", "name a file you may write to"));
+            return Err(unusable("the path has no file name", "name a file you may write to"));
         };
         let mut unfinished = std::ffi::OsString::from(".");
         unfinished.push(name);
@@ -117,9 +122,12 @@ impl NewFile {
                 finished: false,
             }),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::AlreadyExists) => {
-                Err(refused("another process is collecting into it", "wait for its end or name another"))
+                Err(unusable(
+                    "another process is collecting into it",
+                    "wait until it exits, or name another file",
+                ))
             }
-            Err(error) => Err(refused(&error.to_string(), "name a file you may write to")),
+            Err(error) => Err(unusable(&error.to_string(), "name a file you may write to")),
         }
     }
 
@@ -132,10 +140,10 @@ impl NewFile {
     }
 }
 
-/// A new file, locked, in the place of what an earlier process has left unfinished.
+/// Creates and locks the temporary file, removing one that an earlier process left.
 fn create(path: &Path) -> io::Result<File> {
-    // Nothing but a file is opened: it may be a link to a file of somebody else, or a pipe that nobody reads.
-    if fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
+    // Open only a regular file: anything else may be a link to a file elsewhere, or a pipe without a reader.
+    if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
         && let Err(TryLockError::WouldBlock) = File::open(path)?.try_lock()
     {
         return Err(ErrorKind::WouldBlock.into());
@@ -145,14 +153,14 @@ fn create(path: &Path) -> io::Result<File> {
         _ => {}
     }
     let file = File::create_new(path)?;
-    // Filesystems that cannot lock are used all the same.
+    // A filesystem without locks is used without them.
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
         _ => Ok(file),
     }
 }
 
-/// What could not be finished leaves nothing behind.
+/// An unfinished merge leaves no file behind.
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.finished {

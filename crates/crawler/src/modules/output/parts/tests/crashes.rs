@@ -1,4 +1,4 @@
-//! Workers that die at any moment: each page is collected once, and whole.
+//! Crashes of workers at any byte: the merge has each page once and complete.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -7,38 +7,37 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to one page on one loan.
+/// How one lease of a page ends.
 #[derive(Debug, Clone, Copy)]
-enum End {
-    /// It is added, and the page completed.
-    CompleteResult,
-    /// It is withdrawn, and the URL completed without a page.
-    Withdrawn,
-    /// The worker dies when so many parts of 256 of what it writes are written, and its loans return.
-    Died(u8),
-    /// The worker stalls, is taken for dead, and writes when the URL has been delivered by another.
+enum LeaseEnd {
+    /// The page is added and the task completed.
+    Completed,
+    /// The page is retracted and the task completed without a page.
+    Retracted,
+    /// The worker crashes after it wrote this many 255ths of the page, and the task is leased again.
+    Crashed(u8),
+    /// The worker stalls, is declared dead, and adds the page after another worker has completed the task.
     Late,
 }
 
-fn end() -> impl Strategy<Value = End> {
+fn lease_end() -> impl Strategy<Value = LeaseEnd> {
     prop_oneof![
-        4 => Just(End::CompleteResult),
-        1 => Just(End::Withdrawn),
-        3 => any::<u8>().prop_map(End::Died),
-        1 => Just(End::Died(u8::MAX)),
-        1 => Just(End::Late),
+        4 => Just(LeaseEnd::Completed),
+        1 => Just(LeaseEnd::Retracted),
+        3 => any::<u8>().prop_map(LeaseEnd::Crashed),
+        1 => Just(LeaseEnd::Crashed(u8::MAX)),
+        1 => Just(LeaseEnd::Late),
     ]
 }
 
-/// The files of a worker, in the order in which a page is written to them; the directory is written to after the
-/// second.
+/// The files of a worker in the order in which a page is written to them. The directory is written after the second.
 fn files(directory: &Path, worker: u16) -> [PathBuf; 4] {
     ["pages.K.jsonl", "edges.K.csv", "pages.K.jsonl.index", "edges.K.csv.index"]
         .map(|name| directory.join(name.replace('K', &worker.to_string())))
 }
 
-/// Adds a page and makes it look as if the worker had died before it had written all of it.
-fn add_and_die(directory: &Path, worker: u16, task_id: u64, lease_id: u64, written: u8) {
+/// Adds a page, then truncates the files as if the worker had crashed in between.
+fn add_and_crash(directory: &Path, worker: u16, task_id: u64, lease_id: u64, written: u8) {
     let files = files(directory, worker);
     let mut parts = open(directory, worker).unwrap();
     let length = |path: &PathBuf| fs::metadata(path).unwrap().len();
@@ -51,40 +50,40 @@ fn add_and_die(directory: &Path, worker: u16, task_id: u64, lease_id: u64, writt
         fs::remove_file(directory.join(format!("pages.{worker}/{task_id}.{lease_id}"))).unwrap();
     }
     for ((path, before), added) in files.iter().zip(before).zip(added) {
-        let kept = left.min(added);
-        left -= kept;
-        fs::File::options().write(true).open(path).unwrap().set_len(before + kept).unwrap();
+        let remaining = left.min(added);
+        left -= remaining;
+        fs::File::options().write(true).open(path).unwrap().set_len(before + remaining).unwrap();
     }
 }
 
-/// What each output must hold after the deliveries: the ticket and the loan of each page.
-fn deliver(directory: &Path, workers: u16, ends: &[Vec<(u16, End)>]) -> Vec<(u64, u64)> {
+/// Processes all tasks. Returns the task id and lease id of each page that the outputs must have.
+fn process_tasks(directory: &Path, workers: u16, lease_ends: &[Vec<(u16, LeaseEnd)>]) -> Vec<(u64, u64)> {
     let mut pages = Vec::new();
     let mut late = Vec::new();
-    let mut waiting: Vec<(u64, u64)> = (0..ends.len() as u64).map(|task_id| (task_id * 7, 1)).collect();
-    // Round by round, so that the deliveries of a page have others between them.
-    while !waiting.is_empty() {
-        let mut is_revisit = Vec::new();
-        for (task_id, lease_id) in waiting {
-            let planned = ends[task_id as usize / 7].get(lease_id as usize - 1);
-            let (worker, end) = *planned.unwrap_or(&(lease_id as u16, End::CompleteResult));
+    let mut pending: Vec<(u64, u64)> = (0..lease_ends.len() as u64).map(|task_id| (task_id * 7, 1)).collect();
+    // In rounds, so that the versions of a page have other pages between them.
+    while !pending.is_empty() {
+        let mut next_round = Vec::new();
+        for (task_id, lease_id) in pending {
+            let planned = lease_ends[task_id as usize / 7].get(lease_id as usize - 1);
+            let (worker, lease_end) = *planned.unwrap_or(&(lease_id as u16, LeaseEnd::Completed));
             let worker = 1 + worker % workers;
-            match end {
-                End::CompleteResult => {
+            match lease_end {
+                LeaseEnd::Completed => {
                     add(&mut open(directory, worker).unwrap(), task_id, lease_id);
                     pages.push((task_id, lease_id));
                     continue;
                 }
-                End::Withdrawn => {
-                    open(directory, worker).unwrap().withdraw(task_id, lease_id).unwrap();
+                LeaseEnd::Retracted => {
+                    open(directory, worker).unwrap().retract(task_id, lease_id).unwrap();
                     continue;
                 }
-                End::Died(written) => add_and_die(directory, worker, task_id, lease_id, written),
-                End::Late => late.push((worker, task_id, lease_id)),
+                LeaseEnd::Crashed(written) => add_and_crash(directory, worker, task_id, lease_id, written),
+                LeaseEnd::Late => late.push((worker, task_id, lease_id)),
             }
-            is_revisit.push((task_id, lease_id + 1));
+            next_round.push((task_id, lease_id + 1));
         }
-        waiting = is_revisit;
+        pending = next_round;
     }
     for (worker, task_id, lease_id) in late {
         add(&mut open(directory, worker).unwrap(), task_id, lease_id);
@@ -97,12 +96,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn whoever_dies_when_each_page_is_collected_once_and_whole(
+    fn merge_has_each_page_once_after_any_worker_crash(
         workers in 1u16..4,
-        ends in prop::collection::vec(prop::collection::vec((any::<u16>(), end()), 0..4), 1..12),
+        lease_ends in prop::collection::vec(prop::collection::vec((any::<u16>(), lease_end()), 0..4), 1..12),
     ) {
         let directory = tempfile::tempdir().unwrap();
-        let pages = deliver(directory.path(), workers, &ends);
+        let pages = process_tasks(directory.path(), workers, &lease_ends);
         let collected = |stem: &str, extension: &str| {
             let part = |worker| directory.path().join(format!("{stem}.{worker}{extension}"));
             let parts: Vec<PathBuf> = (1..=workers).map(part).filter(|part| part.exists()).collect();
@@ -114,7 +113,7 @@ proptest! {
         let specs = specs(directory.path());
         let added = |(task_id, lease_id): &(u64, u64), output: usize| {
             let (OutputWrite::Append(bytes) | OutputWrite::File(bytes)) =
-                additions(&specs, *task_id, *lease_id).swap_remove(output).1;
+                writes(&specs, *task_id, *lease_id).swap_remove(output).1;
             bytes
         };
         let lines: Vec<u8> = pages.iter().flat_map(|page| added(page, 0)).collect();
@@ -129,28 +128,29 @@ proptest! {
     }
 }
 
-/// The variable that tells a test it is a worker that will be killed: where it writes.
-const KILLED: &str = "CRAWLER_TEST_KILLED_PARTS";
+/// The environment variable that is set in the child process that the test kills: the directory it writes to.
+const WORKER_DIRECTORY: &str = "CRAWLER_TEST_KILLED_PARTS";
 
 #[test]
-fn a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added() {
-    if let Some(directory) = std::env::var_os(KILLED).map(PathBuf::from) {
+fn killed_worker_continues_and_keeps_every_page_it_added() {
+    if let Some(directory) = std::env::var_os(WORKER_DIRECTORY).map(PathBuf::from) {
         let first: u64 = text(directory.join("first")).parse().unwrap();
         let mut parts = open(&directory, 1).unwrap();
         for task_id in first.. {
             add(&mut parts, task_id, 1);
-            // What a completion would be: from now on nobody delivers the page again.
+            // Stands for the completion: the page is not processed again.
             fs::write(directory.join("next"), (task_id + 1).to_string()).unwrap();
             fs::rename(directory.join("next"), directory.join("first")).unwrap();
         }
     }
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("first"), "0").unwrap();
-    let this_test = "modules::output::parts::tests::deaths::a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added";
+    let this_test =
+        "modules::output::parts::tests::crashes::killed_worker_continues_and_keeps_every_page_it_added";
     for round in 0..8 {
         let mut worker = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", this_test])
-            .env(KILLED, directory.path())
+            .env(WORKER_DIRECTORY, directory.path())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -168,9 +168,7 @@ fn a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added(
     let specs = specs(directory.path());
     let mut expected = b"from,to\n".to_vec();
     for task_id in 0..collected.pages {
-        let OutputWrite::Append(lines) = additions(&specs, task_id, 1).swap_remove(1).1 else {
-            unreachable!()
-        };
+        let OutputWrite::Append(lines) = writes(&specs, task_id, 1).swap_remove(1).1 else { unreachable!() };
         expected.extend(lines);
     }
     assert!(fs::read(edges).unwrap() == expected);

@@ -1,4 +1,4 @@
-//! Completions that take their time, as those of a storage on disk or far away do.
+//! A backend with slow completions, like one on disk or across a network, does not hold up hosts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,30 +17,30 @@ use crawler::internal::similarity::{Fingerprint, HashKey};
 use crawler::internal::stats::RequestCounter;
 use testweb::{Answer, Site, Web};
 
-use super::parts::{orders, settings, worker};
+use super::fixtures::{config, context, worker};
 
 /// How long a completion takes.
-const COMPLETION: Duration = Duration::from_millis(150);
+const COMPLETION_TIME: Duration = Duration::from_millis(150);
 
-/// Resources in memory whose completions take a while, and that watch how many pages are under way.
-struct Slow {
+/// A backend in memory with slow completions, which counts the pages in progress.
+struct SlowBackend {
     inner: LocalBackend,
     web: Web,
     completed: AtomicUsize,
-    most_under_way: AtomicUsize,
+    max_in_progress: AtomicUsize,
 }
 
-impl Backend for Slow {
+impl Backend for SlowBackend {
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
-        tokio::time::sleep(COMPLETION).await;
-        let under_way = self.web.hits() - self.completed.load(Ordering::Relaxed);
-        self.most_under_way.fetch_max(under_way, Ordering::Relaxed);
+        tokio::time::sleep(COMPLETION_TIME).await;
+        let in_progress = self.web.hits() - self.completed.load(Ordering::Relaxed);
+        self.max_in_progress.fetch_max(in_progress, Ordering::Relaxed);
         self.completed.fetch_add(completions.len(), Ordering::Relaxed);
         self.inner.complete(completions).await
     }
 
-    async fn admit(&self, found: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        self.inner.admit(found).await
+    async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
+        self.inner.admit(urls).await
     }
 
     async fn take_unprioritized(
@@ -51,8 +51,8 @@ impl Backend for Slow {
         self.inner.take_unprioritized(max, wait).await
     }
 
-    async fn enqueue_prioritized(&self, filed: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
-        self.inner.enqueue_prioritized(filed).await
+    async fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
+        self.inner.enqueue_prioritized(prioritized).await
     }
 
     async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
@@ -90,10 +90,10 @@ impl Backend for Slow {
     async fn store_content(
         &self,
         url: &str,
-        print: &Fingerprint,
+        fingerprint: &Fingerprint,
         body: &[u8],
     ) -> Result<ContentMatch, BackendError> {
-        self.inner.store_content(url, print, body).await
+        self.inner.store_content(url, fingerprint, body).await
     }
 
     async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
@@ -117,13 +117,13 @@ impl Backend for Slow {
     }
 }
 
-/// Crawls these URLs of a web that has a page everywhere, with one worker; tells how long that took.
-fn crawl(paths: Vec<(String, String)>, concurrency: usize) -> (Arc<Slow>, Duration) {
+/// Crawls these URLs, given as host and path, with one worker. Returns how long that took.
+fn crawl(urls: Vec<(String, String)>, concurrency: usize) -> (Arc<SlowBackend>, Duration) {
     let web = Web::builder()
         .site(Site::new().otherwise(|request| Answer::page(format!("{}{}", request.authority, request.path))))
         .start();
-    let urls: Vec<String> = paths.iter().map(|(host, path)| web.url_of(host, path)).collect();
-    let config = FetchConfig {
+    let urls: Vec<String> = urls.iter().map(|(host, path)| web.url_of(host, path)).collect();
+    let fetch_config = FetchConfig {
         dns_overrides: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
         allow_private: true,
         obey_robots: false,
@@ -131,15 +131,16 @@ fn crawl(paths: Vec<(String, String)>, concurrency: usize) -> (Arc<Slow>, Durati
         concurrency,
         ..FetchConfig::default()
     };
-    let (completed, most_under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let backend = Arc::new(Slow { inner: LocalBackend::new(settings()), web, completed, most_under_way });
+    let (completed, max_in_progress) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let backend =
+        Arc::new(SlowBackend { inner: LocalBackend::new(config()), web, completed, max_in_progress });
     let stop = StopHandle::new();
-    let worker = worker(0, &urls[0].parse().unwrap(), config, &orders(&backend, &stop));
+    let worker = worker(0, &urls[0].parse().unwrap(), fetch_config, &context(&backend, &stop));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let begun = Instant::now();
+    let start = Instant::now();
     runtime.block_on(async {
         let found = urls.into_iter().map(|url| DiscoveredUrl { url, depth: 0, redirects: 0 }).collect();
-        // The second worker is not there; nothing must be routed to it.
+        // The second worker does not run, so no URL must be routed to it.
         backend.remove_worker(WorkerId(1)).await.unwrap();
         backend.admit(found).await.unwrap();
         let working = tokio::spawn(worker.run());
@@ -147,21 +148,21 @@ fn crawl(paths: Vec<(String, String)>, concurrency: usize) -> (Arc<Slow>, Durati
         stop.stop();
         working.await.unwrap().unwrap();
     });
-    (backend, begun.elapsed())
+    (backend, start.elapsed())
 }
 
 #[test]
-fn a_host_is_asked_again_while_its_last_page_is_being_completed() {
+fn next_fetch_of_a_host_starts_while_its_last_page_is_being_completed() {
     let (backend, took) = crawl((0..20).map(|n| ("one.test".into(), format!("/{n}"))).collect(), 16);
     assert_eq!(backend.completed.load(Ordering::Relaxed), 20);
-    assert!(took < 10 * COMPLETION, "{took:?}, where one after the other takes twenty completions");
+    assert!(took < 10 * COMPLETION_TIME, "{took:?}; one after the other would take twenty completions");
     assert_eq!(backend.web.log().most_at_once(), 1);
 }
 
 #[test]
-fn no_more_pages_are_under_way_than_in_flight_and_as_many_being_completed() {
+fn pages_in_progress_are_at_most_twice_the_concurrency() {
     let (backend, _) = crawl((0..60).map(|n| (format!("h{n}.test"), "/".into())).collect(), 4);
     assert_eq!(backend.completed.load(Ordering::Relaxed), 60);
-    let most = backend.most_under_way.load(Ordering::Relaxed);
-    assert!((4..=8).contains(&most), "{most}");
+    let max = backend.max_in_progress.load(Ordering::Relaxed);
+    assert!((4..=8).contains(&max), "{max}");
 }

@@ -1,6 +1,8 @@
-//! What the moves of a page cost on Redis: CPU of the server and of this process, calls within scripts, and memory.
+//! Measures the cost of a page's operations on Redis: CPU time of the server and of this process, and
+//! commands within scripts.
 //!
-//! `cargo run --release --example redis_moves -- PORT [PAGES [PARTITIONS [HOSTS]]]` on a Redis of its own, which it fills.
+//! `cargo run --release --example redis_operations -- PORT [PAGES [PARTITIONS [HOSTS]]]`; the Redis server
+//! must be empty.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +18,7 @@ use crawler::internal::similarity::{Fingerprint, Threshold};
 const LINKS: usize = 25;
 const IN_FLIGHT: usize = 16;
 
-/// A web of so many pages on so many hosts.
+/// A synthetic web.
 #[derive(Clone, Copy)]
 struct Web {
     pages: usize,
@@ -29,7 +31,8 @@ impl Web {
         format!("http://www.host{host}.test/section{section}/page-{page}.html")
     }
 
-    /// Of the links of a page one leads on, some are on every page of its host, and the others lead back anywhere.
+    /// The links of a page: one to a new page, some that all pages of its host share, and the others to
+    /// random earlier pages.
     fn links(self, page: usize) -> Vec<DiscoveredUrl> {
         let Web { pages, hosts } = self;
         let mut seed = page as u64;
@@ -37,7 +40,8 @@ impl Web {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) as usize % below.max(1)
         };
-        // The first page of a host leads to several: a chain would keep everybody waiting.
+        // The first page of a host links to several new pages: in a chain, only one URL per host would be
+        // pending.
         let first = if page < hosts {
             page + hosts..=page + hosts * 64
         } else {
@@ -45,8 +49,8 @@ impl Web {
         };
         let mut links: Vec<usize> = first.step_by(hosts).collect();
         for link in 1..LINKS {
-            let of_host = if link < 15 { link } else { random(page / hosts + 1) };
-            links.push(of_host * hosts + page % hosts);
+            let page_of_host = if link < 15 { link } else { random(page / hosts + 1) };
+            links.push(page_of_host * hosts + page % hosts);
         }
         links.retain(|link| *link < pages);
         links.into_iter().map(|link| DiscoveredUrl { url: self.url(link), depth: 1, redirects: 0 }).collect()
@@ -58,28 +62,31 @@ fn body(page: usize) -> Vec<u8> {
     words.collect::<String>().into_bytes()
 }
 
-async fn visit(backend: Arc<RedisBackend>, lease: Lease, web: Web) {
+async fn process(backend: Arc<RedisBackend>, lease: Lease, web: Web) {
     let page: usize =
         lease.url.rsplit('-').next().and_then(|end| end.strip_suffix(".html")).unwrap().parse().unwrap();
     backend.reserve(&lease, 0).await.unwrap();
     let body = body(page);
     let fingerprint = Fingerprint::of_text(backend.hash_key(), None, &body);
     backend.store_content(&lease.url, &fingerprint, &body).await.unwrap();
-    let done = Completion {
+    let completion = Completion {
         outcome: Outcome::Page,
         bytes: body.len() as u64,
         outlinks: web.links(page),
         linked_domains: vec![Domain::from_url_str(&lease.url)],
         ..Completion::new(&lease)
     };
-    assert!(matches!(backend.complete(vec![done]).await.unwrap()[..], [CompleteResult::Applied { .. }]));
+    assert!(matches!(
+        backend.complete(vec![completion]).await.unwrap()[..],
+        [CompleteResult::Applied { .. }]
+    ));
 }
 
-async fn frontier(backend: Arc<RedisBackend>) {
+async fn prioritize(backend: Arc<RedisBackend>) {
     loop {
-        let incoming = backend.take_unprioritized(256, Duration::from_millis(500)).await.unwrap();
+        let unprioritized = backend.take_unprioritized(256, Duration::from_millis(500)).await.unwrap();
         backend
-            .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::MIDDLE)).collect())
+            .enqueue_prioritized(unprioritized.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect())
             .await
             .unwrap();
     }
@@ -91,7 +98,7 @@ async fn route(backend: Arc<RedisBackend>) {
     }
 }
 
-/// CPU seconds of this process.
+/// CPU seconds of this process so far.
 fn cpu() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -110,7 +117,7 @@ impl Server {
         self.field("cpu", "used_cpu_user") + self.field("cpu", "used_cpu_sys")
     }
 
-    /// Of each command how often it was called, and the microseconds it took.
+    /// The name, number of calls and total microseconds of each command.
     fn commands(&mut self) -> Vec<(String, f64, f64)> {
         let information: String = redis::cmd("INFO").arg("commandstats").query(&mut self.0).unwrap();
         let lines = information.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(':'));
@@ -128,12 +135,12 @@ impl Server {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut arguments = std::env::args().skip(1);
-    let port = arguments.next().expect("the port of a Redis");
+    let port = arguments.next().expect("the port of an empty Redis");
     let pages: usize = arguments.next().map_or(20_000, |pages| pages.parse().unwrap());
     let partitions = arguments.next().map_or(1, |partitions| partitions.parse().unwrap());
     let hosts = arguments.next().map_or(400, |hosts| hosts.parse().unwrap());
     let web = Web { pages, hosts };
-    let settings = BackendConfig {
+    let config = BackendConfig {
         queue_size: 10_000,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 1,
@@ -149,55 +156,58 @@ async fn main() {
     };
     let redis_url = format!("redis://127.0.0.1:{port}/");
     let mut server = Server(redis::Client::open(redis_url.as_str()).unwrap().get_connection().unwrap());
-    let place =
-        RedisCrawl { partitions: Some(partitions), ..RedisCrawl::new(redis_url.parse().unwrap(), "moves") };
-    let backend = Arc::new(RedisBackend::open(place, settings).await.unwrap());
+    let crawl = RedisCrawl {
+        partitions: Some(partitions),
+        ..RedisCrawl::new(redis_url.parse().unwrap(), "operations")
+    };
+    let backend = Arc::new(RedisBackend::open(crawl, config).await.unwrap());
 
-    let prepared = Instant::now();
-    let own = cpu();
+    let start = Instant::now();
+    let cpu_before = cpu();
     for page in 0..pages.min(2_000) {
         std::hint::black_box((Fingerprint::of_text(backend.hash_key(), None, &body(page)), web.links(page)));
     }
-    let own = (cpu() - own) / pages.min(2_000) as f64;
-    println!("what the test itself does: {:.1} µs a page ({:.1?})", own * 1e6, prepared.elapsed());
+    let overhead = (cpu() - cpu_before) / pages.min(2_000) as f64;
+    println!("overhead of this benchmark: {:.1} µs per page ({:.1?})", overhead * 1e6, start.elapsed());
 
     let seeds = (0..hosts).map(|page| DiscoveredUrl { url: web.url(page), depth: 0, redirects: 0 }).collect();
     redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut server.0).unwrap();
-    let (server_before, before, begun) = (server.cpu(), cpu(), Instant::now());
+    let (server_before, client_before, start) = (server.cpu(), cpu(), Instant::now());
     backend.admit(seeds).await.unwrap();
-    let frontiers = [tokio::spawn(frontier(Arc::clone(&backend))), tokio::spawn(route(Arc::clone(&backend)))];
-    let (mut visits, mut done) = (tokio::task::JoinSet::new(), 0);
-    while done < pages {
+    let frontier =
+        [tokio::spawn(prioritize(Arc::clone(&backend))), tokio::spawn(route(Arc::clone(&backend)))];
+    let (mut tasks, mut completed) = (tokio::task::JoinSet::new(), 0);
+    while completed < pages {
         let leases = backend.lease(WorkerId(0), 64, Duration::from_millis(20)).await.unwrap();
         for lease in leases {
-            if visits.len() >= IN_FLIGHT {
-                visits.join_next().await.unwrap().unwrap();
-                done += 1;
+            if tasks.len() >= IN_FLIGHT {
+                tasks.join_next().await.unwrap().unwrap();
+                completed += 1;
             }
-            visits.spawn(visit(Arc::clone(&backend), lease, web));
+            tasks.spawn(process(Arc::clone(&backend), lease, web));
         }
-        while visits.try_join_next().is_some() {
-            done += 1;
+        while tasks.try_join_next().is_some() {
+            completed += 1;
         }
     }
-    frontiers.iter().for_each(tokio::task::JoinHandle::abort);
-    let (client, elapsed) = (cpu() - before, begun.elapsed());
-    let of_server = server.cpu() - server_before;
-    let a_page = 1e6 / pages as f64;
+    frontier.iter().for_each(tokio::task::JoinHandle::abort);
+    let (client, elapsed) = (cpu() - client_before, start.elapsed());
+    let server_time = server.cpu() - server_before;
+    let per_page = 1e6 / pages as f64;
     println!(
-        "{pages} pages in {elapsed:.1?}: Redis {:.1} µs a page, here {:.1} µs a page without the test's own",
-        of_server * a_page,
-        client * a_page - own * 1e6
+        "{pages} pages in {elapsed:.1?}: Redis {:.1} µs per page, client {:.1} µs per page without the overhead",
+        server_time * per_page,
+        client * per_page - overhead * 1e6
     );
     let mut commands = server.commands();
     commands.sort_by(|a, b| b.2.total_cmp(&a.2));
     let scripts: f64 =
         commands.iter().filter(|command| command.0 == "evalsha").map(|command| command.1).sum();
     let calls: f64 = commands.iter().map(|command| command.1).sum::<f64>() - scripts;
-    println!("{:.1} scripts and {:.1} other calls a page", scripts / pages as f64, calls / pages as f64);
+    println!("{:.1} scripts and {:.1} other commands per page", scripts / pages as f64, calls / pages as f64);
     for (name, calls, microseconds) in commands.iter().take(30) {
         println!(
-            "  {name:12} {:6.2} a page {:7.2} µs a page {:6.2} µs each",
+            "  {name:12} {:6.2} per page {:7.2} µs per page {:6.2} µs each",
             calls / pages as f64,
             microseconds / pages as f64,
             microseconds / calls

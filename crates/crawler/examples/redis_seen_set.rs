@@ -1,5 +1,6 @@
-//! What URLs take of the memory of a Redis of its own, while they wait and when they are done:
-//! `redis_links redis://127.0.0.1:PORT/ LINKS`.
+//! Measures the memory that queued and completed URLs take in Redis. The Redis server must be empty.
+//!
+//! `cargo run --release --example redis_seen_set -- redis://127.0.0.1:PORT/ URLS`
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crawler::internal::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 
-/// URLs are admitted and moved on so many at a time.
+/// URLs per operation.
 const BATCH: usize = 1_000;
 
 fn url(number: usize) -> String {
@@ -25,9 +26,9 @@ fn memory(server: &mut redis::Connection) -> f64 {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut arguments = std::env::args().skip(1);
-    let address = arguments.next().expect("the address of a Redis of its own");
-    let links: usize = arguments.next().expect("a number of links").parse().unwrap();
-    let settings = BackendConfig {
+    let address = arguments.next().expect("the URL of an empty Redis");
+    let urls: usize = arguments.next().expect("the number of URLs").parse().unwrap();
+    let config = BackendConfig {
         queue_size: 10_000,
         priority_queues: PriorityQueues::new(10).unwrap(),
         workers: 1,
@@ -42,34 +43,32 @@ async fn main() {
         max_pages_per_host: u64::MAX,
     };
     let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();
-    let place = RedisCrawl::new(address.parse().unwrap(), "links");
-    let backend = RedisBackend::open(place, settings).await.unwrap();
+    let crawl = RedisCrawl::new(address.parse().unwrap(), "seen");
+    let backend = RedisBackend::open(crawl, config).await.unwrap();
     let before = memory(&mut server);
-    for first in (0..links).step_by(BATCH) {
-        let found = (first..links.min(first + BATCH)).map(|number| DiscoveredUrl {
+    for first in (0..urls).step_by(BATCH) {
+        let discovered = (first..urls.min(first + BATCH)).map(|number| DiscoveredUrl {
             url: url(number),
             depth: 1,
             redirects: 0,
         });
-        backend.admit(found.collect()).await.unwrap();
+        backend.admit(discovered.collect()).await.unwrap();
     }
-    println!("{:8.1} bytes per URL that waits", (memory(&mut server) - before) / links as f64);
-    let mut done = 0;
-    while done < links {
-        let incoming = backend.take_unprioritized(BATCH, Duration::ZERO).await.unwrap();
+    println!("{:8.1} bytes per queued URL", (memory(&mut server) - before) / urls as f64);
+    let mut completed = 0;
+    while completed < urls {
+        let unprioritized = backend.take_unprioritized(BATCH, Duration::ZERO).await.unwrap();
         backend
-            .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::MIDDLE)).collect())
+            .enqueue_prioritized(unprioritized.iter().map(|url| (url.task_id, Priority::MIDDLE)).collect())
             .await
             .unwrap();
         backend.route(vec![Priority::MIDDLE; BATCH], Duration::ZERO).await.unwrap();
         let leases = backend.lease(WorkerId(0), BATCH, Duration::ZERO).await.unwrap();
-        done += leases.len();
-        let gone = Outcome::HttpStatus { code: 404, retry_after: None };
-        let ends = leases.iter().map(|lease| Completion { outcome: gone.clone(), ..Completion::new(lease) });
-        backend.complete(ends.collect()).await.unwrap();
+        completed += leases.len();
+        let not_found = Outcome::HttpStatus { code: 404, retry_after: None };
+        let completions =
+            leases.iter().map(|lease| Completion { outcome: not_found.clone(), ..Completion::new(lease) });
+        backend.complete(completions.collect()).await.unwrap();
     }
-    println!(
-        "{:8.1} bytes per link that was seen and is done",
-        (memory(&mut server) - before) / links as f64
-    );
+    println!("{:8.1} bytes per seen URL that is completed", (memory(&mut server) - before) / urls as f64);
 }

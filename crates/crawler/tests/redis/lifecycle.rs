@@ -1,4 +1,4 @@
-//! The end of a crawl on Redis: what is left of it, for how long, how it goes on, and how it is removed.
+//! The end of a crawl: what Redis keeps of it and for how long, how it is resumed, and how it is purged.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -13,12 +13,12 @@ use crawler::internal::outcome::Outcome;
 use crawler::internal::similarity::{Fingerprint, Threshold};
 use testredis::{Cluster, Server};
 
-use super::{block_on, route, settings};
+use super::{block_on, config, route};
 
 const FIRST: WorkerId = WorkerId(0);
 const TTL: Duration = Duration::from_millis(1_200);
 
-fn place(server: &Server, crawl: &str) -> RedisCrawl {
+fn redis_crawl(server: &Server, crawl: &str) -> RedisCrawl {
     RedisCrawl {
         partitions: Some(3),
         delay: Duration::from_millis(10),
@@ -26,8 +26,8 @@ fn place(server: &Server, crawl: &str) -> RedisCrawl {
     }
 }
 
-/// Everything lives for a moment, and everything that can be kept is.
-fn short() -> BackendConfig {
+/// Short TTLs, and everything is stored that can be.
+fn short_lived() -> BackendConfig {
     BackendConfig {
         queue_size: 3_000,
         ttl: TTL,
@@ -35,7 +35,7 @@ fn short() -> BackendConfig {
         similarity: Threshold::new(0.9),
         max_pages_per_host: 1_000,
         keep_depths: true,
-        ..settings(2)
+        ..config(2)
     }
 }
 
@@ -48,24 +48,24 @@ async fn lease(backend: &RedisBackend) -> Vec<Lease> {
 }
 
 async fn admit(backend: &RedisBackend, name: &str, count: usize) {
-    let found = (0..count).map(|number| DiscoveredUrl {
+    let urls = (0..count).map(|number| DiscoveredUrl {
         url: format!("http://h{}.test/{name}/{number}", number % 20),
         depth: 1,
         redirects: 0,
     });
-    assert_eq!(backend.admit(found.collect()).await.unwrap().new, count as u64);
+    assert_eq!(backend.admit(urls.collect()).await.unwrap().new, count as u64);
 }
 
-/// Visits up to so many pages as a worker would, and leaves traces of every kind.
-async fn visit(backend: &RedisBackend, most: usize) -> usize {
-    let mut visited = 0;
-    while visited < most {
+/// Crawls up to `max` pages as a worker would, with data of every kind.
+async fn crawl_pages(backend: &RedisBackend, max: usize) -> usize {
+    let mut crawled = 0;
+    while crawled < max {
         route(backend).await;
         let mut leases = lease(backend).await;
         if leases.is_empty() {
             break;
         }
-        leases.truncate(most - visited);
+        leases.truncate(max - crawled);
         let mut completions = Vec::new();
         for lease in &leases {
             backend.reserve(lease, 0).await.unwrap();
@@ -84,12 +84,12 @@ async fn visit(backend: &RedisBackend, most: usize) -> usize {
                 ..Completion::new(lease)
             });
         }
-        visited += backend.complete(completions).await.unwrap().len();
+        crawled += backend.complete(completions).await.unwrap().len();
     }
-    visited
+    crawled
 }
 
-/// Takes back what is still on loan.
+/// Requeues the URLs that are still leased.
 async fn rejoin(backend: &RedisBackend) {
     for worker in [FIRST, WorkerId(1)] {
         backend.rejoin(worker).await.unwrap();
@@ -100,7 +100,7 @@ fn keys(server: &Server, crawl: &str) -> BTreeSet<String> {
     server.ask::<Vec<String>>(&format!("KEYS crawler:{{{crawl}:*")).into_iter().collect()
 }
 
-/// What a key is called within its part.
+/// The name of a key within its partition.
 fn name(key: &str) -> &str {
     key.split("}:").nth(1).unwrap().split(':').next().unwrap()
 }
@@ -111,16 +111,20 @@ fn is_result(key: &str) -> bool {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
+fn only_the_result_of_a_finished_crawl_remains_after_the_ttl() {
     let server = Server::start();
-    let backend = block_on(RedisBackend::open(place(&server, "over"), short())).unwrap();
+    let backend = block_on(RedisBackend::open(redis_crawl(&server, "over"), short_lived())).unwrap();
     block_on(async {
         admit(&backend, "a", 200).await;
-        assert_eq!(visit(&backend, usize::MAX).await, 200);
+        assert_eq!(crawl_pages(&backend, usize::MAX).await, 200);
         assert_eq!(backend.close().await.unwrap(), 0);
-        // Workers that have not heard of it yet still ask.
+        // Workers that do not know of the end yet still request leases.
         assert!(lease(&backend).await.is_empty());
-        assert!(lease(&RedisBackend::open(place(&server, "over"), short()).await.unwrap()).await.is_empty());
+        assert!(
+            lease(&RedisBackend::open(redis_crawl(&server, "over"), short_lived()).await.unwrap())
+                .await
+                .is_empty()
+        );
     });
     let left = keys(&server, "over");
     let names: BTreeSet<&str> = left.iter().map(|key| name(key)).collect();
@@ -128,14 +132,14 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
         assert!(!names.contains(gone), "{gone}");
     }
     for stays in ["links", "page", "domains", "popularity", "stored", "rests"] {
-        assert!(names.contains(stays), "{stays} stays for a while: {names:?}");
+        assert!(names.contains(stays), "{stays} is kept until its TTL: {names:?}");
     }
     for key in &left {
         let expires: i64 = server.ask(&format!("PTTL {key}"));
         match name(key) {
             _ if is_result(key) => assert_eq!(expires, -1, "{key}"),
             "domains" | "lapses" => assert!((-2..=500).contains(&expires), "{key} lives {expires} ms"),
-            // Whose worker may still rest, and answers on their way.
+            // Cooldowns may be longer than the TTL, and replies are stored for retries.
             "rests" | "delays" | "delays_end" | "answer" => {
                 assert!(expires <= 3_600_000 && expires != -1, "{key}")
             }
@@ -144,10 +148,10 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
     }
     sleep(2 * TTL);
     let after = keys(&server, "over");
-    let short_lived = ["rests", "delays", "delays_end", "answer"];
-    let rest: Vec<_> =
-        after.iter().filter(|key| !is_result(key) && !short_lived.contains(&name(key))).collect();
-    assert_eq!(rest, Vec::<&String>::new());
+    let exempt = ["rests", "delays", "delays_end", "answer"];
+    let remaining: Vec<_> =
+        after.iter().filter(|key| !is_result(key) && !exempt.contains(&name(key))).collect();
+    assert_eq!(remaining, Vec::<&String>::new());
     let snapshot = block_on(backend.snapshot()).unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (200, 200, 200));
     assert_eq!(snapshot.outcomes["page"], 200);
@@ -155,43 +159,47 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_finished_crawl_can_go_on_with_more_urls_and_still_knows_those_of_before() {
+fn finished_crawl_can_be_resumed_with_more_urls_and_its_seen_set() {
     let server = Server::start();
-    let lasting = BackendConfig { ttl: Duration::from_secs(3_600), ..short() };
+    let long_lived = BackendConfig { ttl: Duration::from_secs(3_600), ..short_lived() };
     block_on(async {
-        let backend = RedisBackend::open(place(&server, "more"), lasting.clone()).await.unwrap();
+        let backend = RedisBackend::open(redis_crawl(&server, "more"), long_lived.clone()).await.unwrap();
         admit(&backend, "a", 100).await;
-        visit(&backend, usize::MAX).await;
+        crawl_pages(&backend, usize::MAX).await;
         backend.close().await.unwrap();
 
-        let is_revisit = RedisBackend::open(place(&server, "more"), lasting).await.unwrap();
-        is_revisit.reopen().await.unwrap();
-        is_revisit.reopen().await.unwrap();
-        let known = DiscoveredUrl { url: "http://h0.test/a/0".into(), depth: 1, redirects: 0 };
-        assert_eq!(is_revisit.admit(vec![known]).await.unwrap().seen, 1);
-        admit(&is_revisit, "b", 100).await;
-        assert_eq!(visit(&is_revisit, usize::MAX).await, 100);
-        let snapshot = is_revisit.snapshot().await.unwrap();
+        let resumed = RedisBackend::open(redis_crawl(&server, "more"), long_lived).await.unwrap();
+        resumed.reopen().await.unwrap();
+        resumed.reopen().await.unwrap();
+        let seen = DiscoveredUrl { url: "http://h0.test/a/0".into(), depth: 1, redirects: 0 };
+        assert_eq!(resumed.admit(vec![seen]).await.unwrap().seen, 1);
+        admit(&resumed, "b", 100).await;
+        assert_eq!(crawl_pages(&resumed, usize::MAX).await, 100);
+        let snapshot = resumed.snapshot().await.unwrap();
         assert_eq!((snapshot.pages, snapshot.outstanding()), (200, 0));
         for key in keys(&server, "more").iter().filter(|key| ["popularity", "domains"].contains(&name(key))) {
-            assert_eq!(server.ask::<i64>(&format!("TTL {key}")), -1, "{key} stays while the crawl goes on");
+            assert_eq!(
+                server.ask::<i64>(&format!("TTL {key}")),
+                -1,
+                "{key} does not expire while the crawl runs"
+            );
         }
     });
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
+fn stopped_crawl_is_kept_for_an_hour_and_can_be_resumed() {
     let server = Server::start();
     block_on(async {
-        let begun = BackendConfig { max_pages: 150, ..short() };
-        let backend = RedisBackend::open(place(&server, "stopped"), begun.clone()).await.unwrap();
-        // Some wait for their domain's share, some are on loan, some are in a worker's queue.
+        let original = BackendConfig { max_pages: 150, ..short_lived() };
+        let backend = RedisBackend::open(redis_crawl(&server, "stopped"), original.clone()).await.unwrap();
+        // Some URLs are parked, some leased, some in a worker's queue.
         admit(&backend, "a", 2_000).await;
-        assert_eq!(visit(&backend, 150).await, 150);
+        assert_eq!(crawl_pages(&backend, 150).await, 150);
         assert_eq!(backend.exhausted_budget().await.unwrap(), Some(Budget::Pages));
         let before = backend.snapshot().await.unwrap();
-        assert!(before.waiting > 100, "{before:?}");
+        assert!(before.parked > 100, "{before:?}");
         assert_eq!(backend.close().await.unwrap(), 1_850);
         for key in keys(&server, "stopped") {
             let seconds: i64 = server.ask(&format!("TTL {key}"));
@@ -205,25 +213,25 @@ fn a_crawl_that_was_stopped_is_kept_for_an_hour_and_goes_on_where_it_was() {
             }
         }
 
-        let raised = BackendConfig { max_pages: 10_000, ..begun };
-        let is_revisit = RedisBackend::open(place(&server, "stopped"), raised).await.unwrap();
-        is_revisit.reopen().await.unwrap();
-        rejoin(&is_revisit).await;
-        assert_eq!(is_revisit.snapshot().await.unwrap().outstanding(), 1_850);
-        assert_eq!(visit(&is_revisit, usize::MAX).await, 1_850);
-        let snapshot = is_revisit.snapshot().await.unwrap();
-        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.waiting), (2_000, 0, 0));
+        let raised = BackendConfig { max_pages: 10_000, ..original };
+        let resumed = RedisBackend::open(redis_crawl(&server, "stopped"), raised).await.unwrap();
+        resumed.reopen().await.unwrap();
+        rejoin(&resumed).await;
+        assert_eq!(resumed.snapshot().await.unwrap().outstanding(), 1_850);
+        assert_eq!(crawl_pages(&resumed, usize::MAX).await, 1_850);
+        let snapshot = resumed.snapshot().await.unwrap();
+        assert_eq!((snapshot.pages, snapshot.outstanding(), snapshot.parked), (2_000, 0, 0));
     });
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_goes_on_without() {
+fn expired_urls_of_a_stopped_crawl_count_as_not_reached_when_it_is_resumed() {
     let server = Server::start();
     block_on(async {
-        let backend = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
+        let backend = RedisBackend::open(redis_crawl(&server, "late"), short_lived()).await.unwrap();
         admit(&backend, "a", 2_000).await;
-        visit(&backend, 100).await;
+        crawl_pages(&backend, 100).await;
         backend.close().await.unwrap();
         for key in keys(&server, "late") {
             let own = ["links", "page", "body", "exact", "bands", "answer", "waiting"].contains(&name(&key));
@@ -232,88 +240,88 @@ fn what_a_stopped_crawl_had_left_and_has_expired_was_not_reached_and_the_crawl_g
             }
         }
         sleep(Duration::from_millis(10));
-        let is_revisit = RedisBackend::open(place(&server, "late"), short()).await.unwrap();
-        is_revisit.reopen().await.unwrap();
-        let snapshot = is_revisit.snapshot().await.unwrap();
-        assert_eq!((snapshot.outstanding(), snapshot.waiting), (0, 0));
+        let resumed = RedisBackend::open(redis_crawl(&server, "late"), short_lived()).await.unwrap();
+        resumed.reopen().await.unwrap();
+        let snapshot = resumed.snapshot().await.unwrap();
+        assert_eq!((snapshot.outstanding(), snapshot.parked), (0, 0));
         assert_eq!(snapshot.outcomes["not reached"], 1_900);
-        admit(&is_revisit, "b", 2_000).await;
-        assert_eq!(visit(&is_revisit, usize::MAX).await, 2_000);
-        let snapshot = is_revisit.snapshot().await.unwrap();
+        admit(&resumed, "b", 2_000).await;
+        assert_eq!(crawl_pages(&resumed, usize::MAX).await, 2_000);
+        let snapshot = resumed.snapshot().await.unwrap();
         assert_eq!((snapshot.outstanding(), snapshot.completed), (0, snapshot.outcomes.values().sum()));
     });
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn purging_a_crawl_removes_all_of_it_and_nothing_of_another() {
+fn purge_removes_all_keys_of_a_crawl_and_no_others() {
     let server = Server::start();
     block_on(async {
         let mut open = Vec::new();
         for crawl in ["news", "news2", "ne"] {
-            let lasting = BackendConfig { ttl: Duration::from_secs(3_600), ..short() };
-            let backend = RedisBackend::open(place(&server, crawl), lasting).await.unwrap();
+            let long_lived = BackendConfig { ttl: Duration::from_secs(3_600), ..short_lived() };
+            let backend = RedisBackend::open(redis_crawl(&server, crawl), long_lived).await.unwrap();
             admit(&backend, "a", 2_000).await;
-            visit(&backend, 300).await;
+            crawl_pages(&backend, 300).await;
             server.ask::<()>(&format!("SET crawler:{{{crawl}:crew}}:state 1"));
             open.push(backend);
         }
         server.ask::<()>("SET crawler 1");
         let expected = keys(&server, "news").len();
         let others = [keys(&server, "news2"), keys(&server, "ne")];
-        let purged = RedisBackend::purge(&place(&server, "news")).await.unwrap();
+        let purged = RedisBackend::purge(&redis_crawl(&server, "news")).await.unwrap();
         assert!((1..=expected as u64).contains(&purged), "{purged} of {expected}");
         assert_eq!(keys(&server, "news"), BTreeSet::new());
         assert_eq!([keys(&server, "news2"), keys(&server, "ne")], others);
         rejoin(&open[1]).await;
-        assert_eq!(visit(&open[1], usize::MAX).await, 1_700);
-        assert_eq!(RedisBackend::purge(&place(&server, "news")).await.unwrap(), 0);
-        let BackendError(message) = RedisBackend::purge(&place(&server, "*")).await.unwrap_err();
+        assert_eq!(crawl_pages(&open[1], usize::MAX).await, 1_700);
+        assert_eq!(RedisBackend::purge(&redis_crawl(&server, "news")).await.unwrap(), 0);
+        let BackendError(message) = RedisBackend::purge(&redis_crawl(&server, "*")).await.unwrap_err();
         assert!(message.contains("cannot be the name of a crawl"), "{message}");
     });
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_purge_among_very_many_keys_lets_others_through() {
+fn purge_among_many_keys_does_not_block_other_clients() {
     let server = Server::start();
     let fill = "for i = 1, 200000 do redis.call('SET', (i % 2 == 0 and 'other:' or 'crawler:{big:p0}:answer:') .. i, 1) end";
     server.cli::<()>(&["EVAL", fill, "0"]);
     server.ask::<()>("CONFIG RESETSTAT");
     std::thread::scope(|scope| {
-        let purge = scope.spawn(|| block_on(RedisBackend::purge(&place(&server, "big"))).unwrap());
+        let purge = scope.spawn(|| block_on(RedisBackend::purge(&redis_crawl(&server, "big"))).unwrap());
         let mut longest = Duration::ZERO;
         while !purge.is_finished() {
-            let begun = Instant::now();
+            let start = Instant::now();
             server.ask::<()>("PING");
-            longest = longest.max(begun.elapsed());
+            longest = longest.max(start.elapsed());
         }
         assert_eq!(purge.join().unwrap(), 100_000);
-        assert!(longest < Duration::from_millis(200), "somebody waited for {longest:?}");
+        assert!(longest < Duration::from_millis(200), "a PING took {longest:?}");
     });
     assert_eq!(server.ask::<u64>("DBSIZE"), 100_000);
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn budgets_may_be_raised_by_who_opens_a_crawl_again_and_nothing_else_may_change() {
+fn reopened_crawl_may_raise_budgets_and_change_no_other_setting() {
     let server = Server::start();
     block_on(async {
-        let begun = BackendConfig { max_pages: 100, max_bytes: 1 << 20, ..settings(1) };
-        let open = async |settings| match RedisBackend::open(place(&server, "terms"), settings).await {
+        let original = BackendConfig { max_pages: 100, max_bytes: 1 << 20, ..config(1) };
+        let open = async |config| match RedisBackend::open(redis_crawl(&server, "terms"), config).await {
             Ok(_) => String::new(),
             Err(BackendError(message)) => message,
         };
-        assert_eq!(open(begun.clone()).await, "");
-        let raised = BackendConfig { max_pages: 200, max_pages_per_host: u64::MAX, ..begun.clone() };
-        // Who is refused changes nothing.
+        assert_eq!(open(original.clone()).await, "");
+        let raised = BackendConfig { max_pages: 200, max_pages_per_host: u64::MAX, ..original.clone() };
+        // A rejected process changes nothing.
         let other = open(BackendConfig { ttl: Duration::from_secs(1), ..raised.clone() }).await;
         assert!(other.contains("was begun with another setting"), "{other}");
         let mixed = open(BackendConfig { max_bytes: 1, ..raised.clone() }).await;
         assert!(mixed.contains("--max-bytes is 1048576") && mixed.contains("raised, not lowered"), "{mixed}");
-        assert_eq!(open(begun.clone()).await, "");
+        assert_eq!(open(original.clone()).await, "");
         assert_eq!(open(raised.clone()).await, "");
-        let lowered = open(begun).await;
+        let lowered = open(original).await;
         assert!(lowered.contains("--max-pages is 200 in the crawl \"terms\""), "{lowered}");
         assert!(lowered.contains("and 100 here; it may be raised, not lowered"), "{lowered}");
         assert_eq!(open(BackendConfig { max_pages: u64::MAX, ..raised.clone() }).await, "");
@@ -323,14 +331,14 @@ fn budgets_may_be_raised_by_who_opens_a_crawl_again_and_nothing_else_may_change(
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn on_a_cluster_a_crawl_is_closed_reopened_and_purged_on_all_nodes() {
+fn crawl_on_a_cluster_is_closed_reopened_and_purged_on_all_nodes() {
     let cluster = Cluster::start();
-    let place = RedisCrawl { partitions: Some(16), ..place(&cluster.nodes[0], "wide") };
+    let crawl = RedisCrawl { partitions: Some(16), ..redis_crawl(&cluster.nodes[0], "wide") };
     let all = || cluster.nodes.iter().map(|node| keys(node, "wide").len()).collect::<Vec<_>>();
     block_on(async {
-        let backend = RedisBackend::open(place.clone(), short()).await.unwrap();
+        let backend = RedisBackend::open(crawl.clone(), short_lived()).await.unwrap();
         admit(&backend, "a", 1_500).await;
-        assert_eq!(visit(&backend, 100).await, 100);
+        assert_eq!(crawl_pages(&backend, 100).await, 100);
         assert!(all().iter().all(|keys| *keys > 10), "{:?}", all());
         assert_eq!(backend.close().await.unwrap(), 1_400);
         for node in &cluster.nodes {
@@ -340,9 +348,9 @@ fn on_a_cluster_a_crawl_is_closed_reopened_and_purged_on_all_nodes() {
         }
         backend.reopen().await.unwrap();
         rejoin(&backend).await;
-        assert_eq!(visit(&backend, usize::MAX).await, 1_400);
+        assert_eq!(crawl_pages(&backend, usize::MAX).await, 1_400);
         assert_eq!(backend.close().await.unwrap(), 0);
-        assert!(RedisBackend::purge(&place).await.unwrap() > 100);
+        assert!(RedisBackend::purge(&crawl).await.unwrap() > 100);
         assert_eq!(all(), [0, 0, 0]);
     });
 }

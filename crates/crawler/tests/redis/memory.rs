@@ -1,4 +1,4 @@
-//! What a crawl takes of Redis's memory, and for how long.
+//! How much memory a crawl takes in Redis, and for how long.
 
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{Backend, Completion, ContentMatch, DiscoveredUrl, WorkerId};
@@ -10,58 +10,58 @@ use std::time::Duration;
 use testredis::Server;
 use tokio::task::JoinSet;
 
-use super::{block_on, settings};
+use super::{block_on, config};
 
 const LINKS: usize = 10_000;
 
 /// Admits and completes many URLs of many domains.
 async fn complete_many(backend: &RedisBackend) {
     for batch in 0..LINKS / 1000 {
-        let found = (0..1000).map(|number| DiscoveredUrl {
+        let urls = (0..1000).map(|number| DiscoveredUrl {
             url: format!("http://h{number}.test/{batch}"),
             depth: 1,
             redirects: 0,
         });
-        assert_eq!(backend.admit(found.collect()).await.unwrap().new, 1000);
+        assert_eq!(backend.admit(urls.collect()).await.unwrap().new, 1000);
         let mut completed = 0;
         while completed < 1000 {
-            let incoming = backend.take_unprioritized(1000, Duration::ZERO).await.unwrap();
+            let urls = backend.take_unprioritized(1000, Duration::ZERO).await.unwrap();
             backend
-                .enqueue_prioritized(incoming.iter().map(|one| (one.task_id, Priority::BEST)).collect())
+                .enqueue_prioritized(urls.iter().map(|url| (url.task_id, Priority::BEST)).collect())
                 .await
                 .unwrap();
             backend.route(vec![Priority::BEST; 1000], Duration::ZERO).await.unwrap();
             let leases = backend.lease(WorkerId(0), 1000, Duration::ZERO).await.unwrap();
-            let ends =
+            let completions =
                 leases.iter().map(|lease| Completion { outcome: Outcome::Page, ..Completion::new(lease) });
-            completed += backend.complete(ends.collect()).await.unwrap().len();
+            completed += backend.complete(completions.collect()).await.unwrap().len();
         }
     }
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_known_url_takes_less_than_60_bytes() {
+fn seen_url_takes_less_than_60_bytes() {
     for keep_depths in [false, true] {
         let redis = Server::start();
-        let settings = crawler::internal::backend::local::BackendConfig {
+        let config = crawler::internal::backend::local::BackendConfig {
             queue_size: 10_000,
             keep_depths,
             max_pages: u64::MAX,
-            ..settings(1)
+            ..config(1)
         };
-        let place = RedisCrawl {
+        let crawl = RedisCrawl {
             partitions: Some(4),
             delay: Duration::ZERO,
             ..RedisCrawl::new(redis.url().parse().unwrap(), "links")
         };
-        let backend = block_on(RedisBackend::open(place, settings)).unwrap();
+        let backend = block_on(RedisBackend::open(crawl, config)).unwrap();
         block_on(complete_many(&backend));
-        assert_eq!(block_on(backend.snapshot()).unwrap().known, LINKS);
+        assert_eq!(block_on(backend.snapshot()).unwrap().seen_urls, LINKS);
         let shards: Vec<String> = redis.ask("KEYS *}:links:*");
         let bytes: usize =
             shards.iter().map(|shard| redis.ask::<usize>(&format!("MEMORY USAGE {shard}"))).sum();
-        assert!(bytes < 60 * LINKS, "{} bytes a URL", bytes / LINKS);
+        assert!(bytes < 60 * LINKS, "{} bytes per URL", bytes / LINKS);
         for shard in shards {
             let encoding: String = redis.ask(&format!("OBJECT ENCODING {shard}"));
             assert_eq!(encoding, "listpack", "{shard}");
@@ -71,8 +71,8 @@ fn a_known_url_takes_less_than_60_bytes() {
     }
 }
 
-/// A number that Redis tells of itself.
-pub(super) fn told(redis: &Server, section: &str, name: &str) -> usize {
+/// A number of Redis's INFO reply.
+pub(super) fn info_number(redis: &Server, section: &str, name: &str) -> usize {
     let information: String = redis.ask(&format!("INFO {section}"));
     let line = information.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
@@ -80,84 +80,80 @@ pub(super) fn told(redis: &Server, section: &str, name: &str) -> usize {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_url_that_waits_takes_less_than_400_bytes() {
+fn queued_url_takes_less_than_400_bytes() {
     let redis = Server::start();
-    let place = RedisCrawl {
+    let crawl = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
         ..RedisCrawl::new(redis.url().parse().unwrap(), "queued")
     };
-    let backend = block_on(RedisBackend::open(place, settings(1))).unwrap();
-    let before = told(&redis, "memory", "used_memory:");
+    let backend = block_on(RedisBackend::open(crawl, config(1))).unwrap();
+    let before = info_number(&redis, "memory", "used_memory:");
     for batch in 0..LINKS / 1000 {
-        let found = (0..1000).map(|number| DiscoveredUrl {
+        let urls = (0..1000).map(|number| DiscoveredUrl {
             url: format!("http://www.host{number}.test/section/of/many/page-{batch}.html"),
             depth: 1,
             redirects: 0,
         });
-        assert_eq!(block_on(backend.admit(found.collect())).unwrap().new, 1000);
+        assert_eq!(block_on(backend.admit(urls.collect())).unwrap().new, 1000);
     }
-    let bytes = (told(&redis, "memory", "used_memory:") - before) / LINKS;
-    assert!(bytes < 400, "{bytes} bytes a URL");
+    let bytes = (info_number(&redis, "memory", "used_memory:") - before) / LINKS;
+    assert!(bytes < 400, "{bytes} bytes per URL");
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn links_that_were_told_lately_are_not_told_again() {
+fn recently_admitted_links_are_not_sent_again() {
     let redis = Server::start();
-    let place = RedisCrawl {
+    let crawl = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
-        ..RedisCrawl::new(redis.url().parse().unwrap(), "told")
+        ..RedisCrawl::new(redis.url().parse().unwrap(), "recent")
     };
-    let open = || block_on(RedisBackend::open(place.clone(), settings(1))).unwrap();
+    let open = || block_on(RedisBackend::open(crawl.clone(), config(1))).unwrap();
     let (backend, other) = (open(), open());
     let links = |depth| {
-        let of_site =
+        let links =
             (0..100).map(|number| DiscoveredUrl { url: format!("http://h/{number}"), depth, redirects: 0 });
-        of_site.collect::<Vec<_>>()
+        links.collect::<Vec<_>>()
     };
-    let scripts = || told(&redis, "commandstats", "cmdstat_evalsha:calls=");
+    let scripts = || info_number(&redis, "commandstats", "cmdstat_evalsha:calls=");
     let before = scripts();
     assert_eq!(block_on(backend.admit(links(3))).unwrap().new, 100);
     for depth in [3, 7, 1] {
         let admitted = block_on(backend.admit(links(depth))).unwrap();
         assert_eq!((admitted.new, admitted.seen), (0, 100));
     }
-    assert_eq!(scripts() - before, 1, "depths do not matter here");
-    assert_eq!(
-        block_on(other.admit(links(3))).unwrap().seen,
-        100,
-        "who has not told it is answered all the same"
-    );
+    assert_eq!(scripts() - before, 1, "depths are not stored");
+    assert_eq!(block_on(other.admit(links(3))).unwrap().seen, 100, "another process sends them itself");
     backend.advance(Duration::from_secs(301));
     assert_eq!(block_on(backend.admit(links(3))).unwrap().seen, 100);
-    assert_eq!(scripts() - before, 3, "after a twelfth of an hour it is told again");
+    assert_eq!(scripts() - before, 3, "after a twelfth of an hour they are sent again");
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
+fn only_the_seen_set_remains_of_completed_urls() {
     let redis = Server::start();
-    let place = RedisCrawl {
+    let crawl = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
         ..RedisCrawl::new(redis.url().parse().unwrap(), "clean")
     };
-    let settings = crawler::internal::backend::local::BackendConfig {
+    let config = crawler::internal::backend::local::BackendConfig {
         queue_size: 10_000,
         max_pages: u64::MAX,
-        ..settings(1)
+        ..config(1)
     };
-    let backend = block_on(RedisBackend::open(place, settings)).unwrap();
+    let backend = block_on(RedisBackend::open(crawl, config)).unwrap();
     block_on(complete_many(&backend));
     let left: Vec<String> = redis.ask("KEYS *:tasks");
     assert_eq!(left, Vec::<String>::new());
     for gone in ["outstanding", "loans", "overflow", "prioritizing", "returned", "active"] {
         assert_eq!(redis.ask::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
     }
-    let answers: Vec<String> = redis.ask("KEYS *:answer:*");
-    assert!(answers.len() < 2_000, "{} answers are remembered", answers.len());
+    let replies: Vec<String> = redis.ask("KEYS *:answer:*");
+    assert!(replies.len() < 2_000, "{} replies are stored", replies.len());
     for gone in ["endings", "settled", "reservations"] {
         assert_eq!(redis.ask::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
     }
@@ -165,41 +161,41 @@ fn nothing_is_left_of_completed_urls_but_that_they_are_known() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn of_like_pages_that_are_remembered_together_one_is_new() {
+fn one_of_several_near_duplicates_stored_concurrently_is_new() {
     let redis = Server::start();
-    let place = RedisCrawl {
+    let crawl = RedisCrawl {
         partitions: Some(1),
         delay: Duration::ZERO,
-        ..RedisCrawl::new(redis.url().parse().unwrap(), "together")
+        ..RedisCrawl::new(redis.url().parse().unwrap(), "concurrent")
     };
-    let settings = crawler::internal::backend::local::BackendConfig {
+    let config = crawler::internal::backend::local::BackendConfig {
         similarity: Threshold::new(0.9),
         keep_content: true,
-        ..settings(1)
+        ..config(1)
     };
-    // Of each text there are three pages: two are the same, and one has a word more.
+    // Three pages for each text: two are identical, one has one more word.
     let body = |page: usize| {
         let words = (0..400).map(|word| format!("w{} ", (page / 3 * 7919 + word * word * 31) % 100_003));
         words.chain((page % 3 == 2).then(|| "more".to_owned())).collect::<String>()
     };
     block_on(async {
-        let backend = Arc::new(RedisBackend::open(place, settings).await.unwrap());
-        let mut visits = JoinSet::new();
+        let backend = Arc::new(RedisBackend::open(crawl, config).await.unwrap());
+        let mut tasks = JoinSet::new();
         for page in 0..60 {
             let (backend, body) = (Arc::clone(&backend), body(page));
-            visits.spawn(async move {
+            tasks.spawn(async move {
                 let fingerprint = Fingerprint::of_text(backend.hash_key(), None, body.as_bytes());
                 let url = format!("http://h/{page}");
                 backend.store_content(&url, &fingerprint, body.as_bytes()).await.unwrap()
             });
         }
-        let remembered = visits.join_all().await;
-        assert_eq!(remembered.iter().filter(|page| **page == ContentMatch::New).count(), 20);
-        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::Duplicate(_))));
-        assert!(remembered.iter().any(|page| matches!(page, ContentMatch::NearDuplicate(_))));
+        let results = tasks.join_all().await;
+        assert_eq!(results.iter().filter(|page| **page == ContentMatch::New).count(), 20);
+        assert!(results.iter().any(|page| matches!(page, ContentMatch::Duplicate(_))));
+        assert!(results.iter().any(|page| matches!(page, ContentMatch::NearDuplicate(_))));
     });
     assert_eq!(redis.ask::<Vec<String>>("KEYS *}:page:*").len(), 20);
     assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 20);
-    let scripts = told(&redis, "commandstats", "cmdstat_evalsha:calls=");
-    assert!(scripts < 60 + 40, "they go together: {scripts} scripts, of which 40 take pages back");
+    let scripts = info_number(&redis, "commandstats", "cmdstat_evalsha:calls=");
+    assert!(scripts < 60 + 40, "requests are batched: {scripts} scripts, 40 of which remove pages");
 }

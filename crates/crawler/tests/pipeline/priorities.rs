@@ -1,4 +1,4 @@
-//! The order of things: priorities, services that help with them, and what is forgotten.
+//! The order of fetches: priorities, PageRank outages, and refetching after the TTL.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use crawler::internal::prioritizer::pagerank::PageRankConfig;
 use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use testweb::{Answer, Hostile, Site, Web};
 
-use super::{assert_adds_up, crawl, site_of};
+use super::{assert_adds_up, crawl, site_with_port};
 
 /// `p0.test` has priority 5, `p1.test` 15, … `p9.test` 95.
 struct ByName;
 
 impl Prioritizer for ByName {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
-        let of = |candidate: &Candidate| {
+        let priority = |candidate: &Candidate| {
             let digit = candidate.domain.as_str().chars().nth(1).and_then(|digit| digit.to_digit(10));
             Priority::at_most_worst(digit.unwrap_or(0) * 10 + 5)
         };
-        Box::pin(async move { candidates.iter().map(of).collect() })
+        Box::pin(async move { candidates.iter().map(priority).collect() })
     }
 }
 
 #[test]
-fn bad_priorities_are_visited_while_good_ones_keep_coming() {
-    // Every page leads to three more of its host, without end.
+fn urls_of_bad_priority_are_fetched_while_better_ones_keep_coming() {
+    // Every page links to three more pages of its host, endlessly.
     let endless = || {
         Site::new().otherwise(|request| {
             let path = request.path.trim_end_matches('/');
@@ -36,7 +36,7 @@ fn bad_priorities_are_visited_while_good_ones_keep_coming() {
             Answer::page(format!("{links} {path}"))
         })
     };
-    let start = site_of(|_, port| {
+    let start = site_with_port(|_, port| {
         Answer::page((0..10).map(|n| format!("<a href=http://p{n}.test:{port}/>{n}</a>")).collect::<String>())
     });
     let mut web = Web::builder().site(start);
@@ -59,14 +59,14 @@ fn bad_priorities_are_visited_while_good_ones_keep_coming() {
         (CrawlEnd::LimitReached(crawler::internal::backend::Budget::Pages), 2_000)
     );
     let log = web.log();
-    let visits: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
-    // Of 2,000 draws the last queue gets 21 in the mean, the first 410.
-    assert!(visits.iter().all(|visits| *visits >= 3), "{visits:?}");
-    assert!(visits[0] > 3 * visits[9], "{visits:?}");
+    let fetches: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
+    // Of 2,000 draws, the last queue gets 21 on average, the first 410.
+    assert!(fetches.iter().all(|fetches| *fetches >= 3), "{fetches:?}");
+    assert!(fetches[0] > 3 * fetches[9], "{fetches:?}");
 }
 
 #[test]
-fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
+fn crawl_continues_while_the_pagerank_service_is_down() {
     let outages = [Answer::status(500), Answer::text("garbage"), Answer::hostile(Hostile::Silence)];
     for outage in outages {
         let service = {
@@ -74,9 +74,9 @@ fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
             Web::builder().site(Site::new().otherwise(move |_| outage.clone())).start()
         };
         let mut settings = PageRankConfig::new(service.url("").parse().unwrap());
-        settings.pause = Duration::from_millis(20);
+        settings.retry_delay = Duration::from_millis(20);
         settings.timeout = Duration::from_millis(200);
-        settings.rest = Duration::from_millis(500);
+        settings.cooldown = Duration::from_millis(500);
         let pagerank = PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap();
         let web = Web::builder().seeded_hosts(17, 10, 5).start();
         let report = crawl(&web, "h0.test")
@@ -92,37 +92,37 @@ fn a_crawl_goes_on_while_the_pagerank_service_is_out() {
 }
 
 #[test]
-fn a_url_is_visited_again_once_its_time_has_passed_and_never_while_it_waits() {
-    // /slow is outstanding for longer than URLs are remembered, and is linked to all the while.
-    let long = Duration::from_millis(900);
+fn url_is_fetched_again_after_its_ttl_but_never_while_it_is_outstanding() {
+    // /slow is outstanding for longer than the TTL, and other pages keep linking to it.
+    let response_time = Duration::from_millis(900);
     let site = Site::new()
         .page("/", "<a href=/slow>slow</a> <a href=/1>1</a>")
-        .answer("/slow", Answer::page("slow").after(long))
+        .answer("/slow", Answer::page("slow").after(response_time))
         .otherwise(|request| {
             let number: u32 = request.path[1..].parse().unwrap_or(0);
             let next = match number {
                 1..=6 => format!("<a href=/{}>next</a> <a href=/slow>slow</a>", number + 1),
-                _ => "<a href=/1>the first</a>".to_owned(),
+                _ => "<a href=/1>first</a>".to_owned(),
             };
             Answer::page(next + &request.path).after(Duration::from_millis(120))
         });
     for (ttl, times) in [(Duration::from_millis(400), 2), (Duration::from_secs(3600), 1)] {
         let web = Web::builder().site(site.clone()).start();
-        let kept: Arc<Mutex<Vec<String>>> = Arc::default();
-        let seen = Arc::clone(&kept);
+        let pages: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&pages);
         let report = crawl(&web, "one.test")
             .workers(1)
             .configure(|config| config.max_per_host = 2)
             .configure_backend(|settings| settings.ttl = ttl)
             .max_time(Duration::from_millis(1_300))
             .module(move |page: &crawler::internal::page::Page| {
-                seen.lock().unwrap().push(page.url.path().to_owned())
+                sink.lock().unwrap().push(page.url.path().to_owned())
             })
             .run_blocking()
             .unwrap();
-        let kept = kept.lock().unwrap();
-        let kept_of = |path: &str| kept.iter().filter(|kept| *kept == path).count();
-        assert_eq!(kept_of("/1"), times, "{ttl:?}: {kept:?}");
+        let pages = pages.lock().unwrap();
+        let count = |path: &str| pages.iter().filter(|page| *page == path).count();
+        assert_eq!(count("/1"), times, "{ttl:?}: {pages:?}");
         assert_eq!(web.log().of_path("/slow").len(), 1, "{ttl:?}");
         assert_eq!(report.end, if times == 1 { CrawlEnd::Finished } else { CrawlEnd::TimeLimit });
     }

@@ -1,4 +1,4 @@
-//! A web whose every page, link and edge is known, with hosts that ask for patience in every way a host can.
+//! A web of which every page and link is known, with hosts that request every kind of delay.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use testweb::{Answer, Site, Web};
 
-/// What hosts whose robots.txt asks for it are given between requests.
+/// The Crawl-delay in the robots.txt of some hosts.
 pub const CRAWL_DELAY: Duration = Duration::from_millis(120);
 
-/// How long hosts that are busy want to be left alone.
+/// The Retry-After of busy hosts.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long slow hosts take to answer.
+/// The response time of slow hosts.
 const SLOW: Duration = Duration::from_millis(60);
 
-/// The page that busy hosts first answer with a 503.
+/// The page for which busy hosts first respond with a 503.
 const BUSY_PAGE: usize = 2;
 
 /// How a host behaves.
@@ -27,23 +27,23 @@ pub enum Kind {
     Slow,
 }
 
-/// So many hosts with so many pages each; with near-duplicates of some, or without.
+/// A number of hosts with a number of pages each; with or without near-duplicates.
 #[derive(Debug, Clone, Copy)]
-pub struct World {
+pub struct KnownWeb {
     pub hosts: usize,
     pub pages: usize,
     pub print_views: bool,
 }
 
-impl World {
-    /// Serves it.
+impl KnownWeb {
+    /// Starts the server.
     pub fn serve(self) -> Web {
         let sites = (0..self.hosts).map(|host| {
-            let asked: Arc<Mutex<HashSet<String>>> = Arc::default();
+            let requested: Arc<Mutex<HashSet<String>>> = Arc::default();
             let site = Site::new().otherwise(move |request| {
                 let port = request.authority.rsplit(':').next().unwrap_or("80");
-                let is_first = asked.lock().unwrap().insert(request.path.clone());
-                self.answer(host, &request.path, port, is_first)
+                let is_first = requested.lock().unwrap().insert(request.path.clone());
+                self.respond(host, &request.path, port, is_first)
             });
             let site = match kind(host) {
                 Kind::CrawlDelay => {
@@ -56,7 +56,7 @@ impl World {
         sites.fold(Web::builder(), |web, (name, site)| web.host(&name, site)).start()
     }
 
-    fn answer(self, host: usize, path: &str, port: &str, is_first: bool) -> Answer {
+    fn respond(self, host: usize, path: &str, port: &str, is_first: bool) -> Answer {
         if let Some(page) = path.strip_prefix("/go/") {
             return Answer::redirect(302, &format!("/p{page}"));
         }
@@ -67,8 +67,8 @@ impl World {
                 Answer::status(503).header("retry-after", &RETRY_AFTER.as_secs().to_string())
             }
             Some(number) => {
-                let answer = Answer::page(self.body(host, number, print, port));
-                if kind(host) == Kind::Slow { answer.after(SLOW) } else { answer }
+                let response = Answer::page(self.body(host, number, print, port));
+                if kind(host) == Kind::Slow { response.after(SLOW) } else { response }
             }
             None => Answer::status(404),
         }
@@ -83,7 +83,7 @@ impl World {
         format!("<title>Page {page} of {host}</title>\n{links}<p>{words}\n{print}")
     }
 
-    /// Where a page leads: every page is reached, some by a redirect.
+    /// The links of a page. Every page is reachable, some by a redirect.
     pub fn links(self, host: usize, page: usize, port: &str) -> Vec<String> {
         let url = |host: usize, path: String| format!("http://h{host}.test:{port}{path}");
         let mut links = Vec::new();
@@ -104,13 +104,13 @@ impl World {
         if self.print_views && page % 2 == 1 {
             links.push(url(host, format!("/p{page}?print")));
         }
-        let mut met = HashSet::new();
-        links.retain(|link| met.insert(link.clone()));
+        let mut seen = HashSet::new();
+        links.retain(|link| seen.insert(link.clone()));
         links
     }
 
-    /// Every page by URL, with its host and number.
-    pub fn truth(self, port: &str) -> BTreeMap<String, (usize, usize)> {
+    /// The host and number of every page, by URL.
+    pub fn expected_pages(self, port: &str) -> BTreeMap<String, (usize, usize)> {
         let pages = (0..self.hosts).flat_map(|host| (0..self.pages).map(move |page| (host, page)));
         pages
             .map(|(host, page)| {

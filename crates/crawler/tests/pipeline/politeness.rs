@@ -1,4 +1,4 @@
-//! What hosts are spared: delays, rests, slow answers, and modules that take their time.
+//! Politeness: concurrency limits, delays, cooldowns, slow hosts, and slow modules.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,20 +13,20 @@ use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::{DepthPopularity, Random};
 use testweb::{Answer, Site, Web};
 
-use super::parts::{orders, settings, worker};
-use super::{crawl, site_of};
+use super::fixtures::{config, context, worker};
+use super::{crawl, site_with_port};
 
-/// A page that links to `/1` … `/count`, which all take so long.
-fn fan(count: usize, takes: Duration) -> Site {
+/// A page that links to `/1` … `/count`, which all have this response time.
+fn fan_out(count: usize, response_time: Duration) -> Site {
     let links: String = (1..=count).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
     Site::new()
         .page("/", links)
-        .otherwise(move |request| Answer::page(format!("page {}", request.path)).after(takes))
+        .otherwise(move |request| Answer::page(format!("page {}", request.path)).after(response_time))
 }
 
 #[test]
-fn as_many_requests_to_a_host_are_in_flight_as_allowed_and_no_more() {
-    let web = Web::builder().site(fan(24, Duration::from_millis(60))).start();
+fn requests_in_flight_per_host_reach_the_limit_and_do_not_exceed_it() {
+    let web = Web::builder().site(fan_out(24, Duration::from_millis(60))).start();
     let report = crawl(&web, "one.test")
         .workers(2)
         .configure(|config| config.max_per_host = 3)
@@ -37,8 +37,8 @@ fn as_many_requests_to_a_host_are_in_flight_as_allowed_and_no_more() {
 }
 
 #[test]
-fn with_several_requests_in_flight_the_delay_separates_their_starts() {
-    let web = Web::builder().site(fan(12, Duration::from_millis(100))).start();
+fn delay_separates_the_starts_of_concurrent_requests() {
+    let web = Web::builder().site(fan_out(12, Duration::from_millis(100))).start();
     let delay = Duration::from_millis(40);
     let polite = crawl(&web, "one.test").configure(|config| {
         (config.max_per_host, config.delay, config.adaptive_delay) = (4, delay, false);
@@ -46,48 +46,48 @@ fn with_several_requests_in_flight_the_delay_separates_their_starts() {
     polite.run_blocking().unwrap();
     let log = web.log();
     assert!((2..=4).contains(&log.most_at_once()), "{}", log.most_at_once());
-    // The server sees a start a little later than it was made, by more or by less.
+    // The server sees requests a little late, some more than others.
     let gap = log.smallest_start_gap().unwrap();
     assert!(gap >= delay - Duration::from_millis(10), "{gap:?}");
 }
 
 #[test]
-fn a_host_that_answers_slowly_is_left_alone_for_longer() {
-    let slow = Duration::from_millis(150);
-    let smallest_gap = |adapt: bool| {
+fn adaptive_delay_is_longer_for_a_slow_host() {
+    let response_time = Duration::from_millis(150);
+    let smallest_gap = |is_adaptive: bool| {
         let web = Web::builder().site(Site::new().otherwise(move |request| {
             let links = "<a href=/1>1</a><a href=/2>2</a><a href=/3>3</a><a href=/4>4</a>";
-            Answer::page(format!("{links} {}", request.path)).after(slow)
+            Answer::page(format!("{links} {}", request.path)).after(response_time)
         }));
         let web = web.start();
         let delay = Duration::from_millis(20);
         let crawl = crawl(&web, "one.test").configure(|config| config.delay = delay);
-        let crawl = if adapt { crawl } else { crawl.configure(|config| config.adaptive_delay = false) };
+        let crawl = if is_adaptive { crawl } else { crawl.configure(|config| config.adaptive_delay = false) };
         assert_eq!(crawl.run_blocking().unwrap().snapshot.pages, 5);
         web.log().smallest_gap().unwrap()
     };
-    assert!(smallest_gap(true) >= slow, "by default");
-    assert!(smallest_gap(false) < slow);
+    assert!(smallest_gap(true) >= response_time, "by default");
+    assert!(smallest_gap(false) < response_time);
 }
 
 #[test]
-fn a_crawl_delay_and_a_retry_after_are_kept_and_hold_up_nobody_else() {
-    let asks_for_patience = fan(2, Duration::ZERO).robots("User-agent: *\nCrawl-delay: 0.7");
+fn crawl_delay_and_retry_after_are_obeyed_and_do_not_hold_up_other_hosts() {
+    let with_crawl_delay = fan_out(2, Duration::ZERO).robots("User-agent: *\nCrawl-delay: 0.7");
     let busy = Answer::status(503).header("retry-after", "2");
     let overloaded = Site::new().answer("/", Answer::in_turn(vec![busy, Answer::page("recovered")]));
-    let start = site_of(|path, port| match path {
+    let first_site = site_with_port(|path, port| match path {
         "/robots.txt" => Answer::status(404),
         "/" => Answer::page(format!(
-            "<a href=http://patient.test:{port}/>1</a> <a href=http://busy.test:{port}/>2</a> <a href=/on>3</a>"
+            "<a href=http://crawl-delay.test:{port}/>1</a> <a href=http://busy.test:{port}/>2</a> <a href=/on>3</a>"
         )),
         _ => Answer::page("on"),
     });
     let web = Web::builder()
-        .site(start)
-        .host("patient.test", asks_for_patience)
+        .site(first_site)
+        .host("crawl-delay.test", with_crawl_delay)
         .host("busy.test", overloaded)
         .start();
-    let begun = Instant::now();
+    let start = Instant::now();
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.obey_robots = true)
@@ -96,20 +96,20 @@ fn a_crawl_delay_and_a_retry_after_are_kept_and_hold_up_nobody_else() {
     assert_eq!(report.snapshot.pages, 6);
     let log = web.log();
     let gap_of = |host: &str| log.of_host(host).smallest_gap().unwrap();
-    assert!(gap_of("patient.test") >= Duration::from_millis(700), "{:?}", gap_of("patient.test"));
+    assert!(gap_of("crawl-delay.test") >= Duration::from_millis(700), "{:?}", gap_of("crawl-delay.test"));
     let tries = log.of_host("busy.test").of_path("/");
     assert!(tries.smallest_gap().unwrap() >= Duration::from_secs(2), "{:?}", tries.smallest_gap());
     let on = log.of_host("start.test").of_path("/on");
-    assert!(on[0].started - begun < Duration::from_millis(700), "{:?}", on[0].started - begun);
+    assert!(on[0].started - start < Duration::from_millis(700), "{:?}", on[0].started - start);
 }
 
 #[test]
-fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
+fn hosts_in_cooldown_take_no_permits_from_other_hosts() {
     let busy = || {
         let busy = Answer::status(503).header("retry-after", "2");
         Site::new().answer("/", Answer::in_turn(vec![busy, Answer::page("recovered")]))
     };
-    let start = site_of(|path, port| match path {
+    let first_site = site_with_port(|path, port| match path {
         "/" => {
             let busy: String = (0..8).map(|n| format!("<a href=http://b{n}.test:{port}/>b</a>")).collect();
             let others: String =
@@ -118,9 +118,10 @@ fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
         }
         path => Answer::page(format!("other {path}")),
     });
-    let web =
-        (0..8).fold(Web::builder().site(start), |web, n| web.host(&format!("b{n}.test"), busy())).start();
-    let begun = Instant::now();
+    let web = (0..8)
+        .fold(Web::builder().site(first_site), |web, n| web.host(&format!("b{n}.test"), busy()))
+        .start();
+    let start = Instant::now();
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.concurrency = 2)
@@ -129,26 +130,25 @@ fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
         .unwrap();
     assert_eq!(report.snapshot.pages, 29);
     let others = web.log().of_path("/x");
-    let last = others.iter().map(|hit| hit.started - begun).max().unwrap();
+    let last = others.iter().map(|hit| hit.started - start).max().unwrap();
     assert!(others.len() == 20 && last < Duration::from_millis(1_500), "{last:?}");
 }
 
 #[test]
-fn what_a_host_is_owed_outlives_a_worker_that_died_before_its_first_page() {
+fn host_delay_outlives_a_worker_that_dies_before_its_first_page() {
     let site = Site::new().robots("User-agent: *\nCrawl-delay: 1").page("/", "page");
     let web = Web::builder().site(site).start();
     let seed: url::Url = web.url("/").parse().unwrap();
-    let backend = Arc::new(LocalBackend::new(settings()));
+    let backend = Arc::new(LocalBackend::new(config()));
     let stop = StopHandle::new();
-    let orders = orders(&backend, &stop);
+    let context = context(&backend, &stop);
     let worker =
-        |id| worker(id, &seed, FetchConfig { delay: Duration::ZERO, ..FetchConfig::default() }, &orders);
+        |id| worker(id, &seed, FetchConfig { delay: Duration::ZERO, ..FetchConfig::default() }, &context);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         backend.admit(vec![DiscoveredUrl { url: seed.to_string(), depth: 0, redirects: 0 }]).await.unwrap();
-        let (random, prioritize) = (Random::seeded(1), DepthPopularity);
-        let frontier = frontier::run(&*backend, &prioritize, random, &stop);
-        let lives = async {
+        let frontier = frontier::run(&*backend, &DepthPopularity, Random::seeded(1), &stop);
+        let workers = async {
             let first = tokio::spawn(worker(0).run());
             while web.log().first().is_none_or(|hit| hit.ended.is_none()) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -160,8 +160,8 @@ fn what_a_host_is_owed_outlives_a_worker_that_died_before_its_first_page() {
             worker(1).run().await.unwrap();
         };
         tokio::select! {
-            over = frontier => assert!(over.unwrap()),
-            () = lives => unreachable!("a worker works until it is told to stop"),
+            finished = frontier => assert!(finished.unwrap()),
+            () = workers => unreachable!("a worker runs until it is stopped"),
         }
     });
     let log = web.log();
@@ -170,25 +170,28 @@ fn what_a_host_is_owed_outlives_a_worker_that_died_before_its_first_page() {
 }
 
 #[test]
-fn a_module_that_takes_its_time_holds_up_no_other_host() {
+fn slow_module_does_not_hold_up_other_hosts() {
     let link = |n: usize, port: &str| format!("<a href=http://h{n}.test:{port}/>x</a>");
-    let site = site_of(move |path, port| match path {
+    let site = site_with_port(move |path, port| match path {
         "/" => Answer::page((0..20).map(|n| link(n, port)).collect::<String>()),
         _ => Answer::status(404),
     });
     let web = Web::builder().site(site).start();
-    let begun = Instant::now();
-    let nap = Duration::from_millis(300);
+    let start = Instant::now();
+    let module_time = Duration::from_millis(300);
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure_backend(|settings| settings.similarity = None)
-        .module(move |_: &Page| std::thread::sleep(nap))
+        .module(move |_: &Page| std::thread::sleep(module_time))
         .run_blocking()
         .unwrap();
     assert_eq!(report.snapshot.pages, 21);
-    // One after the other they would take 21 naps.
-    assert!(begun.elapsed() < 6 * nap, "{:?}", begun.elapsed());
+    // One after the other, the modules would take 21 times as long as one.
+    assert!(start.elapsed() < 6 * module_time, "{:?}", start.elapsed());
     let log = web.log();
-    let asked: Vec<Instant> = log.iter().skip(1).map(|hit| hit.started).collect();
-    assert!(*asked.last().unwrap() - asked[0] < nap, "all hosts are asked while modules see the first pages");
+    let starts: Vec<Instant> = log.iter().skip(1).map(|hit| hit.started).collect();
+    assert!(
+        *starts.last().unwrap() - starts[0] < module_time,
+        "all hosts get requests while modules process the first pages"
+    );
 }

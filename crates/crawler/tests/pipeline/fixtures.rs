@@ -1,4 +1,4 @@
-//! The parts of a crawl, for tests that put them together themselves.
+//! Builds workers and their context, for tests that run them without a `Crawler`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crawler::internal::scope::Scope;
 use crawler::internal::worker::{Worker, WorkerContext};
 use url::Url;
 
-/// Resources for two workers.
-pub fn settings() -> BackendConfig {
+/// A backend configuration for two workers.
+pub fn config() -> BackendConfig {
     BackendConfig {
         queue_size: 100,
         priority_queues: PriorityQueues::new(10).unwrap(),
@@ -34,29 +34,29 @@ pub fn settings() -> BackendConfig {
     }
 }
 
-/// What the workers go by, without modules.
-pub fn orders<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerContext<R>> {
+/// The context of workers without modules.
+pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerContext<R>> {
     let files = OutputFiles::open(&[], Start::Fresh).unwrap();
     Arc::new(WorkerContext {
         backend: Arc::clone(backend),
-        installed: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Box::new(|_, _| {}))),
+        pipeline: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Box::new(|_, _| {}))),
         scope: Scope::anywhere(),
         max_depth: 3,
         max_page_bytes: 10_000,
-        compare: false,
-        in_hand: 100,
+        drop_near_duplicates: false,
+        max_leases: 100,
         stop: stop.clone(),
     })
 }
 
-/// One of the workers, as if it were alone in its process.
+/// A worker with its own throttle, as if it were alone in its process.
 pub fn worker<R: Backend>(
     id: u16,
     seed: &Url,
     config: FetchConfig,
-    orders: &Arc<WorkerContext<R>>,
+    context: &Arc<WorkerContext<R>>,
 ) -> Arc<Worker<R>> {
-    let pace = Arc::new(HostThrottle::from_config(&config));
-    let fetcher = Fetcher::new(config, std::slice::from_ref(seed), pace, orders.stop.clone()).unwrap();
-    Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(orders)))
+    let throttle = Arc::new(HostThrottle::from_config(&config));
+    let fetcher = Fetcher::new(config, std::slice::from_ref(seed), throttle, context.stop.clone()).unwrap();
+    Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(context)))
 }

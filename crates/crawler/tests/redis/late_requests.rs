@@ -1,4 +1,4 @@
-//! Moves that arrive twice, the first copy long after the second was answered: nobody hears what it is answered, and it must
+//! Requests that arrive twice, the first copy long after the second one got its reply. The late copy must
 //! change nothing.
 
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
 use testredis::{Proxy, Reply, Server};
 
-use super::{block_on, route, settings};
+use super::{block_on, config, route};
 
 const WORKER: WorkerId = WorkerId(0);
 
 async fn open(url: String, partitions: u16) -> RedisBackend {
-    let place = RedisCrawl {
+    let crawl = RedisCrawl {
         partitions: Some(partitions),
         delay: Duration::from_millis(1),
         ..RedisCrawl::new(url.parse().unwrap(), "late")
     };
-    RedisBackend::open(place, BackendConfig { queue_size: 1_600, ..settings(1) }).await.unwrap()
+    RedisBackend::open(crawl, BackendConfig { queue_size: 1_600, ..config(1) }).await.unwrap()
 }
 
-fn found(url: String) -> DiscoveredUrl {
+fn discovered(url: String) -> DiscoveredUrl {
     DiscoveredUrl { url, depth: 1, redirects: 0 }
 }
 
-/// So many URLs of so many hosts.
+/// Admits `count` URLs, each of another host.
 async fn admit(backend: &RedisBackend, name: &str, count: usize) {
-    let urls = (0..count).map(|number| found(format!("http://{name}{number}.test/")));
+    let urls = (0..count).map(|number| discovered(format!("http://{name}{number}.test/")));
     assert_eq!(backend.admit(urls.collect()).await.unwrap().new, count as u64);
 }
 
@@ -41,24 +41,21 @@ async fn lease(backend: &RedisBackend) -> Vec<Lease> {
     backend.lease(WORKER, 1_000, Duration::ZERO).await.unwrap()
 }
 
-fn kept(lease: &Lease) -> Completion {
+fn page(lease: &Lease) -> Completion {
     Completion { outcome: Outcome::Page, bytes: 3, ..Completion::new(lease) }
 }
 
 async fn complete(backend: &RedisBackend, leases: &[Lease]) {
-    let completed = backend.complete(leases.iter().map(kept).collect()).await.unwrap();
-    assert!(
-        completed.iter().all(|completed| matches!(completed, CompleteResult::Applied { .. })),
-        "{completed:?}"
-    );
+    let results = backend.complete(leases.iter().map(page).collect()).await.unwrap();
+    assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })), "{results:?}");
 }
 
-/// Everything that the server has, but what it remembers to have answered.
+/// Everything in Redis except stored replies.
 fn contents(server: &Server) -> BTreeMap<String, Vec<Reply>> {
     let keys: Vec<String> = server.ask("KEYS *");
     let keys = keys.into_iter().filter(|key| !key.contains(":answer:"));
     let content = |key: &str| match server.ask::<String>(&format!("TYPE {key}")).as_str() {
-        // In whatever order.
+        // The order of the fields does not matter.
         "hash" => {
             let Ok(Reply::Many(fields)) = server.try_ask(&["HGETALL", key]) else { panic!("{key}") };
             let mut fields: Vec<Vec<Reply>> = fields.chunks(2).map(<[Reply]>::to_vec).collect();
@@ -70,9 +67,9 @@ fn contents(server: &Server) -> BTreeMap<String, Vec<Reply>> {
     keys.map(|key| (key.clone(), content(&key))).collect()
 }
 
-/// What was kept comes to the server now, and changes nothing.
-fn comes_late(proxy: &Proxy, server: &Server) {
-    assert!(!proxy.is_armed(), "nothing was asked");
+/// Delivers the held-back request to the server, and checks that it changes nothing.
+fn deliver_late(proxy: &Proxy, server: &Server) {
+    assert!(!proxy.is_armed(), "no request was held back");
     let before = contents(server);
     proxy.deliver();
     let after = contents(server);
@@ -81,14 +78,14 @@ fn comes_late(proxy: &Proxy, server: &Server) {
     assert!(changed.is_empty() && before.len() == after.len(), "{changed:?}");
 }
 
-/// How many questions it takes to lend something, before the one that lends it.
-fn looks_first(partitions: u16) -> usize {
+/// The number of requests before the one that leases URLs.
+fn requests_before_lease(partitions: u16) -> usize {
     usize::from(partitions > 1)
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_lease_that_comes_late_lends_nothing() {
+fn late_lease_request_leases_nothing() {
     for partitions in [1, 16] {
         let server = Server::start();
         let proxy = Proxy::before(&server);
@@ -97,23 +94,23 @@ fn a_lease_that_comes_late_lends_nothing() {
             assert!(lease(&backend).await.is_empty());
             admit(&backend, "a", 20).await;
             route(&backend).await;
-            proxy.keep_question_after(looks_first(partitions));
+            proxy.keep_question_after(requests_before_lease(partitions));
             let leases = lease(&backend).await;
             assert!(!leases.is_empty());
-            comes_late(&proxy, &server);
-            // Nor when all of them are completed, and there are others that it could lend. After a new connection it is made
-            // sure first that nothing was lost.
+            deliver_late(&proxy, &server);
+            // The same after all of them are completed and there are other URLs to lease. On a new
+            // connection, the backend first checks that no lease was lost.
             let mut all = leases;
             admit(&backend, "b", 20).await;
             route(&backend).await;
-            proxy.keep_question_after(1 + looks_first(partitions));
+            proxy.keep_question_after(1 + requests_before_lease(partitions));
             while all.len() < 40 {
                 all.extend(lease(&backend).await);
             }
             complete(&backend, &all).await;
             admit(&backend, "c", 20).await;
             route(&backend).await;
-            comes_late(&proxy, &server);
+            deliver_late(&proxy, &server);
             let mut others = Vec::new();
             while others.len() < 20 {
                 others.extend(lease(&backend).await);
@@ -126,7 +123,7 @@ fn a_lease_that_comes_late_lends_nothing() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn what_the_prioritizer_asks_for_and_comes_late_is_not_lent_to_nobody() {
+fn late_request_of_the_prioritizer_takes_no_urls() {
     for partitions in [1, 16] {
         let server = Server::start();
         let proxy = Proxy::before(&server);
@@ -134,19 +131,24 @@ fn what_the_prioritizer_asks_for_and_comes_late_is_not_lent_to_nobody() {
             let backend = open(proxy.url(), partitions).await;
             assert!(backend.take_unprioritized(100, Duration::ZERO).await.unwrap().is_empty());
             admit(&backend, "a", 20).await;
-            proxy.keep_question_after(looks_first(partitions));
-            let incoming = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
-            assert_eq!(incoming.len(), 20);
-            comes_late_after(&backend, &proxy, &server, incoming.iter().map(|one| one.task_id).collect())
-                .await;
-            let incoming = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
-            assert_eq!(incoming.len(), 20, "those that came since, each once");
+            proxy.keep_question_after(requests_before_lease(partitions));
+            let urls = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
+            assert_eq!(urls.len(), 20);
+            deliver_late_after_enqueue(
+                &backend,
+                &proxy,
+                &server,
+                urls.iter().map(|url| url.task_id).collect(),
+            )
+            .await;
+            let urls = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
+            assert_eq!(urls.len(), 20, "the URLs admitted since, each once");
         });
     }
 }
 
-/// The late copy comes when all that was lent is filed, and more has come.
-async fn comes_late_after(
+/// Delivers the late request after the URLs are enqueued and more are admitted.
+async fn deliver_late_after_enqueue(
     backend: &RedisBackend,
     proxy: &Proxy,
     server: &Server,
@@ -157,12 +159,12 @@ async fn comes_late_after(
         .await
         .unwrap();
     admit(backend, "b", 20).await;
-    comes_late(proxy, server);
+    deliver_late(proxy, server);
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_reservation_that_comes_late_reserves_nothing() {
+fn late_reservation_reserves_nothing() {
     for partitions in [1, 16] {
         let server = Server::start();
         let proxy = Proxy::before(&server);
@@ -181,7 +183,7 @@ fn a_reservation_that_comes_late_reserves_nothing() {
                     BudgetDecision::Granted(500_000)
                 ));
                 if read > 0 {
-                    comes_late(&proxy, &server);
+                    deliver_late(&proxy, &server);
                     proxy.keep_question_after(0);
                     assert!(matches!(
                         backend.reserve(lease, read).await.unwrap(),
@@ -189,7 +191,7 @@ fn a_reservation_that_comes_late_reserves_nothing() {
                     ));
                 }
                 complete(&backend, std::slice::from_ref(lease)).await;
-                comes_late(&proxy, &server);
+                deliver_late(&proxy, &server);
             }
             let budget = if partitions == 1 { "p0" } else { "budget" };
             let used: Vec<i64> = server.ask(&format!(
@@ -202,9 +204,10 @@ fn a_reservation_that_comes_late_reserves_nothing() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_completion_that_comes_late_counts_nothing() {
-    // With one partition it is one question, with several it is two: how the loan ends, and that it does.
-    for (partitions, before) in [(1, 0), (16, 0), (16, 1)] {
+fn late_completion_is_not_counted() {
+    // With one partition, a completion is one request. With several, it is two: the outcome, and the end of
+    // the lease.
+    for (partitions, skip) in [(1, 0), (16, 0), (16, 1)] {
         let server = Server::start();
         let proxy = Proxy::before(&server);
         block_on(async {
@@ -215,14 +218,14 @@ fn a_completion_that_comes_late_counts_nothing() {
             while leases.len() < 30 {
                 leases.extend(lease(&backend).await);
             }
-            proxy.keep_question_after(before);
+            proxy.keep_question_after(skip);
             complete(&backend, &leases[..10]).await;
-            comes_late(&proxy, &server);
-            proxy.keep_question_after(before);
+            deliver_late(&proxy, &server);
+            proxy.keep_question_after(skip);
             complete(&backend, &leases[10..20]).await;
-            // What is completed since tells that nobody need remember what was settled before.
+            // A later completion lets Redis drop what it stored about earlier ones.
             complete(&backend, &leases[20..]).await;
-            comes_late(&proxy, &server);
+            deliver_late(&proxy, &server);
             let snapshot = backend.snapshot().await.unwrap();
             assert_eq!((snapshot.pages, snapshot.bytes, snapshot.outcomes["page"]), (30, 90, 30));
             assert_eq!(snapshot.outstanding(), 0);
@@ -232,7 +235,7 @@ fn a_completion_that_comes_late_counts_nothing() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_close_that_comes_late_does_not_put_away_what_was_opened_again() {
+fn late_close_does_not_archive_a_reopened_crawl() {
     for partitions in [1, 16] {
         let server = Server::start();
         let proxy = Proxy::before(&server);
@@ -240,20 +243,21 @@ fn a_close_that_comes_late_does_not_put_away_what_was_opened_again() {
             let (closing, other) =
                 (open(proxy.url(), partitions).await, open(server.url(), partitions).await);
             let first = other.set_opening(b"note").await.unwrap();
-            other.take_out(&first).await.unwrap();
+            other.unarchive(&first).await.unwrap();
             admit(&other, "a", 20).await;
             other.set_running(first.opening).await.unwrap();
             other.set_over(first.opening, "stopped").await.unwrap();
-            // It is noted that it is closed, and looked twice how much is left: then comes what closes it.
+            // The request that closes the crawl comes after one that marks it closed and two that count what
+            // is left.
             proxy.keep_question_after(3);
-            assert!(closing.put_away(first.opening).await.unwrap().is_closed);
+            assert!(closing.archive(first.opening).await.unwrap().is_closed);
             let second = other.set_opening(b"").await.unwrap();
-            other.take_out(&second).await.unwrap();
+            other.unarchive(&second).await.unwrap();
             admit(&other, "b", 20).await;
             assert_eq!(other.set_running(second.opening).await.unwrap().phase, Phase::Running);
-            comes_late(&proxy, &server);
+            deliver_late(&proxy, &server);
             for key in server.ask::<Vec<String>>("KEYS *").iter().filter(|key| !key.contains(":answer:")) {
-                assert_eq!(server.ask::<i64>(&format!("TTL {key}")), -1, "{key} is there to stay");
+                assert_eq!(server.ask::<i64>(&format!("TTL {key}")), -1, "{key} does not expire");
             }
             route(&other).await;
             let mut leases = Vec::new();
@@ -265,23 +269,23 @@ fn a_close_that_comes_late_does_not_put_away_what_was_opened_again() {
     }
 }
 
-/// The partition that a domain belongs to.
+/// The partition of a domain.
 fn partition(domain: &str) -> u64 {
     let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
     domain.bytes().fold(0xCBF2_9CE4_8422_2325, hash) % 16
 }
 
-/// Children of a page: one of its own domain, where that is asked for, and five elsewhere.
+/// The links of a page: five to domains of other partitions and, if `has_own`, one to its own domain.
 fn outlinks(has_own: bool) -> Vec<DiscoveredUrl> {
-    let own = has_own.then(|| found("http://a0.test/own".into()));
-    let hosts = (0..).map(|number| format!("child{number}.test"));
+    let own = has_own.then(|| discovered("http://a0.test/own".into()));
+    let hosts = (0..).map(|number| format!("linked{number}.test"));
     let elsewhere = hosts.filter(|host| partition(host) != partition("a0.test")).take(5);
-    elsewhere.map(|host| found(format!("http://{host}/"))).chain(own).collect()
+    elsewhere.map(|host| discovered(format!("http://{host}/"))).chain(own).collect()
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and_counts_nothing_twice() {
+fn worker_that_dies_between_commit_and_end_of_a_lease_loses_no_links_and_counts_no_page_twice() {
     for (has_own, rejoins) in [(false, false), (false, true), (true, false), (true, true)] {
         let server = Server::start();
         let proxy = Proxy::before(&server);
@@ -291,11 +295,12 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
             route(&dying).await;
             let leases = lease(&dying).await;
             assert!(matches!(dying.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(_)));
-            // First how it ends, and the children elsewhere; then it is settled, and it ends.
+            // The outcome and the links to other partitions are written first. Then the budget is committed,
+            // and the lease ends.
             proxy.pass_only_the_first_command_after(1);
-            let page = Completion { outlinks: outlinks(has_own), ..kept(&leases[0]) };
-            let ends = tokio::time::timeout(Duration::from_millis(300), dying.complete(vec![page.clone()]));
-            assert!(ends.await.is_err(), "it does not hear that it was settled");
+            let parent = Completion { outlinks: outlinks(has_own), ..page(&leases[0]) };
+            let completion = tokio::time::timeout(Duration::from_millis(300), dying.complete(vec![parent]));
+            assert!(completion.await.is_err(), "the reply to the commit is lost");
             assert!(!proxy.is_armed());
             drop((dying, proxy));
             while server.ask::<i64>("HLEN crawler:{late:budget}:settled") == 0 {
@@ -303,37 +308,38 @@ fn a_worker_that_dies_when_a_page_is_settled_and_not_ended_loses_no_children_and
             }
 
             let after = open(server.url(), 16).await;
-            assert_eq!(after.snapshot().await.unwrap().completed, 0, "it has not ended");
+            assert_eq!(after.snapshot().await.unwrap().completed, 0, "the lease has not ended");
             match rejoins {
                 true => after.rejoin(WORKER).await.unwrap(),
                 false => after.remove_worker(WORKER).await.unwrap(),
             }
-            let mut visited = Vec::new();
+            let mut crawled = Vec::new();
             while after.outstanding().await.unwrap() > 0 {
                 route(&after).await;
                 let leases = lease(&after).await;
                 for lease in &leases {
                     let completion = match lease.url.as_str() {
-                        "http://a0.test/" => Completion { outlinks: outlinks(has_own), ..kept(lease) },
-                        _ => kept(lease),
+                        "http://a0.test/" => Completion { outlinks: outlinks(has_own), ..page(lease) },
+                        _ => page(lease),
                     };
                     assert!(matches!(
                         after.complete(vec![completion]).await.unwrap()[..],
                         [CompleteResult::Applied { .. }]
                     ));
                 }
-                visited.extend(leases.into_iter().map(|lease| lease.url));
+                crawled.extend(leases.into_iter().map(|lease| lease.url));
             }
             let pages = 6 + u64::from(has_own);
             let snapshot = after.snapshot().await.unwrap();
             assert_eq!(
                 (snapshot.pages, snapshot.admitted, snapshot.completed),
                 (pages, pages, pages),
-                "{visited:?}"
+                "{crawled:?}"
             );
             assert_eq!(snapshot.outcomes, BTreeMap::from([("page".to_owned(), pages)]));
-            // Where the end needs what only its worker knew, the page is visited again, and counts as the one it is.
-            assert_eq!(visited.iter().any(|url| url == "http://a0.test/"), has_own, "{visited:?}");
+            // A page with links to its own domain is fetched again, because only its worker knew them. It is
+            // counted once.
+            assert_eq!(crawled.iter().any(|url| url == "http://a0.test/"), has_own, "{crawled:?}");
             let reserved: Vec<i64> =
                 server.ask("HMGET crawler:{late:budget}:used bytes_reserved pages_reserved");
             assert_eq!(reserved, [0, 0]);

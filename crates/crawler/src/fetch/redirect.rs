@@ -1,0 +1,88 @@
+//! The rule for redirects, the same in every mode.
+
+use url::Url;
+
+use crate::config::MAX_REDIRECTS;
+use crate::html;
+use crate::origin::without_credentials;
+use crate::outcome::Outcome;
+use crate::scope::RejectReason;
+
+/// Decides what happens to `url`, which redirected to `location` as number `redirects + 1` in a row.
+///
+/// The target is checked like a link: `admit` gets its normalized URL and its number of redirects, and checks
+/// and queues it at the depth of `url`. It is not called if there were too many redirects or the target is
+/// not a usable URL.
+pub fn follow(
+    url: &Url,
+    redirects: u8,
+    location: &str,
+    admit: impl FnOnce(&str, u8) -> Result<(), RejectReason>,
+) -> Outcome {
+    if redirects >= MAX_REDIRECTS {
+        return Outcome::TooManyRedirects;
+    }
+    let target = match html::resolve(url, location) {
+        Ok(target) => String::from(target),
+        Err(bad_link) => {
+            let to = display_target(url, location);
+            return Outcome::RedirectRejected { to, why: RejectReason::InvalidLink(bad_link) };
+        }
+    };
+    match admit(&target, redirects + 1) {
+        Ok(()) => Outcome::Redirect { to: target },
+        Err(why) => Outcome::RedirectRejected { to: target, why },
+    }
+}
+
+/// A target that is not followed, for messages: without credentials, and no longer than a URL may be.
+fn display_target(url: &Url, location: &str) -> String {
+    let target = url.join(location).map(|target| without_credentials(&target).to_string());
+    target.ok().filter(|target| target.len() <= html::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn follow_from(redirects: u8, location: &str, admitted: Result<(), RejectReason>) -> Outcome {
+        follow(&Url::parse("http://a.test/x/y").unwrap(), redirects, location, |_, _| admitted)
+    }
+
+    #[test]
+    fn target_is_resolved_and_admitted_with_one_more_redirect() {
+        let url = Url::parse("http://a.test/x/y").unwrap();
+        let mut admitted = Vec::new();
+        let outcome = follow(&url, 3, "../z#part", |target, redirects| {
+            admitted.push((target.to_owned(), redirects));
+            Ok(())
+        });
+        assert_eq!(outcome, Outcome::Redirect { to: "http://a.test/z".into() });
+        assert_eq!(admitted, [("http://a.test/z".to_owned(), 4)]);
+    }
+
+    #[test]
+    fn redirect_after_the_maximum_in_a_row_is_not_followed() {
+        let followed = Outcome::Redirect { to: "http://a.test/z".into() };
+        assert_eq!(follow_from(MAX_REDIRECTS - 1, "/z", Ok(())), followed);
+        assert_eq!(follow_from(MAX_REDIRECTS, "/z", Ok(())), Outcome::TooManyRedirects);
+    }
+
+    #[test]
+    fn rejected_target_is_named_without_credentials() {
+        let why = RejectReason::External;
+        let rejected = follow_from(0, "http://b.test/", Err(why));
+        assert_eq!(rejected, Outcome::RedirectRejected { to: "http://b.test/".into(), why });
+        let long = format!("/{}", "x".repeat(html::MAX_URL_BYTES));
+        for (location, named) in [
+            ("http://me:secret@b.test/", "http://b.test/"),
+            ("mailto:me@b.test", "mailto:me@b.test"),
+            (long.as_str(), "its target"),
+        ] {
+            match follow_from(0, location, Ok(())) {
+                Outcome::RedirectRejected { to, why: RejectReason::InvalidLink(_) } => assert_eq!(to, named),
+                outcome => panic!("{location:.40}: {outcome}"),
+            }
+        }
+    }
+}
