@@ -10,7 +10,7 @@ use url::{Host, Url};
 use crate::config::{DnsOverride, FetchConfig};
 use crate::domain::Domain;
 use crate::error::Error;
-use crate::fetch::http::special;
+use crate::fetch::http::non_public_kind;
 use crate::html::BadLink;
 use crate::origin::{Origin, throttle_key, without_credentials};
 
@@ -221,7 +221,7 @@ impl Special {
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
             _ => return false,
         };
-        special(address).is_some() && !self.resolve.iter().any(|resolve| resolve.matches(host))
+        non_public_kind(address).is_some() && !self.resolve.iter().any(|resolve| resolve.matches(host))
     }
 }
 
