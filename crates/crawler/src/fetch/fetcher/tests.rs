@@ -26,7 +26,7 @@ fn serve(site: Site) -> Web {
 async fn failure(url: &str, config: FetchConfig) -> Outcome {
     let url = Url::parse(url).unwrap();
     let throttle = Arc::new(HostThrottle::from_config(&config));
-    let fetcher = Fetcher::new(config, &[url.clone()], throttle, StopHandle::new()).unwrap();
+    let fetcher = Fetcher::new(config, std::slice::from_ref(&url), throttle, StopHandle::new()).unwrap();
     let first = fetcher.fetch(&url, &BodyPolicy::Page(1_000)).await.unwrap_err();
     let second = fetcher.fetch(&url, &BodyPolicy::Page(1_000)).await.unwrap_err();
     assert_eq!(std::mem::discriminant(&first), std::mem::discriminant(&second), "{first}; {second}");
