@@ -64,22 +64,10 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
 
 /// The exit status of a command that could not start.
 pub fn status_of(error: &Error) -> u8 {
-    // Only the storage is not a matter of the command line.
-    if matches!(
-        error,
-        Error::Redis(_)
-            | Error::State(_)
-            | Error::System { .. }
-            | Error::State(_)
-            | Error::System { .. }
-            | Error::State(_)
-            | Error::System { .. }
-            | Error::State(_)
-            | Error::System { .. }
-    ) {
-        EXIT_FAILED
-    } else {
-        EXIT_USAGE
+    // The other errors are a matter of the command line.
+    match error {
+        Error::State(_) | Error::Redis(_) | Error::System { .. } => EXIT_FAILED,
+        _ => EXIT_USAGE,
     }
 }
 

@@ -85,7 +85,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
         let (name, urls) = (&sharing.redis.crawl, counted(submitted, "URL"));
         let action = match info {
             None => format!("started crawl '{name}' with {urls}"),
-            Some(CrawlInfo { state: state, .. }) if matches!(state.phase, Phase::Over(_)) => {
+            Some(CrawlInfo { state, .. }) if matches!(state.phase, Phase::Over(_)) => {
                 format!("restarted crawl '{name}' with {urls}")
             }
             Some(_) => format!("added {urls} to crawl '{name}'"),

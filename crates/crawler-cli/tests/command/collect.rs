@@ -61,12 +61,12 @@ const EDGES: &str = "from,to\nedge 1, loan 1\nedge 2, loan 2\nedge 3, loan 1\n";
 #[test]
 fn collect_yields_each_page_once_and_reports_what_it_left_out() {
     let crawled = Crawled::new();
-    let told = "merged 3 pages from 2 part files; left out 1 repeated page\n";
+    let printed = "merged 3 pages from 2 part files; left out 1 repeated page\n";
     let ended = crawled.collect(&["edges.1.csv", "edges.2.csv"], "edges.csv", &[]).expect(0);
-    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (told, ""));
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (printed, ""));
     assert_eq!(text(crawled.path("edges.csv")), EDGES);
     let ended = crawled.collect(&["pages.2", "pages.1"], "pages", &[]).expect(0);
-    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (told, ""));
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (printed, ""));
     let mut pages = names(&crawled.path("pages"));
     pages.sort();
     assert_eq!(pages, ["1", "2", "3"]);

@@ -161,9 +161,9 @@ impl Running {
 
     /// Waits for a condition while the crawl runs.
     pub fn until(&mut self, what: &str, mut is_true: impl FnMut(&Path) -> bool) {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !is_true(&self.directory) {
-            assert!(begun.elapsed() < CRAWL_TIMEOUT, "{what} was waited for too long");
+            assert!(started.elapsed() < CRAWL_TIMEOUT, "{what} was waited for too long");
             assert!(!self.has_ended(), "the crawl ended before {what}");
             thread::sleep(POLL_INTERVAL);
         }
@@ -171,9 +171,12 @@ impl Running {
 
     /// Waits until the crawl has printed this to standard error.
     pub fn until_message(&mut self, words: &str) {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !self.stderr.has(words) {
-            assert!(begun.elapsed() < CRAWL_TIMEOUT && !self.has_ended(), "the crawl did not print {words}");
+            assert!(
+                started.elapsed() < CRAWL_TIMEOUT && !self.has_ended(),
+                "the crawl did not print {words}"
+            );
             thread::sleep(POLL_INTERVAL);
         }
     }
@@ -188,13 +191,13 @@ impl Running {
     }
 
     pub fn wait(mut self) -> Ended {
-        let begun = Instant::now();
+        let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child process") {
                 break status;
             }
             self.peak_rss = self.peak_rss.max(peak_rss(self.child.id()));
-            if begun.elapsed() > CRAWL_TIMEOUT {
+            if started.elapsed() > CRAWL_TIMEOUT {
                 let _ = self.child.kill();
                 panic!("the crawl hangs; standard error: {}", self.stderr.all());
             }

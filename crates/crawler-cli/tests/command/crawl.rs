@@ -74,9 +74,9 @@ fn limits_stop_the_crawl_exactly_and_are_named() {
 
 #[test]
 fn max_time_stops_the_crawl() {
-    let (web, begun) = (serve(Site::seeded(3, 200)), Instant::now());
+    let (web, started) = (serve(Site::seeded(3, 200)), Instant::now());
     let (pages, ended) = crawl(web.url("/"), "--max-time 1s --delay 300ms");
-    assert!(begun.elapsed() < Duration::from_secs(4) && (2..5).contains(&pages.len()));
+    assert!(started.elapsed() < Duration::from_secs(4) && (2..5).contains(&pages.len()));
     assert!(ended.stdout.contains("Stopped: 1 s (--max-time)"), "{}", ended.stdout);
     assert!(ended.outcomes()["not reached"] > 0);
 }
@@ -156,12 +156,12 @@ fn similarity_threshold_decides_which_near_duplicates_are_skipped() {
 #[test]
 fn delay_applies_per_host_and_hosts_do_not_wait_for_each_other() {
     let web = Web::builder().seeded_hosts(3, 10, 4).start();
-    let begun = Instant::now();
+    let started = Instant::now();
     crawl(web.url_of("h0.test", "/"), "--delay 100ms --workers 3 --concurrency 16");
     let log = web.log();
     assert!(log.smallest_gap().unwrap() >= Duration::from_millis(100), "{:?}", log.smallest_gap());
     assert!(log.len() > 40);
-    assert!(begun.elapsed() < Duration::from_millis(100) * log.len() as u32 / 2, "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_millis(100) * log.len() as u32 / 2, "{:?}", started.elapsed());
 }
 
 #[test]
@@ -261,8 +261,8 @@ fn pagerank_service_gets_its_key_and_its_outage_only_costs_ranks() {
 
     let broken = serve(Site::new().otherwise(|_| Answer::status(500)));
     let ended = run(&broken.url(""));
-    let told = "PageRank service: 3 requests, 3 failed, 1 URL without a rank (last: HTTP 500)\n";
-    assert!(ended.stdout.contains(told), "{}", ended.stdout);
+    let printed = "PageRank service: 3 requests, 3 failed, 1 URL without a rank (last: HTTP 500)\n";
+    assert!(ended.stdout.contains(printed), "{}", ended.stdout);
     assert!(!ended.stdout.contains("sesame"));
 }
 

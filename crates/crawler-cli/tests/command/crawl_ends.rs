@@ -58,10 +58,10 @@ fn second_signal_exits_at_once() {
     let mut crawl = with_four_in_flight(&web, Pipeline::of(web.url("/")));
     crawl.signal(Signal::INT);
     crawl.until_message("stopping: ");
-    let begun = Instant::now();
+    let started = Instant::now();
     crawl.signal(Signal::TERM);
     crawl.wait().expect(143);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn signal_does_not_wait_for_a_delay() {
     let web = serve(Site::seeded(5, 50));
     let mut crawl = Pipeline::of(web.url("/")).with("--delay 1h").start();
     crawl.until("the first answer", |_| web.log().first().is_some_and(|hit| hit.ended.is_some()));
-    let begun = Instant::now();
+    let started = Instant::now();
     crawl.signal(Signal::INT);
     crawl.wait().expect(130);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn failed_print_is_an_error() {
     for (options, code) in [("", 1), ("--module jsonl=-", 3)] {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let output = Pipeline::of(web.url("/")).with(options).command().stdout(full).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{told}");
-        assert!(told.contains("cannot write to standard output"), "{told}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        assert!(printed.contains("cannot write to standard output"), "{printed}");
     }
 }
 

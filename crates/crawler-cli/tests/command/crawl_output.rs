@@ -61,9 +61,9 @@ Failed             1   HTTP 404 ×1
 Links             11   8 new · 1 seen · 1 not http or https · 1 with credentials
 Requests           9   R pages/s · T s
 ";
-    let told = without_times(&ended.stdout, &web);
-    assert!(told.starts_with(expected), "{told}");
-    assert!(!told.contains("Stopped"), "{told}");
+    let printed = without_times(&ended.stdout, &web);
+    assert!(printed.starts_with(expected), "{printed}");
+    assert!(!printed.contains("Stopped"), "{printed}");
     assert_eq!(web.hits(), 9);
     assert_eq!(ended.stderr, "", "single failures are not printed");
 }
@@ -72,7 +72,7 @@ Requests           9   R pages/s · T s
 fn verbose_prints_the_outcome_of_each_url() {
     let web = serve(site());
     let ended = Pipeline::bare(web.url("/")).with("--workers 1 -v").run().expect(0);
-    let told = without_times(&ended.stdout, &web);
+    let printed = without_times(&ended.stdout, &web);
     for line in [
         "      Page: http://site.test/a",
         "  Redirect: http://site.test/moved to http://site.test/notes",
@@ -80,9 +80,9 @@ fn verbose_prints_the_outcome_of_each_url() {
         "   Skipped: http://site.test/picture (not a page: image/png)",
         "   Skipped: http://site.test/twin (duplicate of http://site.test/a)",
     ] {
-        assert!(told.lines().any(|told| told == line), "{line}\n{told}");
+        assert!(printed.lines().any(|printed| printed == line), "{line}\n{printed}");
     }
-    let ends = told.lines().take_while(|line| !line.starts_with("Pages ")).count();
+    let ends = printed.lines().take_while(|line| !line.starts_with("Pages ")).count();
     assert_eq!((ends, ended.stderr.as_str()), (9, ""));
 }
 
@@ -200,8 +200,12 @@ fn control_characters_from_servers_are_escaped() {
         ["", "-v", "-q", "--progress json", "--module words", "--module jsonl=-", "-v --module edges=-"]
     {
         let ended = Pipeline::of(web.url("/")).with(options).run().expect(0);
-        let told = format!("{}{}", ended.stdout, ended.stderr);
-        assert_eq!(options.contains("-v"), told.contains(r"image/png;\u{9}\u{9b}2J \u{202e}gnp"), "{told}");
+        let printed = format!("{}{}", ended.stdout, ended.stderr);
+        assert_eq!(
+            options.contains("-v"),
+            printed.contains(r"image/png;\u{9}\u{9b}2J \u{202e}gnp"),
+            "{printed}"
+        );
     }
     let ended = Pipeline::of(web.url("/odd")).run().expect(1);
     assert!(ended.stderr.contains(r"image/png;\u{9}\u{9b}2J"), "{}", ended.stderr);
@@ -212,13 +216,13 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     let slow = Answer::page("x").after(Duration::from_secs(6));
     let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).answer("/a", slow));
     let ended = Pipeline::of(web.url("/")).with("--timeout 1m --workers 1").run().expect(0);
-    let told = &ended.stderr;
-    assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(told.starts_with("Pages 1 · "), "{told}");
-    assert!(told.contains(" · 0.2 pages/s · "), "{told}");
+    let printed = &ended.stderr;
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    assert!(printed.starts_with("Pages 1 · "), "{printed}");
+    assert!(printed.contains(" · 0.2 pages/s · "), "{printed}");
     let queues = "Queues: new 0 (overflow 0) · prioritized 0 · waiting for their domain 0; 1 active host · ";
-    assert!(told.contains(queues) && told.contains(" · Pending "), "{told}");
-    assert!(told.contains("workers (queued+leased) 0+"), "{told}");
+    assert!(printed.contains(queues) && printed.contains(" · Pending "), "{printed}");
+    assert!(printed.contains("workers (queued+leased) 0+"), "{printed}");
     assert_eq!(ended.outcomes(), counts(&[("page", 2), ("HTTP 404", 1)]));
 }
 

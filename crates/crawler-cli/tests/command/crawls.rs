@@ -25,13 +25,13 @@ fn crawl_and_compare(web: &Web, path: &str, depth: usize, concurrency: usize) {
     assert_eq!(ended.pages().len(), truth.len(), "each page has one file {about}");
 
     let log = web.log();
-    let mut asked: Vec<&str> = log[before..].iter().map(|hit| hit.path.as_str()).collect();
-    assert!(!asked.iter().any(|path| path.contains("/hidden/")), "{about}");
+    let mut requested: Vec<&str> = log[before..].iter().map(|hit| hit.path.as_str()).collect();
+    assert!(!requested.iter().any(|path| path.contains("/hidden/")), "{about}");
     assert!(log.iter().all(|hit| hit.method == "GET"));
-    let requests = asked.len();
-    asked.sort_unstable();
-    asked.dedup();
-    assert_eq!(asked.len(), requests, "each URL is requested once {about}");
+    let requests = requested.len();
+    requested.sort_unstable();
+    requested.dedup();
+    assert_eq!(requested.len(), requests, "each URL is requested once {about}");
 }
 
 #[test]

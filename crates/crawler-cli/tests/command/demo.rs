@@ -12,11 +12,12 @@ use crate::common::{binary, names};
 #[test]
 fn pipeline_demo_kills_and_resumes_a_crawl() {
     let directory = tempfile::tempdir().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let output = binary().args(["demo", "--pipeline"]).env("TMPDIR", directory.path()).output().unwrap();
-    let (told, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{told}{errors}");
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let (printed, errors) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{printed}{errors}");
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     for words in [
         "$ crawler crawl http://harbour.test:",
         "kill -9",
@@ -29,9 +30,9 @@ fn pipeline_demo_kills_and_resumes_a_crawl() {
         "$ crawler why ",
         "  outcome: near-duplicate of ",
     ] {
-        assert!(told.contains(words), "{words} is not in {told}");
+        assert!(printed.contains(words), "{words} is not in {printed}");
     }
-    assert!(!told.contains("NO: "), "{told}");
+    assert!(!printed.contains("NO: "), "{printed}");
     assert!(errors.contains("resuming: "), "{errors}");
     assert_eq!(names(directory.path()).len(), 1);
 }
@@ -53,13 +54,13 @@ fn interrupted_demo_leaves_no_process_behind() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         let children = loop {
             let children = children_of(demo.id());
             if !children.is_empty() {
                 break children;
             }
-            assert!(begun.elapsed() < Duration::from_secs(10), "no crawl was started");
+            assert!(started.elapsed() < Duration::from_secs(10), "no crawl was started");
             thread::sleep(Duration::from_millis(5));
         };
         kill_process(Pid::from_raw(demo.id() as i32).unwrap(), signal).unwrap();

@@ -47,10 +47,10 @@ fn second_signal_exits_at_once() {
     let mut crawl = with_four_in_flight(&web);
     crawl.signal(Signal::INT);
     crawl.until_message("stopping: ");
-    let begun = Instant::now();
+    let started = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(ended.pages().len(), 1);
     assert_eq!(names(&ended.directory).len(), 1);
 }
@@ -78,10 +78,10 @@ fn signal_waits_for_neither_crawl_delay_nor_retry_after() {
 /// Interrupts a crawl that waits for a long time.
 fn stops_soon(mut crawl: Running, waits: impl Fn(&std::path::Path) -> bool) {
     crawl.until("the wait", waits);
-    let begun = Instant::now();
+    let started = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(5));
     assert!(ended.stdout.contains("\nRequests "));
 }
 
@@ -141,7 +141,7 @@ fn unprintable_summary_is_an_error_and_the_pages_stay() {
     let output =
         Crawl::of(web.url("/")).into_directory(directory.path()).command().stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.starts_with("crawler: cannot write to standard output: "), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.starts_with("crawler: cannot write to standard output: "), "{printed}");
     assert_eq!(names(directory.path()).len(), 1);
 }

@@ -69,13 +69,13 @@ fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
         ),
         (Answer::page(vec![b'x'; 500_001]), "", "too large", "more than 500000 bytes", 1),
     ];
-    for (answer, options, kind, reason, tries) in cases {
+    for (answer, options, kind, reason, expected_requests) in cases {
         let about = format!("{kind}: {reason}");
-        let (ended, asked) = crawl_past(answer, options);
+        let (ended, requests) = crawl_past(answer, options);
         assert_eq!(ended.outcomes(), counts(&[("page", 2), (kind, 1)]), "{about}\n{}", ended.stderr);
         assert!(ended.complaint("/bad").contains(reason), "{about}: {}", ended.stderr);
         assert!(ended.complaint("/bad").len() < 250, "{about}: {}", ended.stderr);
-        assert_eq!(asked, tries, "{about}");
+        assert_eq!(requests, expected_requests, "{about}");
     }
 }
 
@@ -88,9 +88,9 @@ fn page_that_fails_once_is_saved_by_the_retry() {
         Answer::hostile(Hostile::ResetAtOnce),
     ];
     for failure in failures {
-        let (ended, asked) = crawl_past(Answer::in_turn(vec![failure, Answer::page("at last")]), "");
+        let (ended, requests) = crawl_past(Answer::in_turn(vec![failure, Answer::page("at last")]), "");
         assert_eq!(ended.body_of("/bad"), b"at last");
-        assert_eq!(asked, 2);
+        assert_eq!(requests, 2);
         assert_eq!(ended.stderr, "", "a successful retry is no error");
     }
 }
@@ -98,9 +98,9 @@ fn page_that_fails_once_is_saved_by_the_retry() {
 #[test]
 fn page_that_fails_twice_is_given_up() {
     let turns = vec![Answer::status(500), Answer::status(500), Answer::page("too late")];
-    let (ended, asked) = crawl_past(Answer::in_turn(turns), "");
+    let (ended, requests) = crawl_past(Answer::in_turn(turns), "");
     assert_eq!(ended.outcomes(), counts(&[("page", 2), ("HTTP 500", 1)]));
-    assert_eq!(asked, 2);
+    assert_eq!(requests, 2);
 }
 
 #[test]
@@ -134,12 +134,12 @@ fn connect_timeout_applies_to_a_server_that_does_not_accept() {
     // The accept queue holds two connections; later ones get no reply.
     let connect = || std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100));
     let _queue: Vec<_> = std::iter::from_fn(|| connect().ok()).take(10).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     let crawl = Crawl::of(format!("http://{address}/")).with("--ignore-robots --connect-timeout 300ms");
     let ended = crawl.run().expect(1);
     assert_eq!(ended.outcomes(), counts(&[("page", 0), ("timeout", 1)]));
     assert!(ended.stderr.contains("connecting took longer than 300ms"), "{}", ended.stderr);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 type Encode = fn(&[u8]) -> Answer;

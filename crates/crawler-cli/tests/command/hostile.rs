@@ -115,11 +115,11 @@ fn flood_of_1xx_responses_blocks_neither_timeout_nor_other_pages() {
             _ => Answer::page("x"),
         });
     let web = serve(site.status("/robots.txt", 404));
-    let begun = Instant::now();
+    let started = Instant::now();
     let ended = Crawl::of(web.url("/")).with("--timeout 1s --concurrency 2").run().expect(0);
     assert_eq!(ended.pages().len(), 21);
     assert!(ended.complaint("/flood").contains("the request took longer than 1s"), "{}", ended.stderr);
-    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -19,8 +19,8 @@ fn show(place: &StateDir, url: &str) -> Ended {
 }
 
 /// The output of `why` without the time at the end of its second line.
-fn without_time(told: &str) -> String {
-    told.lines().map(|line| format!("{}\n", line.split(", 20").next().unwrap())).collect()
+fn without_time(printed: &str) -> String {
+    printed.lines().map(|line| format!("{}\n", line.split(", 20").next().unwrap())).collect()
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn why_shows_outcome_outputs_and_discovery_path() {
     let crawl = place.crawl(web.url("/")).with("--max-pages 3 --workers 1 --concurrency 1");
     crawl.module("jsonl", &lines).module("pages", &pages).run().expect(0);
     let url = |path: &str| web.url(path);
-    let told = why(&place, &url("/three"), 0);
-    assert!(told.lines().nth(1).unwrap().ends_with(" UTC"), "{told}");
+    let printed = why(&place, &url("/three"), 0);
+    assert!(printed.lines().nth(1).unwrap().ends_with(" UTC"), "{printed}");
     assert_eq!(
-        without_time(&told),
+        without_time(&printed),
         format!(
             "{}\n  outcome: page 3\n  output: line 3 of {}\n  output: file {}\n  depth: 2 hops from a seed\n  discovered \
              via: redirect from {}\n  discovered via: link on {}\n  discovered via: link on {}\n",
@@ -152,12 +152,12 @@ fn why_names_the_reason_why_a_url_was_never_admitted() {
         ("http://a.test/docs/".into(), "out of scope"),
         (format!("{host}/docs/other"), "no crawled page links to it\n"),
     ] {
-        let told = why(&place, &url, 1);
+        let printed = why(&place, &url, 1);
         assert!(
-            told.contains("\n  outcome: never admitted, ") && told.contains(words),
-            "{words} is not in {told}"
+            printed.contains("\n  outcome: never admitted, ") && printed.contains(words),
+            "{words} is not in {printed}"
         );
-        assert!(!told.contains("me:pw"), "{told}");
+        assert!(!printed.contains("me:pw"), "{printed}");
     }
     let place = StateDir::new();
     let crawl = crate::pipeline::Pipeline::bare(web.url("/docs/")).with("--ignore-robots --state");
@@ -173,10 +173,13 @@ fn long_discovery_path_is_shortened() {
     let web = serve(site);
     let place = StateDir::new();
     place.crawl(web.url("/0")).run().expect(0);
-    let told = why(&place, &web.url("/20"), 0);
-    assert!(told.contains("  depth: 20 hops from a seed\n") && told.contains("\n  … 14 more …\n"), "{told}");
-    assert_eq!(told.lines().count(), 10, "{told}");
-    assert!(told.ends_with(&format!("  discovered via: link on {}\n", web.url("/0"))), "{told}");
+    let printed = why(&place, &web.url("/20"), 0);
+    assert!(
+        printed.contains("  depth: 20 hops from a seed\n") && printed.contains("\n  … 14 more …\n"),
+        "{printed}"
+    );
+    assert_eq!(printed.lines().count(), 10, "{printed}");
+    assert!(printed.ends_with(&format!("  discovered via: link on {}\n", web.url("/0"))), "{printed}");
 }
 
 #[test]

@@ -67,8 +67,8 @@ fn verbose_prints_every_event_in_order() {
 fn quiet_prints_only_errors() {
     let (_, ended) = crawl("-q");
     assert_eq!(ended.stdout, "");
-    let told: Vec<&str> = ended.stderr.lines().collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let printed: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(printed.len(), 1, "{printed:?}");
     assert!(ended.complaint("/gone").ends_with("HTTP 404"));
 
     let clean = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
@@ -86,10 +86,10 @@ fn control_characters_from_servers_are_escaped() {
     let web = serve(site);
     for option in ["", "-v", "-q"] {
         let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
-        let told = format!("{}{}", ended.stdout, ended.stderr);
-        let is_skipped_printed = told.contains(r"image/png;\u{9}\u{9b}2J \u{202e}gnp");
-        assert_eq!(is_skipped_printed, option != "-q", "{told}");
-        assert!(told.contains(r"\u{9b}2j"), "{told}");
+        let printed = format!("{}{}", ended.stdout, ended.stderr);
+        let is_skipped_printed = printed.contains(r"image/png;\u{9}\u{9b}2J \u{202e}gnp");
+        assert_eq!(is_skipped_printed, option != "-q", "{printed}");
+        assert!(printed.contains(r"\u{9b}2j"), "{printed}");
     }
 }
 
@@ -172,18 +172,18 @@ fn terminal_output(web: &Web) -> String {
 #[test]
 fn demo_crawls_within_ten_seconds() {
     let directory = tempfile::tempdir().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let output = binary()
         .arg("demo")
         .env("TMPDIR", directory.path())
         .env("CRAWLER_INTERNAL", "http://elsewhere.invalid/")
         .output()
         .unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("Serving a small site at http://127.0.0.1:"), "{told}");
-    assert!(told.contains("The Lighthouse Almanac"), "{told}");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("Serving a small site at http://127.0.0.1:"), "{printed}");
+    assert!(printed.contains("The Lighthouse Almanac"), "{printed}");
     let made = names(directory.path());
     assert_eq!(made.len(), 1);
     assert!(names(&directory.path().join(&made[0])).len() > 10);

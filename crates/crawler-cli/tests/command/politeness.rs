@@ -48,7 +48,7 @@ fn delay_also_applies_after_failures_retries_redirects_and_robots_txt() {
     let log = web.log();
     let mut paths = log.paths();
     paths.sort_unstable();
-    let asked = [
+    let expected = [
         "/",
         "/500",
         "/500",
@@ -64,7 +64,7 @@ fn delay_also_applies_after_failures_retries_redirects_and_robots_txt() {
         "/robots.txt",
         "/to",
     ];
-    assert_eq!(paths, asked);
+    assert_eq!(paths, expected);
     // The server notices late that the client has stopped reading a body.
     let (whole, cut): (Vec<_>, Vec<_>) = log.clone().into_iter().partition(|hit| hit.path != "/big");
     assert_eq!(cut.len(), 1);
@@ -90,9 +90,9 @@ fn delay_runs_from_the_end_of_a_request_that_timed_out() {
 #[test]
 fn zero_delay_does_not_wait() {
     let web = serve(Site::seeded(2, 100));
-    let begun = Instant::now();
+    let started = Instant::now();
     Crawl::of(web.url("/")).run().expect(0);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 /// A front page and twelve slow pages that it links to.
@@ -204,9 +204,9 @@ fn invalid_retry_after_is_ignored() {
 fn page_with_a_too_long_retry_after_is_given_up_at_once() {
     let busy = Answer::status(503).header("Retry-After", "301");
     let web = serve(Site::new().page("/", linking_to(&["/busy"])).answer("/busy", busy));
-    let begun = Instant::now();
+    let started = Instant::now();
     let ended = Crawl::of(web.url("/")).run().expect(0);
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(10));
     assert_eq!(web.log().of_path("/busy").len(), 1);
     assert!(ended.complaint("/busy").ends_with("HTTP 503"));
 }

@@ -149,6 +149,6 @@ fn each_redirect_hop_is_checked_against_robots_txt_and_scope() {
     let ended =
         Crawl::of(web.url("/docs/")).with_one("--internal").with_one(web.url("/docs")).run().expect(0);
     assert_eq!(ended.paths(), paths(&[("/docs/", 0), ("/docs/d", 1)]));
-    let asked = web.log();
-    assert_eq!(asked.paths(), ["/robots.txt", "/docs/", "/docs/a", "/docs/b", "/docs/c", "/docs/d"]);
+    let log = web.log();
+    assert_eq!(log.paths(), ["/robots.txt", "/docs/", "/docs/a", "/docs/b", "/docs/c", "/docs/d"]);
 }

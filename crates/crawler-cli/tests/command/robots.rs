@@ -69,8 +69,8 @@ fn unavailable_robots_txt_is_requested_three_times() {
         let ended = Crawl::of(web.url("/")).run().expect(1);
         assert_eq!(web.log().paths(), ["/robots.txt"; 3], "{status}");
         assert_eq!(ended.outcomes(), counts(&[("page", 0), ("robots.txt unavailable", 1)]));
-        let said = format!("robots.txt unavailable: HTTP {status}");
-        assert!(ended.stderr.contains(&said), "{}", ended.stderr);
+        let message = format!("robots.txt unavailable: HTTP {status}");
+        assert!(ended.stderr.contains(&message), "{}", ended.stderr);
         assert!(ended.stderr.contains("--ignore-robots"), "{}", ended.stderr);
     }
 }

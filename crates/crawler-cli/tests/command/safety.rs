@@ -121,8 +121,8 @@ fn links_and_redirects_with_credentials_are_neither_followed_nor_printed() {
         let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
         assert_eq!(ended.outcomes(), counts(&[("page", 1), ("redirect out of scope", 3)]));
         assert_eq!(ended.summary().fates["with credentials"], 2);
-        let told = format!("{}{}", ended.stdout, ended.stderr);
-        assert!(!told.contains("s3cret"), "{told}");
+        let printed = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(!printed.contains("s3cret"), "{printed}");
     }
     assert!(web.log().of_path("/x").is_empty());
     assert!(web.log().iter().all(|hit| hit.header("authorization").is_none()));

@@ -106,9 +106,9 @@ fn stopped_and_resumed_crawl_has_the_outputs_of_an_uninterrupted_one() {
         fs::read_to_string(place.path("edges")).unwrap().lines().map(str::to_owned).collect()
     };
     assert_eq!(edges(&parts), edges(&whole));
-    let asked: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
-    let once: BTreeSet<_> = asked.iter().collect();
-    assert_eq!(asked.len(), 2 * once.len(), "each crawl requested everything once");
+    let requested: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
+    let once: BTreeSet<_> = requested.iter().collect();
+    assert_eq!(requested.len(), 2 * once.len(), "each crawl requested everything once");
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn finished_crawl_does_nothing_when_resumed() {
     let (lines, hits) = (fs::read(place.path("lines")).unwrap(), web.hits());
     for again in [crawl().run(), place.resume("").wait(), place.resume("--max-pages 90000").wait()] {
         let again = again.expect(0);
-        let said = format!(
+        let message = format!(
             "the crawl in '{}' is already finished ({} pages); nothing to do\n",
             place.state(),
             first.outcomes()["page"]
         );
-        assert!(again.stderr.contains(&said), "{}", again.stderr);
+        assert!(again.stderr.contains(&message), "{}", again.stderr);
         assert_eq!(again.outcomes(), first.outcomes());
         assert_eq!((fs::read(place.path("lines")).unwrap(), web.hits()), (lines.clone(), hits));
     }
@@ -140,15 +140,15 @@ fn reached_limit_is_named_and_can_be_raised() {
     let place = StateDir::new();
     let crawl =
         |options: &str| place.crawl(web.url("/")).with("--scope host --similarity 0").with(options).run();
-    let told = |ended: &Ended, option: &str| {
+    let check_hint = |ended: &Ended, option: &str| {
         let words = format!(": crawler resume {} {option} N\n", place.state());
         assert!(ended.stderr.contains(&format!("to continue, raise {option} (now ")), "{}", ended.stderr);
         assert!(ended.stderr.contains(&words), "{words} is not in {}", ended.stderr);
     };
-    told(&crawl("--max-pages 10").expect(0), "--max-pages");
+    check_hint(&crawl("--max-pages 10").expect(0), "--max-pages");
     let hits = web.hits();
     let again = crawl("--max-pages 10").expect(0);
-    told(&again, "--max-pages");
+    check_hint(&again, "--max-pages");
     assert!(again.stderr.contains("resuming: 10 pages so far, "), "{}", again.stderr);
     assert_eq!((again.outcomes()["page"], web.hits()), (10, hits), "no request was sent");
     assert_eq!(place.resume("--max-pages 20").wait().expect(0).outcomes()["page"], 20);
@@ -191,8 +191,8 @@ fn options_that_cannot_change_are_rejected_by_name() {
     for option in ["--scope any", "--delay 0", "--module words", "--ttl=2h", "--max-depth 3", "--overwrite"] {
         let name = option.split([' ', '=']).next().unwrap();
         let ended = place.resume(option).wait().expect(2);
-        let told = format!("crawler: {name} cannot be changed on resume; ");
-        assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
+        let message = format!("crawler: {name} cannot be changed on resume; ");
+        assert!(ended.stderr.starts_with(&message), "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1);
     }
     for (options, words) in [
@@ -284,12 +284,12 @@ fn crawl_of_another_program_is_not_resumed() {
     let web = serve(Site::new().page("/", "x"));
     for note in ["", "a note", r#"{"options":{}}"#, r#"{"crawler":"9.0","options":{"seeds":[]}}"#] {
         let place = StateDir::new();
-        let begun = crawler::Crawler::new(&web.url("/"))
+        let report = crawler::Crawler::new(&web.url("/"))
             .unwrap()
             .state_dir(place.path("state"))
             .metadata(note)
             .run_blocking();
-        begun.unwrap();
+        report.unwrap();
         let ended = place.resume("").wait().expect(2);
         let words = match note.contains("9.0") {
             true => "version 9.0 saved them",

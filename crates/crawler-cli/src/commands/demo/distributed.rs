@@ -1,5 +1,5 @@
-//! `crawler demo --redis URL`: fifty hosts on loopback, four workers that share them, one of them killed, and what came
-//! of it.
+//! `crawler demo --redis URL`: four workers crawl fifty hosts on loopback, one worker is killed, and the result is
+//! checked.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -9,66 +9,68 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::stage::{
-    DELAY, Shown, Told, check, check_pages, check_requests, command, pages_in, prompt, shown, tell,
+    DELAY, DemoProcess, DemoResult, check, check_pages, check_requests, command, pages_in, print, prompt,
+    run_demo,
 };
 use crate::args::Verbosity;
 
-/// One of the workers is killed when the hosts have been asked so often: about half-way.
+/// A worker is killed after this many requests: about half-way.
 const KILLED_AFTER: usize = 250;
 
 /// The worker that is killed.
 const VICTIM: &str = "worker 2";
 
-/// Runs the demonstration and returns its exit status: 0 only if everything it shows is as it should be.
+/// Runs the demo and returns its exit status: 0 only if all checks succeed.
 pub async fn run(redis: String, verbosity: Verbosity) -> u8 {
-    shown(demonstrate(redis, verbosity)).await
+    run_demo(demonstrate(redis, verbosity)).await
 }
 
-/// The hosts, the crawl, and where its output goes.
+/// The web, the crawl, and the directory of its output.
 struct Stage {
     server: Server,
-    /// There may be a password in it.
+    /// It may contain a password.
     redis: String,
     /// A name that no other crawl on that Redis has.
     crawl: String,
     directory: PathBuf,
 }
 
-async fn demonstrate(redis: String, verbosity: Verbosity) -> Told<bool> {
+async fn demonstrate(redis: String, verbosity: Verbosity) -> DemoResult<bool> {
     let server = Server::start(many_hosts::answer).map_err(|error| error.to_string())?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
     let name = directory.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let crawl = name.unwrap_or_else(|| "crawler-demo".into());
     let stage = Stage { server, redis, crawl, directory: directory.path().to_owned() };
     let seed = stage.server.url_of(many_hosts::SEED, "/");
-    tell(&format!("Serving fifty hosts on loopback, starting at {seed}.\nFour workers crawl them:\n"))?;
+    print(&format!("Serving fifty hosts on loopback, starting at {seed}.\nFour workers crawl them:\n"))?;
 
-    let mut crawl = Shown::of(&crawl_arguments(&stage, &seed, verbosity), |command| stage.in_place(command))?;
+    let mut crawl =
+        DemoProcess::of(&crawl_arguments(&stage, &seed, verbosity), |command| stage.in_place(command))?;
     crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
     let process = stage.process_of(VICTIM)?;
     kill_process(process, Signal::KILL).map_err(|error| format!("{VICTIM}: {error}"))?;
     let number = process.as_raw_nonzero();
-    tell(&format!("\n{VICTIM} (pid {number}) was killed (kill -9). The crawl continues.\n\n"))?;
+    print(&format!("\n{VICTIM} (pid {number}) was killed (kill -9). The crawl continues.\n\n"))?;
     let ended = crawl.wait().await?;
 
-    tell("\nEach worker wrote its own part file. Merging them:\n")?;
+    print("\nEach worker wrote its own part file. Merging them:\n")?;
     let collect = ["collect", "--of", "pages.jsonl"].map(str::to_owned);
     let collected = stage.run(&collect)?;
-    tell("\nChecks:\n")?;
-    let mut good = check(ended.success() && collected, "the crawl exited with status 0")?;
+    print("\nChecks:\n")?;
+    let mut is_good = check(ended.success() && collected, "the crawl exited with status 0")?;
     let pages: Vec<Value> = pages_in(&stage.directory.join("pages.jsonl"))?;
-    good &= check_pages(&stage.server, &stage.directory.join("summary.json"), &pages)?;
-    good &= check_requests(&stage.server)?;
+    is_good &= check_pages(&stage.server, &stage.directory.join("summary.json"), &pages)?;
+    is_good &= check_requests(&stage.server)?;
 
-    tell("\nRemoving the crawl from Redis:\n")?;
+    print("\nRemoving the crawl from Redis:\n")?;
     let purge = ["purge", "--crawl", &stage.crawl].map(str::to_owned);
-    good &= stage.run(&purge)?;
-    tell(&format!("\nThe pages are in {}\n", directory.keep().join("pages.jsonl").display()))?;
-    Ok(good)
+    is_good &= stage.run(&purge)?;
+    print(&format!("\nThe pages are in {}\n", directory.keep().join("pages.jsonl").display()))?;
+    Ok(is_good)
 }
 
 fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<String> {
-    // Where Redis is comes from the environment: whoever looks at the list of processes needs not know.
+    // The address of Redis is in the environment: other users can see the arguments of a process.
     let mut arguments: Vec<String> = ["crawl", seed, "--resolve", "*=127.0.0.1", "--allow-private"]
         .into_iter()
         .map(str::to_owned)
@@ -83,22 +85,22 @@ fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<Strin
 }
 
 impl Stage {
-    /// A command where the output goes, which knows where Redis is.
+    /// Runs a command in the output directory, with the address of Redis.
     fn in_place(&self, command: &mut Command) {
         command.current_dir(&self.directory).env("CRAWLER_REDIS", &self.redis);
     }
 
-    /// Runs a command, shown as it would be typed; tells whether it went well.
-    fn run(&self, arguments: &[String]) -> Told<bool> {
-        tell(&prompt(arguments))?;
+    /// Prints a command as it would be typed, runs it, and returns whether it succeeded.
+    fn run(&self, arguments: &[String]) -> DemoResult<bool> {
+        print(&prompt(arguments))?;
         let mut command = command(arguments)?;
         self.in_place(&mut command);
         let status = command.stdin(Stdio::null()).status().map_err(|error| error.to_string())?;
         Ok(status.success())
     }
 
-    /// The process of a member of the crew.
-    fn process_of(&self, role: &str) -> Told<Pid> {
+    /// The pid of a role.
+    fn process_of(&self, role: &str) -> DemoResult<Pid> {
         let mut command = command(&["status", "--json", "--crawl", &self.crawl].map(str::to_owned))?;
         self.in_place(&mut command);
         let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! `crawler demo --pipeline`: fifty hosts on loopback, a crawl of them that is killed and goes on, and what came of it.
+//! `crawler demo --pipeline`: crawls fifty hosts on loopback, kills the crawl, resumes it, and checks the result.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,19 +9,20 @@ use demoweb::{Server, many_hosts};
 use url::Url;
 
 use super::stage::{
-    DELAY, Shown, Told, check, check_pages, check_requests, command, pages_in, prompt, shown, tell,
+    DELAY, DemoProcess, DemoResult, check, check_pages, check_requests, command, pages_in, print, prompt,
+    run_demo,
 };
 use crate::args::Verbosity;
 
-/// The crawl is killed when the hosts have been asked so often: about half-way.
+/// The crawl is killed after this many requests: about half-way.
 const KILLED_AFTER: usize = 250;
 
-/// Runs the demonstration and returns its exit status: 0 only if everything it shows is as it should be.
+/// Runs the demo and returns its exit status: 0 only if all checks succeed.
 pub async fn run(verbosity: Verbosity) -> u8 {
-    shown(demonstrate(verbosity)).await
+    run_demo(demonstrate(verbosity)).await
 }
 
-/// The hosts, and where the crawl keeps what it has.
+/// The web, and the paths of the state and the outputs.
 struct Stage {
     server: Server,
     state: PathBuf,
@@ -29,41 +30,41 @@ struct Stage {
     summary: PathBuf,
 }
 
-async fn demonstrate(verbosity: Verbosity) -> Told<bool> {
+async fn demonstrate(verbosity: Verbosity) -> DemoResult<bool> {
     let server = Server::start(many_hosts::answer).map_err(|error| error.to_string())?;
-    // Removed with everything in it, unless the demonstration comes to its end.
+    // Removed, unless the demo finishes.
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
     let place = |name: &str| directory.path().join(name);
     let [state, lines, summary] = ["state", "pages.jsonl", "summary.json"].map(place);
     let stage = Stage { server, state, lines, summary };
     let seed = stage.server.url_of(many_hosts::SEED, "/");
-    tell(&format!(
+    print(&format!(
         "Serving fifty hosts on loopback, starting at {seed}: an endless calendar and\nan endless maze, a mirror, a slow \
          host, a dead one, and pages that robots.txt disallows.\n"
     ))?;
 
-    let mut crawl = Shown::start(&crawl_arguments(&stage, &seed, verbosity))?;
+    let mut crawl = DemoProcess::start(&crawl_arguments(&stage, &seed, verbosity))?;
     crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
     crawl.kill();
-    tell(&format!("\nIt was killed (kill -9) after {} requests. Resuming it:\n", stage.server.hits()))?;
+    print(&format!("\nIt was killed (kill -9) after {} requests. Resuming it:\n", stage.server.hits()))?;
 
-    let ended = Shown::start(&["resume".into(), stage.state.display().to_string()])?.wait().await?;
-    tell("\nChecks:\n")?;
-    let mut good = check(ended.success(), "the resumed crawl exited with status 0")?;
+    let ended = DemoProcess::start(&["resume".into(), stage.state.display().to_string()])?.wait().await?;
+    print("\nChecks:\n")?;
+    let mut is_good = check(ended.success(), "the resumed crawl exited with status 0")?;
     let pages = pages_in(&stage.lines)?;
-    good &= check_pages(&stage.server, &stage.summary, &pages)?;
-    good &= check_requests(&stage.server)?;
+    is_good &= check_pages(&stage.server, &stage.summary, &pages)?;
+    is_good &= check_requests(&stage.server)?;
 
-    tell("\nThe outcome of a page, and how it was discovered:\n")?;
+    print("\nThe outcome of a page, and how it was discovered:\n")?;
     let deepest = pages.iter().max_by_key(|page| page["depth"].as_u64());
-    good &=
+    is_good &=
         why(&stage, deepest.and_then(|page| page["url"].as_str()).unwrap_or(&seed), "outcome: page ").await?;
     match near_duplicate(&stage)? {
-        Some(url) => good &= why(&stage, &url, "outcome: near-duplicate of ").await?,
-        None => good &= check(false, "one of two near-duplicates is skipped")?,
+        Some(url) => is_good &= why(&stage, &url, "outcome: near-duplicate of ").await?,
+        None => is_good &= check(false, "one of two near-duplicates is skipped")?,
     }
-    tell(&format!("\nEverything is in {}\n", directory.keep().display()))?;
-    Ok(good)
+    print(&format!("\nEverything is in {}\n", directory.keep().display()))?;
+    Ok(is_good)
 }
 
 fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<String> {
@@ -86,8 +87,8 @@ fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<Strin
     arguments
 }
 
-/// A page of the mirror or its original, whichever was met second.
-fn near_duplicate(stage: &Stage) -> Told<Option<String>> {
+/// A page of the mirror or its original, whichever was fetched second.
+fn near_duplicate(stage: &Stage) -> DemoResult<Option<String>> {
     let mut stored = StateReader::open(&stage.state).map_err(|error| error.to_string())?;
     let (original, paths) = many_hosts::mirrored();
     for (host, path) in paths.iter().flat_map(|path| [("mirror.test", path), (original.as_str(), path)]) {
@@ -103,12 +104,12 @@ fn near_duplicate(stage: &Stage) -> Told<Option<String>> {
     Ok(None)
 }
 
-/// Shows what `crawler why` tells about a URL, which should have these words in it.
-async fn why(stage: &Stage, url: &str, words: &str) -> Told<bool> {
+/// Prints the output of `crawler why` for a URL, which must contain these words.
+async fn why(stage: &Stage, url: &str, words: &str) -> DemoResult<bool> {
     let arguments = ["why".into(), url.into(), "--state".into(), stage.state.display().to_string()];
     let mut command = command(&arguments)?;
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    tell(&format!("{}{told}", prompt(&arguments)))?;
-    Ok(output.status.success() && told.contains(words))
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    print(&format!("{}{printed}", prompt(&arguments)))?;
+    Ok(output.status.success() && printed.contains(words))
 }

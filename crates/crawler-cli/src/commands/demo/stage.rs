@@ -1,4 +1,4 @@
-//! What demonstrations of many hosts share: a crawl in a process of its own, and what must have come of it.
+//! Shared by the demos of many hosts: a crawl in a child process, and the checks of its result.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,29 +13,29 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::printable::{print_error, print_stdout};
 use crate::{EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED};
 
-/// What every host is given between two requests.
+/// The delay between two requests to a host.
 pub const DELAY: Duration = Duration::from_millis(400);
 
-/// How often the crawl is looked at.
-const GLANCE: Duration = Duration::from_millis(10);
+/// How often the crawl is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-pub type Told<T> = Result<T, String>;
+pub type DemoResult<T> = Result<T, String>;
 
-/// Runs a demonstration and returns its exit status: 0 only if everything it shows is as it should be.
-pub async fn shown(demonstration: impl Future<Output = Told<bool>>) -> u8 {
+/// Runs a demo and returns its exit status: 0 only if all checks succeed.
+pub async fn run_demo(demonstration: impl Future<Output = DemoResult<bool>>) -> u8 {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         print_error("cannot run the demo: cannot listen for signals");
         return EXIT_FAILED;
     };
-    // Whichever ends first, the others are dropped, and with them the crawl that is under way.
-    let shown = tokio::select! {
-        shown = demonstration => shown.map_err(|error| (EXIT_FAILED, error)),
+    // When a signal arrives, the demo is dropped, and with it the running crawl.
+    let run_demo = tokio::select! {
+        run_demo = demonstration => run_demo.map_err(|error| (EXIT_FAILED, error)),
         _ = interrupt.recv() => Err((EXIT_INTERRUPTED, "interrupted".into())),
         _ = terminate.recv() => Err((EXIT_TERMINATED, "terminated".into())),
     };
-    match shown {
+    match run_demo {
         Ok(true) => 0,
         Ok(false) => {
             print_error("the demo failed: a check above says NO");
@@ -48,23 +48,24 @@ pub async fn shown(demonstration: impl Future<Output = Told<bool>>) -> u8 {
     }
 }
 
-/// Every page is there, and once.
-pub fn check_pages(server: &Server, summary: &Path, pages: &[Value]) -> Told<bool> {
+/// Checks that each page is in the output once.
+pub fn check_pages(server: &Server, summary: &Path, pages: &[Value]) -> DemoResult<bool> {
     let urls: BTreeSet<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
     let summary = fs::read(summary).map_err(|error| format!("the summary: {error}"))?;
     let summary: Value = serde_json::from_slice(&summary).map_err(|error| format!("the summary: {error}"))?;
-    let (count, kept) = (pages.len(), summary["pages"].as_u64().unwrap_or(0));
-    let once = urls.len() == count && kept == count as u64;
-    let mut good = check(once, &format!("pages.jsonl has all {kept} pages, each once"))?;
+    let (count, counted) = (pages.len(), summary["pages"].as_u64().unwrap_or(0));
+    let once = urls.len() == count && counted == count as u64;
+    let mut is_good = check(once, &format!("pages.jsonl has all {counted} pages, each once"))?;
     let expected = many_hosts::kept_pages();
     let missing = expected.iter().filter(|(host, path)| !urls.contains(server.url_of(host, path).as_str()));
     let missing = missing.count();
-    good &= check(missing == 0, &format!("{missing} of the {} expected pages are missing", expected.len()))?;
-    Ok(good)
+    is_good &=
+        check(missing == 0, &format!("{missing} of the {} expected pages are missing", expected.len()))?;
+    Ok(is_good)
 }
 
-/// The hosts were asked as they want to be, by their own account.
-pub fn check_requests(server: &Server) -> Told<bool> {
+/// Checks the delay and robots.txt with the access log.
+pub fn check_requests(server: &Server) -> DemoResult<bool> {
     let log = server.log();
     let gap = log.smallest_gap().unwrap_or_default();
     let polite = format!(
@@ -73,65 +74,65 @@ pub fn check_requests(server: &Server) -> Told<bool> {
         log.len(),
         gap.as_millis()
     );
-    let mut good = check(gap >= DELAY, &polite)?;
+    let mut is_good = check(gap >= DELAY, &polite)?;
     let forbidden = log.only(|hit| hit.path.starts_with("/private/")).len();
-    good &= check(forbidden == 0, "nothing that robots.txt disallows was requested")?;
-    Ok(good)
+    is_good &= check(forbidden == 0, "nothing that robots.txt disallows was requested")?;
+    Ok(is_good)
 }
 
-/// The objects in the lines of a file.
-pub fn pages_in(lines: &Path) -> Told<Vec<Value>> {
+/// The JSON objects in the lines of a file.
+pub fn pages_in(lines: &Path) -> DemoResult<Vec<Value>> {
     let text = fs::read_to_string(lines).map_err(|error| format!("pages.jsonl: {error}"))?;
     let pages = text.lines().map(serde_json::from_str).collect::<Result<_, _>>();
     pages.map_err(|error| format!("pages.jsonl: {error}"))
 }
 
-/// A crawl that is shown, in a process of its own, which does not outlive this.
-pub struct Shown(Child);
+/// A command in a child process, which is killed when dropped.
+pub struct DemoProcess(Child);
 
-impl Shown {
-    pub fn start(arguments: &[String]) -> Told<Shown> {
-        Shown::of(arguments, |_| {})
+impl DemoProcess {
+    pub fn start(arguments: &[String]) -> DemoResult<DemoProcess> {
+        DemoProcess::of(arguments, |_| {})
     }
 
-    /// The same, in a place of its own.
-    pub fn of(arguments: &[String], put: impl FnOnce(&mut Command)) -> Told<Shown> {
-        tell(&prompt(arguments))?;
+    /// Starts the command, after `put` has changed its settings.
+    pub fn of(arguments: &[String], put: impl FnOnce(&mut Command)) -> DemoResult<DemoProcess> {
+        print(&prompt(arguments))?;
         let mut command = command(arguments)?;
         put(&mut command);
         let child = command.stdin(Stdio::null()).spawn();
-        child.map(Shown).map_err(|error| format!("the crawl cannot be started: {error}"))
+        child.map(DemoProcess).map_err(|error| format!("the crawl cannot be started: {error}"))
     }
 
-    /// Waits for something to be true while the crawl runs.
-    pub async fn until(&mut self, is_true: impl Fn() -> bool) -> Told<()> {
+    /// Waits for a condition while the crawl runs.
+    pub async fn until(&mut self, is_true: impl Fn() -> bool) -> DemoResult<()> {
         while !is_true() {
             if let Some(status) = self.ended()? {
                 return Err(format!("the crawl ended too early ({status})"));
             }
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    pub async fn wait(mut self) -> Told<ExitStatus> {
+    pub async fn wait(mut self) -> DemoResult<ExitStatus> {
         loop {
             if let Some(status) = self.ended()? {
                 return Ok(status);
             }
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    fn ended(&mut self) -> Told<Option<ExitStatus>> {
+    fn ended(&mut self) -> DemoResult<Option<ExitStatus>> {
         self.0.try_wait().map_err(|error| error.to_string())
     }
 
-    /// SIGKILL: it has no chance to put anything in order.
+    /// Sends SIGKILL.
     pub fn kill(self) {}
 }
 
-impl Drop for Shown {
+impl Drop for DemoProcess {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.0.kill();
@@ -139,8 +140,8 @@ impl Drop for Shown {
     }
 }
 
-/// This very program, with other arguments.
-pub fn command(arguments: &[String]) -> Told<Command> {
+/// This program, with other arguments.
+pub fn command(arguments: &[String]) -> DemoResult<Command> {
     let program =
         std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
     let mut command = Command::new(program);
@@ -157,11 +158,11 @@ pub fn prompt(arguments: &[String]) -> String {
     format!("\n$ crawler {}\n", typed.collect::<Vec<_>>().join(" "))
 }
 
-pub fn check(is_true: bool, what: &str) -> Told<bool> {
-    tell(&format!("  {} {what}\n", if is_true { "yes:" } else { "NO: " }))?;
+pub fn check(is_true: bool, what: &str) -> DemoResult<bool> {
+    print(&format!("  {} {what}\n", if is_true { "yes:" } else { "NO: " }))?;
     Ok(is_true)
 }
 
-pub fn tell(text: &str) -> Told<()> {
-    if print_stdout(text) { Ok(()) } else { Err("nobody listens".into()) }
+pub fn print(text: &str) -> DemoResult<()> {
+    if print_stdout(text) { Ok(()) } else { Err("standard output is closed".into()) }
 }
