@@ -1,39 +1,39 @@
-//! The C programs and the example under valgrind: no leak, no bad access, no race between callbacks.
-
-mod toolchain;
+//! The C programs and the example under valgrind: no leak, no invalid access, no race between callbacks.
 
 use std::fs;
+
 use tempfile::TempDir;
-use toolchain::{Linkage, Program, crate_directory, succeed, succeed_silently};
 
-const LEAKS: [&str; 3] = ["--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all"];
+use super::toolchain::{Linkage, Program, crate_directory, succeed, succeed_silently};
 
-fn without_leaks(name: &str) {
+const LEAK_CHECK: [&str; 3] = ["--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all"];
+
+fn run_without_leaks(name: &str) {
     let source = crate_directory().join("tests/c").join(name);
     for linkage in [Linkage::Shared, Linkage::Static] {
-        succeed_silently(&mut Program::compile(&source, linkage).under_valgrind(&LEAKS));
+        succeed_silently(&mut Program::of(&source, linkage).under_valgrind(&LEAK_CHECK));
     }
 }
 
-macro_rules! without_leaks {
-    ($($promise:ident: $program:literal,)*) => {
-        $(#[test] #[ignore = "needs valgrind: run by make test"] fn $promise() { without_leaks($program); })*
+macro_rules! no_leaks {
+    ($($test:ident: $program:literal,)*) => {
+        $(#[test] #[ignore = "needs valgrind: run by make test"] fn $test() { run_without_leaks($program); })*
     };
 }
 
-// All but the one that puts its own free in place of valgrind's, and those that measure time and memory.
-without_leaks! {
-    bad_arguments_leave_nothing_behind: "bad_arguments.c",
-    scanning_reads_no_byte_too_many: "link_rule.c",
-    edges_are_whole_while_they_are_announced: "every_edge_in_order.c",
-    a_clique_leaves_nothing_behind: "fetched_once.c",
-    full_pools_leave_nothing_behind: "all_inside_at_once.c",
-    a_full_queue_leaves_nothing_behind: "queue_bound.c",
-    broken_links_leave_nothing_behind: "broken_links.c",
-    a_refused_thread_leaves_nothing_behind: "threads_refused.c",
-    crawls_in_crawls_leave_nothing_behind: "crawls_apart.c",
-    long_links_leave_nothing_behind: "any_bytes.c",
-    html_pages_leave_nothing_behind: "html_links.c",
+// All programs except the one that replaces valgrind's free with its own, and those that measure time and memory.
+no_leaks! {
+    invalid_arguments_leak_nothing: "bad_arguments.c",
+    link_scanner_reads_no_byte_beyond_the_page: "link_rule.c",
+    edges_are_valid_during_their_callback: "every_edge_in_order.c",
+    clique_leaks_nothing: "fetched_once.c",
+    busy_workers_leak_nothing: "all_inside_at_once.c",
+    full_queue_leaks_nothing: "queue_bound.c",
+    broken_links_leak_nothing: "broken_links.c",
+    thread_that_cannot_start_leaks_nothing: "threads_refused.c",
+    nested_crawls_leak_nothing: "crawls_apart.c",
+    long_links_leak_nothing: "any_bytes.c",
+    html_pages_leak_nothing: "html_links.c",
 }
 
 fn race_detectors() -> [[String; 2]; 2] {
@@ -54,9 +54,9 @@ fn directory_of_pages() -> TempDir {
 
 #[test]
 #[ignore = "needs valgrind: run by make test"]
-fn the_callbacks_of_the_example_do_not_race() {
+fn callbacks_of_the_example_do_not_race() {
     let (example, pages) = (crate_directory().join("examples/crawl_directory.c"), directory_of_pages());
-    let program = Program::compile(&example, Linkage::Shared);
+    let program = Program::of(&example, Linkage::Shared);
     for options in race_detectors() {
         let mut command = program.under_valgrind(&options.each_ref().map(String::as_str));
         let output = succeed(command.arg(pages.path()).arg("0"));
@@ -67,8 +67,8 @@ fn the_callbacks_of_the_example_do_not_race() {
 
 #[test]
 #[ignore = "needs valgrind: run by make test"]
-fn callbacks_that_race_are_found_out() {
-    let program = Program::compile(&crate_directory().join("tests/c/races/racy.c"), Linkage::Shared);
+fn racing_callbacks_are_detected() {
+    let program = Program::of(&crate_directory().join("tests/c/races/racy.c"), Linkage::Shared);
     for options in race_detectors() {
         let output = program.under_valgrind(&options.each_ref().map(String::as_str)).output().unwrap();
         let report = String::from_utf8_lossy(&output.stderr);
