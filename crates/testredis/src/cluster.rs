@@ -10,7 +10,7 @@ use crate::server::{Builder, Server};
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
 /// How long they may take to find each other, and to replace one of them.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(90);
 /// How long one that has replicas is silent before it is taken for dead, in milliseconds.
 const NODE_TIMEOUT: &str = "1500";
 

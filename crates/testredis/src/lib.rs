@@ -16,9 +16,11 @@
 //! - [`Server`] has every setting a test asks for: a password, an append-only file, TLS, little memory, a primary.
 //! - [`Cluster`] is three primaries, with or without replicas; [`Sentinels`] watch over a primary and its replica.
 //! - [`Proxy`] stands between a client and a server and delays, cuts, swallows and holds what passes.
+//! - [`ReservedPort`] is a port that stays free while its server is down.
 //! - [`FromReply`] is what an answer can be read as.
 
 mod cluster;
+mod ports;
 mod proxy;
 mod reply;
 mod sentinels;
@@ -26,6 +28,7 @@ mod server;
 mod tls;
 
 pub use cluster::Cluster;
+pub use ports::ReservedPort;
 pub use proxy::{Mode, Proxy};
 pub use reply::{FromReply, Reply};
 pub use sentinels::Sentinels;

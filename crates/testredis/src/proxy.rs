@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::ports::ReservedPort;
 use crate::server::Server;
 
 /// How long a server is quiet when it has answered all that it was asked.
@@ -58,6 +59,8 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     address: SocketAddr,
+    /// The proxy does not listen while it refuses connections: nobody else may take its port then.
+    _port: ReservedPort,
     server: SocketAddr,
     state: Mutex<State>,
     changed: Condvar,
@@ -89,7 +92,8 @@ impl Proxy {
 
     /// A proxy before whatever listens there.
     pub fn to(server: SocketAddr) -> Proxy {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = ReservedPort::new();
+        let listener = bind_again((Ipv4Addr::LOCALHOST, port.number()).into());
         let address = listener.local_addr().unwrap();
         let state = State {
             mode: Mode::Pass,
@@ -102,6 +106,7 @@ impl Proxy {
         };
         let shared = Arc::new(Shared {
             address,
+            _port: port,
             server,
             state: Mutex::new(state),
             changed: Condvar::new(),

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// How long an answer may take; a server that was paused does not answer at all.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::server::{Fsync, Server};
 /// What the sentinels call it.
 const NAME: &str = "main";
 /// How long they may take to know each other and the replica.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(90);
 
 /// Servers watched over by sentinels. They end when this is dropped.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! One `redis-server`: on a free port of loopback, with a directory of its own, gone with all it had when it is dropped.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::ports::ReservedPort;
 use crate::reply::{Client, FromReply, Reply};
 use crate::tls::Tls;
 
 /// How long a server may take to answer the first time: it may have much to read, on a busy machine.
-const START: Duration = Duration::from_secs(20);
-/// Somebody else may take a free port before the server does.
+const START: Duration = Duration::from_secs(60);
+/// Another program may take a free port before the server does.
 const ATTEMPTS: u32 = 5;
 
 /// How often the append-only file reaches the disk.
@@ -41,9 +42,9 @@ pub struct Builder {
 pub struct Server {
     builder: Builder,
     directory: TempDir,
-    port: u16,
-    tls_port: u16,
-    bus_port: u16,
+    port: ReservedPort,
+    tls_port: ReservedPort,
+    bus_port: ReservedPort,
     child: Mutex<Option<Child>>,
 }
 
@@ -67,7 +68,7 @@ impl Builder {
 
     /// It repeats what another server does, and can only be read.
     pub fn replica_of(self, primary: &Server) -> Self {
-        self.setting("replicaof", &format!("127.0.0.1 {}", primary.port))
+        self.setting("replicaof", &format!("127.0.0.1 {}", primary.port()))
     }
 
     /// It speaks TLS where [`Server::url`] leads, and plainly where [`Server::port`] does.
@@ -100,9 +101,9 @@ impl Builder {
             let server = Server {
                 builder: self.clone(),
                 directory: tempfile::Builder::new().prefix("testredis").tempdir().unwrap(),
-                port: free_port(),
-                tls_port: free_port(),
-                bus_port: free_port(),
+                port: ReservedPort::new(),
+                tls_port: ReservedPort::new(),
+                bus_port: ReservedPort::new(),
                 child: Mutex::default(),
             };
             if server.spawn() {
@@ -128,29 +129,30 @@ impl Server {
     pub fn url(&self) -> String {
         let password = self.builder.password.as_ref().map_or(String::new(), |word| format!(":{word}@"));
         match self.builder.tls {
-            Some(_) => format!("rediss://{password}127.0.0.1:{}/", self.tls_port),
-            None => format!("redis://{password}127.0.0.1:{}/", self.port),
+            Some(_) => format!("rediss://{password}127.0.0.1:{}/", self.tls_port.number()),
+            None => format!("redis://{password}127.0.0.1:{}/", self.port()),
         }
     }
 
     /// The port where it speaks plainly.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The same as an address.
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        (Ipv4Addr::LOCALHOST, self.port()).into()
     }
 
     /// Where the address of [`Server::url`] is: the port with TLS, if it has one.
     pub(crate) fn url_address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, if self.builder.tls.is_some() { self.tls_port } else { self.port }).into()
+        let port = if self.builder.tls.is_some() { &self.tls_port } else { &self.port };
+        (Ipv4Addr::LOCALHOST, port.number()).into()
     }
 
     /// The port where the nodes of a cluster talk to each other.
     pub(crate) fn bus_port(&self) -> u16 {
-        self.bus_port
+        self.bus_port.number()
     }
 
     /// The number of its process, while it runs.
@@ -176,7 +178,7 @@ impl Server {
     /// Kills it if it runs, and starts it again: on the same port, with what it had written down.
     pub fn restart(&self) {
         self.kill();
-        assert!(self.spawn(), "redis-server does not start again on port {}", self.port);
+        assert!(self.spawn(), "redis-server does not start again on port {}", self.port());
     }
 
     /// Lets it stand still: connections are accepted by the system, and nothing is answered.
@@ -217,19 +219,21 @@ impl Server {
         found.unwrap_or_else(|| panic!("INFO has no line {name}")).to_owned()
     }
 
-    /// Tells whether it came to answer.
+    /// Starts the process and waits until it replies; returns whether it does.
     fn spawn(&self) -> bool {
         let child = self.command().spawn().expect(
             "cannot start redis-server; install it (apt-get install redis-server), `make test` does that",
         );
+        let pid = child.id();
         *self.child() = Some(child);
         let begun = Instant::now();
         while begun.elapsed() < START {
-            // One that has a sentinel's or a password's reasons to refuse is there as well; one that still reads is not.
-            match self.try_ask(&["PING"]) {
-                Ok(Reply::Wrong(why)) if why.starts_with("LOADING") => {}
-                Ok(_) => return true,
-                Err(_) => {}
+            // A server that is still loading its data replies to INFO, but not to PING.
+            let is_loading =
+                matches!(self.try_ask(&["PING"]), Ok(Reply::Wrong(why)) if why.starts_with("LOADING"));
+            // Another server may have taken the port first.
+            if !is_loading && self.replying_pid() == Some(pid) {
+                return true;
             }
             if self.child().as_mut().is_none_or(|child| child.try_wait().unwrap().is_some()) {
                 return false;
@@ -237,6 +241,13 @@ impl Server {
             sleep(Duration::from_millis(5));
         }
         false
+    }
+
+    /// The process that replies on the port.
+    fn replying_pid(&self) -> Option<u32> {
+        let Ok(Reply::Bytes(info)) = self.try_ask(&["INFO", "server"]) else { return None };
+        let info = String::from_utf8_lossy(&info).into_owned();
+        info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok())
     }
 
     fn command(&self) -> Command {
@@ -250,15 +261,15 @@ impl Server {
             }
             command.arg(file).arg("--sentinel");
         }
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--port", &self.port().to_string(), "--bind", "127.0.0.1"]);
         if sentinel.is_none() {
             command.args(["--save", ""]);
         }
         if *cluster {
-            command.args(["--cluster-port", &self.bus_port.to_string()]);
+            command.args(["--cluster-port", &self.bus_port().to_string()]);
         }
         if let Some(Tls { certificate, key, root }) = tls {
-            command.args(["--tls-port", &self.tls_port.to_string(), "--tls-auth-clients", "no"]);
+            command.args(["--tls-port", &self.tls_port.number().to_string(), "--tls-auth-clients", "no"]);
             command.arg("--tls-cert-file").arg(certificate).arg("--tls-key-file").arg(key);
             command.arg("--tls-ca-cert-file").arg(root);
         }
@@ -286,8 +297,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
