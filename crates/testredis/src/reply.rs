@@ -1,4 +1,4 @@
-//! A minimal client of the Redis protocol (RESP2), independent of the client that is tested.
+//! The little of Redis's protocol that tests need: a command out, an answer in. Nothing here is shared with what is tested.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Write};
@@ -6,21 +6,21 @@ use std::net::{SocketAddr, TcpStream};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Timeout for a connection and for a reply. A paused server does not reply at all.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take; a server that was paused does not answer at all.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A reply of a server.
+/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// A null reply.
+    /// There is nothing.
     Nothing,
-    /// An integer.
+    /// A number.
     Number(i64),
-    /// A bulk string, or a simple string like `OK`.
+    /// Bytes, or a word like `OK`.
     Bytes(Vec<u8>),
-    /// An array.
+    /// Several.
     Many(Vec<Reply>),
-    /// An error.
+    /// What went wrong.
     Wrong(String),
 }
 
@@ -29,17 +29,17 @@ pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         Ok(Client(BufReader::new(stream)))
     }
 
-    pub(crate) fn query(&mut self, arguments: &[&str]) -> io::Result<Reply> {
-        let mut request = format!("*{}\r\n", arguments.len());
-        for argument in arguments {
-            request += &format!("${}\r\n{argument}\r\n", argument.len());
+    pub(crate) fn ask(&mut self, words: &[&str]) -> io::Result<Reply> {
+        let mut request = format!("*{}\r\n", words.len());
+        for word in words {
+            request += &format!("${}\r\n{word}\r\n", word.len());
         }
         self.0.get_mut().write_all(request.as_bytes())?;
         self.read()
@@ -69,9 +69,9 @@ impl Client {
     }
 }
 
-/// A type that a reply can be converted to.
+/// What an answer can be read as.
 pub trait FromReply: Sized {
-    /// Converts a reply, or returns it if it has another type.
+    /// Reads it, or says what it is instead.
     fn from_reply(reply: Reply) -> Result<Self, Reply>;
 }
 
@@ -123,7 +123,7 @@ impl<T: FromReply> FromReply for Option<T> {
     }
 }
 
-// `Vec<u8>` is a string, so the element types of arrays are listed one by one.
+// Vectors of bytes are bytes themselves, so what is in other vectors is named one by one.
 macro_rules! many {
     ($($kind:ty)*) => {
         $(impl FromReply for Vec<$kind> {

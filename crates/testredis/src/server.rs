@@ -1,6 +1,6 @@
-//! A `redis-server` process on a free loopback port, with a temporary directory that a drop removes.
+//! One `redis-server`: on a free port of loopback, with a directory of its own, gone with all it had when it is dropped.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -9,24 +9,25 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::ports::ReservedPort;
 use crate::reply::{Client, FromReply, Reply};
 use crate::tls::Tls;
 
-/// Timeout for the first reply of a server, which may have much data to load on a busy machine.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
-/// How many free ports are tried: another process may take one before the server does.
+/// How long a server may take to answer the first time: it may have much to read, on a busy machine.
+const START: Duration = Duration::from_secs(60);
+/// Another program may take a free port before the server does.
 const ATTEMPTS: u32 = 5;
 
-/// When the append-only file is fsynced.
+/// How often the append-only file reaches the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
-    /// Every second: a power failure loses up to a second of writes, a crash of the server loses nothing.
+    /// Every second: as much is lost when the machine goes, and nothing when only the server does.
     EverySecond,
-    /// Before every reply.
+    /// Before every answer.
     Always,
 }
 
-/// Configures a server.
+/// A server to be started.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     settings: Vec<(String, String)>,
@@ -36,53 +37,53 @@ pub struct Builder {
     sentinel: Option<String>,
 }
 
-/// A running server. A drop kills it and removes its directory.
+/// A server. It is killed, and its directory removed, when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     builder: Builder,
     directory: TempDir,
-    port: u16,
-    tls_port: u16,
-    bus_port: u16,
+    port: ReservedPort,
+    tls_port: ReservedPort,
+    bus_port: ReservedPort,
     child: Mutex<Option<Child>>,
 }
 
 impl Builder {
-    /// Enables the append-only file, from which a restart loads the data.
+    /// Everything is written to a file, and read from it at a restart.
     pub fn append_only(self, fsync: Fsync) -> Self {
         let fsync = if fsync == Fsync::Always { "always" } else { "everysec" };
         self.setting("appendonly", "yes").setting("appendfsync", fsync)
     }
 
-    /// Requires a password. Letters, digits and hyphens only, because it becomes part of a URL.
+    /// Only who knows this is let in. It is letters and digits, as it is part of a URL.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self.setting("requirepass", password).setting("masterauth", password)
     }
 
-    /// Limits the memory, as in `100mb`. Writes beyond it fail.
+    /// It takes no more memory than this, like `100mb`; when that is full, writes are refused.
     pub fn max_memory(self, memory: &str) -> Self {
         self.setting("maxmemory", memory).setting("maxmemory-policy", "noeviction")
     }
 
-    /// Makes the server a read-only replica of another.
+    /// It repeats what another server does, and can only be read.
     pub fn replica_of(self, primary: &Server) -> Self {
-        self.setting("replicaof", &format!("127.0.0.1 {}", primary.port))
+        self.setting("replicaof", &format!("127.0.0.1 {}", primary.port()))
     }
 
-    /// Uses TLS on the port of [`Server::url`]. The port of [`Server::port`] stays without TLS.
+    /// It speaks TLS where [`Server::url`] leads, and plainly where [`Server::port`] does.
     pub fn tls(mut self, tls: &Tls) -> Self {
         self.tls = Some(tls.clone());
         self
     }
 
-    /// Makes the server a cluster node that does not know other nodes yet.
+    /// It is a node of a cluster, of which it knows nobody yet.
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self.setting("cluster-enabled", "yes").setting("cluster-node-timeout", "5000")
     }
 
-    /// Makes the server a sentinel with these configuration lines.
+    /// It is a sentinel, with these lines of its configuration.
     pub(crate) fn sentinel(mut self, configuration: String) -> Self {
         self.sentinel = Some(configuration);
         self
@@ -94,79 +95,79 @@ impl Builder {
         self
     }
 
-    /// Starts the server and waits until it replies.
+    /// Starts it and waits until it answers.
     pub fn start(self) -> Server {
         for _ in 0..ATTEMPTS {
             let server = Server {
                 builder: self.clone(),
                 directory: tempfile::Builder::new().prefix("testredis").tempdir().unwrap(),
-                port: free_port(),
-                tls_port: free_port(),
-                bus_port: free_port(),
+                port: ReservedPort::new(),
+                tls_port: ReservedPort::new(),
+                bus_port: ReservedPort::new(),
                 child: Mutex::default(),
             };
             if server.spawn() {
                 return server;
             }
         }
-        panic!("cannot start redis-server on any of {ATTEMPTS} free ports");
+        panic!("redis-server did not start on any of {ATTEMPTS} free ports");
     }
 }
 
 impl Server {
-    /// Starts a server without persistence.
+    /// A server that forgets everything when it ends.
     pub fn start() -> Server {
         Server::builder().start()
     }
 
-    /// A server with other settings.
+    /// A server with more settings than that.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The URL of the server, with its password.
+    /// Where it is, with the password if it has one.
     pub fn url(&self) -> String {
-        let password =
-            self.builder.password.as_ref().map_or(String::new(), |password| format!(":{password}@"));
+        let password = self.builder.password.as_ref().map_or(String::new(), |word| format!(":{word}@"));
         match self.builder.tls {
-            Some(_) => format!("rediss://{password}127.0.0.1:{}/", self.tls_port),
-            None => format!("redis://{password}127.0.0.1:{}/", self.port),
+            Some(_) => format!("rediss://{password}127.0.0.1:{}/", self.tls_port.number()),
+            None => format!("redis://{password}127.0.0.1:{}/", self.port()),
         }
     }
 
-    /// The port without TLS.
+    /// The port where it speaks plainly.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
-    /// The address without TLS.
+    /// The same as an address.
     pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        (Ipv4Addr::LOCALHOST, self.port()).into()
     }
 
-    /// The address of [`Server::url`]: the port with TLS, if enabled.
+    /// Where the address of [`Server::url`] is: the port with TLS, if it has one.
     pub(crate) fn url_address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, if self.builder.tls.is_some() { self.tls_port } else { self.port }).into()
+        let port = if self.builder.tls.is_some() { &self.tls_port } else { &self.port };
+        (Ipv4Addr::LOCALHOST, port.number()).into()
     }
 
-    /// The port of the cluster bus.
+    /// The port where the nodes of a cluster talk to each other.
     pub(crate) fn bus_port(&self) -> u16 {
-        self.bus_port
+        self.bus_port.number()
     }
 
-    /// The process id while the server runs.
+    /// The number of its process, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child().as_ref().map(Child::id)
     }
 
-    /// Kills the server (SIGKILL).
+    /// Ends it at once, whatever it is doing.
     pub fn kill(&self) {
         if let Some(mut child) = self.child().take() {
             let _ = (child.kill(), child.wait());
         }
     }
 
-    /// Shuts the server down (SIGTERM) and waits: it writes its files first.
+    /// Asks it to end, and waits for it: what it keeps in a file is written first.
     pub fn stop(&self) {
         self.signal(Signal::TERM);
         if let Some(mut child) = self.child().take() {
@@ -174,63 +175,65 @@ impl Server {
         }
     }
 
-    /// Kills the server if it runs, and starts it again on the same port, with the data of its append-only file.
+    /// Kills it if it runs, and starts it again: on the same port, with what it had written down.
     pub fn restart(&self) {
         self.kill();
-        assert!(self.spawn(), "cannot restart redis-server on port {}", self.port);
+        assert!(self.spawn(), "redis-server does not start again on port {}", self.port());
     }
 
-    /// Suspends the server (SIGSTOP): the system still accepts connections, but nothing replies.
+    /// Lets it stand still: connections are accepted by the system, and nothing is answered.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Resumes a suspended server (SIGCONT).
+    /// Lets it go on after a pause.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Sends a command whose arguments are separated by single spaces. Panics if the reply has another type.
+    /// Asks it something, in words separated by one space, and fails if that is not what it answers.
     pub fn ask<T: FromReply>(&self, command: &str) -> T {
         self.cli(&command.split(' ').collect::<Vec<_>>())
     }
 
-    /// Sends a command. Panics if the reply has another type.
-    pub fn cli<T: FromReply>(&self, arguments: &[&str]) -> T {
-        let command = arguments.first().unwrap_or(&"");
-        let reply = self.try_ask(arguments).unwrap_or_else(|error| panic!("{command}: {error}"));
-        T::from_reply(reply).unwrap_or_else(|reply| panic!("{command}: unexpected reply {reply:?}"))
+    /// Asks it something, and fails if that is not what it answers.
+    pub fn cli<T: FromReply>(&self, words: &[&str]) -> T {
+        let command = words.first().unwrap_or(&"");
+        let reply = self.try_ask(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+        T::from_reply(reply).unwrap_or_else(|reply| panic!("{command} was answered by {reply:?}"))
     }
 
-    /// Sends a command that may fail.
-    pub fn try_ask(&self, arguments: &[&str]) -> std::io::Result<Reply> {
+    /// Asks it something that it may refuse, or not be there to answer.
+    pub fn try_ask(&self, words: &[&str]) -> std::io::Result<Reply> {
         let mut client = Client::connect(self.address())?;
         if let Some(password) = &self.builder.password {
-            client.query(&["AUTH", password])?;
+            client.ask(&["AUTH", password])?;
         }
-        client.query(arguments)
+        client.ask(words)
     }
 
-    /// A field of `INFO`.
+    /// A line of `INFO`.
     pub fn info(&self, name: &str) -> String {
         let info: String = self.ask("INFO");
         let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        found.unwrap_or_else(|| panic!("INFO has no field {name}")).to_owned()
+        found.unwrap_or_else(|| panic!("INFO has no line {name}")).to_owned()
     }
 
-    /// Starts the process. Returns whether it replies in time.
+    /// Starts the process and waits until it replies; returns whether it does.
     fn spawn(&self) -> bool {
         let child = self.command().spawn().expect(
             "cannot start redis-server; install it (apt-get install redis-server), `make test` does that",
         );
+        let pid = child.id();
         *self.child() = Some(child);
-        let start_time = Instant::now();
-        while start_time.elapsed() < START_TIMEOUT {
-            // An error of a sentinel or for a missing password is a reply too. A server that is loading is not ready.
-            match self.try_ask(&["PING"]) {
-                Ok(Reply::Wrong(error)) if error.starts_with("LOADING") => {}
-                Ok(_) => return true,
-                Err(_) => {}
+        let begun = Instant::now();
+        while begun.elapsed() < START {
+            // A server that is still loading its data replies to INFO, but not to PING.
+            let is_loading =
+                matches!(self.try_ask(&["PING"]), Ok(Reply::Wrong(why)) if why.starts_with("LOADING"));
+            // Another server may have taken the port first.
+            if !is_loading && self.replying_pid() == Some(pid) {
+                return true;
             }
             if self.child().as_mut().is_none_or(|child| child.try_wait().unwrap().is_some()) {
                 return false;
@@ -240,26 +243,33 @@ impl Server {
         false
     }
 
+    /// The process that replies on the port.
+    fn replying_pid(&self) -> Option<u32> {
+        let Ok(Reply::Bytes(info)) = self.try_ask(&["INFO", "server"]) else { return None };
+        let info = String::from_utf8_lossy(&info).into_owned();
+        info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok())
+    }
+
     fn command(&self) -> Command {
         let Builder { settings, tls, cluster, sentinel, .. } = &self.builder;
         let mut command = Command::new("redis-server");
         if let Some(configuration) = sentinel {
             let file = self.directory.path().join("sentinel.conf");
-            // A restarted sentinel keeps the state that it has written to the file.
+            // A sentinel that was there before has written into it what it learned.
             if !file.exists() {
                 std::fs::write(&file, configuration).unwrap();
             }
             command.arg(file).arg("--sentinel");
         }
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--port", &self.port().to_string(), "--bind", "127.0.0.1"]);
         if sentinel.is_none() {
             command.args(["--save", ""]);
         }
         if *cluster {
-            command.args(["--cluster-port", &self.bus_port.to_string()]);
+            command.args(["--cluster-port", &self.bus_port().to_string()]);
         }
         if let Some(Tls { certificate, key, root }) = tls {
-            command.args(["--tls-port", &self.tls_port.to_string(), "--tls-auth-clients", "no"]);
+            command.args(["--tls-port", &self.tls_port.number().to_string(), "--tls-auth-clients", "no"]);
             command.arg("--tls-cert-file").arg(certificate).arg("--tls-key-file").arg(key);
             command.arg("--tls-ca-cert-file").arg(root);
         }
@@ -287,8 +297,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

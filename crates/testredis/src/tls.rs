@@ -1,22 +1,22 @@
-//! Generates a certificate for a server on loopback, and the root that signed it, as files.
+//! A certificate for a server on loopback, and the root that signed it, as the files a server reads.
 
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-/// The certificate files of a server with TLS.
+/// The files of a server that speaks TLS.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// The server's certificate.
+    /// Its certificate.
     pub certificate: PathBuf,
-    /// The private key of the certificate.
+    /// The key of its certificate.
     pub key: PathBuf,
-    /// The root certificate, which a client must trust.
+    /// The root that signed it, which a client has to trust.
     pub root: PathBuf,
 }
 
 impl Tls {
-    /// Writes a new root and a certificate for `localhost` and 127.0.0.1 to a directory.
+    /// Makes a certificate for `localhost` and 127.0.0.1, and a root of its own, in a directory.
     pub fn make(directory: &Path) -> Tls {
         let tls = Tls {
             certificate: directory.join("server.pem"),

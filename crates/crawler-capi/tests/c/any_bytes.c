@@ -1,4 +1,4 @@
-/* Links are opaque: any bytes except white space, case-sensitive, of any length. */
+/* Links are opaque: any bytes but white space, any case, any length. */
 #include "check.h"
 
 enum { LONG = 1 << 20, EDGES_OF_LONG = 20000 };

@@ -1,4 +1,4 @@
-/* NULL pointers and numbers that are not positive return -1, and no callback is called. */
+/* NULL pointers and numbers that are not positive give -1, and nothing is called. */
 #include "check.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* Shared by the test programs: a check that prints where it failed, a count of threads, growing text, and events. */
+/* What the test programs share: a check that says where it failed, a count of threads, and text on the heap. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -13,18 +13,18 @@
 #include <string.h>
 #include <time.h>
 
-/* Prints nothing on success: the tests check that the programs print nothing. */
+/* Silent when all is well: the tests see to it that nothing else is printed either. */
 #define CHECK(condition)                                                                                             \
     do {                                                                                                             \
         if (!(condition)) {                                                                                          \
-            fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition);                            \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                  \
             _Exit(1);                                                                                                \
         }                                                                                                            \
     } while (0)
 
 #define UNUSED __attribute__((unused))
 
-/* The number of threads of this process, including the calling one. */
+/* The threads of this process, the calling one included. */
 UNUSED static int thread_count(void) {
     int count = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -35,21 +35,21 @@ UNUSED static int thread_count(void) {
     return count;
 }
 
-/* Sleeps long enough for another thread to violate a check. */
+/* Long enough for a thread that is about to do something wrong to do it. */
 UNUSED static void let_others_run(void) {
     nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
 }
 
-/* A growing text, for pages with many links. */
+/* Text that grows, for pages with many links. */
 struct text {
     char *start;
-    size_t length, capacity;
+    size_t length, space;
 };
 
 __attribute__((format(printf, 2, 3), unused)) static void append(struct text *text, const char *format, ...) {
-    if (text->capacity - text->length < 64) {
-        text->capacity = 2 * text->capacity + 64;
-        text->start = realloc(text->start, text->capacity);
+    if (text->space - text->length < 64) {
+        text->space = 2 * text->space + 64;
+        text->start = realloc(text->start, text->space);
         CHECK(text->start);
     }
     va_list values;
@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 3), unused)) static void append(struct text *te
     text->length += length;
 }
 
-/* A page that links to prefix + number, for the numbers from first to end - 1. */
+/* A page whose links are the numbers from first to one before end, each after the prefix. */
 UNUSED static char *page_of_links(const char *prefix, int first, int end) {
     struct text page = {0};
     append(&page, "%s", "");
@@ -69,7 +69,7 @@ UNUSED static char *page_of_links(const char *prefix, int first, int end) {
     return page.start;
 }
 
-/* A one-time event that threads can wait for. */
+/* Something that happens once, and that others wait for. */
 struct event {
     pthread_mutex_t lock;
     pthread_cond_t condition;
@@ -78,7 +78,7 @@ struct event {
 
 #define EVENT {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0}
 
-UNUSED static void signal_event(struct event *event) {
+UNUSED static void happen(struct event *event) {
     pthread_mutex_lock(&event->lock);
     event->happened = 1;
     pthread_cond_broadcast(&event->condition);

@@ -6,7 +6,7 @@
 
 enum { PAGES = 400 };
 
-/* free counts pages and does not release them, so that no other allocation gets the address of a page. */
+/* Pages are counted when they are freed, and kept, so that no other memory can be taken for one of them. */
 static _Atomic(char *) pages[PAGES];
 static atomic_int frees[PAGES];
 

@@ -1,4 +1,4 @@
-/* crawl_html extracts the links of HTML pages, resolved against the page; crawl does not. */
+/* crawl_html finds the links of HTML pages, resolved against the page; crawl never does. */
 #include "check.h"
 
 static const char *const text_of_home = "<base href='/docs/'> link:no <a href=guide>Guide</a> <a href='../'>Home</a>"

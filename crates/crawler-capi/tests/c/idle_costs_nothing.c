@@ -1,11 +1,11 @@
-/* Idle workers use no CPU time, neither before the first page nor while the queue is full. */
+/* Workers with nothing to do use no processor time, neither before the first page nor while the queue is full. */
 #include "check.h"
 
 enum { WORKERS = 32, ATTEMPTS = 20 };
 
-static const struct timespec interval = {.tv_nsec = 400 * 1000 * 1000};
+static const struct timespec a_while = {.tv_nsec = 400 * 1000 * 1000};
 
-static double cpu_seconds(void) {
+static double processor_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return now.tv_sec + now.tv_nsec / 1e9;
@@ -14,14 +14,15 @@ static double cpu_seconds(void) {
 static char *fetch(const char *link) {
     if (!strncmp(link, "leaf-", 5) && strcmp(link, "leaf-0"))
         return NULL;
-    /* The new workers go to sleep soon, or later on a busy machine. A worker that polls leaves no idle interval. */
-    int idle = 0;
-    for (int attempt = 0; attempt < ATTEMPTS && !idle; attempt++) {
-        double before = cpu_seconds();
-        nanosleep(&interval, NULL);
-        idle = cpu_seconds() - before < 0.005;
+    /* The workers have been started and fall asleep: soon, or on a busy machine later. One that only ever naps never
+     * leaves a quiet while. */
+    int quiet = 0;
+    for (int attempt = 0; attempt < ATTEMPTS && !quiet; attempt++) {
+        double before = processor_seconds();
+        nanosleep(&a_while, NULL);
+        quiet = processor_seconds() - before < 0.005;
     }
-    CHECK(idle);
+    CHECK(quiet);
     return page_of_links("leaf-", 0, 100);
 }
 
@@ -31,7 +32,7 @@ static void edge(const char *from, const char *to) {
 
 int main(void) {
     CHECK(crawl("start", WORKERS, WORKERS, 10, fetch, edge) == 0);
-    /* One downloader, which sleeps while the queue is full. */
+    /* One downloader, which sleeps with the queue full behind it. */
     CHECK(crawl("start", 1, WORKERS, 1, fetch, edge) == 0);
     return 0;
 }

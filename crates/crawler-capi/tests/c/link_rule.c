@@ -1,4 +1,4 @@
-/* A link is a word that starts with "link:"; blanks after the colon are skipped; the target ends at white space. */
+/* A link is a word that begins with "link:"; blanks after the colon are skipped; the target ends at white space. */
 #include "check.h"
 
 static const char *page;
@@ -19,7 +19,7 @@ static void expect(const char *text, const char *links) {
     append(&found, "%s", "");
     CHECK(crawl("start", 1, 1, 10, fetch, edge) == 0);
     if (strcmp(found.start, links)) {
-        fprintf(stderr, "\"%s\" has links %s, expected %s\n", text, found.start, links);
+        fprintf(stderr, "\"%s\" gave %s, not %s\n", text, found.start, links);
         exit(1);
     }
 }

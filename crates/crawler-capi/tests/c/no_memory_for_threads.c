@@ -1,4 +1,4 @@
-/* With too little memory for the threads' stacks, crawl returns -1 without callbacks. Fewer threads work afterwards. */
+/* More threads than there is memory for their stacks: -1, and nothing called; and fewer work afterwards. */
 #include "check.h"
 
 #include <malloc.h>
@@ -19,8 +19,8 @@ static void edge(const char *from, const char *to) {
     calls++;
 }
 
-/* A limit with address space for about this many more threads and half a stack: a thread that is created must have the
- * kilobytes that it needs to start. */
+/* Address space for about so many more threads, and for half a stack beyond: a thread that is granted must not lack the
+ * kilobytes that it sets itself up with. */
 static rlim_t room_for_threads(int count) {
     long kilobytes = 0;
     char line[256];
@@ -34,7 +34,7 @@ static rlim_t room_for_threads(int count) {
 }
 
 int main(void) {
-    /* With one shared heap, threads need no more than that. */
+    /* Threads that share their heap take no more than that. */
     CHECK(mallopt(M_ARENA_MAX, 1));
     struct rlimit limit;
     getrlimit(RLIMIT_AS, &limit);

@@ -1,4 +1,4 @@
-/* The queue never exceeds its size: a parser waits while it is full. Links already seen take no space. */
+/* The queue holds what it may and no more: a parser waits while it is full. Links already seen take no place. */
 #include "check.h"
 
 enum { DOWNLOADERS = 2, PARSERS = 1, QUEUE = 5, LINKS = 1000, REPEATS = 1000 };
@@ -6,7 +6,7 @@ enum { DOWNLOADERS = 2, PARSERS = 1, QUEUE = 5, LINKS = 1000, REPEATS = 1000 };
 static struct event gate = EVENT, full = EVENT, all_repeats = EVENT;
 static atomic_int edges, fetches;
 
-static char *fetch_after_gate(const char *link) {
+static char *fetch_at_the_gate(const char *link) {
     if (!strcmp(link, "start"))
         return page_of_links("leaf-", 0, LINKS);
     wait_for(&gate);
@@ -16,20 +16,20 @@ static char *fetch_after_gate(const char *link) {
 
 static void count_edge(const char *from, const char *to) {
     (void)from, (void)to;
-    /* The links being fetched, those in the queue, and the one that the parser waits to add. */
+    /* Those being fetched, those in the queue, and the one that the parser waits with. */
     if (++edges == DOWNLOADERS + QUEUE + PARSERS)
-        signal_event(&full);
+        happen(&full);
 }
 
 static void *watch(void *unused) {
     wait_for(&full);
     let_others_run();
     CHECK(edges == DOWNLOADERS + QUEUE + PARSERS);
-    signal_event(&gate);
+    happen(&gate);
     return unused;
 }
 
-/* "a" is being fetched and "b" fills the queue: the edges of the rest of the page are reported nevertheless. */
+/* "a" is being fetched and "b" fills the queue: the rest of the page is announced all the same. */
 static char *fetch_repeats(const char *link) {
     if (!strcmp(link, "a")) {
         wait_for(&all_repeats);
@@ -46,13 +46,13 @@ static char *fetch_repeats(const char *link) {
 static void count_repeats(const char *from, const char *to) {
     (void)from, (void)to;
     if (++edges == 3 * REPEATS)
-        signal_event(&all_repeats);
+        happen(&all_repeats);
 }
 
 int main(void) {
     pthread_t watcher;
     pthread_create(&watcher, NULL, watch, NULL);
-    CHECK(crawl("start", DOWNLOADERS, PARSERS, QUEUE, fetch_after_gate, count_edge) == 0);
+    CHECK(crawl("start", DOWNLOADERS, PARSERS, QUEUE, fetch_at_the_gate, count_edge) == 0);
     pthread_join(watcher, NULL);
     CHECK(edges == LINKS && fetches == LINKS);
 

@@ -1,4 +1,4 @@
-/* If a thread cannot be created, crawl joins the others and returns -1 without callbacks. */
+/* When a thread is refused, those already there are ended and joined, nothing is called, and -1 returned. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -7,11 +7,11 @@
 
 enum { DOWNLOADERS = 3, PARSERS = 4 };
 
-static atomic_int calls, created, joined, fail_after = 1 << 30;
+static atomic_int calls, created, joined, refuse_after = 1 << 30;
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
     int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
-    if (created >= fail_after)
+    if (created >= refuse_after)
         return EAGAIN;
     int error = real(thread, attributes, start, argument);
     created += !error;
@@ -38,13 +38,13 @@ static void edge(const char *from, const char *to) {
 int main(void) {
     for (int allowed = 0; allowed < DOWNLOADERS + PARSERS; allowed++) {
         created = joined = 0;
-        fail_after = allowed;
+        refuse_after = allowed;
         CHECK(crawl("a", DOWNLOADERS, PARSERS, 10, fetch, edge) == -1);
         CHECK(created == allowed && joined == allowed);
         CHECK(calls == 0);
     }
 
-    fail_after = 1 << 30;
+    refuse_after = 1 << 30;
     CHECK(crawl("a", DOWNLOADERS, PARSERS, 10, fetch, edge) == 0);
     CHECK(calls == 1);
     return 0;

@@ -1,15 +1,17 @@
-//! Crawls that processes share over a real Redis, with the real binary: roles, deaths, and a network in trouble.
+//! Distributed crawls with the real binary and a real Redis: roles, crashes, and failures of Redis and the network.
 
 #![allow(missing_docs)]
 
-mod balance;
 mod chaos;
-mod containers;
+mod compose;
+mod crashes;
 mod crawls;
-mod deaths;
 mod failovers;
-mod losses;
-mod openings;
+mod fixture;
+mod lost_crawl;
+mod messages;
+mod outages;
+mod process;
+mod rebalancing;
 mod roles;
-mod stage;
-mod troubles;
+mod startup_errors;

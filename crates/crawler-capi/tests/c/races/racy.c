@@ -1,4 +1,4 @@
-/* Callbacks with a data race, for the race detectors: they count without a lock. */
+/* Callbacks that race, for the race detectors to find: they count without a lock. */
 #include "crawl.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static int fetches;
 
 static char *fetch(const char *link) {
     fetches++;
-    /* Lets every downloader fetch some pages. */
+    /* So that every downloader gets its share. */
     nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     return strdup(strlen(link) < 8 ? "link:a link:b link:aa link:bb link:aaa link:bbb link:aaaa link:bbbb" : "");
 }

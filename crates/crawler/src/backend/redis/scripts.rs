@@ -13,11 +13,14 @@ pub(super) struct Lua {
 }
 
 macro_rules! scripts {
-    ($($name:ident = $($how:ident)* $($file:literal),+;)*) => {
-        $(pub(super) static $name: LazyLock<Lua> = LazyLock::new(|| Lua {
-            text: concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+),
-            script: Script::new(concat!(include_str!("scripts/common.lua"), $(include_str!(concat!("scripts/", $file))),+)),
-            is_once: [$(stringify!($how)),*].contains(&"once"),
+    ($($name:ident = $([$shebang:literal])? $($how:ident)* $($file:literal),+;)*) => {
+        $(pub(super) static $name: LazyLock<Lua> = LazyLock::new(|| {
+            let text = concat!(
+                $($shebang,)?
+                include_str!("scripts/common.lua"),
+                $(include_str!(concat!("scripts/", $file))),+
+            );
+            Lua { text, script: Script::new(text), is_once: [$(stringify!($how)),*].contains(&"once") }
         });)*
 
         /// All of them.
@@ -77,7 +80,9 @@ scripts! {
     REMEMBER = "clock.lua", "remember.lua";
     STORED = "clock.lua", "stored.lua";
     JOIN = once "clock.lua", "crew.lua", "join.lua";
-    BEAT = "clock.lua", "crew.lua", "beat.lua";
+    // Heartbeats get through when memory is full: otherwise the frontier declares the workers dead that wait for memory. They
+    // overwrite what they wrote before, so they need no more of it.
+    BEAT = ["#!lua flags=allow-oom\n"] "clock.lua", "crew.lua", "beat.lua";
     CREW_LOOK = "clock.lua", "crew.lua", "crew_look.lua";
     DEAD = rare "clock.lua", "crew.lua", "dead.lua";
     RELIEVE = rare "crew.lua", "relieve.lua";

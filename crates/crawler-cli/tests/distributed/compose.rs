@@ -1,8 +1,7 @@
-//! `compose.yaml` and `Dockerfile`: their own commands, run as plain processes, crawl; and what they promise is in them.
+//! `compose.yaml` and `Dockerfile`: their commands crawl when they run as plain processes, and their containers are confined.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,15 +9,19 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
+use testredis::ReservedPort;
 use testweb::Web;
 
-use super::stage::{Running, finished, texts, wait_for};
+use super::process::{Process, poll, run, texts};
 
-/// The services that stay, and those that are run now and then.
-const STAYING: [&str; 3] = ["redis", "frontier", "worker"];
+/// The long-running services, and those that run one command.
+const LONG_RUNNING: [&str; 3] = ["redis", "frontier", "worker"];
 const TOOLS: [&str; 5] = ["submit", "status", "stop", "collect", "purge"];
 
-/// What the files say.
+/// How often a condition is checked that takes a process to check.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// The contents of both files.
 struct Composition {
     services: Value,
     whole: Value,
@@ -38,13 +41,13 @@ impl Composition {
         self.services.get(name).unwrap_or_else(|| panic!("there is no service {name}"))
     }
 
-    /// What the last instruction of this name in the Dockerfile says.
+    /// The arguments of the last instruction of this name in the Dockerfile.
     fn instruction(&self, name: &str) -> &str {
         let mut lines = self.dockerfile.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         lines.next_back().unwrap_or_else(|| panic!("there is no {name}"))
     }
 
-    /// The words of what a service runs, as Docker puts them together.
+    /// The command line of a service, as Docker assembles it.
     fn words(&self, name: &str) -> Vec<String> {
         let service = self.service(name);
         let own = strings(&service["entrypoint"]);
@@ -61,23 +64,25 @@ fn strings(list: &Value) -> Vec<String> {
     list.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// The containers as processes: what is a volume there is a directory here, and what is a host there is a port.
-struct Ship {
+/// The containers as plain processes, with directories for volumes and a port for the host of Redis.
+struct Containers {
     composition: Composition,
     volumes: TempDir,
-    port: u16,
+    port: ReservedPort,
 }
 
-impl Ship {
-    fn new() -> Ship {
+impl Containers {
+    fn new() -> Containers {
         let volumes = TempDir::new().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let ship = Ship { composition: Composition::read(), volumes, port };
-        STAYING.iter().chain(&TOOLS).for_each(|name| fs::create_dir_all(ship.volume_of(name)).unwrap());
-        ship
+        let containers = Containers { composition: Composition::read(), volumes, port: ReservedPort::new() };
+        LONG_RUNNING
+            .iter()
+            .chain(&TOOLS)
+            .for_each(|name| fs::create_dir_all(containers.volume_of(name)).unwrap());
+        containers
     }
 
-    /// The directory that stands for the volume at /data.
+    /// The directory in place of the volume at /data.
     fn volume_of(&self, service: &str) -> PathBuf {
         let volumes = strings(&self.composition.service(service)["volumes"]);
         let name = volumes.iter().find_map(|volume| volume.strip_suffix(":/data")).unwrap();
@@ -97,7 +102,7 @@ impl Ship {
             self.composition.service(service)["environment"].as_object().into_iter().flatten()
         {
             let value = value.as_str().unwrap().replace("${CRAWL:-crawl}", "crawl");
-            command.env(name, value.replace("//redis/", &format!("//127.0.0.1:{}/", self.port)));
+            command.env(name, value.replace("//redis/", &format!("//127.0.0.1:{}/", self.port.number())));
         }
         command.current_dir(volume).stdin(Stdio::null());
         command
@@ -107,7 +112,7 @@ impl Ship {
     fn command(&self, service: &str, more: &[&str]) -> Command {
         let mut command = self.inside(service, &self.composition.words(service));
         if service == "redis" {
-            command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string()]);
+            command.args(["--bind", "127.0.0.1", "--port", &self.port.number().to_string()]);
         }
         command.args(more);
         command
@@ -118,15 +123,15 @@ impl Ship {
         assert_eq!(test[0], "CMD", "there is no shell in the image");
         let mut words = test[1..].to_vec();
         if service == "redis" {
-            words.splice(1..1, ["-p".into(), self.port.to_string()]);
+            words.splice(1..1, ["-p".into(), self.port.number().to_string()]);
         }
         let check = self.inside(service, &words);
-        finished(check).status.success()
+        run(check).status.success()
     }
 
-    /// Runs a tool to its good end.
+    /// Runs a tool, which must succeed.
     fn tool(&self, service: &str, more: &[&str]) -> String {
-        let output = finished(self.command(service, more));
+        let output = run(self.command(service, more));
         let (out, err) = texts(&output);
         assert!(output.status.success(), "{service} {more:?}: {}\n{out}{err}", output.status);
         out
@@ -134,53 +139,62 @@ impl Ship {
 }
 
 #[test]
-#[ignore = "needs redis-server"]
-fn the_commands_of_the_containers_crawl_as_plain_processes() {
-    let ship = Ship::new();
-    assert!(!ship.is_healthy("redis") && !ship.is_healthy("worker"), "nothing is there yet");
-    let redis = Running::start(ship.command("redis", &[]));
-    wait_for("Redis", || ship.is_healthy("redis"));
-    let roles = ["frontier", "worker", "worker", "worker"].map(|it| Running::start(ship.command(it, &[])));
-    assert!(ship.is_healthy("frontier") && ship.is_healthy("worker"), "also before there is a crawl");
+#[ignore = "needs redis-server: run by make test"]
+fn commands_of_the_containers_crawl_as_plain_processes() {
+    let containers = Containers::new();
+    assert!(!containers.is_healthy("redis") && !containers.is_healthy("worker"), "nothing runs yet");
+    let redis = Process::start(containers.command("redis", &[]));
+    poll("Redis", INTERVAL, || containers.is_healthy("redis"));
+    let roles =
+        ["frontier", "worker", "worker", "worker"].map(|it| Process::start(containers.command(it, &[])));
+    assert!(
+        containers.is_healthy("frontier") && containers.is_healthy("worker"),
+        "roles without a crawl are healthy"
+    );
 
     let web = Web::builder().seeded_hosts(5, 6, 8).start();
     let seed = web.url_of("h0.test", "/");
     let options =
         "--delay 5ms --similarity 0 --allow-private --resolve *=127.0.0.1 --module jsonl=pages.jsonl";
     let arguments: Vec<&str> = [seed.as_str()].into_iter().chain(options.split(' ')).collect();
-    assert!(ship.tool("submit", &arguments).contains("with 1 URL: 1 new"));
-    wait_for("the end of the crawl", || ship.tool("status", &[]).contains("finished"));
-    assert!(ship.is_healthy("worker"));
-    ship.tool("collect", &["--of", "pages.jsonl"]);
-    let lines = fs::read_to_string(ship.volume_of("worker").join("pages.jsonl")).unwrap();
+    assert!(containers.tool("submit", &arguments).contains("was begun with 1 URL"));
+    poll("the end of the crawl", INTERVAL, || {
+        containers.tool("status", &[]).contains("over, because nothing was left")
+    });
+    assert!(containers.is_healthy("worker"));
+    containers.tool("collect", &["--of", "pages.jsonl"]);
+    let lines = fs::read_to_string(containers.volume_of("worker").join("pages.jsonl")).unwrap();
     let url = |line: &str| serde_json::from_str::<Value>(line).unwrap()["url"].as_str().unwrap().to_owned();
     let pages: BTreeSet<String> = lines.lines().map(url).collect();
     let truth: BTreeSet<String> = web.truth_from(&seed, 1_000).into_keys().collect();
     assert_eq!((pages.len(), &pages), (lines.lines().count(), &truth), "each page once");
 
-    // As `docker compose stop` ends them.
-    let grace = ship.composition.service("worker")["stop_grace_period"].as_str().unwrap();
+    // As `docker compose stop` does.
+    let grace = containers.composition.service("worker")["stop_grace_period"].as_str().unwrap();
     let grace = Duration::from_secs(grace.strip_suffix('s').unwrap().parse().unwrap());
     let begun = Instant::now();
     for role in roles {
         role.signal(Signal::TERM);
-        let (status, said) = role.end();
-        assert_eq!(status, Some(143), "{said}");
+        let (status, output) = role.wait();
+        assert_eq!(status, Some(143), "{output}");
     }
     assert!(begun.elapsed() < grace);
-    assert!(ship.tool("stop", &[]).contains("is already over"));
-    assert!(ship.tool("purge", &[]).contains("purged crawl"));
+    assert!(containers.tool("stop", &[]).contains("over already"));
+    assert!(containers.tool("purge", &[]).contains("is removed"));
     redis.signal(Signal::TERM);
-    assert_eq!(redis.end().0, Some(0));
-    assert!(ship.volume_of("redis").join("appendonlydir").is_dir(), "what Redis has is in its volume");
+    assert_eq!(redis.wait().0, Some(0));
+    assert!(
+        containers.volume_of("redis").join("appendonlydir").is_dir(),
+        "the data of Redis is in its volume"
+    );
 }
 
 #[test]
-fn every_container_is_confined_and_every_one_that_stays_is_watched() {
+fn every_container_is_confined_and_long_running_ones_have_health_checks() {
     let composition = Composition::read();
     let names: BTreeSet<&str> =
         composition.services.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(names, STAYING.into_iter().chain(TOOLS).collect());
+    assert_eq!(names, LONG_RUNNING.into_iter().chain(TOOLS).collect());
     for name in names {
         let service = composition.service(name);
         assert_eq!(service["read_only"], true, "{name}");
@@ -195,7 +209,7 @@ fn every_container_is_confined_and_every_one_that_stays_is_watched() {
                 assert!(composition.whole[declared].get(used).is_some(), "{name} uses {used}");
             }
         }
-        if STAYING.contains(&name) {
+        if LONG_RUNNING.contains(&name) {
             assert_eq!(service["restart"], "unless-stopped", "{name}");
             assert!(!strings(&service["healthcheck"]["test"]).is_empty(), "{name}");
         } else {
@@ -205,20 +219,20 @@ fn every_container_is_confined_and_every_one_that_stays_is_watched() {
             assert_eq!(service["depends_on"]["redis"]["condition"], "service_healthy", "{name}");
         }
     }
-    // Redis has no password: only the crawler reaches it.
+    // Redis has no password: only the crawler may reach it.
     assert_eq!(strings(&composition.service("redis")["networks"]), ["inside"]);
     assert_eq!(composition.whole["networks"]["inside"]["internal"], true);
     assert_eq!(composition.service("redis")["user"], "redis");
     let user = composition.instruction("USER");
     assert!(
         user.split(':').all(|id| id.parse::<u32>().is_ok_and(|id| id > 0)),
-        "{user} is nobody in particular"
+        "{user} is not an unprivileged user ID"
     );
     assert_eq!(composition.instruction("WORKDIR"), "/data", "where the volume is");
 }
 
 #[test]
-fn the_image_is_built_by_a_compiler_that_is_new_enough_from_all_that_it_needs() {
+fn image_is_built_with_a_recent_compiler_from_existing_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let Composition { dockerfile, .. } = Composition::read();
     let version = |text: &str| -> Vec<u32> { text.split('.').map(|part| part.parse().unwrap()).collect() };

@@ -1,36 +1,36 @@
-//! Runs the C programs and the example under valgrind: no leaks, no invalid accesses, no data races.
-
-mod toolchain;
+//! The C programs and the example under valgrind: no leak, no invalid access, no race between callbacks.
 
 use std::fs;
+
 use tempfile::TempDir;
-use toolchain::{Linkage, Program, crate_directory, succeed, succeed_silently};
 
-const LEAKS: [&str; 3] = ["--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all"];
+use super::toolchain::{Linkage, Program, crate_directory, succeed, succeed_silently};
 
-fn without_leaks(name: &str) {
+const LEAK_CHECK: [&str; 3] = ["--leak-check=full", "--show-leak-kinds=all", "--errors-for-leak-kinds=all"];
+
+fn run_without_leaks(name: &str) {
     let source = crate_directory().join("tests/c").join(name);
     for linkage in [Linkage::Shared, Linkage::Static] {
-        succeed_silently(&mut Program::compile(&source, linkage).under_valgrind(&LEAKS));
+        succeed_silently(&mut Program::of(&source, linkage).under_valgrind(&LEAK_CHECK));
     }
 }
 
-macro_rules! without_leaks {
-    ($($name:ident: $program:literal,)*) => {
-        $(#[test] #[ignore = "needs valgrind: run by make test"] fn $name() { without_leaks($program); })*
+macro_rules! no_leaks {
+    ($($test:ident: $program:literal,)*) => {
+        $(#[test] #[ignore = "needs valgrind: run by make test"] fn $test() { run_without_leaks($program); })*
     };
 }
 
-// All programs except the one that replaces `free` itself, and those that measure time and memory.
-without_leaks! {
-    bad_arguments_leak_nothing: "bad_arguments.c",
-    link_scanner_reads_within_bounds: "link_rule.c",
-    edge_strings_are_valid_during_the_callback: "every_edge_in_order.c",
+// All programs except the one that replaces valgrind's free with its own, and those that measure time and memory.
+no_leaks! {
+    invalid_arguments_leak_nothing: "bad_arguments.c",
+    link_scanner_reads_no_byte_beyond_the_page: "link_rule.c",
+    edges_are_valid_during_their_callback: "every_edge_in_order.c",
     clique_leaks_nothing: "fetched_once.c",
     busy_workers_leak_nothing: "all_inside_at_once.c",
     full_queue_leaks_nothing: "queue_bound.c",
     broken_links_leak_nothing: "broken_links.c",
-    thread_creation_failure_leaks_nothing: "threads_refused.c",
+    thread_that_cannot_start_leaks_nothing: "threads_refused.c",
     nested_crawls_leak_nothing: "crawls_apart.c",
     long_links_leak_nothing: "any_bytes.c",
     html_pages_leak_nothing: "html_links.c",
@@ -54,9 +54,9 @@ fn directory_of_pages() -> TempDir {
 
 #[test]
 #[ignore = "needs valgrind: run by make test"]
-fn callbacks_of_the_example_have_no_data_race() {
+fn callbacks_of_the_example_do_not_race() {
     let (example, pages) = (crate_directory().join("examples/crawl_directory.c"), directory_of_pages());
-    let program = Program::compile(&example, Linkage::Shared);
+    let program = Program::of(&example, Linkage::Shared);
     for options in race_detectors() {
         let mut command = program.under_valgrind(&options.each_ref().map(String::as_str));
         let output = succeed(command.arg(pages.path()).arg("0"));
@@ -67,8 +67,8 @@ fn callbacks_of_the_example_have_no_data_race() {
 
 #[test]
 #[ignore = "needs valgrind: run by make test"]
-fn data_race_between_callbacks_is_detected() {
-    let program = Program::compile(&crate_directory().join("tests/c/races/racy.c"), Linkage::Shared);
+fn racing_callbacks_are_detected() {
+    let program = Program::of(&crate_directory().join("tests/c/races/racy.c"), Linkage::Shared);
     for options in race_detectors() {
         let output = program.under_valgrind(&options.each_ref().map(String::as_str)).output().unwrap();
         let report = String::from_utf8_lossy(&output.stderr);

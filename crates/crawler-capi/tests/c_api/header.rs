@@ -1,12 +1,12 @@
-//! Tests that `crawl.h` matches the library: the C compiler compares it with declarations generated from the Rust
+//! `crawl.h` declares what the library exports: the C compiler compares it with declarations generated from the Rust
 //! source.
-
-mod toolchain;
 
 use std::fs;
 use std::process::Command;
+
 use tempfile::TempDir;
-use toolchain::{compiler, crate_directory, succeed};
+
+use super::toolchain::{compiler, crate_directory, succeed};
 
 /// The declarations of all exported functions, generated from the Rust source.
 fn declarations() -> String {
@@ -16,10 +16,10 @@ fn declarations() -> String {
         .with_src(crate_directory().join("src/lib.rs"))
         .with_config(config)
         .generate()
-        .expect("the Rust source can be parsed");
+        .expect("the Rust source can be read");
     let mut text = Vec::new();
     bindings.write(&mut text);
-    String::from_utf8(text).expect("declarations are UTF-8")
+    String::from_utf8(text).expect("declarations are text")
 }
 
 /// The names of the functions that a C header declares.
@@ -39,7 +39,7 @@ fn declared_names(header: &str) -> Vec<String> {
     names
 }
 
-/// Whether the compiler accepts the declarations together with the header.
+/// Whether the compiler accepts both sets of declarations in one file.
 fn agrees_with_the_header(declarations: &str) -> bool {
     let directory = TempDir::new().unwrap();
     let source = directory.path().join("both.c");
@@ -54,24 +54,24 @@ fn header_declares_what_the_library_exports() {
     let header = fs::read_to_string(crate_directory().join("include/crawl.h")).unwrap();
     assert!(agrees_with_the_header(&declarations), "crawl.h contradicts the source:\n{declarations}");
     assert_eq!(declared_names(&header), ["crawl", "crawl_html"]);
-    // The source also declares `free`, which the C library exports.
+    // The source also declares `free`, which is the C library's.
     let exported: Vec<_> = declared_names(&declarations).into_iter().filter(|name| name != "free").collect();
     assert_eq!(declared_names(&header), exported);
 }
 
 #[test]
-fn different_declarations_are_detected() {
+fn different_declarations_are_rejected() {
     let declarations = declarations();
     for (from, to) in
         [("int parse_workers", "long parse_workers"), ("int crawl", "void crawl"), ("char *(", "void *(")]
     {
         let other = declarations.replace(from, to);
         assert_ne!(other, declarations);
-        assert!(!agrees_with_the_header(&other), "{from} is accepted as {to}");
+        assert!(!agrees_with_the_header(&other), "{to} is accepted for {from}");
     }
 }
 
-/// Compiles the header by itself, with all warnings as errors.
+/// Asserts that a compiler accepts the header alone, with all warnings as errors.
 fn assert_compiles(compiler: &str, language: &str, standard: &str, name: &str) {
     let mut command = Command::new(compiler);
     command.args(["-x", language, standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]);
@@ -83,7 +83,7 @@ fn header_compiles_as_c99_c17_and_cpp_under_both_names() {
     for name in ["crawl.h", "crawler.h"] {
         assert_compiles("cc", "c", "-std=c99", name);
         assert_compiles("cc", "c", "-std=c17", name);
-        // Not every system has a C++ compiler.
+        // Not every system with a C compiler has a C++ compiler.
         if Command::new("c++").arg("--version").output().is_ok() {
             assert_compiles("c++", "c++", "-std=c++11", name);
         }

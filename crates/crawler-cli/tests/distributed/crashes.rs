@@ -1,0 +1,115 @@
+//! Processes killed with SIGKILL: the others continue, and nothing is lost.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+
+use super::fixture::{Fixture, is_over, members};
+use super::messages::{DECLARED_DEAD, RESTARTED};
+use super::process::Process;
+
+/// Long enough for the heartbeats of processes on a busy machine, short enough for a test.
+const DEAD_AFTER: &str = "3s";
+
+fn kill_and_check(roles: &[&str]) {
+    let fixture = Fixture::slow(12, 15);
+    let controller = fixture.start_crawl(3, &["--dead-after", DEAD_AFTER]);
+    for role in roles {
+        fixture.kill(role);
+    }
+    let output = controller.wait_for_success();
+    for role in roles {
+        let role = if *role == "frontier" { "the frontier" } else { role };
+        assert!(output.contains(&format!("{role} ended (signal: 9 (SIGKILL)); {RESTARTED}")), "{output}");
+    }
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn killed_worker_is_restarted_and_nothing_is_lost() {
+    kill_and_check(&["worker 1"]);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn killed_frontier_is_restarted_and_nothing_is_lost() {
+    kill_and_check(&["frontier"]);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn all_roles_killed_at_once_are_restarted_and_nothing_is_lost() {
+    kill_and_check(&["worker 0", "worker 1", "worker 2", "frontier"]);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn stopping_does_not_wait_for_a_worker_killed_on_this_machine() {
+    let fixture = Fixture::slow(12, 15);
+    let controller = fixture.start_crawl(2, &["--dead-after", "120s"]);
+    let worker = fixture.process_of("worker 1").unwrap();
+    // A stopped process cannot leave the crawl by itself.
+    kill_process(worker, Signal::STOP).unwrap();
+    fixture.run(&["stop"]);
+    kill_process(worker, Signal::KILL).unwrap();
+    let killed = Instant::now();
+    controller.wait_for_success();
+    assert!(killed.elapsed() < Duration::from_secs(90), "the controller took {:?}", killed.elapsed());
+    assert_eq!(members(&fixture.status()), 0, "{:?}", fixture.status());
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_finishes_without_its_controller() {
+    let fixture = Fixture::slow(12, 15);
+    let controller = fixture.start_crawl(3, &["--dead-after", DEAD_AFTER]);
+    controller.signal(Signal::KILL);
+    fixture.wait_for_status("the end", |status| is_over(status) && members(status) == 0);
+    drop(controller);
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn second_controller_takes_over_after_the_first_is_killed() {
+    let fixture = Fixture::slow(12, 15);
+    let first = fixture.start_crawl(3, &["--dead-after", DEAD_AFTER]);
+    first.signal(Signal::KILL);
+    fixture.kill("worker 2");
+    Process::start(fixture.crawl(3, &["--dead-after", DEAD_AFTER])).wait_for_success();
+    drop(first);
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn urls_of_a_dead_worker_are_reassigned() {
+    let fixture = Fixture::slow(12, 15);
+    fixture.submit(&fixture.gate_url(), &["--dead-after", DEAD_AFTER]);
+    let mut roles = fixture.hold_web_until_joined(4, || {
+        let roles = ["frontier", "worker", "worker", "worker"];
+        roles.map(|role| Process::start(fixture.crawler(&[role]))).into()
+    });
+    fixture.wait_for_pages(20);
+    roles[1].signal(Signal::KILL);
+    let output = roles.remove(0).wait_for_success();
+    assert!(output.contains(DECLARED_DEAD), "{output}");
+    drop(roles);
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn worker_that_was_suspended_finds_itself_declared_dead_and_joins_again() {
+    let fixture = Fixture::slow(12, 25);
+    let mut controller = fixture.start_crawl(3, &["--dead-after", "2s"]);
+    let suspended = fixture.process_of("worker 1").unwrap();
+    kill_process(suspended, Signal::STOP).unwrap();
+    controller.wait_for_output("worker 1 to be declared dead", |output| {
+        output.lines().any(|line| line.contains("worker 1 ") && line.contains(DECLARED_DEAD))
+    });
+    kill_process(suspended, Signal::CONT).unwrap();
+    controller.wait_for_success();
+    fixture.check();
+}

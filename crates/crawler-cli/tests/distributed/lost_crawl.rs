@@ -1,0 +1,97 @@
+//! A Redis that no longer has the crawl: for a moment, because it lost its data, or because the crawl was purged.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
+
+use super::fixture::Fixture;
+use super::messages::{CRAWL_FOUND_AGAIN, CRAWL_LOST, CRAWL_UNKNOWN, DECLARED_DEAD, RESTARTED, line_starts};
+use super::process::Process;
+
+/// No process gives up this soon after the crawl is lost, on a busy machine either.
+const PATIENT: &str = "30s";
+
+/// Renames the keys of the crawl's members and state atomically.
+fn rename_keys(fixture: &Fixture, from: &str, to: &str) {
+    let rename = "for _, name in ipairs({ 'crawl', 'members' }) do redis.call('RENAME', ARGV[1] .. name, ARGV[2] .. name) end";
+    fixture.redis.cli::<()>(&["EVAL", rename, "0", from, to]);
+}
+
+/// Whether the controller and each of its two workers and its frontier have printed this.
+fn all_contain(output: &str, what: &str) -> bool {
+    let contains =
+        |start: &String| output.lines().any(|line| line.starts_with(start.as_str()) && line.contains(what));
+    line_starts(2).iter().all(contains)
+}
+
+fn wait_until_unknown(controller: &mut Process) {
+    controller
+        .wait_for_output("all processes to miss the crawl", |output| all_contain(output, CRAWL_UNKNOWN));
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_whose_keys_are_missing_for_a_moment_continues() {
+    let fixture = Fixture::slow(10, 20);
+    let mut controller = fixture.start_crawl(2, &["--dead-after", PATIENT]);
+    rename_keys(&fixture, "crawler:{crawl:crew}:", "elsewhere:");
+    wait_until_unknown(&mut controller);
+    rename_keys(&fixture, "elsewhere:", "crawler:{crawl:crew}:");
+    let output = controller.wait_for_success();
+    assert!(all_contain(&output, &format!("{CRAWL_UNKNOWN}{PATIENT}")), "{output}");
+    assert!(all_contain(&output, CRAWL_FOUND_AGAIN), "{output}");
+    assert!(!output.contains(DECLARED_DEAD) && !output.contains(RESTARTED), "{output}");
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_whose_redis_is_empty_for_a_moment_continues_with_all_its_data() {
+    let fixture = Fixture::slow(10, 20);
+    let mut controller = fixture.start_crawl(2, &["--dead-after", PATIENT]);
+    // An empty database: leases are unknown there, and completions are rejected.
+    fixture.redis.ask::<String>("SWAPDB 0 1");
+    wait_until_unknown(&mut controller);
+    // Requests in flight finish meanwhile, and their workers report them to the empty database.
+    sleep(Duration::from_millis(500));
+    fixture.redis.ask::<String>("SWAPDB 0 1");
+    let output = controller.wait_for_success();
+    assert!(output.contains(CRAWL_FOUND_AGAIN), "{output}");
+    fixture.check();
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_that_redis_has_lost_is_given_up_with_a_remedy() {
+    let fixture = Fixture::slow(10, 20);
+    let controller = fixture.start_crawl(2, &["--dead-after", "2s"]);
+    fixture.redis.ask::<String>("FLUSHALL");
+    let (status, output) = controller.wait();
+    assert_eq!(status, Some(1), "{output}");
+    let message = output.lines().rfind(|line| line.starts_with("crawler: Redis at "));
+    assert!(message.is_some_and(|line| line.contains(CRAWL_LOST)), "{output}");
+    assert!(message.is_some_and(|line| line.contains("'crawler purge' removes")), "{output}");
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn purge_ends_all_processes_at_once() {
+    let fixture = Fixture::slow(10, 20);
+    let controller = fixture.start_crawl(2, &["--dead-after", "120s"]);
+    let crawl = RedisCrawl::new(fixture.redis_url.parse().unwrap(), "crawl");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(runtime.block_on(RedisBackend::purge(&crawl)).unwrap() > 10);
+    let purged = Instant::now();
+    let (status, output) = controller.wait();
+    // Processes that did not recognise the purge would look for the crawl for two minutes.
+    assert!(purged.elapsed() < Duration::from_secs(90), "{:?}: {output}", purged.elapsed());
+    assert_eq!(status, Some(1), "{output}");
+    assert!(
+        output.contains("the crawl 'crawl' is no more: it was purged while it was under way"),
+        "{output}"
+    );
+    assert!(!output.contains("does not know"), "{output}");
+    // The marker of the purge expires by itself.
+    assert!(fixture.redis.ask::<i64>("TTL crawler:{crawl:crew}:purged") > 0);
+}

@@ -1,0 +1,41 @@
+//! Fragments of the messages that the binary prints and that several tests look for.
+
+/// A process has waited for Redis for a second.
+pub const WAITING_FOR_REDIS: &str = "waiting for Redis at ";
+
+/// Redis replies again after a process has printed that it waits.
+pub const REDIS_REPLIES_AGAIN: &str = "answers again after";
+
+/// The frontier has declared a worker dead; the seconds without a heartbeat follow.
+pub const DECLARED_DEAD: &str = "is dead: not heard of for ";
+
+/// The controller restarts a process that exited.
+pub const RESTARTED: &str = "it is started again";
+
+/// A process finds no crawl where there was one.
+pub const CRAWL_UNKNOWN: &str = "does not know the crawl 'crawl' any more; looking for it again, for ";
+
+/// A process finds the crawl again.
+pub const CRAWL_FOUND_AGAIN: &str = "the crawl 'crawl' is there again";
+
+/// A process gives up a crawl that Redis has lost.
+pub const CRAWL_LOST: &str = "has lost the crawl 'crawl'";
+
+/// A role was started before its crawl.
+pub const WAITING_FOR_CRAWL: &str = "waiting for the crawl 'crawl' to begin";
+
+/// What the lines of a controller and of its children start with, given the number of workers.
+pub fn line_starts(workers: usize) -> Vec<String> {
+    let workers = (0..workers).map(|id| format!("crawler: worker {id}: "));
+    ["crawler: ".to_owned(), "crawler: the frontier: ".to_owned()].into_iter().chain(workers).collect()
+}
+
+/// Whether each of these processes has printed a line that goes on with one text and contains another.
+pub fn all_print(output: &str, line_starts: &[String], next: &str, also: &str) -> bool {
+    line_starts.iter().all(|start| prints(output, start, next, also))
+}
+
+/// Whether a process has printed a line that starts so, goes on with one text and contains another.
+pub fn prints(output: &str, line_start: &str, next: &str, also: &str) -> bool {
+    output.lines().any(|line| line.starts_with(&format!("{line_start}{next}")) && line.contains(also))
+}
