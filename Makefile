@@ -59,11 +59,12 @@ chaos: ## kill the processes of distributed crawls and restart Redis over and ov
 	CRAWLER_OUTAGE=30 CRAWLER_DEAD_AFTER=15 CRAWLER_LOSSES=400 \
 		$(CARGO) test -p crawler-cli --test distributed -- --ignored --test-threads 1 outages failovers rebalancing
 
-lint: ## rustfmt, clippy and rustdoc, with warnings denied
+lint: ## rustfmt, clippy, rustdoc with warnings denied, and the list of the public API
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
+	scripts/public-api --check
 
 audit: ## check licences, sources, duplicate versions and security advisories of all crates, with cargo-deny
 	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked

@@ -7,22 +7,22 @@ pub const WAITING_FOR_REDIS: &str = "waiting for Redis at ";
 pub const REDIS_REPLIES_AGAIN: &str = "answers again after";
 
 /// The frontier has declared a worker dead; the seconds without a heartbeat follow.
-pub const DECLARED_DEAD: &str = "is dead: not heard of for ";
+pub const DECLARED_DEAD: &str = "is declared dead: no heartbeat for ";
 
 /// The controller restarts a process that exited.
-pub const RESTARTED: &str = "it is started again";
+pub const RESTARTED: &str = "; restarting it";
 
 /// A process finds no crawl where there was one.
-pub const CRAWL_UNKNOWN: &str = "does not know the crawl 'crawl' any more; looking for it again, for ";
+pub const CRAWL_UNKNOWN: &str = "no longer has the crawl 'crawl'; checking again for ";
 
 /// A process finds the crawl again.
-pub const CRAWL_FOUND_AGAIN: &str = "the crawl 'crawl' is there again";
+pub const CRAWL_FOUND_AGAIN: &str = "the crawl 'crawl' is back";
 
 /// A process gives up a crawl that Redis has lost.
 pub const CRAWL_LOST: &str = "has lost the crawl 'crawl'";
 
 /// A role was started before its crawl.
-pub const WAITING_FOR_CRAWL: &str = "waiting for the crawl 'crawl' to begin";
+pub const WAITING_FOR_CRAWL: &str = "waiting for the crawl 'crawl' to ";
 
 /// What the lines of a controller and of its children start with, given the number of workers.
 pub fn line_starts(workers: usize) -> Vec<String> {
