@@ -14,8 +14,16 @@ use crawler::Error;
 
 /// An error of the library with the option that helps. The library's own messages name no options.
 pub fn with_hint(error: &Error) -> String {
+    if let Error::InvalidSetting(message) = error
+        && let Some(setting) = message.strip_prefix("cannot resume: ")
+        && !["seed ", "bounds ", "adaptive-delay "].iter().any(|name| setting.starts_with(name))
+    {
+        // Recorded settings have the names of the options.
+        return format!("cannot resume: --{setting}");
+    }
     let hint = match error {
         Error::NotEmpty { .. } => " (--overwrite)",
+        Error::Output(message) if message.contains("overwrite") => " (--overwrite)",
         Error::SeedOutOfScope { .. } => " (--internal)",
         _ => "",
     };

@@ -63,6 +63,8 @@ mod event;
 #[cfg(feature = "net")]
 mod fetch;
 #[cfg(feature = "net")]
+mod file_lock;
+#[cfg(feature = "net")]
 mod frontier;
 mod html;
 #[doc(hidden)]

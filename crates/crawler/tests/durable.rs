@@ -113,7 +113,7 @@ fn budgets_continue_after_a_resume_and_can_be_raised() {
     let report = crawl(&web, &state).max_pages(10).run_blocking().unwrap();
     assert_eq!(
         (report.snapshot.pages, report.end.to_string().as_str()),
-        (10, "the budget of pages is spent")
+        (10, "the limit of pages is reached")
     );
     let requests = web.log().len();
     let report = crawl(&web, &state).max_pages(10).run_blocking().unwrap();
@@ -275,11 +275,11 @@ fn resume_compares_complete_settings() {
     };
     let time = |time| -> Change { Box::new(move |crawler| crawler.max_time(Duration::from_millis(time))) };
     let changes = [
-        ("--module", module("exec=cat > /dev/null"), module("exec=cat >/dev/null")),
-        ("--module", module("words=5"), module("words=50")),
-        ("the bounds of the scope", scope(prefixes("http://h1.test/a")), scope(prefixes("http://h1.test/b"))),
-        ("adapting to slow hosts", adaptive(true), adaptive(false)),
-        ("--max-time", time(60_900), time(60_100)),
+        ("module", module("exec=cat > /dev/null"), module("exec=cat >/dev/null")),
+        ("module", module("words=5"), module("words=50")),
+        ("bounds of the scope", scope(prefixes("http://h1.test/a")), scope(prefixes("http://h1.test/b"))),
+        ("adaptive-delay", adaptive(true), adaptive(false)),
+        ("max-time", time(60_900), time(60_100)),
     ];
     for (name, before, after) in changes {
         let directory = tempfile::tempdir().unwrap();

@@ -20,6 +20,7 @@ use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::crawl::{conclude, status_of};
+use crate::commands::with_hint;
 use crate::printable::print_error;
 use crate::{EXIT_USAGE, signals};
 
@@ -64,7 +65,7 @@ pub async fn run(job: CrawlJob) -> u8 {
             signal_status.get().unwrap_or(status)
         }
         Err(error) => {
-            print_error(&error.to_string());
+            print_error(&with_hint(&error));
             signal_status.get().unwrap_or(status_of(&error))
         }
     }

@@ -25,6 +25,7 @@ use self::saved_options::SavedOptions;
 pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
+use crate::commands::with_hint;
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stdout};
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
@@ -40,7 +41,7 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
     let saved = match StateReader::metadata_in(&resume.directory) {
         Ok(metadata) => SavedOptions::read(&metadata, resume.directory.display()),
         Err(error) => {
-            print_error(&error.to_string());
+            print_error(&with_hint(&error));
             return status_of(&error);
         }
     };
@@ -104,7 +105,7 @@ pub async fn run(job: CrawlJob) -> u8 {
             signal_status.get().unwrap_or(status)
         }
         Err(error) => {
-            print_error(&error.to_string());
+            print_error(&with_hint(&error));
             if outcome_log.has_outcomes() { EXIT_FAILED } else { status_of(&error) }
         }
     }

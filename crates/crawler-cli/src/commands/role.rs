@@ -15,6 +15,7 @@ use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
 use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{make_room_for_workers, status_of};
+use crate::commands::with_hint;
 use crate::printable::print_error;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
@@ -89,7 +90,7 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, 
             // It joins again as a new member, with the options that the crawl has then.
             Ok(Ok(_)) => tokio::time::sleep(POLL_INTERVAL).await,
             Ok(Err(error)) => {
-                print_error(&error.to_string());
+                print_error(&with_hint(&error));
                 return status_of(&error);
             }
             Err(failed) => match failed.try_into_panic() {
@@ -113,7 +114,7 @@ async fn wait_for_crawl(
             return Ok(None);
         }
         let info = RemoteCrawl::info(sharing).await.map_err(|error| {
-            print_error(&error.to_string());
+            print_error(&with_hint(&error));
             status_of(&error)
         })?;
         // The address is right, so a later failure to connect is an outage.

@@ -152,7 +152,7 @@ fn outputs_of_an_earlier_crawl_are_replaced_only_with_overwrite() {
     let before = fs::read(&lines).unwrap();
     let hits = web.hits();
     let ended = crawl("").expect(2);
-    assert!(ended.stderr.contains("give --overwrite to remove them"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("or overwrite them (--overwrite)"), "{}", ended.stderr);
     assert_eq!((fs::read(&lines).unwrap(), web.hits()), (before, hits));
     crawl("--overwrite").expect(0);
     assert_eq!((fs::read_to_string(&lines).unwrap().lines().count(), names(&pages).len()), (1, 1));

@@ -33,7 +33,7 @@ fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
         (Answer::status(204), "", "not a page", "no content", 1),
         (Answer::hostile(Hostile::ResetAtOnce), "", "connection", "connection reset", 2),
         (Answer::hostile(Hostile::ResetAfterHeaders), "", "connection", "connection reset", 2),
-        (Answer::hostile(Hostile::CloseAtOnce), "", "connection", "closed before the answer", 2),
+        (Answer::hostile(Hostile::CloseAtOnce), "", "connection", "closed before the response", 2),
         (Answer::hostile(Hostile::ShortBody), "", "connection", "closed", 2),
         (Answer::hostile(Hostile::Silence), short, "timeout", "the request took longer than 400ms", 2),
         (
@@ -49,17 +49,17 @@ fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
             Answer::page("x").encoded("compress", "x"),
             "",
             "invalid response",
-            "\"compress\" was not offered",
+            "unsupported content encoding \"compress\"",
             1,
         ),
         (
             Answer::page("x").encoded("gzip", "no gzip at all"),
             "",
             "invalid response",
-            "not encoded as it says",
+            "cannot decode the body",
             1,
         ),
-        (Answer::text("ID3\x04 and a tune"), "", "not a page", "binary, although it says text/plain", 1),
+        (Answer::text("ID3\x04 and a tune"), "", "not a page", "binary content declared as text/plain", 1),
         (
             Answer::page("x").content_type(&format!("image/{}", "x".repeat(1000))),
             "",
@@ -113,7 +113,7 @@ fn refused_connection_is_reported() {
     assert_eq!(ended.outcomes(), counts(&[("page", 0), ("connection", 1)]));
     assert!(ended.stderr.contains("connection refused"), "{}", ended.stderr);
     let ended = Crawl::of(format!("http://127.0.0.1:{port}/")).run().expect(1);
-    assert_eq!(ended.outcomes(), counts(&[("page", 0), ("robots.txt unavailable", 1)]));
+    assert_eq!(ended.outcomes(), counts(&[("page", 0), ("connection", 1)]));
     assert!(ended.stderr.contains("connection refused"), "the cause is named: {}", ended.stderr);
 }
 

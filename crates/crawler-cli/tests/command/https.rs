@@ -106,7 +106,7 @@ fn invalid_certificates_are_rejected() {
         let web = Web::builder().site(Site::new().page("/", "x")).https(certificate).start();
         for options in ["", "--ignore-robots"] {
             let ended = crawl_trusting(&web, web.https_url("/"), options).expect(1);
-            assert_eq!(ended.outcomes()["TLS failed"], 1, "{}", ended.stderr);
+            assert_eq!(ended.outcomes()["TLS"], 1, "{}", ended.stderr);
             assert!(ended.stderr.contains(reason), "{certificate:?}: {}", ended.stderr);
             assert!(ended.pages().is_empty() && web.log().is_empty());
         }
@@ -145,7 +145,7 @@ fn server_without_tls_is_reported_as_a_tls_failure() {
     let seed = web.url("/").replace("http:", "https:");
     for options in ["", "--ignore-robots"] {
         let ended = Crawl::of(seed.clone()).with(options).run().expect(1);
-        assert_eq!(ended.outcomes()["TLS failed"], 1, "{}", ended.stderr);
+        assert_eq!(ended.outcomes()["TLS"], 1, "{}", ended.stderr);
         assert!(ended.stderr.contains("the server does not speak TLS"), "{}", ended.stderr);
     }
 }

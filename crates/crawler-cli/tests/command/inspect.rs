@@ -189,7 +189,10 @@ fn invalid_arguments_are_rejected() {
             (&[command, "--state", "x"][..], "<URL>"),
             (&[command, "http://a.test/"], "--state"),
             (&[command, "a.test", "--state", "x"], "did you mean https://a.test/?"),
-            (&[command, "http://a.test/", "--state", "/nowhere"], "there is no crawl's state in '/nowhere'"),
+            (
+                &[command, "http://a.test/", "--state", "/nowhere"],
+                "cannot open the state in '/nowhere': there is none",
+            ),
         ] {
             let ended = run(arguments).expect(2);
             assert!(ended.stderr.contains(words), "{}", ended.stderr);

@@ -120,7 +120,10 @@ mod tests {
             fs::write(directory.path().join("1"), "").unwrap();
             fs::create_dir(directory.path().join(name)).unwrap();
             let refused = PageFiles::open(directory.path(), true).unwrap_err().to_string();
-            assert!(refused.contains(&format!("/{name}' is in the way")), "{refused}");
+            assert!(
+                refused.contains(&format!("/{name}': something that is not a file is there")),
+                "{refused}"
+            );
             assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
         }
     }

@@ -34,7 +34,7 @@ pub fn counts(directory: &Path, known_web: KnownWeb) {
     let print_views = (0..known_web.pages).filter(|page| known_web.print_views && page % 2 == 1).count();
     let dropped = outcomes.get("near-duplicate").map_or(0, |count| count.as_u64().unwrap());
     assert_eq!(dropped as usize, print_views * known_web.hosts, "{report}");
-    assert_eq!(report["end"], "nothing was left to do");
+    assert_eq!(report["end"], "all URLs are done");
 }
 
 /// Checks that the state has every page, with the page number it has in the outputs.

@@ -192,7 +192,7 @@ fn killed_crawl_does_not_exceed_its_page_budget() {
     let runs = crawl_and_kill(&command, pages, kills / 2, &mut random);
     let report = checks::report(directory.path());
     assert_eq!(report["pages"], pages, "{report}");
-    assert_eq!(report["end"], "the budget of pages is spent");
+    assert_eq!(report["end"], "the limit of pages is reached");
     let lines = std::fs::read_to_string(directory.path().join("jsonl")).unwrap();
     assert_eq!(lines.lines().count(), pages);
     checks::log(&web.log(), &runs, &command);

@@ -1,9 +1,10 @@
 //! Locks the directory of a state, so that only one process uses it.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::Path;
 
 use super::super::BackendError;
+use crate::file_lock;
 
 /// The process that uses the directory locks this file, even before the state file has its final name.
 const LOCK_FILE: &str = "crawl.lock";
@@ -22,11 +23,7 @@ impl Lock {
                 path.display()
             ))
         })?;
-        // File systems without locks are accepted.
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(in_use(directory)),
-            _ => Ok(Lock(file)),
-        }
+        if file_lock::lock(&file) { Ok(Lock(file)) } else { Err(in_use(directory)) }
     }
 }
 

@@ -59,8 +59,8 @@ mod tests {
 
     fn settings(scope: &str, pages: u64) -> RecordedSettings {
         let mut settings = RecordedSettings::default();
-        settings.fixed("--scope", scope);
-        settings.raisable("--max-pages", pages);
+        settings.fixed("scope", scope);
+        settings.raisable("max-pages", pages);
         settings
     }
 

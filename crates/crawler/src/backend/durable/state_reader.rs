@@ -183,7 +183,7 @@ impl StateReader {
 fn open(directory: &Path) -> Result<Tables, Error> {
     if !Tables::exist(directory) {
         return Err(Error::InvalidSetting(format!(
-            "cannot open the state in '{}': there is none; give the directory that was the crawl's --state",
+            "cannot open the state in '{}': there is none; give the state directory of a crawl",
             directory.display()
         )));
     }

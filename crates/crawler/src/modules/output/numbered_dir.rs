@@ -1,10 +1,11 @@
 //! A directory of files named 1, 2, 3 …, each created atomically. One crawl at a time writes to it.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::file_lock;
 
 /// The temporary name of a file while it is written, on systems without unnamed files. A crash leaves at most this one
 /// file behind.
@@ -36,8 +37,7 @@ impl NumberedDir {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
         let directory = File::open(path).map_err(unusable)?;
-        // A filesystem without locks is used without them.
-        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
+        if !file_lock::lock(&directory) {
             return Err(Error::InUse { path: path.to_owned() });
         }
         let method = if unnamed_file::is_supported(&directory) {

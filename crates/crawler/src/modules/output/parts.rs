@@ -237,17 +237,17 @@ impl PartHeader {
     }
 }
 
-/// The error for a path that is occupied by something other than a part of this crawl. `--overwrite` replaces it.
+/// The error for a path that is occupied by something other than a part of this crawl.
 fn occupied(path: &Path, cause: &str) -> Error {
     Error::Output(format!(
-        "cannot write to part '{}': {cause}; move it away with its index, name another output, or give --overwrite to \
-         replace it",
+        "cannot write to part '{}': {cause}; move it away with its index, name another output, or \
+         overwrite it",
         path.display()
     ))
 }
 
-/// The error for a part of this crawl that was changed or damaged. `--overwrite` does not replace it: a restarted
-/// worker gets the same options as on its first start, so `--overwrite` is no sign that the pages are to be deleted.
+/// The error for a part of this crawl that was changed or damaged. Overwriting does not replace it: a restarted
+/// worker gets the same options as on its first start, so that is no sign that the pages are to be deleted.
 fn cannot_resume(path: &Path, cause: &str) -> Error {
     Error::Output(format!(
         "cannot resume part '{}': {cause}; restore the part and its index, or move both away and keep them for \

@@ -1,11 +1,12 @@
 //! An append-only file whose length is known exactly, also after a failed write.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::SyncHandle;
 use crate::error::Error;
+use crate::file_lock;
 
 /// How many bytes are buffered before they are written, so that a thousand short lines cost one system call.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -36,8 +37,7 @@ impl AppendFile {
         }
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| unusable(&error))?;
-        // A filesystem without locks is used without them.
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if !file_lock::lock(&file) {
             return Err(unusable(&"another crawl or another module writes to it"));
         }
         Ok(AppendFile { path: path.to_owned(), file, written: 0, buffer: Vec::new(), header_bytes: 0 })
@@ -48,8 +48,7 @@ impl AppendFile {
         match self.disk_length()? {
             0 => Ok(()),
             length => Err(Error::Output(format!(
-                "cannot write to output file '{}': it already has {length} bytes; name another file, or give --overwrite \
-                 to replace it",
+                "cannot write to output file '{}': it already has {length} bytes; name another file, or overwrite it",
                 self.path.display()
             ))),
         }

@@ -6,8 +6,6 @@ mod merged;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::*;
 use crate::modules::edges::Edges;
@@ -31,20 +29,7 @@ fn crawl(name: &str) -> CrawlIdentity {
 }
 
 fn open(directory: &Path, worker: u16) -> Result<Parts, Error> {
-    retry_locked(|| Parts::open(&specs(directory), worker, &crawl("example"), false))
-}
-
-/// Retries while the parts are locked: other tests start child processes, which hold this process's locks between fork
-/// and exec.
-fn retry_locked(open: impl Fn() -> Result<Parts, Error>) -> Result<Parts, Error> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        let opened = open();
-        match opened.as_ref().map_err(ToString::to_string) {
-            Err(error) if error.contains("another crawl") && Instant::now() < deadline => thread::yield_now(),
-            _ => return opened,
-        }
-    }
+    Parts::open(&specs(directory), worker, &crawl("example"), false)
 }
 
 /// The writes of a task's page, fetched under this lease.
@@ -126,8 +111,7 @@ fn restarted_worker_continues_after_its_last_page_even_with_overwrite() {
     let mut parts = open(uninterrupted.path(), 1).unwrap();
     for task_id in 0..6 {
         add(&mut parts, task_id, 1);
-        let parts =
-            retry_locked(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), task_id % 2 == 0));
+        let parts = Parts::open(&specs(directory.path()), 1, &crawl("example"), task_id % 2 == 0);
         add(&mut parts.unwrap(), task_id, 1);
     }
     let relative = |root: &Path| -> Vec<(PathBuf, Vec<u8>)> {
@@ -176,7 +160,7 @@ fn part_of_another_crawl_is_rejected_and_replaced_only_with_overwrite() {
         let mut after = contents(directory.path());
         after.retain(|path, bytes| before.contains_key(path) || !bytes.is_empty());
         assert_eq!(after, before);
-        let parts = retry_locked(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), true));
+        let parts = Parts::open(&specs(directory.path()), 1, &crawl("example"), true);
         add(&mut parts.unwrap(), 4, 1);
         assert_eq!(text(directory.path().join("edges.1.csv.index")).lines().count(), 2);
         assert!(
@@ -210,8 +194,7 @@ fn damaged_part_of_this_crawl_is_never_replaced() {
         change(directory.path());
         let before = contents(directory.path());
         for overwrite in [false, true] {
-            let error =
-                retry_locked(|| Parts::open(&specs(directory.path()), 1, &crawl("example"), overwrite));
+            let error = Parts::open(&specs(directory.path()), 1, &crawl("example"), overwrite);
             let error = error.unwrap_err().to_string();
             assert!(error.contains(text_of_error) && error.contains("move both away"), "{error}");
             assert_eq!(contents(directory.path()), before);
@@ -221,7 +204,7 @@ fn damaged_part_of_this_crawl_is_never_replaced() {
     drop(open(directory.path(), 1).unwrap());
     let mut others = specs(directory.path());
     others[0].output = Box::new(Edges);
-    let error = retry_locked(|| Parts::open(&others, 1, &crawl("example"), true));
+    let error = Parts::open(&others, 1, &crawl("example"), true);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("it belongs to module 'jsonl', and this is 'edges'"), "{error}");
 }

@@ -1,10 +1,11 @@
 //! Writes the merged output: to a file that is replaced atomically, to a directory, or to a stream.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Destination, MergeError};
+use crate::file_lock;
 use crate::modules::output::files::{create_directory, write_error};
 use crate::modules::output::numbered_dir::NumberedDir;
 
@@ -103,7 +104,7 @@ impl NewFile {
             }
             Ok(metadata) if metadata.len() > 0 && !overwrite => {
                 let cause = format!("it already has {} bytes", metadata.len());
-                return Err(unusable(&cause, "name another file, or give --overwrite to replace it"));
+                return Err(unusable(&cause, "name another file, or overwrite it"));
             }
             _ => {}
         }
@@ -144,7 +145,7 @@ impl NewFile {
 fn create(path: &Path) -> io::Result<File> {
     // Open only a regular file: anything else may be a link to a file elsewhere, or a pipe without a reader.
     if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
-        && let Err(TryLockError::WouldBlock) = File::open(path)?.try_lock()
+        && !file_lock::lock(&File::open(path)?)
     {
         return Err(ErrorKind::WouldBlock.into());
     }
@@ -153,11 +154,7 @@ fn create(path: &Path) -> io::Result<File> {
         _ => {}
     }
     let file = File::create_new(path)?;
-    // A filesystem without locks is used without them.
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(ErrorKind::WouldBlock.into()),
-        _ => Ok(file),
-    }
+    if file_lock::lock(&file) { Ok(file) } else { Err(ErrorKind::WouldBlock.into()) }
 }
 
 /// An unfinished merge leaves no file behind.

@@ -203,8 +203,8 @@ fn existing_output_is_replaced_only_with_overwrite_and_a_part_never() {
     fs::write(at("all.csv"), "precious").unwrap();
     fs::create_dir(at("all")).unwrap();
     fs::write(at("all/1"), "precious").unwrap();
-    assert_refused(&files, &at("all.csv"), &["all.csv'", "it already has 8 bytes", "--overwrite"]);
-    assert_refused(&directories, &at("all"), &["all' holds pages", "--overwrite"]);
+    assert_refused(&files, &at("all.csv"), &["all.csv'", "it already has 8 bytes", "overwrite"]);
+    assert_refused(&directories, &at("all"), &["all' contains pages", "overwrite"]);
     assert_refused(&directories, &at("all.csv"), &["all.csv'", "not a directory"]);
     assert_refused(&files, &at("all"), &["all'", "not a regular file"]);
     assert_refused(&files, &at("nowhere/all.csv"), &["nowhere/all.csv'", "No such file"]);
