@@ -22,10 +22,13 @@ pub fn with_hint(error: &Error) -> String {
         return format!("cannot resume: --{setting}");
     }
     let hint = match error {
-        Error::NotEmpty { .. } => " (--overwrite)",
-        Error::Output(message) if message.contains("overwrite") => " (--overwrite)",
         Error::SeedOutOfScope { .. } => " (--internal)",
-        _ => "",
+        _ => overwrite_hint(&error.to_string()),
     };
     format!("{error}{hint}")
+}
+
+/// The option for a message that proposes to overwrite something.
+pub fn overwrite_hint(message: &str) -> &'static str {
+    if message.contains("overwrite") { " (--overwrite)" } else { "" }
 }

@@ -42,7 +42,8 @@ impl Progress {
     pub fn new(verbosity: Verbosity) -> Progress {
         let live_line = (verbosity == Verbosity::Normal && io::stderr().is_terminal()).then(live_line);
         // A crawl starts with one URL, its seed.
-        let stats = Stats { admitted: 1, ..Stats::default() };
+        let mut stats = Stats::default();
+        stats.admitted = 1;
         let current = RefCell::new(Current { stats, url: String::new() });
         Progress { verbosity, started: Instant::now(), live_line, current, out: RefCell::new(io::stdout()) }
     }
@@ -168,6 +169,7 @@ fn describe(event: &Event<'_>) -> (&'static str, String) {
         Event::BadLink { reason } => ("Ignored", format!(" (a link on this page: {reason})")),
         Event::Ended { outcome: Outcome::Redirect { to } } => ("Redirect", format!(" to {to}")),
         Event::Ended { outcome } => (outcome_word(outcome), format!(" ({outcome})")),
+        other => ("Event", format!(" ({other:?})")),
     }
 }
 

@@ -216,25 +216,23 @@ mod tests {
 
     #[test]
     fn table_has_a_row_per_group_with_its_reasons() {
-        let snapshot = Snapshot {
-            admitted: 1_112,
-            pages: 500,
-            bytes: 2_600_000,
-            outcomes: counts(&[
-                ("page", 500),
-                ("redirect", 267),
-                ("near-duplicate", 8),
-                ("not a page", 51),
-                ("robots.txt", 21),
-                ("timeout", 2),
-                ("HTTP 404", 60),
-            ]),
-            links_new: 1_111,
-            links_seen: 1_297,
-            links_rejected: counts(&[("out of scope", 203)]),
-            requests: 1_013,
-            ..Snapshot::default()
-        };
+        let mut snapshot = Snapshot::default();
+        snapshot.admitted = 1_112;
+        snapshot.pages = 500;
+        snapshot.bytes = 2_600_000;
+        snapshot.outcomes = counts(&[
+            ("page", 500),
+            ("redirect", 267),
+            ("near-duplicate", 8),
+            ("not a page", 51),
+            ("robots.txt", 21),
+            ("timeout", 2),
+            ("HTTP 404", 60),
+        ]);
+        snapshot.links_new = 1_111;
+        snapshot.links_seen = 1_297;
+        snapshot.links_rejected = counts(&[("out of scope", 203)]);
+        snapshot.requests = 1_013;
         let expected = "\
 Pages            500   2.6 MB
 Redirects        267
@@ -257,7 +255,8 @@ Requests       1,013   98 pages/s · 5.1 s
 
     #[test]
     fn large_counts_widen_the_column() {
-        let snapshot = Snapshot { requests: 1_234_567_890, ..Snapshot::default() };
+        let mut snapshot = Snapshot::default();
+        snapshot.requests = 1_234_567_890;
         let table = Counts::of_running(&snapshot).table(Duration::ZERO);
         assert!(table.contains("\nRequests   1,234,567,890   "), "{table}");
         assert!(table.starts_with("Pages                  0   "), "{table}");

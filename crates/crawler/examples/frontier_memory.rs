@@ -152,7 +152,7 @@ async fn run_frontier(backend: &impl Backend, random: &mut Random) -> Result<(),
         let taken = unprioritized.len();
         let priorities = unprioritized.into_iter().map(|url| {
             let (domain, depth, linking_pages) = (url.domain, url.depth, url.linking_pages);
-            (url.task_id, DepthPopularity::priority(&Candidate { domain, depth, linking_pages }))
+            (url.task_id, DepthPopularity::priority(&Candidate::new(domain, depth, linking_pages)))
         });
         backend.enqueue_prioritized(priorities.collect()).await?;
         let draws = (0..MAX_PER_OPERATION).map(|_| draw(random)).collect();

@@ -230,6 +230,7 @@ pub enum ContentMatch {
 
 /// Counts and queue lengths of a crawl at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// URLs admitted. Never decreases.
     pub admitted: u64,

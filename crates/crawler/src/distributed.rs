@@ -20,7 +20,8 @@ use self::failure_detector::FailureDetector;
 use self::process_identity::{ProcessIdentity, is_surely_dead};
 use crate::backend::local::BackendConfig;
 use crate::backend::redis::{HeartbeatReply, JoinResult, Phase, RedisBackend, RedisCrawl, Role};
-use crate::backend::{Backend, BackendError, Budget, Snapshot};
+use crate::backend::{Backend, BackendError, Budget, Snapshot, WorkerId};
+use crate::error::Error;
 use crate::modules::page_pipeline::ModuleFailures;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
 
@@ -257,5 +258,25 @@ impl StoredReport {
             resumed,
             redis_traffic: Some(traffic),
         }
+    }
+}
+
+/// Runs one role of a distributed crawl, for the command.
+pub trait RunRole {
+    /// Runs the frontier of this crawl, which exists on Redis, until the crawl ends.
+    fn run_frontier(self, shared: &SharedCrawl) -> Result<RoleExit, Error>;
+
+    /// Runs a worker of this crawl, which exists on Redis, until the crawl ends: the worker of this number, or of the
+    /// first number that is free.
+    fn run_worker(self, shared: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error>;
+}
+
+impl RunRole for Crawler {
+    fn run_frontier(self, shared: &SharedCrawl) -> Result<RoleExit, Error> {
+        self.run_as_frontier(shared)
+    }
+
+    fn run_worker(self, shared: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error> {
+        self.run_as_worker(shared, id)
     }
 }

@@ -7,6 +7,7 @@ use crate::stats::Stats;
 
 /// Something that happened to a URL. URLs are normalized; text that comes from the web may contain any character.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A page was downloaded.
     Fetched {

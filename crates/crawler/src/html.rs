@@ -49,6 +49,7 @@ pub enum LinkKind {
 
 /// Why a link target cannot be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum BadLink {
     /// It is not a valid URL.
     Malformed,

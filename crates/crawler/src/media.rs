@@ -6,6 +6,7 @@ use crate::html::charset;
 
 /// The two media types of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Media {
     /// HTML, which has links.
     Html,

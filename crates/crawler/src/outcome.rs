@@ -14,6 +14,7 @@ use crate::scope::RejectReason;
 /// - [`group`](Outcome::group) is the group of the label: page, redirect, skipped, failed or not reached.
 /// - `Display` is the label with the full reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Downloaded and passed to the modules and outputs.
     Page,
@@ -186,7 +187,7 @@ impl Outcome {
     }
 
     /// Whether the URL led to further URLs.
-    pub fn has_links(&self) -> bool {
+    pub(crate) fn has_links(&self) -> bool {
         matches!(self, Outcome::Page | Outcome::Redirect { .. })
     }
 
@@ -196,12 +197,12 @@ impl Outcome {
     }
 
     /// Whether the server's `Retry-After` exceeds what the crawler waits for a single URL.
-    pub fn asks_for_too_long(&self) -> bool {
+    pub(crate) fn asks_for_too_long(&self) -> bool {
         matches!(self, Outcome::HttpStatus { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)
     }
 
     /// Whether a retry may succeed.
-    pub fn is_transient(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Outcome::ConnectionFailed { .. }
             | Outcome::StaleConnection

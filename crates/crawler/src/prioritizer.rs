@@ -30,6 +30,7 @@ impl Priority {
     /// Crawled first.
     pub const BEST: Priority = Priority(0);
     /// For URLs of unknown importance.
+    #[doc(hidden)]
     pub const MIDDLE: Priority = Priority(50);
     /// Crawled last.
     pub const WORST: Priority = Priority(100);
@@ -40,6 +41,7 @@ impl Priority {
     }
 
     /// The priority with this number, or the worst one if the number is greater than 100.
+    #[doc(hidden)]
     pub fn at_most_worst(number: u32) -> Priority {
         u8::try_from(number).ok().and_then(Priority::new).unwrap_or(Priority::WORST)
     }
@@ -50,6 +52,7 @@ impl Priority {
     }
 
     /// All priorities, best first.
+    #[doc(hidden)]
     pub fn all() -> impl Iterator<Item = Priority> {
         (Priority::BEST.0..=Priority::WORST.0).map(Priority)
     }
@@ -63,6 +66,7 @@ impl fmt::Display for Priority {
 
 /// What a prioritizer knows about a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Candidate {
     /// The domain it belongs to.
     pub domain: Domain,
@@ -70,6 +74,13 @@ pub struct Candidate {
     pub depth: Depth,
     /// How many of the pages crawled so far link to its domain; counted by [`Popularity`].
     pub linking_pages: u32,
+}
+
+impl Candidate {
+    #[doc(hidden)]
+    pub fn new(domain: Domain, depth: Depth, linking_pages: u32) -> Candidate {
+        Candidate { domain, depth, linking_pages }
+    }
 }
 
 /// Future of [`Prioritizer::prioritize`]: one priority per candidate, in the order of the candidates.

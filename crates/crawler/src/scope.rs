@@ -22,6 +22,7 @@ const MAX_SAME_SEGMENT: usize = 4;
 
 /// Why a link is not followed. `Display` writes the reason as a few words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RejectReason {
     /// Out of scope.
     External,

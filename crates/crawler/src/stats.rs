@@ -54,6 +54,7 @@ impl RequestCounter {
 
 /// The counts of a crawl, while it runs and at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Admitted URLs. When the crawl has ended, this is the sum of `outcomes`.
     pub admitted: u64,
@@ -75,7 +76,7 @@ pub struct Stats {
 
 impl Stats {
     /// Counts the outcome of an admitted URL.
-    pub fn record_outcome(&mut self, outcome: &Outcome) {
+    pub(crate) fn record_outcome(&mut self, outcome: &Outcome) {
         let label = outcome.label();
         match self.outcomes.get_mut(&*label) {
             Some(count) => *count += 1,
@@ -84,7 +85,7 @@ impl Stats {
     }
 
     /// Counts a link that is not followed.
-    pub fn record_rejected_link(&mut self, why: RejectReason) {
+    pub(crate) fn record_rejected_link(&mut self, why: RejectReason) {
         *self.links_rejected.entry(why.label()).or_default() += 1;
     }
 

@@ -121,9 +121,9 @@ fn budgets_continue_after_a_resume_and_can_be_raised() {
     let report = crawl(&web, &state).max_pages(30).run_blocking().unwrap();
     assert_eq!((report.snapshot.pages, report.resumed), (30, ResumeStatus::Resumed));
     let lowered = crawl(&web, &state).max_pages(29).run_blocking().unwrap_err().to_string();
-    assert!(lowered.contains("--max-pages was 30 and is 29 now"), "{lowered}");
+    assert!(lowered.contains("max-pages was 30 and is 29 now"), "{lowered}");
     let changed = crawl(&web, &state).max_pages(30).max_depth(2).run_blocking().unwrap_err().to_string();
-    assert!(changed.contains("--max-depth was 'none'"), "{changed}");
+    assert!(changed.contains("max-depth was 'none'"), "{changed}");
 }
 
 #[test]

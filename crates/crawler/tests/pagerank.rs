@@ -22,7 +22,7 @@ fn candidate(number: usize, depth: u32) -> Candidate {
 }
 
 fn candidate_at(url: &str, depth: u32) -> Candidate {
-    Candidate { domain: Domain::from_url(&Url::parse(url).unwrap()), depth, linking_pages: 0 }
+    Candidate::new(Domain::from_url(&Url::parse(url).unwrap()), depth, 0)
 }
 
 /// Candidates of the domains `d{number}.test`, at depth 0.

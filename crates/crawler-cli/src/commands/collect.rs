@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use crawler::internal::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
 use crate::args::{CollectJob, CollectOutput};
+use crate::commands::overwrite_hint;
 use crate::format::{bytes, counted};
 use crate::printable::{is_printed, print_error, print_stdout};
 use crate::signals;
@@ -44,7 +45,8 @@ pub async fn run(job: &CollectJob) -> u8 {
 }
 
 fn fail(error: &MergeError) -> u8 {
-    print_error(&error.to_string());
+    let message = error.to_string();
+    print_error(&format!("{message}{}", overwrite_hint(&message)));
     match error {
         MergeError::Refused(_) => EXIT_USAGE,
         MergeError::Unreadable(_) => EXIT_FAILED,

@@ -209,7 +209,7 @@ fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
         RejectReason::PrivateAddress => " (--allow-private)".into(),
         RejectReason::TooManySegments | RejectReason::RepeatedSegments => ", as in a crawler trap".into(),
         RejectReason::InvalidLink(BadLink::TooLong) => format!(", more than {} bytes", html::MAX_URL_BYTES),
-        RejectReason::InvalidLink(_) => String::new(),
+        _ => String::new(),
     };
     format!("links to it are rejected: {reason}{detail}")
 }

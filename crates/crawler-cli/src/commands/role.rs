@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::internal::backend::redis::Phase;
+use crawler::internal::distributed::RunRole as _;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::distributed::{Notice, RoleExit, SharedCrawl};
 use crawler::internal::pipeline::CrawlEnd;

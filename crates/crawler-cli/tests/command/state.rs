@@ -256,7 +256,7 @@ fn unusable_state_is_named_and_not_modified() {
             command => &[command, "http://a.test/", "--state", &empty],
         };
         let ended = run(arguments).expect(2);
-        assert!(ended.stderr.contains("': there is none; give the directory"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("': there is none; give the state directory"), "{}", ended.stderr);
     }
     assert_eq!(names(&place.path("")), ["file"], "nothing was created");
     assert_eq!(web.hits(), 0);

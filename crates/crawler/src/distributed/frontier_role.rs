@@ -62,7 +62,7 @@ struct FrontierRole<'a> {
 
 impl Crawler {
     /// Runs the frontier of this crawl, which exists on Redis, until the crawl ends.
-    pub fn run_frontier(mut self, shared: &SharedCrawl) -> Result<RoleExit, Error> {
+    pub(super) fn run_as_frontier(mut self, shared: &SharedCrawl) -> Result<RoleExit, Error> {
         self.derive_settings();
         block_on(async {
             let backend = Arc::new(self.open_redis_backend(shared).await?);

@@ -28,7 +28,11 @@ const HEARTBEATS_PER_SYNC: u32 = 5;
 impl Crawler {
     /// Runs a worker of this crawl, which exists on Redis, until the crawl ends: the worker of this number,
     /// or of the first number that is free.
-    pub fn run_worker(mut self, shared: &SharedCrawl, id: Option<WorkerId>) -> Result<RoleExit, Error> {
+    pub(super) fn run_as_worker(
+        mut self,
+        shared: &SharedCrawl,
+        id: Option<WorkerId>,
+    ) -> Result<RoleExit, Error> {
         self.derive_settings();
         block_on(async {
             let backend = Arc::new(self.open_redis_backend(shared).await?);

@@ -40,6 +40,7 @@ struct OrderedOutputs {
 
 /// How often modules failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ModuleFailures {
     /// The number of failures by module name. Outputs count as `output`.
     pub failures: BTreeMap<String, u64>,

@@ -54,6 +54,7 @@ pub enum ResumeStatus {
 
 /// Why a crawl ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CrawlEnd {
     /// All URLs have an outcome.
     Finished,

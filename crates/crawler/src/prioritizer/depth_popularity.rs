@@ -29,6 +29,7 @@ pub struct DepthPopularity;
 
 impl DepthPopularity {
     /// The priority of one URL.
+    #[doc(hidden)]
     pub fn priority(candidate: &Candidate) -> Priority {
         if candidate.depth == 0 {
             return Priority::BEST;

@@ -63,13 +63,14 @@ fn hint(
             counted(report.snapshot.pages, "page")
         )),
         CrawlEnd::Finished => None,
-        CrawlEnd::Stopped => Some(format!("to resume: {}", command(None))),
         CrawlEnd::OutputFailed => {
             Some(format!("no page is lost; make the output writable, then resume: {}", command(None)))
         }
         CrawlEnd::LimitReached(Budget::Pages) => raise("--max-pages", number(options.max_pages)),
         CrawlEnd::LimitReached(Budget::Bytes) => raise("--max-bytes", bytes(options.max_bytes)),
         CrawlEnd::TimeLimit => raise("--max-time", limit(options.max_time.unwrap_or_default())),
+        // Stopped.
+        _ => Some(format!("to resume: {}", command(None))),
     }
 }
 

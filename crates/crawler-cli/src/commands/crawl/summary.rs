@@ -60,5 +60,6 @@ pub fn stop_reason(options: &CrawlOptions, end: CrawlEnd) -> Option<String> {
         CrawlEnd::TimeLimit => format!("{} (--max-time)", limit(options.max_time.unwrap_or_default())),
         CrawlEnd::Stopped => "on request".into(),
         CrawlEnd::OutputFailed => "an output cannot be written".into(),
+        end => end.to_string(),
     })
 }

@@ -70,9 +70,9 @@ mod tests {
         assert_eq!(recorded.check_resume(&recorded), Ok(()));
         assert_eq!(recorded.check_resume(&settings("host", 200)), Ok(()));
         let lowered = recorded.check_resume(&settings("host", 99)).unwrap_err();
-        assert!(lowered.contains("--max-pages was 100 and is 99 now"), "{lowered}");
+        assert!(lowered.contains("max-pages was 100 and is 99 now"), "{lowered}");
         let other = recorded.check_resume(&settings("any", 100)).unwrap_err();
-        assert!(other.contains("--scope was 'host'") && other.contains("'any' now"), "{other}");
+        assert!(other.contains("scope was 'host'") && other.contains("'any' now"), "{other}");
         assert!(recorded.check_resume(&RecordedSettings::default()).is_err());
     }
 }

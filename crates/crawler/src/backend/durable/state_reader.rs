@@ -31,6 +31,7 @@ pub struct StateReader {
 
 /// The history of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UrlHistory {
     /// The URL, normalized.
     pub url: String,
@@ -73,6 +74,7 @@ impl StateReader {
     }
 
     /// Returns the metadata of the state in a directory, without reading anything else.
+    #[doc(hidden)]
     pub fn metadata_in(directory: &Path) -> Result<Vec<u8>, Error> {
         let tables = open(directory)?;
         let view = tables.view()?;
@@ -81,6 +83,7 @@ impl StateReader {
     }
 
     /// Returns the metadata of the crawl.
+    #[doc(hidden)]
     pub fn metadata(&self) -> Result<Vec<u8>, Error> {
         Ok(self.storage.view.meta("metadata")?.unwrap_or_default())
     }

@@ -156,7 +156,7 @@ fn part_of_another_crawl_is_rejected_and_replaced_only_with_overwrite() {
         prepare(directory.path());
         let before = contents(directory.path());
         let error = open(directory.path(), 1).unwrap_err().to_string();
-        assert!(error.contains(text_of_error) && error.contains("--overwrite"), "{error}");
+        assert!(error.contains(text_of_error) && error.contains("overwrite"), "{error}");
         let mut after = contents(directory.path());
         after.retain(|path, bytes| before.contains_key(path) || !bytes.is_empty());
         assert_eq!(after, before);
