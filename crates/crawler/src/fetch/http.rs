@@ -3,8 +3,8 @@
 mod address;
 pub(crate) mod connect;
 mod connections;
-mod decode;
-mod headers;
+pub mod decode;
+pub mod headers;
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -331,7 +331,7 @@ async fn drain(mut body: Incoming, want: BodyPolicy, meter: &ByteCounter) -> boo
 }
 
 /// A Retry-After header: seconds, or a date.
-fn delay_of(value: &str) -> Option<Duration> {
+pub(crate) fn delay_of(value: &str) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
