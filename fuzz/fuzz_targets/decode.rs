@@ -93,12 +93,16 @@ enum Failure {
     Corrupt,
 }
 
-/// Decodes a body in one piece and in chunks, and compares the outcomes.
+/// Decodes a body in one piece and in chunks, and compares the outcomes. A body that is both too large and corrupt may
+/// fail for either reason: decoders drop the bytes that they decoded in the same call before an error.
 fn check_any_chunks(choices: &Choices, body: &[u8]) -> Result<Bytes, Failure> {
     let (name, limit) = (choices.coding.0, choices.limit);
     let outcome = decode(name, limit, [body].into_iter());
     let chunked = decode(name, limit, Chunks { rest: body, seed: u32::from(choices.chunk_seed) + 1 });
-    assert_eq!(outcome, chunked, "{name}: chunks of seed {}", choices.chunk_seed);
+    match (&outcome, &chunked) {
+        (Err(Failure::Corrupt), Err(_)) | (Err(_), Err(Failure::Corrupt)) => {}
+        _ => assert_eq!(outcome, chunked, "{name}: chunks of seed {}", choices.chunk_seed),
+    }
     outcome
 }
 

@@ -12,6 +12,9 @@ const PRODUCT_TOKEN: &str = "crawler";
 const MAX_CRAWL_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
+/// The length of the files that must not take long.
+const LONG_FILE_BYTES: usize = 256 * 1024;
+
 /// The strongest rule is searched among at most this many, because the search compares all pairs.
 const MAX_COMPARED_RULES: usize = 8;
 
@@ -29,6 +32,10 @@ fuzz_target!(|input: &[u8]| {
         check_escapes(&url, file);
         check_strongest_rule(&url, file);
     }
+    // One input in sixteen, because long files are slow.
+    if file.last().is_some_and(|last| last % 16 == 0) {
+        check_time(&url, file);
+    }
 });
 
 fn check_file(url: &Url, file: &[u8]) {
@@ -44,6 +51,19 @@ fn check_file(url: &Url, file: &[u8]) {
     let is_allowed = rules.allows(url);
     assert_eq!(is_allowed, parse_and_match(url, &[&marked]), "a byte order mark changes nothing");
     assert_eq!(is_allowed, parse_and_match(url, &[&indented]), "line ends and indents change nothing");
+}
+
+/// Repeats the file, each time with another end. Only if the time is linear in the size does this end before libFuzzer's
+/// `-timeout`.
+fn check_time(url: &Url, file: &[u8]) {
+    let mut long = Vec::new();
+    let mut repeats = 0;
+    while long.len() < LONG_FILE_BYTES {
+        long.extend_from_slice(file);
+        long.extend_from_slice(repeats.to_string().as_bytes());
+        repeats += 1;
+    }
+    parse_and_match(url, &[b"user-agent: *", &long]);
 }
 
 /// Letters of the path may be percent-encoded.
