@@ -84,7 +84,7 @@ fuzz: ## run each fuzz target of fuzz/ for FUZZ_SECONDS
 	for target in $(FUZZ_TARGETS); do \
 		mkdir -p fuzz/corpus/$$target; \
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
-			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 || exit 1; \
+			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 -len_control=20 -timeout=10 || exit 1; \
 	done
 
 install: ## install the command, libcrawl, its headers and pkg-config file below PREFIX
