@@ -16,8 +16,9 @@ CHAOS_SEEDS ?= 1 2 3
 # How many tests `make test` runs at once, and where it builds the C library.
 TEST_THREADS ?= 8
 CAPI_TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))/capi
-# Seconds for each fuzz target.
+# Seconds for each fuzz target, and the targets.
 FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test soak chaos lint audit bench fuzz install
@@ -85,10 +86,14 @@ bench: ## measure side by side with wget2, wget, spider and a simple C library, 
 	python3 bench/shared.py
 	bench/callbacks/run.sh
 
-fuzz: ## fuzz the link scanner and the URL joiner for FUZZ_SECONDS each
+fuzz: ## run each fuzz target of fuzz/ for FUZZ_SECONDS
 	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz
-	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run links -- -max_total_time=$(FUZZ_SECONDS) -max_len=4096
-	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run join -- -max_total_time=$(FUZZ_SECONDS) -max_len=256
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz build
+	for target in $(FUZZ_TARGETS); do \
+		mkdir -p fuzz/corpus/$$target; \
+		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -max_len=4096 -len_control=20 -timeout=10 || exit 1; \
+	done
 
 install: ## install the command, libcrawl, its headers and pkg-config file below PREFIX
 	@case '$(PREFIX)' in /*) ;; *) echo 'PREFIX must be an absolute path, not $(PREFIX)' >&2; exit 1 ;; esac

@@ -1,11 +1,11 @@
-//! Whatever a page holds, every link found is a URL in its normal form.
+//! Every link extracted from a page of arbitrary bytes is a normalized URL.
 #![no_main]
 
 use crawler::internal::html;
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 
-/// The first byte chooses the header, the rest is the page.
+/// The first byte of the input selects the header, the rest is the page.
 const CONTENT_TYPES: &[Option<&str>] = &[
     None,
     Some("text/html; charset=utf-8"),
@@ -19,7 +19,7 @@ const CONTENT_TYPES: &[Option<&str>] = &[
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, body)) = input.split_first() else { return };
     let content_type = CONTENT_TYPES[usize::from(choice) % CONTENT_TYPES.len()];
-    let page = Url::parse("https://example.org:8443/a/b.html?c").expect("a page URL");
+    let page = Url::parse("https://example.org:8443/a/b.html?c").expect("a valid URL");
     html::each_link(&page, content_type, body, |_, target| {
         let Ok(target) = target else { return };
         assert_eq!(html::normalize(target).map(String::from).as_deref(), Ok(target));

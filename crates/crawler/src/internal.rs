@@ -2,6 +2,9 @@
 //!
 //! Not part of the public API: anything in here may change in any release.
 
+#[cfg(feature = "net")]
+pub mod fuzzing;
+
 macro_rules! expose {
     ($($(#[$condition:meta])* $module:ident),+ $(,)?) => {
         $($(#[$condition])* pub mod $module {

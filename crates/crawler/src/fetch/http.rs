@@ -3,8 +3,8 @@
 mod address;
 pub(crate) mod connect;
 mod connections;
-mod decode;
-mod headers;
+pub mod decode;
+pub mod headers;
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -363,7 +363,7 @@ async fn drain(mut body: Incoming, body_policy: BodyPolicy, byte_counter: &ByteC
 }
 
 /// Parses a Retry-After header: seconds or an HTTP date.
-fn parse_retry_after(value: &str) -> Option<Duration> {
+pub(crate) fn parse_retry_after(value: &str) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
