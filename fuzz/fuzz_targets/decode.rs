@@ -111,11 +111,11 @@ fn decode<'b>(name: &str, limit: usize, chunks: impl Iterator<Item = &'b [u8]>) 
     let mut decoded = 0;
     for chunk in chunks {
         let fed = decoder.feed(Bytes::copy_from_slice(chunk));
-        assert!((decoded..=limit).contains(&decoder.so_far().len()), "{name}");
-        decoded = decoder.so_far().len();
+        assert!((decoded..=limit).contains(&decoder.decoded().len()), "{name}");
+        decoded = decoder.decoded().len();
         match fed {
             Ok(()) => {}
-            Err(DecodeError::TooLarge) => return Err(Failure::TooLarge(decoder.cut())),
+            Err(DecodeError::TooLarge) => return Err(Failure::TooLarge(decoder.into_partial())),
             Err(DecodeError::Corrupt(_)) => return Err(Failure::Corrupt),
         }
     }

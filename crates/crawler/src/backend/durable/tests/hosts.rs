@@ -23,7 +23,7 @@ fn rows(state: &TestState) -> Vec<String> {
 }
 
 async fn set_delay(state: &TestState, host: &str, delay: Duration, cooldown: Duration) {
-    state.backend().set_host_delay(host, HostDelay { delay, cooldown: cooldown }).await.unwrap();
+    state.backend().set_host_delay(host, HostDelay { delay, cooldown }).await.unwrap();
 }
 
 #[tokio::test]
