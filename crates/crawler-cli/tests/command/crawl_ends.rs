@@ -60,7 +60,7 @@ fn the_second_signal_ends_at_once() {
     let begun = Instant::now();
     crawl.signal(Signal::TERM);
     crawl.wait().expect(143);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_signal_does_not_wait_for_a_delay() {
     let begun = Instant::now();
     crawl.signal(Signal::INT);
     crawl.wait().expect(130);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[test]

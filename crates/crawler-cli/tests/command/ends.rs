@@ -50,7 +50,7 @@ fn the_second_signal_ends_at_once() {
     let begun = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
     assert_eq!(ended.pages().len(), 1);
     assert_eq!(names(&ended.directory).len(), 1);
 }
@@ -81,7 +81,7 @@ fn ends_soon(mut crawl: Running, waits: impl Fn(&std::path::Path) -> bool) {
     let begun = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(30));
     assert!(ended.stdout.contains("URLs admitted"));
 }
 

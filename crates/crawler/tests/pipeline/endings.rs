@@ -19,7 +19,7 @@ use testweb::{Answer, Site, Web};
 use super::parts::{orders, settings, worker};
 
 /// How long a completion takes.
-const COMPLETION: Duration = Duration::from_millis(150);
+const COMPLETION: Duration = Duration::from_millis(400);
 
 /// Resources in memory whose completions take a while, and that watch how many pages are under way.
 struct Slow {

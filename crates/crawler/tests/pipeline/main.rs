@@ -175,7 +175,8 @@ fn a_spent_budget_ends_the_crawl_without_waiting_for_anybodys_turn() {
         crawl(&web, "start.test").max_pages(2).configure(|config| config.delay = Duration::from_secs(7));
     let report = report.configure_backend(|settings| settings.similarity = None).run().unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Spent(Budget::Pages), 2));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // Somebody's turn would come after seven.
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -373,14 +374,14 @@ fn a_time_budget_is_kept_although_hosts_hang_and_modules_sleep() {
         .max_time(Duration::from_secs(2))
         .module(|page: &Page| {
             if page.url.host_str() == Some("other.test") {
-                std::thread::sleep(Duration::from_secs(8));
+                std::thread::sleep(Duration::from_secs(60));
             }
         })
         .run()
         .unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::TimeUp, 1), "{:?}", report.snapshot.outcomes);
     assert_eq!(report.snapshot.outstanding(), 2, "what was given up stays to be done");
-    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -402,6 +403,6 @@ fn a_program_that_never_reads_does_not_hold_up_the_end() {
         .unwrap();
     assert_eq!(report.end, CrawlEnd::TimeUp);
     // Two seconds for the pages in hand, five for the program, and one for it to die.
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     assert_adds_up(&report);
 }

@@ -83,7 +83,6 @@ fn a_crawl_delay_and_a_retry_after_are_kept_and_hold_up_nobody_else() {
         .host("patient.test", asks_for_patience)
         .host("busy.test", overloaded)
         .start();
-    let begun = Instant::now();
     let report =
         crawl(&web, "start.test").workers(1).configure(|config| config.obey_robots = true).run().unwrap();
     assert_eq!(report.snapshot.pages, 6);
@@ -92,14 +91,16 @@ fn a_crawl_delay_and_a_retry_after_are_kept_and_hold_up_nobody_else() {
     assert!(gap_of("patient.test") >= Duration::from_millis(700), "{:?}", gap_of("patient.test"));
     let tries = log.of_host("busy.test").of_path("/");
     assert!(tries.smallest_gap().unwrap() >= Duration::from_secs(2), "{:?}", tries.smallest_gap());
+    // The page of the host that wants no rest is asked for before the two others are asked again.
     let on = log.of_host("start.test").of_path("/on");
-    assert!(on[0].started - begun < Duration::from_millis(700), "{:?}", on[0].started - begun);
+    let again = [tries[1].started, log.of_host("patient.test")[1].started];
+    assert!(again.iter().all(|again| on[0].started < *again), "{log:?}");
 }
 
 #[test]
 fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
     let busy = || {
-        let busy = Answer::status(503).header("retry-after", "2");
+        let busy = Answer::status(503).header("retry-after", "3");
         Site::new().answer("/", Answer::in_turn(vec![busy, Answer::page("recovered")]))
     };
     let start = site_of(|path, port| match path {
@@ -113,7 +114,6 @@ fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
     });
     let web =
         (0..8).fold(Web::builder().site(start), |web, n| web.host(&format!("b{n}.test"), busy())).start();
-    let begun = Instant::now();
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.concurrency = 2)
@@ -121,9 +121,12 @@ fn hosts_that_want_to_rest_take_nothing_from_the_others_meanwhile() {
         .run()
         .unwrap();
     assert_eq!(report.snapshot.pages, 29);
-    let others = web.log().of_path("/x");
-    let last = others.iter().map(|hit| hit.started - begun).max().unwrap();
-    assert!(others.len() == 20 && last < Duration::from_millis(1_500), "{last:?}");
+    // All others are asked before any of those that rest is asked again.
+    let log = web.log();
+    let others = log.of_path("/x");
+    let last = others.iter().map(|hit| hit.started).max().unwrap();
+    let again = (0..8).map(|n| log.of_host(&format!("b{n}.test"))[1].started).min().unwrap();
+    assert!(others.len() == 20 && last < again, "{log:?}");
 }
 
 #[test]
@@ -171,7 +174,7 @@ fn a_module_that_takes_its_time_holds_up_no_other_host() {
     });
     let web = Web::builder().site(site).start();
     let begun = Instant::now();
-    let nap = Duration::from_millis(300);
+    let nap = Duration::from_secs(1);
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure_backend(|settings| settings.similarity = None)
@@ -180,7 +183,7 @@ fn a_module_that_takes_its_time_holds_up_no_other_host() {
         .unwrap();
     assert_eq!(report.snapshot.pages, 21);
     // One after the other they would take 21 naps.
-    assert!(begun.elapsed() < 6 * nap, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < 10 * nap, "{:?}", begun.elapsed());
     let log = web.log();
     let asked: Vec<Instant> = log.iter().skip(1).map(|hit| hit.started).collect();
     assert!(*asked.last().unwrap() - asked[0] < nap, "all hosts are asked while modules see the first pages");

@@ -1,6 +1,8 @@
 //! The end of a crawl on Redis: what is left of it, for how long, how it goes on, and how it is removed.
 
 use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -56,6 +58,16 @@ async fn admit(backend: &RedisBackend, name: &str, count: usize) {
     assert_eq!(backend.admit(found.collect()).await.unwrap().new, count as u64);
 }
 
+/// Awaits futures at the same time.
+async fn join_all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
+    let mut pending: Vec<_> = futures.map(Box::pin).collect();
+    poll_fn(|context| {
+        pending.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if pending.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 /// Visits up to so many pages as a worker would, and leaves traces of every kind.
 async fn visit(backend: &RedisBackend, most: usize) -> usize {
     let mut visited = 0;
@@ -66,12 +78,20 @@ async fn visit(backend: &RedisBackend, most: usize) -> usize {
             break;
         }
         leases.truncate(most - visited);
+        let store = |lease: &Lease| {
+            let lease = lease.clone();
+            async move {
+                backend.reserve(&lease, 0).await.unwrap();
+                let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
+                let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
+                backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
+            }
+        };
+        for leases in leases.chunks(100) {
+            join_all(leases.iter().map(store)).await;
+        }
         let mut completions = Vec::new();
         for lease in &leases {
-            backend.reserve(lease, 0).await.unwrap();
-            let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
-            let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
-            backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
             let delay = Duration::from_millis(20);
             let host_delay = Some(HostDelay { delay, cooldown: delay });
             let linked = vec![crawler::internal::domain::Domain::from_url_str(&lease.url)];
@@ -113,14 +133,18 @@ fn is_result(key: &str) -> bool {
 #[ignore = "needs redis-server; make test installs it"]
 fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
     let server = Server::start();
-    let backend = block_on(RedisBackend::open(place(&server, "over"), short())).unwrap();
+    // Long enough for a busy machine to look at what is left before it expires.
+    let (ttl, domain_ttl) = (Duration::from_secs(5), Duration::from_secs(4));
+    let settings = BackendConfig { ttl, domain_ttl, ..short() };
+    let backend = block_on(RedisBackend::open(place(&server, "over"), settings.clone())).unwrap();
     block_on(async {
         admit(&backend, "a", 200).await;
         assert_eq!(visit(&backend, usize::MAX).await, 200);
         assert_eq!(backend.close().await.unwrap(), 0);
         // Workers that have not heard of it yet still ask.
         assert!(lease(&backend).await.is_empty());
-        assert!(lease(&RedisBackend::open(place(&server, "over"), short()).await.unwrap()).await.is_empty());
+        let other = RedisBackend::open(place(&server, "over"), settings).await.unwrap();
+        assert!(lease(&other).await.is_empty());
     });
     let left = keys(&server, "over");
     let names: BTreeSet<&str> = left.iter().map(|key| name(key)).collect();
@@ -134,20 +158,28 @@ fn nothing_is_left_of_a_finished_crawl_after_a_while_but_its_result() {
         let expires: i64 = server.ask(&format!("PTTL {key}"));
         match name(key) {
             _ if is_result(key) => assert_eq!(expires, -1, "{key}"),
-            "domains" | "lapses" => assert!((-2..=500).contains(&expires), "{key} lives {expires} ms"),
+            "domains" | "lapses" => {
+                assert!((-2..=domain_ttl.as_millis() as i64).contains(&expires), "{key} lives {expires} ms")
+            }
             // Whose worker may still rest, and answers on their way.
             "rests" | "delays" | "delays_end" | "answer" => {
                 assert!(expires <= 3_600_000 && expires != -1, "{key}")
             }
-            _ => assert!(expires <= 2 * TTL.as_millis() as i64 && expires != -1, "{key} lives {expires} ms"),
+            _ => assert!(expires <= 2 * ttl.as_millis() as i64 && expires != -1, "{key} lives {expires} ms"),
         }
     }
-    sleep(2 * TTL);
-    let after = keys(&server, "over");
-    let short_lived = ["rests", "delays", "delays_end", "answer"];
-    let rest: Vec<_> =
-        after.iter().filter(|key| !is_result(key) && !short_lived.contains(&name(key))).collect();
-    assert_eq!(rest, Vec::<&String>::new());
+    let begun = Instant::now();
+    loop {
+        let after = keys(&server, "over");
+        let short_lived = ["rests", "delays", "delays_end", "answer"];
+        let rest: Vec<_> =
+            after.iter().filter(|key| !is_result(key) && !short_lived.contains(&name(key))).collect();
+        if rest.is_empty() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{rest:?}");
+        sleep(Duration::from_millis(100));
+    }
     let snapshot = block_on(backend.snapshot()).unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (200, 200, 200));
     assert_eq!(snapshot.outcomes["kept"], 200);
@@ -282,14 +314,14 @@ fn a_purge_among_very_many_keys_lets_others_through() {
     server.ask::<()>("CONFIG RESETSTAT");
     std::thread::scope(|scope| {
         let purge = scope.spawn(|| block_on(RedisBackend::purge(&place(&server, "big"))).unwrap());
-        let mut longest = Duration::ZERO;
+        // One long command would let one of them through at most, on any machine.
+        let mut others = 0;
         while !purge.is_finished() {
-            let begun = Instant::now();
             server.ask::<()>("PING");
-            longest = longest.max(begun.elapsed());
+            others += 1;
         }
         assert_eq!(purge.join().unwrap(), 100_000);
-        assert!(longest < Duration::from_millis(200), "somebody waited for {longest:?}");
+        assert!(others > 10, "only {others} commands of others got through");
     });
     assert_eq!(server.ask::<u64>("DBSIZE"), 100_000);
 }

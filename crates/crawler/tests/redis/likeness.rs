@@ -88,7 +88,7 @@ fn a_page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it()
             assert_eq!(remember(&backend, "http://a/", &a).await, ContentMatch::New);
             // Its worker learns of the first page when Redis has long answered, and could as well be dead.
             let before = scripts(&redis);
-            proxy.set(Mode::Delay(Duration::from_secs(1)));
+            proxy.set(Mode::Delay(Duration::from_secs(2)));
             let (slow_one, b_too) = (Arc::clone(&slow), b.clone());
             let second = tokio::spawn(async move { remember(&slow_one, "http://b/", &b_too).await });
             while scripts(&redis) == before {

@@ -9,7 +9,7 @@ mod times;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -75,8 +75,18 @@ impl Life {
 
     fn open(&mut self) {
         let _ = fs::create_dir(self.path());
-        let opened = open_with(&self.path(), self.begin.clone(), self.room);
-        let OpenState { backend, keeper, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
+        let (begun, in_use) = (Instant::now(), super::lock::in_use(&self.path()));
+        let opened = loop {
+            match open_with(&self.path(), self.begin.clone(), self.room) {
+                Ok(opened) => break opened,
+                // A process that another test is just starting inherits the lock, until it runs its own program.
+                Err(error) if begun.elapsed() < Duration::from_secs(10) && error.to_string() == in_use.0 => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let OpenState { backend, keeper, .. } = opened;
         self.open = Some((backend, keeper));
     }
 

@@ -1,7 +1,7 @@
 //! Workers that die at any moment: each page is collected once, and whole.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -146,20 +146,28 @@ fn a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added(
     }
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("first"), "0").unwrap();
-    let this_test = "modules::output::parts::tests::deaths::a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added";
+    let module = module_path!().split_once("::").unwrap().1;
+    let this_test =
+        format!("{module}::a_process_killed_while_it_writes_goes_on_and_loses_nothing_that_it_had_added");
+    let completed = || -> u64 { text(directory.path().join("first")).parse().unwrap() };
     for round in 0..8 {
+        let (before, begun) = (completed(), Instant::now());
         let mut worker = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", this_test])
+            .args(["--exact", &this_test])
             .env(KILLED, directory.path())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(60_000 + 777 * round));
+        while completed() == before {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it writes nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(777 * round));
         worker.kill().unwrap();
         worker.wait().unwrap();
     }
-    let completed: u64 = text(directory.path().join("first")).parse().unwrap();
-    assert!(completed > 8, "{completed}");
+    let completed = completed();
+    assert!(completed >= 8, "{completed}");
     let edges = directory.path().join("edges.csv");
     let parts = [directory.path().join("edges.1.csv")];
     let collected = collect(&parts, Destination::Path(&edges), false).unwrap();
