@@ -21,6 +21,23 @@ pub const CRAWL_FOUND_AGAIN: &str = "the crawl 'crawl' is there again";
 /// A process gives up a crawl that Redis has lost.
 pub const CRAWL_LOST: &str = "has lost the crawl 'crawl'";
 
+/// What an operator can do about a crawl that Redis has lost.
+pub const CRAWL_LOST_REMEDY: &str = "'crawler purge' removes";
+
+/// A process finds that the crawl was purged, in the second case before it was over.
+pub const CRAWL_PURGED: &str = "the crawl 'crawl' is no more: it was purged";
+pub const CRAWL_PURGED_WHILE_RUNNING: &str =
+    "the crawl 'crawl' is no more: it was purged while it was under way";
+
+/// A worker waits for another process that has its ID.
+pub const ID_IN_USE: [&str; 2] = ["worker 3 is process", "waiting for its end"];
+
+/// The frontier finds URLs in the queue of a worker that does not exist.
+pub const QUEUE_WITHOUT_WORKER: &str = "nobody is worker 0; what was sent to it is given to others";
+
+/// The crawl was stopped by the stop command.
+pub const STOPPED: &str = "it was told to stop";
+
 /// A role was started before its crawl.
 pub const WAITING_FOR_CRAWL: &str = "waiting for the crawl 'crawl' to begin";
 

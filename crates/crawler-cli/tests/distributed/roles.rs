@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use super::fixture::{Fixture, LONG_DELAY, is_over, members};
-use super::messages::{WAITING_FOR_CRAWL, WAITING_FOR_REDIS};
+use super::messages::{CRAWL_PURGED, ID_IN_USE, STOPPED, WAITING_FOR_CRAWL, WAITING_FOR_REDIS};
 use super::process::{Process, run, texts};
 
 #[test]
@@ -76,7 +76,7 @@ fn worker_waits_for_an_id_that_is_in_use() {
     roles.push(second);
     let outputs: Vec<String> = roles.into_iter().map(Process::wait_for_success).collect();
     let second = &outputs[2];
-    assert!(second.contains("worker 3 is process") && second.contains("waiting for its end"), "{second}");
+    assert!(ID_IN_USE.iter().all(|part| second.contains(part)), "{second}");
     fixture.check();
 }
 
@@ -105,7 +105,7 @@ fn stop_command_stops_the_crawl() {
     let controller = fixture.start_crawl(2, &[]);
     assert!(fixture.run(&["stop"]).contains("ends"));
     let output = controller.wait_for_success();
-    assert!(output.contains("it was told to stop"), "{output}");
+    assert!(output.contains(STOPPED), "{output}");
     assert!(fixture.run(&["stop"]).contains("over already"));
 }
 
@@ -121,8 +121,7 @@ fn purge_of_a_running_crawl_needs_force() {
     assert!(fixture.run(&["purge", "--force"]).contains("is removed"));
     // The command stops the crawl, waits until the roles have left it, and deletes it. The controller sees one or the other.
     let (status, output) = controller.wait();
-    let reason =
-        if status == Some(0) { "it was told to stop" } else { "it was purged while it was under way" };
+    let reason = if status == Some(0) { STOPPED } else { CRAWL_PURGED };
     assert!(matches!(status, Some(0 | 1)) && output.contains(reason), "{status:?}: {output}");
     assert_eq!(fixture.redis.ask::<i64>("DBSIZE"), 0);
 }

@@ -130,8 +130,9 @@ fn outputs_whose_state_has_vanished_are_not_written_over() {
         std::thread::sleep(Duration::from_millis(5));
     }
     fs::remove_dir_all(directory.path().join("state")).unwrap();
-    let (_, said) = ended(first);
-    assert!(!said.contains("panicked"), "{said}");
+    let (status, said) = ended(first);
+    // Its files are open, and stay until it ends.
+    assert!(status.success() && !said.contains("panicked"), "{said}");
     let lines = fs::read(directory.path().join("jsonl")).unwrap();
     assert!(!lines.is_empty());
     assert_refused(orders.run(), "exists and holds");
