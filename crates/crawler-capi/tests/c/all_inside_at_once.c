@@ -1,4 +1,4 @@
-/* Exactly the threads asked for, all inside their callbacks at the same time, joined before crawl returns. */
+/* crawl starts exactly the given number of threads, all can be in callbacks at once, and all are joined before it returns. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -22,7 +22,7 @@ int pthread_join(pthread_t thread, void **result) {
     return real(thread, result);
 }
 
-/* Goes on only when all downloaders and all parsers are here. */
+/* Returns when all downloaders and all parsers are in this function. */
 static void meet(void) {
     CHECK(!after_return);
     inside++;
@@ -32,12 +32,12 @@ static void meet(void) {
     inside--;
 }
 
-/* The start leads to a page for each parser, and the first of these to a page for each downloader. */
+/* The start page links to one page per parser, and the first of those to one page per downloader. */
 static char *fetch(const char *link) {
     if (!strcmp(link, "start"))
         return page_of_links("parser-", 0, PARSERS);
     if (!strcmp(link, "parser-0")) {
-        /* Before its links keep all downloaders busy, the other parsers must have their pages. */
+        /* The other parsers must have their pages before its links occupy all downloaders. */
         wait_for(&parsers_have_pages);
         return strdup("link:downloader-0 link:downloader-1 link:downloader-2 link:downloader-3 link:downloader-4 "
                       "link:meet");

@@ -45,7 +45,7 @@ int main(void) {
     expect("clique-0", 8, 8, 1, CLIQUE, CLIQUE * CLIQUE);
     for (int i = 0; i < 50; i++)
         expect("single", 32, 32, 1, 1, 0);
-    /* Every parser waits for room at once, and one downloader makes it. */
+    /* All parsers wait for room in the queue at once, and one downloader makes room. */
     expect("many", 1, WIDE_PAGES, 1, 1 + WIDE_PAGES + WIDE_PAGES * LINKS_EACH, WIDE_PAGES + WIDE_PAGES * LINKS_EACH);
     expect("many", 1, WIDE_PAGES / 2, 2, 1 + WIDE_PAGES + WIDE_PAGES * LINKS_EACH,
            WIDE_PAGES + WIDE_PAGES * LINKS_EACH);

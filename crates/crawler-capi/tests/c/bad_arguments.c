@@ -1,4 +1,4 @@
-/* NULL pointers and numbers that are not positive give -1, and nothing is called. */
+/* crawl returns -1 for NULL pointers and numbers that are not positive, and calls nothing. */
 #include "check.h"
 
 #include <limits.h>

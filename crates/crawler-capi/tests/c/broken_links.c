@@ -1,4 +1,4 @@
-/* A broken link is no failure, not even when it is the start; an empty page is a page. */
+/* A broken link is not a failure, not even as the start; an empty page is a page. */
 #include "check.h"
 
 static atomic_int fetches, edges;

@@ -1,4 +1,4 @@
-/* What the test programs share: a check that says where it failed, a count of threads, and text on the heap. */
+/* Helpers of the test programs: an assertion, the number of threads, text on the heap, and events. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Silent when all is well: the tests see to it that nothing else is printed either. */
+/* Prints only on failure: the tests assert that nothing else is printed either. */
 #define CHECK(condition)                                                                                             \
     do {                                                                                                             \
         if (!(condition)) {                                                                                          \
@@ -24,7 +24,7 @@
 
 #define UNUSED __attribute__((unused))
 
-/* The threads of this process, the calling one included. */
+/* The number of threads of this process. */
 UNUSED static int thread_count(void) {
     int count = 0;
     DIR *tasks = opendir("/proc/self/task");
@@ -35,12 +35,12 @@ UNUSED static int thread_count(void) {
     return count;
 }
 
-/* Long enough for a thread that is about to do something wrong to do it. */
+/* Waits long enough for a thread to do something it must not do. */
 UNUSED static void let_others_run(void) {
     nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
 }
 
-/* Text that grows, for pages with many links. */
+/* A growing text, for pages with many links. */
 struct text {
     char *start;
     size_t length, space;
@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 3), unused)) static void append(struct text *te
     text->length += length;
 }
 
-/* A page whose links are the numbers from first to one before end, each after the prefix. */
+/* A page whose links are the prefix and each number from first to end - 1. */
 UNUSED static char *page_of_links(const char *prefix, int first, int end) {
     struct text page = {0};
     append(&page, "%s", "");
@@ -69,7 +69,7 @@ UNUSED static char *page_of_links(const char *prefix, int first, int end) {
     return page.start;
 }
 
-/* Something that happens once, and that others wait for. */
+/* An event that happens once and that threads wait for. */
 struct event {
     pthread_mutex_t lock;
     pthread_cond_t condition;

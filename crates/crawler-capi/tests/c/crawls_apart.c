@@ -1,4 +1,4 @@
-/* Crawls at the same time, one after another, and one inside another know nothing of each other. */
+/* Concurrent, consecutive and nested crawls are independent. */
 #include "check.h"
 
 enum { PAGES = 50, CRAWLS = 4, INNER = 10 };
@@ -32,7 +32,7 @@ static void inner_edge(const char *from, const char *to) {
     inner_edges++;
 }
 
-/* The links have the same names inside as outside, and the edge's ends stay as they are meanwhile. */
+/* The nested crawl uses the same links, and the arguments of the outer callback stay valid during it. */
 static char *fetch_by_crawling(const char *link) {
     fetches++;
     CHECK(crawl("0", 1, 2, 1, inner_fetch, inner_edge) == 0);

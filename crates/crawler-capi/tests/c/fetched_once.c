@@ -1,4 +1,4 @@
-/* However many parsers find a link at once, it is fetched once: a clique where every page links to every page. */
+/* A link that many parsers find at once is fetched once: in a clique, every page links to every page. */
 #include "check.h"
 
 enum { PAGES = 150 };

@@ -6,7 +6,7 @@
 
 enum { PAGES = 400 };
 
-/* Pages are counted when they are freed, and kept, so that no other memory can be taken for one of them. */
+/* Counts pages when they are freed. Keeps their memory, so that no later allocation has the same address. */
 static _Atomic(char *) pages[PAGES];
 static atomic_int frees[PAGES];
 

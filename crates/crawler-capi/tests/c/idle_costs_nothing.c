@@ -1,4 +1,4 @@
-/* Workers with nothing to do use no processor time, neither before the first page nor while the queue is full. */
+/* Idle workers use no CPU time, neither before the first page nor while the queue is full. */
 #include "check.h"
 
 enum { WORKERS = 32, ATTEMPTS = 20 };
@@ -14,8 +14,8 @@ static double processor_seconds(void) {
 static char *fetch(const char *link) {
     if (!strncmp(link, "leaf-", 5) && strcmp(link, "leaf-0"))
         return NULL;
-    /* The workers have been started and fall asleep: soon, or on a busy machine later. One that only ever naps never
-     * leaves a quiet while. */
+    /* The workers have started and block, on a busy machine after some time. A worker that polls never leaves an interval
+     * without CPU time. */
     int quiet = 0;
     for (int attempt = 0; attempt < ATTEMPTS && !quiet; attempt++) {
         double before = processor_seconds();
@@ -32,7 +32,7 @@ static void edge(const char *from, const char *to) {
 
 int main(void) {
     CHECK(crawl("start", WORKERS, WORKERS, 10, fetch, edge) == 0);
-    /* One downloader, which sleeps with the queue full behind it. */
+    /* One downloader, which sleeps while the queue is full. */
     CHECK(crawl("start", 1, WORKERS, 1, fetch, edge) == 0);
     return 0;
 }

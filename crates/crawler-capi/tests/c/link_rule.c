@@ -1,4 +1,4 @@
-/* A link is a word that begins with "link:"; blanks after the colon are skipped; the target ends at white space. */
+/* A link is a word that starts with "link:"; blanks after the colon are skipped; the target ends at white space. */
 #include "check.h"
 
 static const char *page;

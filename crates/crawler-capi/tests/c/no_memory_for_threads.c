@@ -1,4 +1,4 @@
-/* More threads than there is memory for their stacks: -1, and nothing called; and fewer work afterwards. */
+/* crawl returns -1 and calls nothing if there is no memory for the stacks of its threads; with fewer threads it works. */
 #include "check.h"
 
 #include <malloc.h>
@@ -19,8 +19,8 @@ static void edge(const char *from, const char *to) {
     calls++;
 }
 
-/* Address space for about so many more threads, and for half a stack beyond: a thread that is granted must not lack the
- * kilobytes that it sets itself up with. */
+/* Limits the address space to this many more threads and half a stack: a thread that starts also needs some kilobytes to set
+ * itself up. */
 static rlim_t room_for_threads(int count) {
     long kilobytes = 0;
     char line[256];
@@ -34,7 +34,7 @@ static rlim_t room_for_threads(int count) {
 }
 
 int main(void) {
-    /* Threads that share their heap take no more than that. */
+    /* With one heap for all threads, each takes no more than its stack. */
     CHECK(mallopt(M_ARENA_MAX, 1));
     struct rlimit limit;
     getrlimit(RLIMIT_AS, &limit);

@@ -1,4 +1,4 @@
-/* The queue holds what it may and no more: a parser waits while it is full. Links already seen take no place. */
+/* The queue never exceeds its size: a parser waits while it is full. Links seen before are not queued. */
 #include "check.h"
 
 enum { DOWNLOADERS = 2, PARSERS = 1, QUEUE = 5, LINKS = 1000, REPEATS = 1000 };
@@ -16,7 +16,7 @@ static char *fetch_at_the_gate(const char *link) {
 
 static void count_edge(const char *from, const char *to) {
     (void)from, (void)to;
-    /* Those being fetched, those in the queue, and the one that the parser waits with. */
+    /* Links in fetch, links in the queue, and the one that the parser waits to queue. */
     if (++edges == DOWNLOADERS + QUEUE + PARSERS)
         happen(&full);
 }
@@ -29,7 +29,7 @@ static void *watch(void *unused) {
     return unused;
 }
 
-/* "a" is being fetched and "b" fills the queue: the rest of the page is announced all the same. */
+/* "a" is being fetched and "b" fills the queue: the remaining edges of the page are reported nevertheless. */
 static char *fetch_repeats(const char *link) {
     if (!strcmp(link, "a")) {
         wait_for(&all_repeats);

@@ -1,4 +1,4 @@
-/* When a thread is refused, those already there are ended and joined, nothing is called, and -1 returned. */
+/* When a thread cannot start, crawl stops and joins the others, calls nothing and returns -1. */
 #define _GNU_SOURCE
 #include "check.h"
 

@@ -50,7 +50,7 @@ fn second_signal_exits_at_once() {
     let started = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(30));
     assert_eq!(ended.pages().len(), 1);
     assert_eq!(names(&ended.directory).len(), 1);
 }
@@ -81,7 +81,7 @@ fn stops_soon(mut crawl: Running, waits: impl Fn(&std::path::Path) -> bool) {
     let started = Instant::now();
     crawl.signal(Signal::INT);
     let ended = crawl.wait().expect(130);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(30));
     assert!(ended.stdout.contains("\nRequests "));
 }
 

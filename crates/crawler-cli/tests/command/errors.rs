@@ -139,7 +139,7 @@ fn connect_timeout_applies_to_a_server_that_does_not_accept() {
     let ended = crawl.run().expect(1);
     assert_eq!(ended.outcomes(), counts(&[("page", 0), ("timeout", 1)]));
     assert!(ended.stderr.contains("connecting took longer than 300ms"), "{}", ended.stderr);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 type Encode = fn(&[u8]) -> Answer;

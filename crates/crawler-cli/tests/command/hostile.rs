@@ -93,13 +93,15 @@ fn check_hostile_seed_and_robots_txt(hostile: Hostile) {
     let timeouts = "--timeout 300ms --connect-timeout 300ms";
     let seed = serve(Site::new().answer("/", Answer::hostile(hostile)));
     let ended = Crawl::of(seed.url("/")).depth(0).with(timeouts).run();
-    assert!(matches!(ended.code(), 0 | 1), "{hostile:?}: {}", ended.stderr);
+    // The crawl succeeds exactly if it saved a page.
+    assert_eq!(ended.code(), i32::from(ended.pages().is_empty()), "{hostile:?}: {}", ended.stderr);
     assert!(ended.peak_rss < MAX_MEMORY, "{hostile:?}: {} MB", ended.peak_rss >> 20);
     assert!(seed.hits() <= 3, "{hostile:?}: {:?}", seed.log().paths());
 
     let robots = serve(Site::new().answer("/robots.txt", Answer::hostile(hostile)).page("/", "x"));
     let ended = Crawl::of(robots.url("/")).depth(0).with(timeouts).run();
-    assert!(matches!(ended.code(), 0 | 1), "{hostile:?}: {}", ended.stderr);
+    // The crawl succeeds exactly if it saved a page.
+    assert_eq!(ended.code(), i32::from(ended.pages().is_empty()), "{hostile:?}: {}", ended.stderr);
     assert!(ended.peak_rss < MAX_MEMORY, "{hostile:?}: {} MB", ended.peak_rss >> 20);
     // A redirect to itself is followed five times, every other robots.txt is requested at most three times.
     assert!(robots.hits() <= 7, "{hostile:?}: {:?}", robots.log().paths());
@@ -119,7 +121,7 @@ fn flood_of_1xx_responses_blocks_neither_timeout_nor_other_pages() {
     let ended = Crawl::of(web.url("/")).with("--timeout 1s --concurrency 2").run().expect(0);
     assert_eq!(ended.pages().len(), 21);
     assert!(ended.complaint("/flood").contains("the request took longer than 1s"), "{}", ended.stderr);
-    assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -157,10 +157,8 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
     let options =
         "--delay 5ms --similarity 0 --allow-private --resolve *=127.0.0.1 --module jsonl=pages.jsonl";
     let arguments: Vec<&str> = [seed.as_str()].into_iter().chain(options.split(' ')).collect();
-    assert!(containers.tool("submit", &arguments).contains("was begun with 1 URL"));
-    poll("the end of the crawl", INTERVAL, || {
-        containers.tool("status", &[]).contains("over, because nothing was left")
-    });
+    assert!(containers.tool("submit", &arguments).contains("with 1 URL: 1 new"));
+    poll("the end of the crawl", INTERVAL, || containers.tool("status", &[]).contains("finished"));
     assert!(containers.is_healthy("worker"));
     containers.tool("collect", &["--of", "pages.jsonl"]);
     let lines = fs::read_to_string(containers.volume_of("worker").join("pages.jsonl")).unwrap();
@@ -179,8 +177,8 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
         assert_eq!(status, Some(143), "{output}");
     }
     assert!(begun.elapsed() < grace);
-    assert!(containers.tool("stop", &[]).contains("over already"));
-    assert!(containers.tool("purge", &[]).contains("is removed"));
+    assert!(containers.tool("stop", &[]).contains("is already over"));
+    assert!(containers.tool("purge", &[]).contains("purged crawl"));
     redis.signal(Signal::TERM);
     assert_eq!(redis.wait().0, Some(0));
     assert!(

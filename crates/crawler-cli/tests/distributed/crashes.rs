@@ -20,7 +20,7 @@ fn kill_and_check(roles: &[&str]) {
     let output = controller.wait_for_success();
     for role in roles {
         let role = if *role == "frontier" { "the frontier" } else { role };
-        assert!(output.contains(&format!("{role} ended (signal: 9 (SIGKILL)); {RESTARTED}")), "{output}");
+        assert!(output.contains(&format!("{role} exited (signal: 9 (SIGKILL)); {RESTARTED}")), "{output}");
     }
     fixture.check();
 }

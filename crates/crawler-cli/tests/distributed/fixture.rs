@@ -245,7 +245,7 @@ impl Fixture {
         assert!(extra.is_empty(), "{extra:?}");
         let status = self.status();
         assert_eq!(status["pages"], expected.len(), "{status}");
-        assert_eq!(status["outstanding"], 0, "{status}");
+        assert_eq!(status["pending"], 0, "{status}");
     }
 
     /// The process that has a role, as `worker 1` or `frontier`.
@@ -253,8 +253,7 @@ impl Fixture {
         let status = self.status();
         let members = status["members"].as_array().unwrap();
         let member = members.iter().find(|member| member["role"] == role && member["dead"] == false)?;
-        let place = member["place"].as_str()?;
-        Pid::from_raw(place.split(' ').nth(1)?.parse().ok()?)
+        Pid::from_raw(member["pid"].as_i64()?.try_into().ok()?)
     }
 
     /// Kills the process that has a role.
@@ -271,5 +270,5 @@ pub fn members(status: &Value) -> usize {
 
 /// Whether a crawl has finished or was stopped.
 pub fn is_over(status: &Value) -> bool {
-    status["phase"] == "over"
+    ["finished", "stopped"].iter().any(|state| status["state"] == *state)
 }

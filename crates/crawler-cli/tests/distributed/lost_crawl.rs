@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 
 use super::fixture::Fixture;
-use super::messages::{CRAWL_FOUND_AGAIN, CRAWL_LOST, CRAWL_UNKNOWN, DECLARED_DEAD, RESTARTED, line_starts};
+use super::messages::{
+    CRAWL_FOUND_AGAIN, CRAWL_LOST, CRAWL_LOST_REMEDY, CRAWL_PURGED_WHILE_RUNNING, CRAWL_UNKNOWN,
+    DECLARED_DEAD, RESTARTED, line_starts,
+};
 use super::process::Process;
 
 /// No process gives up this soon after the crawl is lost, on a busy machine either.
@@ -71,7 +74,7 @@ fn crawl_that_redis_has_lost_is_given_up_with_a_remedy() {
     assert_eq!(status, Some(1), "{output}");
     let message = output.lines().rfind(|line| line.starts_with("crawler: Redis at "));
     assert!(message.is_some_and(|line| line.contains(CRAWL_LOST)), "{output}");
-    assert!(message.is_some_and(|line| line.contains("'crawler purge' removes")), "{output}");
+    assert!(message.is_some_and(|line| line.contains(CRAWL_LOST_REMEDY)), "{output}");
 }
 
 #[test]
@@ -87,11 +90,8 @@ fn purge_ends_all_processes_at_once() {
     // Processes that did not recognise the purge would look for the crawl for two minutes.
     assert!(purged.elapsed() < Duration::from_secs(90), "{:?}: {output}", purged.elapsed());
     assert_eq!(status, Some(1), "{output}");
-    assert!(
-        output.contains("the crawl 'crawl' is no more: it was purged while it was under way"),
-        "{output}"
-    );
-    assert!(!output.contains("does not know"), "{output}");
+    assert!(output.contains(CRAWL_PURGED_WHILE_RUNNING), "{output}");
+    assert!(!output.contains(CRAWL_UNKNOWN), "{output}");
     // The marker of the purge expires by itself.
     assert!(fixture.redis.ask::<i64>("TTL crawler:{crawl:crew}:purged") > 0);
 }

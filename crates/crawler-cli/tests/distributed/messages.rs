@@ -10,7 +10,7 @@ pub const REDIS_REPLIES_AGAIN: &str = "answers again after";
 pub const DECLARED_DEAD: &str = "is declared dead: no heartbeat for ";
 
 /// The controller restarts a process that exited.
-pub const RESTARTED: &str = "; restarting it";
+pub const RESTARTED: &str = "restarting it";
 
 /// A process finds no crawl where there was one.
 pub const CRAWL_UNKNOWN: &str = "no longer has the crawl 'crawl'; checking again for ";
@@ -21,8 +21,24 @@ pub const CRAWL_FOUND_AGAIN: &str = "the crawl 'crawl' is back";
 /// A process gives up a crawl that Redis has lost.
 pub const CRAWL_LOST: &str = "has lost the crawl 'crawl'";
 
+/// What an operator can do about a crawl that Redis has lost.
+pub const CRAWL_LOST_REMEDY: &str = "run 'crawler purge'";
+
+/// A process finds that the crawl was purged, in the second case before it was over.
+pub const CRAWL_PURGED: &str = "the crawl 'crawl' is gone: it was purged";
+pub const CRAWL_PURGED_WHILE_RUNNING: &str = "the crawl 'crawl' is gone: it was purged while it was running";
+
+/// A worker waits for another process that has its ID.
+pub const ID_IN_USE: [&str; 2] = ["worker 3 is already running (pid", "waiting for it to exit"];
+
+/// The frontier finds URLs in the queue of a worker that does not exist.
+pub const QUEUE_WITHOUT_WORKER: &str = "worker 0 has URLs but no process; reassigning its URLs";
+
+/// The crawl was stopped by the stop command.
+pub const STOPPED: &str = "Stopped: on request";
+
 /// A role was started before its crawl.
-pub const WAITING_FOR_CRAWL: &str = "waiting for the crawl 'crawl' to ";
+pub const WAITING_FOR_CRAWL: &str = "waiting for the crawl 'crawl' to start";
 
 /// What the lines of a controller and of its children start with, given the number of workers.
 pub fn line_starts(workers: usize) -> Vec<String> {

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 
 use super::fixture::{Fixture, LONG_DELAY, is_over, members};
-use super::messages::{WAITING_FOR_CRAWL, WAITING_FOR_REDIS};
+use super::messages::{CRAWL_PURGED, ID_IN_USE, STOPPED, WAITING_FOR_CRAWL, WAITING_FOR_REDIS};
 use super::process::{Process, run, texts};
 
 #[test]
@@ -16,7 +16,7 @@ fn roles_wait_for_their_crawl_and_exit_when_it_finishes() {
         role.wait_for_output("it waits", |output| output.contains(WAITING_FOR_CRAWL));
     }
     let submitted = fixture.submit(&fixture.seed(), &[]);
-    assert!(submitted.contains("was begun with 1 URL: 1 new, 0 known already"), "{submitted}");
+    assert!(submitted.contains("started crawl 'crawl' with 1 URL: 1 new, 0 seen"), "{submitted}");
     for role in roles {
         role.wait_for_success();
     }
@@ -34,7 +34,7 @@ fn submitting_to_a_finished_crawl_reopens_it_for_roles_that_stay() {
     let before = fixture.status()["pages"].as_u64().unwrap();
     let second = fixture.web.url_of("h2.test", "/");
     let output = fixture.run(&["submit", &second]);
-    assert!(output.contains("was opened again with 1 URL: 1 new"), "{output}");
+    assert!(output.contains("restarted crawl 'crawl' with 1 URL: 1 new"), "{output}");
     fixture.wait_for_status("the second end", |status| {
         is_over(status) && status["pages"].as_u64() > Some(before)
     });
@@ -76,7 +76,7 @@ fn worker_waits_for_an_id_that_is_in_use() {
     roles.push(second);
     let outputs: Vec<String> = roles.into_iter().map(Process::wait_for_success).collect();
     let second = &outputs[2];
-    assert!(second.contains("worker 3 is process") && second.contains("waiting for its end"), "{second}");
+    assert!(ID_IN_USE.iter().all(|part| second.contains(part)), "{second}");
     fixture.check();
 }
 
@@ -103,10 +103,10 @@ fn workers_join_and_leave_during_the_crawl() {
 fn stop_command_stops_the_crawl() {
     let fixture = Fixture::slow(10, 12);
     let controller = fixture.start_crawl(2, &[]);
-    assert!(fixture.run(&["stop"]).contains("ends"));
+    assert!(fixture.run(&["stop"]).contains("stopping crawl 'crawl'"));
     let output = controller.wait_for_success();
-    assert!(output.contains("it was told to stop"), "{output}");
-    assert!(fixture.run(&["stop"]).contains("over already"));
+    assert!(output.contains(STOPPED), "{output}");
+    assert!(fixture.run(&["stop"]).contains("is already over"));
 }
 
 #[test]
@@ -117,12 +117,11 @@ fn purge_of_a_running_crawl_needs_force() {
     let output = run(fixture.crawler(&["purge"]));
     assert_eq!(output.status.code(), Some(1));
     let stderr = texts(&output).1;
-    assert!(stderr.contains("processes are at work on the crawl 'crawl'"), "{stderr}");
-    assert!(fixture.run(&["purge", "--force"]).contains("is removed"));
+    assert!(stderr.contains("processes are running"), "{stderr}");
+    assert!(fixture.run(&["purge", "--force"]).contains("purged crawl"));
     // The command stops the crawl, waits until the roles have left it, and deletes it. The controller sees one or the other.
     let (status, output) = controller.wait();
-    let reason =
-        if status == Some(0) { "it was told to stop" } else { "it was purged while it was under way" };
+    let reason = if status == Some(0) { STOPPED } else { CRAWL_PURGED };
     assert!(matches!(status, Some(0 | 1)) && output.contains(reason), "{status:?}: {output}");
     assert_eq!(fixture.redis.ask::<i64>("DBSIZE"), 0);
 }

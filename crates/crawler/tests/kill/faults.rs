@@ -130,8 +130,9 @@ fn outputs_without_their_state_are_not_overwritten() {
         std::thread::sleep(Duration::from_millis(5));
     }
     fs::remove_dir_all(directory.path().join("state")).unwrap();
-    let (_, stderr) = wait(first);
-    assert!(!stderr.contains("panicked"), "{stderr}");
+    // The files that it has open stay until it exits.
+    let (status, stderr) = wait(first);
+    assert!(status.success() && !stderr.contains("panicked"), "{stderr}");
     let lines = fs::read(directory.path().join("jsonl")).unwrap();
     assert!(!lines.is_empty());
     assert_refused(command.run(), "already has");

@@ -191,7 +191,8 @@ fn exhausted_budget_ends_the_crawl_without_waiting_for_host_delays() {
         crawl(&web, "start.test").max_pages(2).configure(|config| config.delay = Duration::from_secs(7));
     let report = report.configure_backend(|settings| settings.similarity = None).run_blocking().unwrap();
     assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::LimitReached(Budget::Pages), 2));
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // The next request would be allowed after seven seconds.
+    assert!(start.elapsed() < Duration::from_secs(7), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -396,7 +397,7 @@ fn time_limit_holds_although_hosts_hang_and_modules_sleep() {
         .max_time(Duration::from_secs(2))
         .module(|page: &Page| {
             if page.url.host_str() == Some("other.test") {
-                std::thread::sleep(Duration::from_secs(8));
+                std::thread::sleep(Duration::from_secs(60));
             }
         })
         .run_blocking()
@@ -408,7 +409,7 @@ fn time_limit_holds_although_hosts_hang_and_modules_sleep() {
         report.snapshot.outcomes
     );
     assert_eq!(report.snapshot.outstanding(), 2, "aborted URLs stay outstanding");
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -430,6 +431,6 @@ fn program_that_never_reads_its_input_does_not_hold_up_the_end() {
         .unwrap();
     assert_eq!(report.end, CrawlEnd::TimeLimit);
     // Two seconds for the modules, five for the program to exit, and one to kill it.
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert_adds_up(&report);
 }

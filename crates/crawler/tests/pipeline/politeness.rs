@@ -87,7 +87,6 @@ fn crawl_delay_and_retry_after_are_obeyed_and_do_not_hold_up_other_hosts() {
         .host("crawl-delay.test", with_crawl_delay)
         .host("busy.test", overloaded)
         .start();
-    let start = Instant::now();
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.obey_robots = true)
@@ -99,14 +98,16 @@ fn crawl_delay_and_retry_after_are_obeyed_and_do_not_hold_up_other_hosts() {
     assert!(gap_of("crawl-delay.test") >= Duration::from_millis(700), "{:?}", gap_of("crawl-delay.test"));
     let tries = log.of_host("busy.test").of_path("/");
     assert!(tries.smallest_gap().unwrap() >= Duration::from_secs(2), "{:?}", tries.smallest_gap());
+    // The host without a delay gets its request before the two others get their next ones.
     let on = log.of_host("start.test").of_path("/on");
-    assert!(on[0].started - start < Duration::from_millis(700), "{:?}", on[0].started - start);
+    let next = [tries[1].started, log.of_host("crawl-delay.test")[1].started];
+    assert!(next.iter().all(|next| on[0].started < *next), "{log:?}");
 }
 
 #[test]
 fn hosts_in_cooldown_take_no_permits_from_other_hosts() {
     let busy = || {
-        let busy = Answer::status(503).header("retry-after", "2");
+        let busy = Answer::status(503).header("retry-after", "3");
         Site::new().answer("/", Answer::in_turn(vec![busy, Answer::page("recovered")]))
     };
     let first_site = site_with_port(|path, port| match path {
@@ -121,7 +122,6 @@ fn hosts_in_cooldown_take_no_permits_from_other_hosts() {
     let web = (0..8)
         .fold(Web::builder().site(first_site), |web, n| web.host(&format!("b{n}.test"), busy()))
         .start();
-    let start = Instant::now();
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.concurrency = 2)
@@ -129,9 +129,12 @@ fn hosts_in_cooldown_take_no_permits_from_other_hosts() {
         .run_blocking()
         .unwrap();
     assert_eq!(report.snapshot.pages, 29);
-    let others = web.log().of_path("/x");
-    let last = others.iter().map(|hit| hit.started - start).max().unwrap();
-    assert!(others.len() == 20 && last < Duration::from_millis(1_500), "{last:?}");
+    // All other hosts get their requests before any host in cooldown gets its next one.
+    let log = web.log();
+    let others = log.of_path("/x");
+    let last = others.iter().map(|hit| hit.started).max().unwrap();
+    let next = (0..8).map(|n| log.of_host(&format!("b{n}.test"))[1].started).min().unwrap();
+    assert!(others.len() == 20 && last < next, "{log:?}");
 }
 
 #[test]
@@ -178,7 +181,7 @@ fn slow_module_does_not_hold_up_other_hosts() {
     });
     let web = Web::builder().site(site).start();
     let start = Instant::now();
-    let module_time = Duration::from_millis(300);
+    let module_time = Duration::from_secs(1);
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure_backend(|settings| settings.similarity = None)
@@ -187,7 +190,7 @@ fn slow_module_does_not_hold_up_other_hosts() {
         .unwrap();
     assert_eq!(report.snapshot.pages, 21);
     // One after the other, the modules would take 21 times as long as one.
-    assert!(start.elapsed() < 6 * module_time, "{:?}", start.elapsed());
+    assert!(start.elapsed() < 10 * module_time, "{:?}", start.elapsed());
     let log = web.log();
     let starts: Vec<Instant> = log.iter().skip(1).map(|hit| hit.started).collect();
     assert!(

@@ -20,7 +20,7 @@ use testweb::{Answer, Site, Web};
 use super::fixtures::{config, context, worker};
 
 /// How long a completion takes.
-const COMPLETION_TIME: Duration = Duration::from_millis(150);
+const COMPLETION_TIME: Duration = Duration::from_millis(400);
 
 /// A backend in memory with slow completions, which counts the pages in progress.
 struct SlowBackend {

@@ -221,10 +221,18 @@ const LINKS: usize = 100_000;
 
 /// The memory that Redis uses, without connection buffers, which vary.
 fn memory(server: &Server) -> usize {
-    // Redis frees deleted keys in the background.
-    std::thread::sleep(Duration::from_millis(300));
     let number = |name| server.info(name).parse::<usize>().unwrap();
-    number("used_memory") - number("mem_clients_normal")
+    let used = || number("used_memory") - number("mem_clients_normal");
+    // Redis frees deleted keys in the background.
+    let mut before = used();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = used();
+        if number("lazyfree_pending_objects") == 0 && now.abs_diff(before) < 1_000 {
+            return now;
+        }
+        before = now;
+    }
 }
 
 #[test]

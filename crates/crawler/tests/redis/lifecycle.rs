@@ -1,6 +1,8 @@
 //! The end of a crawl: what Redis keeps of it and for how long, how it is resumed, and how it is purged.
 
 use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -56,6 +58,16 @@ async fn admit(backend: &RedisBackend, name: &str, count: usize) {
     assert_eq!(backend.admit(urls.collect()).await.unwrap().new, count as u64);
 }
 
+/// Awaits futures concurrently.
+async fn join_all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
+    let mut pending: Vec<_> = futures.map(Box::pin).collect();
+    poll_fn(|context| {
+        pending.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if pending.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 /// Crawls up to `max` pages as a worker would, with data of every kind.
 async fn crawl_pages(backend: &RedisBackend, max: usize) -> usize {
     let mut crawled = 0;
@@ -66,12 +78,20 @@ async fn crawl_pages(backend: &RedisBackend, max: usize) -> usize {
             break;
         }
         leases.truncate(max - crawled);
+        let store = |lease: &Lease| {
+            let lease = lease.clone();
+            async move {
+                backend.reserve(&lease, 0).await.unwrap();
+                let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
+                let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
+                backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
+            }
+        };
+        for leases in leases.chunks(100) {
+            join_all(leases.iter().map(store)).await;
+        }
         let mut completions = Vec::new();
         for lease in &leases {
-            backend.reserve(lease, 0).await.unwrap();
-            let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
-            let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
-            backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
             let delay = Duration::from_millis(20);
             let host_delay = Some(HostDelay { delay, cooldown: delay });
             let linked = vec![crawler::internal::domain::Domain::from_url_str(&lease.url)];
@@ -113,18 +133,18 @@ fn is_result(key: &str) -> bool {
 #[ignore = "needs redis-server; make test installs it"]
 fn only_the_result_of_a_finished_crawl_remains_after_the_ttl() {
     let server = Server::start();
-    let backend = block_on(RedisBackend::open(redis_crawl(&server, "over"), short_lived())).unwrap();
+    // Long enough to look at the keys before they expire, on a busy machine too.
+    let (ttl, domain_ttl) = (Duration::from_secs(5), Duration::from_secs(4));
+    let config = BackendConfig { ttl, domain_ttl, ..short_lived() };
+    let backend = block_on(RedisBackend::open(redis_crawl(&server, "over"), config.clone())).unwrap();
     block_on(async {
         admit(&backend, "a", 200).await;
         assert_eq!(crawl_pages(&backend, usize::MAX).await, 200);
         assert_eq!(backend.close().await.unwrap(), 0);
         // Workers that do not know of the end yet still request leases.
         assert!(lease(&backend).await.is_empty());
-        assert!(
-            lease(&RedisBackend::open(redis_crawl(&server, "over"), short_lived()).await.unwrap())
-                .await
-                .is_empty()
-        );
+        let other = RedisBackend::open(redis_crawl(&server, "over"), config).await.unwrap();
+        assert!(lease(&other).await.is_empty());
     });
     let left = keys(&server, "over");
     let names: BTreeSet<&str> = left.iter().map(|key| name(key)).collect();
@@ -138,20 +158,28 @@ fn only_the_result_of_a_finished_crawl_remains_after_the_ttl() {
         let expires: i64 = server.ask(&format!("PTTL {key}"));
         match name(key) {
             _ if is_result(key) => assert_eq!(expires, -1, "{key}"),
-            "domains" | "lapses" => assert!((-2..=500).contains(&expires), "{key} lives {expires} ms"),
+            "domains" | "lapses" => {
+                assert!((-2..=domain_ttl.as_millis() as i64).contains(&expires), "{key} lives {expires} ms")
+            }
             // Cooldowns may be longer than the TTL, and replies are stored for retries.
             "rests" | "delays" | "delays_end" | "answer" => {
                 assert!(expires <= 3_600_000 && expires != -1, "{key}")
             }
-            _ => assert!(expires <= 2 * TTL.as_millis() as i64 && expires != -1, "{key} lives {expires} ms"),
+            _ => assert!(expires <= 2 * ttl.as_millis() as i64 && expires != -1, "{key} lives {expires} ms"),
         }
     }
-    sleep(2 * TTL);
-    let after = keys(&server, "over");
-    let exempt = ["rests", "delays", "delays_end", "answer"];
-    let remaining: Vec<_> =
-        after.iter().filter(|key| !is_result(key) && !exempt.contains(&name(key))).collect();
-    assert_eq!(remaining, Vec::<&String>::new());
+    let start = Instant::now();
+    loop {
+        let after = keys(&server, "over");
+        let exempt = ["rests", "delays", "delays_end", "answer"];
+        let remaining: Vec<_> =
+            after.iter().filter(|key| !is_result(key) && !exempt.contains(&name(key))).collect();
+        if remaining.is_empty() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{remaining:?}");
+        sleep(Duration::from_millis(100));
+    }
     let snapshot = block_on(backend.snapshot()).unwrap();
     assert_eq!((snapshot.admitted, snapshot.completed, snapshot.pages), (200, 200, 200));
     assert_eq!(snapshot.outcomes["page"], 200);
@@ -290,14 +318,14 @@ fn purge_among_many_keys_does_not_block_other_clients() {
     server.ask::<()>("CONFIG RESETSTAT");
     std::thread::scope(|scope| {
         let purge = scope.spawn(|| block_on(RedisBackend::purge(&redis_crawl(&server, "big"))).unwrap());
-        let mut longest = Duration::ZERO;
+        // A purge in one command would let at most one of them through, on any machine.
+        let mut pings = 0;
         while !purge.is_finished() {
-            let start = Instant::now();
             server.ask::<()>("PING");
-            longest = longest.max(start.elapsed());
+            pings += 1;
         }
         assert_eq!(purge.join().unwrap(), 100_000);
-        assert!(longest < Duration::from_millis(200), "a PING took {longest:?}");
+        assert!(pings > 10, "only {pings} commands of other clients got through");
     });
     assert_eq!(server.ask::<u64>("DBSIZE"), 100_000);
 }

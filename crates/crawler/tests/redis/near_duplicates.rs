@@ -89,7 +89,7 @@ fn page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it() {
             assert_eq!(store(&backend, "http://a/", &a).await, ContentMatch::New);
             // The process that stores the second page gets its replies late, as if it had died.
             let before = scripts(&redis);
-            proxy.set(Mode::Delay(Duration::from_secs(1)));
+            proxy.set(Mode::Delay(Duration::from_secs(2)));
             let (process, body) = (Arc::clone(&slow), b.clone());
             let second = tokio::spawn(async move { store(&process, "http://b/", &body).await });
             while scripts(&redis) == before {

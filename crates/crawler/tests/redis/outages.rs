@@ -92,6 +92,7 @@ fn crawl_continues_after_redis_restarts_and_loses_nothing() {
             while web.log().len() < pages && !crawling.is_finished() {
                 thread::sleep(Duration::from_millis(5));
             }
+            assert!(!crawling.is_finished(), "the crawl finished before Redis was killed");
             redis.kill();
             thread::sleep(Duration::from_millis(300));
             redis.restart();
@@ -131,7 +132,7 @@ fn error_of_opening(
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
 fn errors_name_the_address_of_redis_without_the_password() {
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = "127.0.0.1:1";
     let message = error_of_opening(&format!("redis://me:secret@{unused}/"), "x", |_| {});
     assert!(message.starts_with(&format!("cannot reach Redis at redis://{unused}: ")), "{message}");
     assert!(message.ends_with("is it running, and can it be reached from here?"), "{message}");

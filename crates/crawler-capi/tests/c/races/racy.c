@@ -9,7 +9,7 @@ static int fetches;
 
 static char *fetch(const char *link) {
     fetches++;
-    /* So that every downloader gets its share. */
+    /* So that every downloader gets some links. */
     nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     return strdup(strlen(link) < 8 ? "link:a link:b link:aa link:bb link:aaa link:bbb link:aaaa link:bbbb" : "");
 }

@@ -9,7 +9,7 @@ mod times;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -81,8 +81,18 @@ impl TestState {
 
     fn open(&mut self) {
         let _ = fs::create_dir(self.path());
-        let opened = open_with(&self.path(), self.options.clone(), self.limits);
-        let OpenState { backend, writer, .. } = opened.unwrap_or_else(|error| panic!("{error}"));
+        let (start, in_use) = (Instant::now(), super::lock::in_use(&self.path()));
+        let opened = loop {
+            match open_with(&self.path(), self.options.clone(), self.limits) {
+                Ok(opened) => break opened,
+                // A process that another test starts inherits the lock until it executes its own program.
+                Err(error) if start.elapsed() < Duration::from_secs(10) && error.to_string() == in_use.0 => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let OpenState { backend, writer, .. } = opened;
         self.open = Some((backend, writer));
     }
 

@@ -1,8 +1,8 @@
-//! Promises of the connection, held against real servers.
+//! Tests of the connection with real servers.
 
 mod failovers;
-mod openings;
-mod troubles;
+mod outages;
+mod startup;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use super::{Call, Connection, RedisConnectOptions};
 use crate::backend::BackendError;
 
-/// What was told to who watches the crawl.
+/// The notices that a connection has given.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<String>>>);
+struct Notices(Arc<Mutex<Vec<String>>>);
 
-impl Told {
-    /// A manner that is quick to give up at the beginning, and tells this.
-    fn manner(&self) -> RedisConnectOptions {
-        let told = self.clone();
-        let notice = Arc::new(move |message: &str| told.0.lock().unwrap().push(message.to_owned()));
+impl Notices {
+    /// Options to give up soon when connecting for the first time, and to collect the notices here.
+    fn options(&self) -> RedisConnectOptions {
+        let notices = self.clone();
+        let notice = Arc::new(move |message: &str| notices.0.lock().unwrap().push(message.to_owned()));
         RedisConnectOptions { patience: Duration::from_millis(300), notice, ..RedisConnectOptions::default() }
     }
 
@@ -26,30 +26,41 @@ impl Told {
         self.0.lock().unwrap().clone()
     }
 
-    /// Waits for a message that begins so, while everything else goes on.
-    async fn wait_for(&self, beginning: &str) {
-        for _ in 0..500 {
-            if self.all().iter().any(|message| message.starts_with(beginning)) {
+    /// Waits for a notice that starts so.
+    async fn wait_for(&self, start: &str) {
+        for _ in 0..3_000 {
+            if self.all().iter().any(|message| message.starts_with(start)) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("nobody said {beginning:?} within ten seconds, but {:?}", self.all());
+        panic!("no notice starts with {start:?} after a minute: {:?}", self.all());
     }
 }
 
-async fn open(url: &str) -> Connection {
-    Connection::open(&url.parse().unwrap(), Told::default().manner()).await.unwrap()
+/// Waits until a command of the connection has failed and is retried.
+async fn wait_until_waiting(connection: &Connection) {
+    for _ in 0..3_000 {
+        if connection.in_trouble_since().is_some() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("no command has failed after a minute");
 }
 
-/// Why there is no connection.
-async fn refused(url: &str, manner: RedisConnectOptions) -> String {
-    let opened = Connection::open(&url.parse().unwrap(), manner).await;
-    let BackendError(message) = opened.err().expect("it is refused");
+async fn open(url: &str) -> Connection {
+    Connection::open(&url.parse().unwrap(), Notices::default().options()).await.unwrap()
+}
+
+/// The error of a connection that cannot be opened.
+async fn open_error(url: &str, options: RedisConnectOptions) -> String {
+    let opened = Connection::open(&url.parse().unwrap(), options).await;
+    let BackendError(message) = opened.err().expect("the connection fails");
     message
 }
 
-/// A command, in words.
+/// A command, as words separated by spaces.
 fn call(words: &str) -> Call {
     let mut words = words.split(' ');
     let mut call = Call::plain(words.next().unwrap());

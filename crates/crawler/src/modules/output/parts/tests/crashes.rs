@@ -1,7 +1,7 @@
 //! Crashes of workers at any byte: the merge has each page once and complete.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -145,21 +145,27 @@ fn killed_worker_continues_and_keeps_every_page_it_added() {
     }
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("first"), "0").unwrap();
-    let this_test =
-        "modules::output::parts::tests::crashes::killed_worker_continues_and_keeps_every_page_it_added";
+    let module = module_path!().split_once("::").unwrap().1;
+    let this_test = format!("{module}::killed_worker_continues_and_keeps_every_page_it_added");
+    let completed = || -> u64 { text(directory.path().join("first")).parse().unwrap() };
     for round in 0..8 {
+        let (before, start) = (completed(), Instant::now());
         let mut worker = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", this_test])
+            .args(["--exact", &this_test])
             .env(WORKER_DIRECTORY, directory.path())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(60_000 + 777 * round));
+        while completed() == before {
+            assert!(start.elapsed() < Duration::from_secs(60), "it writes nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(777 * round));
         worker.kill().unwrap();
         worker.wait().unwrap();
     }
-    let completed: u64 = text(directory.path().join("first")).parse().unwrap();
-    assert!(completed > 8, "{completed}");
+    let completed = completed();
+    assert!(completed >= 8, "{completed}");
     let edges = directory.path().join("edges.csv");
     let parts = [directory.path().join("edges.1.csv")];
     let collected = collect(&parts, Destination::Path(&edges), false).unwrap();
