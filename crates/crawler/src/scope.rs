@@ -244,7 +244,7 @@ impl PrivateAddressRule {
     }
 }
 
-/// [`Scope::rejecting_private`], for the command.
+/// Rejects URLs whose host is a non-public address, for the command.
 pub fn rejecting_private(scope: Scope, config: &FetchConfig, seeds: &[Url]) -> Scope {
     scope.rejecting_private(config, seeds)
 }

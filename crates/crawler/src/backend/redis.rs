@@ -163,7 +163,7 @@ impl RedisBackend {
 
     /// This process has a worker's place since it joined, by Redis's clock: from here on, it alone is lent what is sent to
     /// that worker, unless another has joined after it. To be said again after each new
-    /// [connection](RedisResources::connections): Redis may have lost it.
+    /// [connection](RedisBackend::connections): Redis may have lost it.
     pub async fn claim_worker(&self, worker: WorkerId, since: u64) -> Result<(), BackendError> {
         self.make(async move |moves| moves.enter(worker, since).await).await
     }
@@ -180,7 +180,7 @@ impl RedisBackend {
     }
 
     /// Ends the crawl, however far it came, and tells how many URLs are left outstanding. Counts stay, until they are
-    /// [purged](RedisResources::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
+    /// [purged](RedisBackend::purge). If nothing is left, everything else is gone within its lifetime. What is left stays
     /// as it is for the lifetime of a link, and at least an hour, in which the crawl can be [reopened](Self::reopen).
     pub async fn close(&self) -> Result<u64, BackendError> {
         self.close_opening(u64::MAX >> 12).await

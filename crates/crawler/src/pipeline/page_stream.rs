@@ -18,7 +18,7 @@ const BUFFERED_PAGES: usize = 16;
 
 /// The pages of a running crawl: see [`Crawler::pages`].
 ///
-/// Dropping the stream stops the crawl gracefully. It is also a [`Stream`](futures_core::Stream).
+/// Dropping the stream stops the crawl gracefully. It is also a [`Stream`].
 #[derive(Debug)]
 pub struct PageStream {
     pages: mpsc::Receiver<Page>,

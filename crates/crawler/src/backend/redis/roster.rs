@@ -225,7 +225,7 @@ impl RedisBackend {
     }
 
     /// Opens the crawl, or opens it again, with a note for those who work on it; nobody ends it before it
-    /// [runs](RedisResources::set_running).
+    /// [runs](RedisBackend::set_running).
     pub async fn set_opening(&self, note: &[u8]) -> Result<CrawlState, BackendError> {
         self.steer("opening", "", 0, note).await
     }
