@@ -134,6 +134,7 @@ pub enum OutcomeGroup {
 impl OutcomeGroup {
     /// The group of an outcome's [label](Outcome::label). Labels of errors are open-ended (`HTTP 404`), so every label
     /// that is not in another group counts as failed.
+    #[doc(hidden)]
     pub fn of_label(label: &str) -> OutcomeGroup {
         match label {
             "page" => OutcomeGroup::Page,

@@ -90,6 +90,7 @@ impl Stats {
     }
 
     /// URLs whose outcome has the same label.
+    #[doc(hidden)]
     pub fn count(&self, outcome: &Outcome) -> u64 {
         self.outcomes.get(&*outcome.label()).copied().unwrap_or(0)
     }
@@ -106,6 +107,7 @@ impl Stats {
     }
 
     /// Admitted URLs without an outcome yet.
+    #[doc(hidden)]
     pub fn pending(&self) -> u64 {
         self.admitted - self.outcomes.values().sum::<u64>()
     }

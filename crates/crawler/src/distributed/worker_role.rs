@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -132,7 +132,7 @@ impl Crawler {
         mut is_done: watch::Receiver<bool>,
     ) -> Result<RoleExit, BackendError> {
         let (mut version, mut connections, mut was_absent) = (None, 0, false);
-        let mut loss = CrawlLossDetector::new(shared);
+        let (mut loss, mut reports) = (CrawlLossDetector::new(shared), JoinSet::new());
         for count in 0u32.. {
             if count.is_multiple_of(HEARTBEATS_PER_SYNC) {
                 drop(sync_parts(pipeline));
@@ -164,7 +164,12 @@ impl Crawler {
                 _ if state.version != version => return Ok(RoleExit::Changed),
                 _ => liveness.renew(sent),
             }
-            membership.backend.report_requests().await?;
+            while reports.try_join_next().is_some() {}
+            if reports.is_empty() {
+                // In the background: a Redis without memory refuses it for as long as it is full, and heartbeats must go on.
+                let backend = Arc::clone(&membership.backend);
+                reports.spawn(async move { backend.report_requests().await });
+            }
             if !transfer_targets.is_empty() {
                 requests.request_transfer(transfer_targets);
             }
