@@ -16,6 +16,8 @@ use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 /// ```no_run
 /// use crawler::Crawler;
 /// use crawler::internal::backend::redis::RedisCrawl;
+/// use crawler::internal::distributed::RunRole as _;
+/// use crawler::internal::pipeline::CrawlerInternals as _;
 /// use crawler::internal::distributed::remote::RemoteCrawl;
 /// use crawler::internal::distributed::SharedCrawl;
 ///
