@@ -557,8 +557,8 @@ macro_rules! conformance_tests_in_partitions {
                 let alone = Server::start();
                 super::$test(on_redis(&alone, chosen.clone(), 16).await).await;
                 let node = Server::builder().cluster().start();
-                node.ask::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
-                while !node.ask::<String>("CLUSTER INFO").contains("cluster_state:ok") {
+                node.query::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
+                while !node.query::<String>("CLUSTER INFO").contains("cluster_state:ok") {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 super::$test(on_redis(&node, chosen, 16).await).await;

@@ -8,7 +8,7 @@ use crawler::internal::config::FetchConfig;
 use crawler::internal::domain::Domain;
 use crawler::internal::prioritizer::pagerank::{ApiKey, PageRankConfig};
 use crawler::internal::prioritizer::{Candidate, PageRank, Prioritizer, Priority, Random};
-use testweb::{Answer, Hostile, Request, Site, Web};
+use testweb::{Hostile, Request, Response, Site, Web};
 use url::Url;
 
 const KEY: &str = "a-very-secret-key";
@@ -44,8 +44,8 @@ fn pagerank(settings: PageRankConfig) -> PageRank {
 }
 
 /// A service with these responses.
-fn service(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Web {
-    Web::builder().site(Site::new().otherwise(answer)).start()
+fn service(answer: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Web {
+    Web::builder().site(Site::new().fallback(answer)).start()
 }
 
 /// The domains of a request.
@@ -73,13 +73,13 @@ fn entry(domain: &str) -> String {
     }
 }
 
-fn json(entries: &[String]) -> Answer {
+fn json(entries: &[String]) -> Response {
     let body = format!(r#"{{"status_code":200,"response":[{}],"last_updated":"1st"}}"#, entries.join(","));
-    Answer::status(200).content_type("application/json").body(body)
+    Response::status(200).content_type("application/json").body(body)
 }
 
 /// The response of a correct service.
-fn correct(request: &Request) -> Answer {
+fn correct(request: &Request) -> Response {
     json(&requested_domains(&request.path).iter().map(|domain| entry(domain)).collect::<Vec<_>>())
 }
 
@@ -125,7 +125,7 @@ async fn no_candidates_send_no_request() {
 async fn key_is_sent_in_its_header_only() {
     let web = service(|request| match request.header("api-opr") {
         Some(KEY) => correct(request),
-        _ => Answer::status(403),
+        _ => Response::status(403),
     });
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [27]);
@@ -141,7 +141,7 @@ async fn key_is_sent_in_its_header_only() {
 async fn key_is_not_sent_to_a_redirect_target() {
     let elsewhere = service(correct);
     let to = elsewhere.url("/api/v1.0/getPageRank");
-    let web = service(move |_| Answer::redirect(302, &to));
+    let web = service(move |_| Response::redirect(302, &to));
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
     assert_eq!(elsewhere.hits(), 0);
@@ -245,10 +245,13 @@ async fn invalid_entries_do_not_affect_others() {
 #[tokio::test]
 async fn transient_failure_is_retried_with_growing_delays() {
     for status in [500, 502, 503, 429] {
-        let answers =
-            Answer::in_turn(vec![Answer::status(status), Answer::status(status), json(&[entry("d7.test")])]);
+        let answers = Response::sequence(vec![
+            Response::status(status),
+            Response::status(status),
+            json(&[entry("d7.test")]),
+        ]);
         let web = Web::builder()
-            .site(Site::new().answer("/api/v1.0/getPageRank?domains%5B%5D=d7.test", answers))
+            .site(Site::new().response("/api/v1.0/getPageRank?domains%5B%5D=d7.test", answers))
             .start();
         let mut settings = settings(&web.url(""));
         settings.retry_delay = Duration::from_millis(60);
@@ -267,7 +270,7 @@ async fn transient_failure_is_retried_with_growing_delays() {
 #[tokio::test]
 async fn permanent_failure_is_not_retried() {
     for status in [400, 401, 403, 404, 301, 204] {
-        let web = service(move |_| Answer::status(status));
+        let web = service(move |_| Response::status(status));
         let pagerank = pagerank(settings(&web.url("")));
         assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
         assert_eq!((web.hits(), pagerank.stats().failures), (1, 1), "{status}");
@@ -276,22 +279,22 @@ async fn permanent_failure_is_not_retried() {
 
 #[tokio::test]
 async fn any_invalid_response_results_in_the_fallback() {
-    let huge = Answer::status(200).body(format!(r#"{{"response":[{}"#, entry("d7.test,").repeat(100_000)));
-    let long = Answer::status(200).body(format!(
+    let huge = Response::status(200).body(format!(r#"{{"response":[{}"#, entry("d7.test,").repeat(100_000)));
+    let long = Response::status(200).body(format!(
         r#"{{"response":[{}],"x":"{}"}}"#,
         entry("d7.test"),
         "x".repeat(9 << 20)
     ));
     let mut answers = vec![
-        Answer::text("garbage"),
-        Answer::text(""),
-        Answer::page("<html>Please log in</html>"),
-        Answer::text(r#"{"response":"none"}"#),
-        Answer::text("[".repeat(300_000)),
+        Response::text("garbage"),
+        Response::text(""),
+        Response::page("<html>Please log in</html>"),
+        Response::text(r#"{"response":"none"}"#),
+        Response::text("[".repeat(300_000)),
         huge,
         long.clone().gzip(),
         long,
-        Answer::text("x").after(Duration::from_secs(200)),
+        Response::text("x").delay(Duration::from_secs(200)),
     ];
     let hostile = [
         Hostile::Silence,
@@ -304,11 +307,11 @@ async fn any_invalid_response_results_in_the_fallback() {
         Hostile::NotHttp,
         Hostile::ShortBody,
         Hostile::BrokenChunk,
-        Hostile::ResetAtOnce,
+        Hostile::ResetImmediately,
         Hostile::ResetAfterHeaders,
-        Hostile::CloseAtOnce,
+        Hostile::CloseImmediately,
     ];
-    answers.extend(hostile.map(Answer::hostile));
+    answers.extend(hostile.map(Response::hostile));
     // Most of them take as long as the timeout, so they run concurrently.
     let mut services = tokio::task::JoinSet::new();
     for answer in answers {
@@ -317,7 +320,7 @@ async fn any_invalid_response_results_in_the_fallback() {
     services.join_all().await;
 }
 
-async fn falls_back(answer: Answer) {
+async fn falls_back(answer: Response) {
     let what = format!("{:.300}", format!("{answer:?}"));
     let web = service(move |_| answer.clone());
     let mut settings = settings(&web.url(""));
@@ -348,7 +351,7 @@ async fn outage_opens_the_circuit_breaker_until_the_service_is_back() {
     let is_up = Arc::clone(&up);
     let web = service(move |request| match is_up.load(Ordering::Relaxed) {
         true => correct(request),
-        false => Answer::status(500),
+        false => Response::status(500),
     });
     let mut settings = settings(&web.url(""));
     settings.cooldown = Duration::from_secs(600);
@@ -380,7 +383,7 @@ async fn outage_opens_the_circuit_breaker_until_the_service_is_back() {
 
 #[tokio::test]
 async fn retry_after_of_the_service_is_obeyed() {
-    let web = service(|_| Answer::status(429).header("Retry-After", "3600"));
+    let web = service(|_| Response::status(429).header("Retry-After", "3600"));
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
     pass(Duration::from_secs(3_000)).await;
@@ -392,8 +395,8 @@ async fn retry_after_of_the_service_is_obeyed() {
 async fn closed_idle_connection_is_not_a_failure() {
     let path = "/api/v1.0/getPageRank?domains%5B%5D=d7.test";
     // The first response leaves an idle connection that the server has closed.
-    let answers = vec![Answer::hostile(Hostile::CloseIdleConnection), json(&[entry("d7.test")])];
-    let web = Web::builder().site(Site::new().answer(path, Answer::in_turn(answers))).start();
+    let answers = vec![Response::hostile(Hostile::CloseIdleConnection), json(&[entry("d7.test")])];
+    let web = Web::builder().site(Site::new().response(path, Response::sequence(answers))).start();
     let pagerank = pagerank(settings(&web.url("")));
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [FALLBACK]);
     assert_eq!(numbers(&pagerank, &candidates([7])).await, [27]);

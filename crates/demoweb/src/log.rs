@@ -1,4 +1,4 @@
-//! The server's own account of who asked what and when, and the questions tests put to it.
+//! The server's log of requests, with measures of politeness.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use crate::request::{Protocol, Request};
 
-/// One request and when it was served.
+/// One request with its times.
 ///
-/// The times never make a client look less polite than it is: `started` is not before the client began
-/// to ask, and for an answer that was wholly sent `ended` is not after the client could have had it.
+/// The times never make a client look less polite than it is: `started` is not before the client sent the request, and
+/// for a complete response `ended` is not after the client could have received it.
 #[derive(Debug, Clone)]
 pub struct Hit {
-    /// Numbers the connections of this web, from 1.
+    /// The number of the connection, from 1.
     pub connection: u64,
-    /// The host name of the Host header, in lower case, without port.
+    /// The host name in the Host header, in lower case, without the port.
     pub host: String,
-    /// The port that was asked.
+    /// The port of the listener.
     pub port: u16,
     /// The method.
     pub method: String,
@@ -25,41 +25,41 @@ pub struct Hit {
     pub path: String,
     /// All headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Which protocol brought it.
+    /// The protocol of the request.
     pub protocol: Protocol,
-    /// When the request's head had been read.
+    /// When the head of the request had been read.
     pub started: Instant,
-    /// When the last byte of the answer was handed to the socket, or the connection was found broken;
-    /// `None` while it is being served.
+    /// When the last byte of the response was written to the socket, or the connection broke. `None` while the request
+    /// is in progress.
     pub ended: Option<Instant>,
-    /// The status that was sent; `None` if none was, or nothing that is one.
+    /// The status sent; `None` if no valid status was sent.
     pub status: Option<u16>,
 }
 
 impl Hit {
-    /// The first header of that name (in lower case).
+    /// The value of the first header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Hits in the order in which they started.
+/// Requests in the order of their starts.
 #[derive(Debug, Clone, Default)]
 pub struct Log(Vec<Hit>);
 
 impl Log {
-    /// Only the hits of this host name.
-    pub fn of_host(&self, host: &str) -> Log {
-        self.only(|hit| hit.host == host)
+    /// The requests to this host name.
+    pub fn for_host(&self, host: &str) -> Log {
+        self.filter(|hit| hit.host == host)
     }
 
-    /// Only the hits of this path (with its query).
-    pub fn of_path(&self, path: &str) -> Log {
-        self.only(|hit| hit.path == path)
+    /// The requests for this path (with its query).
+    pub fn for_path(&self, path: &str) -> Log {
+        self.filter(|hit| hit.path == path)
     }
 
-    /// Only the hits for which `keep` is true.
-    pub fn only(&self, keep: impl Fn(&Hit) -> bool) -> Log {
+    /// The requests for which `keep` is true.
+    pub fn filter(&self, keep: impl Fn(&Hit) -> bool) -> Log {
         Log(self.0.iter().filter(|hit| keep(hit)).cloned().collect())
     }
 
@@ -68,10 +68,10 @@ impl Log {
         self.0.iter().map(|hit| hit.path.as_str()).collect()
     }
 
-    /// The shortest rest that any host (name and port) had between the end of all its earlier requests and
-    /// the start of its next. Zero if two overlapped; `None` if no host was asked twice.
+    /// The shortest time between the end of all earlier requests to a host (name and port) and the start of its next
+    /// request. Zero if two overlapped; `None` if no host had two requests.
     pub fn smallest_gap(&self) -> Option<Duration> {
-        // A request still being served (`None`) keeps its host busy past any later start.
+        // A request in progress (`None`) keeps its host busy past any later start.
         let mut busy_until: HashMap<(&str, u16), Option<Instant>> = HashMap::new();
         let mut smallest: Option<Duration> = None;
         for hit in &self.0 {
@@ -98,12 +98,12 @@ impl Log {
         gaps.min()
     }
 
-    /// The largest number of requests that were being served at one moment.
-    pub fn most_at_once(&self) -> usize {
+    /// The largest number of requests in progress at one time.
+    pub fn max_concurrent(&self) -> usize {
         let starts = self.0.iter().map(|hit| (hit.started, 1));
         let ends = self.0.iter().filter_map(|hit| Some((hit.ended?, -1)));
         let mut changes: Vec<(Instant, i64)> = starts.chain(ends).collect();
-        // At the same instant an end goes before a start: those two did not overlap.
+        // At the same instant, an end sorts before a start: the two requests did not overlap.
         changes.sort();
         let running = changes.iter().scan(0, |now, (_, change)| {
             *now += change;
@@ -136,7 +136,7 @@ impl IntoIterator for Log {
     }
 }
 
-/// Where the server writes its hits down.
+/// Records the server's requests.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     hits: Mutex<Vec<Hit>>,
@@ -161,10 +161,10 @@ impl Recorder {
         self.hits().iter().cloned().collect()
     }
 
-    /// Writes down that a request has come in.
-    pub(crate) fn begin(self: &Arc<Self>, connection: u64, port: u16, request: &Request) -> Entry {
+    /// Records the start of a request.
+    pub(crate) fn start(self: &Arc<Self>, connection: u64, port: u16, request: &Request) -> Entry {
         if !self.enabled {
-            return Entry { place: None, status: None, ended: None };
+            return Entry { slot: None, status: None, ended: None };
         }
         let hit = Hit {
             connection,
@@ -180,23 +180,23 @@ impl Recorder {
         };
         let mut hits = self.hits();
         hits.push(hit);
-        Entry { place: Some((self.clone(), hits.len() - 1)), status: None, ended: None }
+        Entry { slot: Some((self.clone(), hits.len() - 1)), status: None, ended: None }
     }
 }
 
-/// A hit being served. It ends when this is dropped, however that comes about, or at the moment noted before.
+/// A request in progress. It ends at the time in `ended`, or else when this is dropped.
 #[derive(Debug)]
 pub struct Entry {
-    place: Option<(Arc<Recorder>, usize)>,
+    slot: Option<(Arc<Recorder>, usize)>,
     /// The status that was sent.
     pub status: Option<u16>,
-    /// When the last byte was handed to the socket, if that was before this is dropped.
+    /// When the last byte was written to the socket.
     pub ended: Option<Instant>,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let Some((recorder, index)) = self.place.take() else { return };
+        let Some((recorder, index)) = self.slot.take() else { return };
         let hit = &mut recorder.hits()[index];
         hit.ended = Some(self.ended.unwrap_or_else(Instant::now));
         hit.status = self.status;
@@ -227,23 +227,23 @@ mod tests {
     }
 
     #[test]
-    fn a_long_request_keeps_its_host_busy_beyond_a_short_one_beside_it() {
+    fn long_request_keeps_its_host_busy_after_a_short_concurrent_one() {
         let log = log(&[(0, Some(100)), (10, Some(20)), (50, Some(60)), (150, Some(160))]);
         assert_eq!(log.smallest_gap(), Some(Duration::ZERO));
         assert_eq!(log.smallest_start_gap(), Some(Duration::from_millis(10)));
-        assert_eq!(log.most_at_once(), 2);
+        assert_eq!(log.max_concurrent(), 2);
     }
 
     #[test]
-    fn a_gap_runs_from_an_end_to_the_next_start() {
+    fn gap_is_from_an_end_to_the_next_start() {
         let log = log(&[(0, Some(10)), (40, Some(80)), (100, Some(101))]);
         assert_eq!(log.smallest_gap(), Some(Duration::from_millis(20)));
         assert_eq!(log.smallest_start_gap(), Some(Duration::from_millis(40)));
-        assert_eq!(log.most_at_once(), 1);
+        assert_eq!(log.max_concurrent(), 1);
     }
 
     #[test]
-    fn a_request_without_an_end_leaves_no_gap() {
+    fn request_in_progress_leaves_no_gap() {
         assert_eq!(log(&[(0, None), (100, Some(110))]).smallest_gap(), Some(Duration::ZERO));
         assert_eq!(log(&[(0, None)]).smallest_gap(), None);
     }

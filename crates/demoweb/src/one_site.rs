@@ -1,7 +1,7 @@
-//! The site that `crawler demo` crawls, one host: the almanac of a lighthouse that never was.
+//! The site that `crawler demo` crawls: the almanac of a fictional lighthouse.
 
-use crate::answer::Answer;
 use crate::request::Request;
+use crate::response::Response;
 
 const STYLE: &str =
     "body { max-width: 36rem; margin: 2rem auto; padding: 0 1rem; font: 1.1rem/1.6 Georgia, serif;
@@ -9,7 +9,7 @@ const STYLE: &str =
 h1 { color: #1d5c83 } nav { border-bottom: 1px solid #d8cfbc; padding-bottom: .5rem } a { color: #b4552d }
 ";
 
-/// Path, title and text of each page. Links are relative on purpose: the almanac can be moved.
+/// Path, title and text of each page. Links are relative.
 const PAGES: [(&str, &str, &str); 19] = [
     (
         "/",
@@ -143,21 +143,21 @@ const TEXTS: [(&str, &str); 3] = [
     ("/log/birds.txt", "12 Oct  geese, 61, going south\n13 Oct  geese, 4, going back for something\n"),
 ];
 
-/// A small site of some twenty pages in sections, with a redirect, a dead link, a link to another host, two plain
+/// Responds for a small site of some twenty pages in sections, with a redirect, a dead link, a link to another host, two plain
 /// texts, and a part that its robots.txt disallows.
-pub fn answer(request: &Request) -> Answer {
-    let asked = request.path.as_str();
-    if let Some((path, title, text)) = PAGES.iter().find(|(path, ..)| *path == asked) {
-        return Answer::page(page(path, title, text));
+pub fn respond(request: &Request) -> Response {
+    let requested = request.path.as_str();
+    if let Some((path, title, text)) = PAGES.iter().find(|(path, ..)| *path == requested) {
+        return Response::page(page(path, title, text));
     }
-    if let Some((_, text)) = TEXTS.iter().find(|(path, _)| *path == asked) {
-        return Answer::text(*text);
+    if let Some((_, text)) = TEXTS.iter().find(|(path, _)| *path == requested) {
+        return Response::text(*text);
     }
-    match asked {
-        "/boat" => Answer::redirect(301, "/visit.html"),
-        "/private/letters.html" => Answer::page(page(asked, "Letters", "<p>These are not for you.")),
-        "/almanac.css" => Answer::text(STYLE).content_type("text/css"),
-        _ => Answer::status(404),
+    match requested {
+        "/boat" => Response::redirect(301, "/visit.html"),
+        "/private/letters.html" => Response::page(page(requested, "Letters", "<p>These are not for you.")),
+        "/almanac.css" => Response::text(STYLE).content_type("text/css"),
+        _ => Response::status(404),
     }
 }
 

@@ -1,6 +1,6 @@
-//! A small generator of pseudo-random numbers (splitmix64), the same on every machine.
+//! A pseudo-random number generator (SplitMix64), the same on every machine.
 
-/// A sequence that its seed decides.
+/// A pseudo-random sequence.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -10,10 +10,10 @@ impl Random {
         Self(seed)
     }
 
-    /// A sequence of its own for each combination of numbers and words.
-    pub fn about(numbers: &[u64], words: &str) -> Self {
-        let words = words.bytes().map(u64::from);
-        Self(numbers.iter().copied().chain(words).fold(0, |state, part| Self(state ^ part).next()))
+    /// An independent sequence for each combination of numbers and text.
+    pub fn keyed(numbers: &[u64], text: &str) -> Self {
+        let text = text.bytes().map(u64::from);
+        Self(numbers.iter().copied().chain(text).fold(0, |state, part| Self(state ^ part).next()))
     }
 
     fn next(&mut self) -> u64 {
@@ -24,12 +24,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number less than `end`, which is not 0.
+    /// A number less than `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// True one time in `odds`.
+    /// True with probability 1 / `odds`.
     pub fn chance(&mut self, odds: usize) -> bool {
         self.below(odds) == 0
     }
@@ -39,10 +39,10 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// Puts these into another order.
-    pub fn shuffle<T>(&mut self, things: &mut [T]) {
-        for end in (1..things.len()).rev() {
-            things.swap(end, self.below(end + 1));
+    /// Shuffles the items.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, self.below(end + 1));
         }
     }
 }

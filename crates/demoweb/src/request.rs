@@ -1,23 +1,23 @@
-//! One request as the server read it, whichever protocol brought it.
+//! A request, independent of the protocol version.
 
-/// What a generated answer may look at.
+/// A request as the server received it.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The method, as sent.
     pub method: String,
     /// Path and query, as sent.
     pub path: String,
-    /// `http` or `https`, by the listener.
+    /// `http` or `https`, depending on the listener.
     pub scheme: &'static str,
-    /// The Host header (or h2's `:authority`), port included.
+    /// The Host header (or `:authority` in HTTP/2), with the port.
     pub authority: String,
     /// All headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Which protocol brought it.
+    /// The protocol version.
     pub protocol: Protocol,
 }
 
-/// The protocol of a request.
+/// The protocol version of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.0 or HTTP/1.1.
@@ -32,18 +32,18 @@ impl Request {
         host_of(&self.authority).to_ascii_lowercase()
     }
 
-    /// Scheme, host and port, as the client named them: `http://a.test:8080`.
+    /// Scheme, host and port as the client sent them: `http://a.test:8080`.
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }
 
-    /// The first header of that name (in lower case).
+    /// The value of the first header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// An authority without its port; an IPv6 address keeps its brackets.
+/// The host of an authority, without the port. An IPv6 address keeps its brackets.
 pub fn host_of(authority: &str) -> &str {
     match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],

@@ -12,27 +12,27 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
-use crate::answer::Answer;
 use crate::connection;
 use crate::log::{Entry, Log, Recorder};
 use crate::request::Request;
+use crate::response::Response;
 
-/// Thousands of clients may connect before the first is accepted.
+/// Large enough for thousands of clients that connect at once.
 const BACKLOG: u32 = 4096;
 
-/// How long the server waits for a file descriptor to become free.
+/// How long the server waits for a free file descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-type Handler = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
+type Handler = Arc<dyn Fn(&Request) -> Response + Send + Sync>;
 
 /// Where a server listens, and whether it keeps a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The address. By default 127.0.0.1.
+    /// The address. Default: 127.0.0.1.
     pub address: IpAddr,
-    /// The port for http. By default a free one.
+    /// The HTTP port. Default: a free one.
     pub port: u16,
-    /// Whether there is a [`Server::log`]. By default there is; a benchmark of millions of requests turns it off.
+    /// Whether requests are logged for [`Server::log`]. Default: true. Benchmarks of millions of requests disable it.
     pub log: bool,
 }
 
@@ -42,7 +42,7 @@ impl Default for Options {
     }
 }
 
-/// A running server. It stops when this is dropped.
+/// A running server. A drop stops it.
 pub struct Server {
     address: IpAddr,
     port: u16,
@@ -55,7 +55,7 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all connections accepted on one port share.
+/// What all connections of one port share.
 pub struct Listener {
     pub(crate) handler: Handler,
     pub(crate) scheme: &'static str,
@@ -69,22 +69,22 @@ impl Listener {
         self.scheme
     }
 
-    /// Logs that a request has come in on a connection.
-    pub fn begin(&self, connection: u64, request: &Request) -> Entry {
-        self.recorder.begin(connection, self.port, request)
+    /// Records the start of a request in the log.
+    pub fn log_request(&self, connection: u64, request: &Request) -> Entry {
+        self.recorder.start(connection, self.port, request)
     }
 }
 
 impl Server {
-    /// Starts a server on a free port of 127.0.0.1, in a thread of its own.
-    pub fn start(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> io::Result<Server> {
+    /// Starts a server on a free port of 127.0.0.1, on its own thread.
+    pub fn start(handler: impl Fn(&Request) -> Response + Send + Sync + 'static) -> io::Result<Server> {
         Server::start_with(Options::default(), handler)
     }
 
-    /// Starts a server with these options, in a thread of its own.
+    /// Starts a server with these options, on its own thread.
     pub fn start_with(
         options: Options,
-        handler: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+        handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> io::Result<Server> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut server = Server {
@@ -107,8 +107,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Listens on another port (0: a free one) and returns it. `serve` serves each accepted connection, which it is
-    /// given with the connection's number.
+    /// Listens on another port (0: a free one) and returns it. `serve` serves each accepted connection; its
+    /// second argument is the number of the connection.
     pub fn listen<F, S>(&self, scheme: &'static str, port: u16, serve: F) -> io::Result<u16>
     where
         F: Fn(TcpStream, u64, Arc<Listener>) -> S + Send + 'static,
@@ -133,14 +133,14 @@ impl Server {
         format!("http://{host}:{}{path}", self.port)
     }
 
-    /// The port for http.
+    /// The HTTP port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// All requests so far. An answer that its client has received completely is listed with its end.
+    /// All requests so far. A response that its client has received completely is listed with its end.
     pub fn log(&self) -> Log {
-        // Read in the server's own thread, which is then not between sending an answer and noting its end.
+        // Read the log on the server's thread, which is then not between sending a response and recording its end.
         let (recorder, (sender, receiver)) = (self.recorder.clone(), mpsc::channel());
         self.runtime.spawn(async move { sender.send(recorder.log()) });
         receiver.recv().unwrap_or_else(|_| self.recorder.log())
@@ -171,7 +171,7 @@ impl Drop for Server {
 }
 
 fn run(runtime: Runtime, stopped: oneshot::Receiver<()>) {
-    // Dropping the sender is the signal; dropping the runtime afterwards closes every connection.
+    // The drop of the sender is the signal. The drop of the runtime then closes every connection.
     let _ = runtime.block_on(stopped);
 }
 
@@ -189,12 +189,12 @@ where
 {
     loop {
         let Ok((socket, _)) = from.accept().await else {
-            // Out of file descriptors, most likely: let some connections end first.
+            // Probably out of file descriptors: wait until some connections end.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let number = connections.fetch_add(1, Ordering::Relaxed);
-        // Without this a small answer may wait 40 ms for the client's acknowledgement.
+        // Without this, a small response may wait 40 ms for the client's acknowledgement.
         let _ = socket.set_nodelay(true);
         drop(tokio::spawn(serve(socket, number, listener.clone())));
     }

@@ -1,4 +1,4 @@
-//! A Redis Cluster of three primaries, each with a third of the slots, and each with a replica where that is asked for.
+//! A Redis Cluster of three primaries with a third of the slots each, and optionally a replica each.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -6,120 +6,123 @@ use std::time::{Duration, Instant};
 use crate::reply::Reply;
 use crate::server::{Builder, Server};
 
-/// How many primaries: with fewer there is no majority when one is gone.
+/// With fewer primaries there is no majority when one fails.
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
-/// How long they may take to find each other, and to replace one of them.
-const START: Duration = Duration::from_secs(90);
-/// How long one that has replicas is silent before it is taken for dead, in milliseconds.
+/// Timeout for the nodes to form the cluster, and for a failover.
+const START_TIMEOUT: Duration = Duration::from_secs(90);
+/// How long a primary with replicas may be unreachable before it is considered failed, in milliseconds.
 const NODE_TIMEOUT: &str = "1500";
 
-/// A cluster. It ends when this is dropped.
+/// A running cluster. A drop stops it.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Its primaries at the beginning.
+    /// The primaries at the start.
     pub nodes: Vec<Server>,
-    /// A replica of each of them, or nothing.
+    /// A replica of each primary, or empty.
     pub replicas: Vec<Server>,
 }
 
 impl Cluster {
-    /// Starts one and waits until all of its nodes say that it is whole.
+    /// Starts a cluster and waits until all nodes report it ok.
     pub fn start() -> Cluster {
-        Cluster::of(Server::builder())
+        Cluster::start_with(Server::builder())
     }
 
-    /// The same of nodes that have more settings.
-    pub fn of(node: Builder) -> Cluster {
+    /// The same with nodes of these settings.
+    pub fn start_with(node: Builder) -> Cluster {
         let cluster = Cluster { nodes: primaries(&node.cluster()), replicas: Vec::new() };
-        cluster.wait_until_whole();
+        cluster.wait_until_ok();
         cluster
     }
 
-    /// The same, and each has a replica that takes its place a moment after its death. Waits until they have everything.
+    /// The same, with a replica of each primary that takes over soon after the primary fails. Waits until the replicas
+    /// are in sync.
     pub fn with_replicas(node: Builder) -> Cluster {
         let node = node.cluster().setting("cluster-node-timeout", NODE_TIMEOUT);
-        // Otherwise a primary waits some seconds for more replicas to come.
+        // Otherwise a primary waits some seconds for more replicas.
         let node = node.setting("repl-diskless-sync-delay", "0");
         let nodes = primaries(&node);
         let replicas: Vec<Server> = (0..PRIMARIES).map(|_| node.clone().start()).collect();
-        replicas.iter().for_each(|replica| meet(replica, &nodes[0]));
+        replicas.iter().for_each(|replica| cluster_meet(replica, &nodes[0]));
         let cluster = Cluster { nodes, replicas };
-        let is_ok = |reply: Reply| reply == Reply::Bytes("OK".into());
+        let accepted = |reply: Reply| reply == Reply::Bytes("OK".into());
         for (primary, replica) in cluster.nodes.iter().zip(&cluster.replicas) {
-            let id: String = primary.ask("CLUSTER MYID");
-            // It has to hear of its primary first.
-            wait("a replica did not find its primary", || {
-                replica.try_ask(&["CLUSTER", "REPLICATE", &id]).is_ok_and(is_ok)
+            let id: String = primary.query("CLUSTER MYID");
+            // Refused until the replica knows its primary.
+            wait("timeout: a replica did not find its primary", || {
+                replica.try_query(&["CLUSTER", "REPLICATE", &id]).is_ok_and(accepted)
             });
         }
-        cluster.wait_until_whole();
+        cluster.wait_until_ok();
         for replica in &cluster.replicas {
-            wait("a replica did not get everything", || replica.info("master_link_status") == "up");
+            wait("timeout: a replica is not in sync", || replica.info("master_link_status") == "up");
         }
         cluster
     }
 
-    /// Waits until all of its nodes say that it is whole, and fails if that takes too long.
-    pub fn wait_until_whole(&self) {
+    /// Waits until all nodes report the cluster ok. Panics after a timeout.
+    pub fn wait_until_ok(&self) {
         let all = self.nodes.len() + self.replicas.len();
-        wait("the nodes of the cluster did not find each other", || {
-            self.nodes.iter().chain(&self.replicas).all(|node| is_whole(node, all))
+        wait("timeout: the nodes of the cluster did not find each other", || {
+            self.nodes.iter().chain(&self.replicas).all(|node| is_ok(node, all))
         });
     }
 
-    /// Kills a primary that has a replica, and waits until that has taken its place, which takes some seconds.
+    /// Kills a primary and waits some seconds until its replica has taken over.
     pub fn fail_over(&self, number: usize) {
         self.nodes[number].kill();
-        self.wait_until_replaced(number);
+        self.wait_for_failover(number);
     }
 
-    /// Waits until the replica of a primary has taken its place.
-    pub fn wait_until_replaced(&self, number: usize) {
+    /// Waits until the replica of a primary has taken over.
+    pub fn wait_for_failover(&self, number: usize) {
         let replica = &self.replicas[number];
-        wait("the replica did not take the place of its primary", || replica.info("role") == "master");
+        wait("timeout: the replica did not take over", || replica.info("role") == "master");
     }
 
-    /// Where it is: any node tells of the others.
+    /// The URL of one node, from which a client discovers the others.
     pub fn url(&self) -> String {
         self.nodes[0].url()
     }
 
-    /// Where it is, with the addresses of all its nodes, any of which may be gone.
-    pub fn url_of_all(&self) -> String {
+    /// A URL with the addresses of all nodes, for clients that must connect while some nodes are down.
+    pub fn url_of_all_nodes(&self) -> String {
         let all = self.nodes.iter().chain(&self.replicas);
         let addresses: Vec<String> = all.map(|node| node.address().to_string()).collect();
         format!("redis://{}/", addresses.join(","))
     }
 }
 
-/// Primaries that have met, each with its slots.
+/// Starts connected primaries with their slots.
 fn primaries(node: &Builder) -> Vec<Server> {
     let nodes: Vec<Server> = (0..PRIMARIES).map(|_| node.clone().start()).collect();
     for (number, node) in nodes.iter().enumerate() {
         let (first, last) = (SLOTS * number / PRIMARIES, SLOTS * (number + 1) / PRIMARIES - 1);
-        // Epochs of their own spare them the quarrel about who is newer.
-        node.ask::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
-        node.ask::<()>(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+        // Distinct epochs avoid a conflict about which node is newer.
+        node.query::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
+        node.query::<()>(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
     }
-    nodes[1..].iter().for_each(|node| meet(node, &nodes[0]));
+    nodes[1..].iter().for_each(|node| cluster_meet(node, &nodes[0]));
     nodes
 }
 
-fn meet(node: &Server, other: &Server) {
-    node.ask::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.port(), other.bus_port()));
+fn cluster_meet(node: &Server, other: &Server) {
+    node.query::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {}", other.port(), other.bus_port()));
 }
 
-fn is_whole(node: &Server, all: usize) -> bool {
-    let info: String = node.ask("CLUSTER INFO");
+fn is_ok(node: &Server, all: usize) -> bool {
+    let info: String = node.query("CLUSTER INFO");
     let known = format!("cluster_known_nodes:{all}");
-    ["cluster_state:ok", &known, "cluster_size:3"].iter().all(|line| info.lines().any(|said| said == *line))
+    ["cluster_state:ok", &known, "cluster_size:3"]
+        .iter()
+        .all(|line| info.lines().any(|reported| reported == *line))
 }
 
-fn wait(failure: &str, is_there: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_there() {
-        assert!(begun.elapsed() < START, "{failure}");
+fn wait(failure: &str, is_done: impl Fn() -> bool) {
+    let start_time = Instant::now();
+    while !is_done() {
+        assert!(start_time.elapsed() < START_TIMEOUT, "{failure}");
         sleep(Duration::from_millis(20));
     }
 }

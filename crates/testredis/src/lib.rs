@@ -1,23 +1,24 @@
-//! Real Redis servers on loopback, for tests, and every trouble with them that can be made on purpose.
+//! Real Redis servers on loopback for tests, with fault injection.
 //!
-//! A [`Server`] runs on a free port in a scratch directory until it is dropped:
+//! A [`Server`] runs on a free port in a temporary directory until it is dropped:
 //!
 //! ```no_run
 //! use testredis::{Fsync, Mode, Proxy, Server};
 //!
 //! let server = Server::builder().append_only(Fsync::EverySecond).start();
-//! let proxy = Proxy::before(&server);
-//! assert_eq!(server.ask::<String>("PING"), "PONG");
-//! proxy.set(Mode::BlackHole); // whoever came through `proxy.url()` hears nothing any more
+//! let proxy = Proxy::for_server(&server);
+//! assert_eq!(server.query::<String>("PING"), "PONG");
+//! proxy.set_mode(Mode::BlackHole); // clients of `proxy.url()` get no more replies
 //! server.kill();
-//! server.restart(); // on the same port, with what it had written down
+//! server.restart(); // on the same port, with the data of its append-only file
 //! ```
 //!
-//! - [`Server`] has every setting a test asks for: a password, an append-only file, TLS, little memory, a primary.
-//! - [`Cluster`] is three primaries, with or without replicas; [`Sentinels`] watch over a primary and its replica.
-//! - [`Proxy`] stands between a client and a server and delays, cuts, swallows and holds what passes.
+//! - [`Server`] has settings for a password, an append-only file, TLS, a memory limit and replication.
+//! - [`Cluster`] is a Redis Cluster of three primaries, with or without replicas; [`Sentinels`] monitor a primary and
+//!   its replica.
+//! - [`Proxy`] forwards between clients and a server, and delays, drops, truncates or holds the traffic.
 //! - [`ReservedPort`] is a port that stays free while its server is down.
-//! - [`FromReply`] is what an answer can be read as.
+//! - [`FromReply`] converts a reply to a Rust type.
 
 mod cluster;
 mod ports;

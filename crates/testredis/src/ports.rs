@@ -19,7 +19,7 @@ pub struct ReservedPort {
 }
 
 impl ReservedPort {
-    /// Reserves a port that nobody listens on.
+    /// Reserves a port that no process listens on.
     pub fn new() -> ReservedPort {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         // Processes start at different ports, so that they seldom try the same ones.

@@ -1,5 +1,4 @@
-//! Stands between a client and a server and makes the troubles of a network: whatever passes can be delayed, cut,
-//! swallowed or held, switched while connections are open.
+//! A TCP proxy that injects network faults: it delays, truncates, drops or holds traffic, on new and open connections.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,45 +10,46 @@ use std::time::{Duration, Instant};
 use crate::ports::ReservedPort;
 use crate::server::Server;
 
-/// How long a server is quiet when it has answered all that it was asked.
-const QUIET: Duration = Duration::from_millis(50);
-/// How long the port of a proxy that refused may take to be free again.
-const REBIND: Duration = Duration::from_secs(10);
+/// A server that has been silent this long has sent all replies.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
+/// Timeout to bind the port again after `Mode::Refuse`.
+const REBIND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What happens to what passes.
+/// What happens to the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// It passes.
+    /// It is forwarded.
     Pass,
-    /// Each piece, in either direction, passes so much later.
+    /// Each chunk, in both directions, is forwarded after this delay.
     Delay(Duration),
-    /// It is held, and passes when the mode changes: late, also if nobody waits for it any more.
+    /// It is held and forwarded when the mode changes, even if the client no longer waits for it.
     Hold,
-    /// It is read and lost. When the mode changes, the connections that lost something are cut.
+    /// It is read and dropped. When the mode changes, all connections are closed.
     BlackHole,
-    /// Nobody is let in, and who was in is cut off.
+    /// Connections are refused, and existing ones closed.
     Refuse,
 }
 
-/// What happens to the next answer, once.
+/// A fault that is injected into the next reply.
 #[derive(Debug, Clone, Copy)]
-enum Next {
-    /// It passes up to so many bytes, and then both sides are cut.
-    Cut(usize),
-    /// It is lost, and the client is cut off: what it asked was done.
-    Swallow,
+enum ReplyFault {
+    /// Only this many bytes are forwarded, then both connections are closed.
+    Truncate(usize),
+    /// The reply is dropped and the client's connection closed. The server has executed the command.
+    Drop,
 }
 
-/// What happens to a question, once, after so many others.
+/// A fault that is injected into one request, after this many other requests.
 #[derive(Debug, Clone, Copy)]
-enum Question {
-    /// It is kept, and the client is cut off; it comes to the server when that is asked for.
-    Keep(usize),
-    /// Only its first command passes. The client is cut off, and hears nothing any more.
+enum RequestFault {
+    /// The request is held back and the client's connection closed. `Proxy::deliver_held_request` sends it to the server.
+    Hold(usize),
+    /// Only the first command of a pipeline is forwarded. The client's connection is closed, and no more traffic
+    /// passes.
     FirstCommand(usize),
 }
 
-/// A proxy. It lets nobody through any more when it is dropped.
+/// A running proxy. A drop closes its connections and its port.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -59,50 +59,50 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     address: SocketAddr,
-    /// The proxy does not listen while it refuses connections: nobody else may take its port then.
+    /// The proxy does not listen while it refuses connections. The reservation keeps other processes off its port.
     _port: ReservedPort,
     server: SocketAddr,
-    state: Mutex<State>,
+    state: Mutex<ProxyState>,
     changed: Condvar,
-    asked: AtomicU64,
-    answered: AtomicU64,
+    bytes_requested: AtomicU64,
+    bytes_replied: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State {
+struct ProxyState {
     mode: Mode,
-    next: Option<Next>,
-    question: Option<Question>,
-    /// A question that was kept, where it is to go, and the number of its connection.
-    kept: Option<(Vec<u8>, TcpStream, u64)>,
-    /// Both sides of each connection.
+    reply_fault: Option<ReplyFault>,
+    request_fault: Option<RequestFault>,
+    /// A request that was held back, its connection to the server, and the number of the connection.
+    held_request: Option<(Vec<u8>, TcpStream, u64)>,
+    /// The number of each connection, with its client side and its server side.
     open: Vec<(u64, [TcpStream; 2])>,
     connections: u64,
-    is_over: bool,
+    is_stopped: bool,
 }
 
 impl Proxy {
-    /// A proxy before a server; its [`url`](Proxy::url) is the server's with the port of the proxy.
-    pub fn before(server: &Server) -> Proxy {
+    /// Starts a proxy for a server. Its [`url`](Proxy::url) is the server's with the port of the proxy.
+    pub fn for_server(server: &Server) -> Proxy {
         let mut proxy = Proxy::to(server.url_address());
         let (from, to) = (server.url_address().port(), proxy.shared.address.port());
         proxy.url = server.url().replace(&format!("127.0.0.1:{from}"), &format!("127.0.0.1:{to}"));
         proxy
     }
 
-    /// A proxy before whatever listens there.
+    /// Starts a proxy for an address.
     pub fn to(server: SocketAddr) -> Proxy {
         let port = ReservedPort::new();
-        let listener = bind_again((Ipv4Addr::LOCALHOST, port.number()).into());
+        let listener = rebind((Ipv4Addr::LOCALHOST, port.number()).into());
         let address = listener.local_addr().unwrap();
-        let state = State {
+        let state = ProxyState {
             mode: Mode::Pass,
-            next: None,
-            question: None,
-            kept: None,
+            reply_fault: None,
+            request_fault: None,
+            held_request: None,
             open: Vec::new(),
             connections: 0,
-            is_over: false,
+            is_stopped: false,
         };
         let shared = Arc::new(Shared {
             address,
@@ -110,95 +110,99 @@ impl Proxy {
             server,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            asked: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
+            bytes_requested: AtomicU64::new(0),
+            bytes_replied: AtomicU64::new(0),
         });
         accept(listener, &shared);
         Proxy { shared, url: format!("redis://{address}/") }
     }
 
-    /// Where a client finds it.
+    /// The URL for clients.
     pub fn url(&self) -> String {
         self.url.clone()
     }
 
-    /// The same as an address.
+    /// The address for clients.
     pub fn address(&self) -> SocketAddr {
         self.shared.address
     }
 
-    /// Changes what happens to what passes, from now.
-    pub fn set(&self, mode: Mode) {
+    /// Changes the mode for new and open connections.
+    pub fn set_mode(&self, mode: Mode) {
         let before = {
             let mut state = self.shared.state();
             let before = std::mem::replace(&mut state.mode, mode);
             if before != mode && (before == Mode::BlackHole || mode == Mode::Refuse) {
-                state.cut();
+                state.close_connections();
             }
             before
         };
         self.shared.changed.notify_all();
         match (before, mode) {
             (Mode::Refuse, Mode::Refuse) => {}
-            (Mode::Refuse, _) => accept(bind_again(self.shared.address), &self.shared),
+            (Mode::Refuse, _) => accept(rebind(self.shared.address), &self.shared),
             (_, Mode::Refuse) => self.stop_listening(),
             _ => {}
         }
     }
 
-    /// Cuts all connections, now; who comes again is let in.
-    pub fn cut(&self) {
-        self.shared.state().cut();
+    /// Closes all connections. Clients can connect again.
+    pub fn close_connections(&self) {
+        self.shared.state().close_connections();
     }
 
-    /// Cuts the connection of the next answer in the middle of it, after so many bytes.
-    pub fn cut_next_answer_after(&self, bytes: usize) {
-        self.shared.state().next = Some(Next::Cut(bytes));
+    /// Truncates the next reply after this many bytes and closes its connection.
+    pub fn truncate_next_reply(&self, bytes: usize) {
+        self.shared.state().reply_fault = Some(ReplyFault::Truncate(bytes));
     }
 
-    /// Loses the next answer and cuts its connection. The server has done what it was asked, to the end.
-    pub fn swallow_next_answer(&self) {
-        self.shared.state().next = Some(Next::Swallow);
+    /// Drops the next reply and closes its connection. The server has executed the commands completely.
+    pub fn drop_next_reply(&self) {
+        self.shared.state().reply_fault = Some(ReplyFault::Drop);
     }
 
-    /// Keeps what is asked next after so many questions, and cuts the connection it came on: who asked asks again, and what
-    /// was kept comes [late](Proxy::deliver).
-    pub fn keep_question_after(&self, others: usize) {
-        self.shared.state().question = Some(Question::Keep(others));
+    /// Holds back the request after `skip` others and closes its connection. The client retries, and the held request
+    /// arrives [late](Proxy::deliver_held_request).
+    pub fn hold_request_after(&self, skip: usize) {
+        self.shared.state().request_fault = Some(RequestFault::Hold(skip));
     }
 
-    /// Lets the server have what was kept, on the connection that it came on, and waits until it is done.
-    pub fn deliver(&self) {
-        let (question, mut server, number) = self.shared.state().kept.take().expect("a question was kept");
-        server.write_all(&question).unwrap();
+    /// Sends the held request to the server on its original connection, and waits until it is executed.
+    pub fn deliver_held_request(&self) {
+        let (request, mut server, number) =
+            self.shared.state().held_request.take().expect("a request is held back");
+        server.write_all(&request).unwrap();
         let _ = server.shutdown(Shutdown::Write);
         while self.shared.state().open.iter().any(|(other, _)| *other == number) {
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Lets only the first command pass of what is asked next after so many questions; nothing passes from then on.
-    pub fn pass_only_the_first_command_after(&self, others: usize) {
-        self.shared.state().question = Some(Question::FirstCommand(others));
+    /// Forwards only the first command of the request after `skip` others. No more traffic passes from then on.
+    pub fn forward_only_first_command_after(&self, skip: usize) {
+        self.shared.state().request_fault = Some(RequestFault::FirstCommand(skip));
     }
 
-    /// Whether an answer that is to be cut or swallowed, or a question that is not to pass, has not come yet.
+    /// Whether an injected fault has not happened yet.
     pub fn is_armed(&self) -> bool {
         let state = self.shared.state();
-        state.next.is_some() || state.question.is_some()
+        state.reply_fault.is_some() || state.request_fault.is_some()
     }
 
-    /// How many connections there were.
+    /// How many connections were opened.
     pub fn connections(&self) -> u64 {
         self.shared.state().connections
     }
 
-    /// How many bytes were asked and answered through it.
+    /// How many bytes of requests and of replies were read.
     pub fn bytes(&self) -> (u64, u64) {
-        (self.shared.asked.load(Ordering::Relaxed), self.shared.answered.load(Ordering::Relaxed))
+        (
+            self.shared.bytes_requested.load(Ordering::Relaxed),
+            self.shared.bytes_replied.load(Ordering::Relaxed),
+        )
     }
 
-    /// Wakes whoever listens, so that it sees that it shall not; afterwards connections are refused.
+    /// Wakes the accepting thread, so that it sees the new mode and closes the port.
     fn stop_listening(&self) {
         while TcpStream::connect(self.shared.address).is_ok() {
             thread::sleep(Duration::from_millis(1));
@@ -210,8 +214,8 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         let was_listening = {
             let mut state = self.shared.state();
-            state.is_over = true;
-            state.cut();
+            state.is_stopped = true;
+            state.close_connections();
             std::mem::replace(&mut state.mode, Mode::Refuse) != Mode::Refuse
         };
         self.shared.changed.notify_all();
@@ -221,23 +225,23 @@ impl Drop for Proxy {
     }
 }
 
-impl State {
-    /// What happens to the question that came, if it is not to pass.
-    fn next_question(&mut self) -> Option<Question> {
-        match self.question.as_mut()? {
-            Question::Keep(others) | Question::FirstCommand(others) if *others > 0 => {
-                *others -= 1;
+impl ProxyState {
+    /// The fault to inject into the current request, if any.
+    fn take_request_fault(&mut self) -> Option<RequestFault> {
+        match self.request_fault.as_mut()? {
+            RequestFault::Hold(skip) | RequestFault::FirstCommand(skip) if *skip > 0 => {
+                *skip -= 1;
                 None
             }
-            Question::FirstCommand(_) => {
+            RequestFault::FirstCommand(_) => {
                 self.mode = Mode::BlackHole;
-                self.question.take()
+                self.request_fault.take()
             }
-            Question::Keep(_) => self.question.take(),
+            RequestFault::Hold(_) => self.request_fault.take(),
         }
     }
 
-    fn cut(&mut self) {
+    fn close_connections(&mut self) {
         for (_, sides) in self.open.drain(..) {
             for side in sides {
                 let _ = side.shutdown(Shutdown::Both);
@@ -247,16 +251,16 @@ impl State {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProxyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a piece may pass; tells whether it may at all.
+    /// Waits until a chunk may be forwarded. Returns false if it must be dropped.
     fn may_pass(&self) -> bool {
         let mut state = self.state();
         let mode = loop {
             match state.mode {
-                _ if state.is_over => return false,
+                _ if state.is_stopped => return false,
                 Mode::Hold => {
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
@@ -270,9 +274,9 @@ impl Shared {
         !matches!(mode, Mode::BlackHole | Mode::Refuse)
     }
 
-    /// Connects a client with the server, both ways.
+    /// Connects a client to the server, in both directions.
     fn connect(self: &Arc<Self>, client: TcpStream) {
-        // A server that is not there ends the connection to the client as well.
+        // If the server is down, the client's connection is closed too.
         let Ok(server) = TcpStream::connect(self.server) else { return };
         let copy = || Some((client.try_clone().ok()?, server.try_clone().ok()?));
         let (Some((from_client, to_server)), Some((kept_client, kept_server))) = (copy(), copy()) else {
@@ -287,26 +291,26 @@ impl Shared {
             number
         };
         let shared = Arc::clone(self);
-        thread::spawn(move || shared.pass_questions(number, from_client, to_server));
+        thread::spawn(move || shared.forward_requests(number, from_client, to_server));
         let shared = Arc::clone(self);
         thread::spawn(move || {
-            shared.pass_answers(server, client);
+            shared.forward_replies(server, client);
             shared.state().open.retain(|(other, _)| *other != number);
         });
     }
 
-    fn pass_questions(&self, number: u64, mut client: TcpStream, mut server: TcpStream) {
+    fn forward_requests(&self, number: u64, mut client: TcpStream, mut server: TcpStream) {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read @ 1..) = client.read(&mut buffer) {
-            self.asked.fetch_add(read as u64, Ordering::Relaxed);
-            let next = self.state().next_question();
-            match next {
-                Some(Question::Keep(_)) => {
-                    self.state().kept = Some((buffer[..read].to_vec(), server, number));
+            self.bytes_requested.fetch_add(read as u64, Ordering::Relaxed);
+            let fault = self.state().take_request_fault();
+            match fault {
+                Some(RequestFault::Hold(_)) => {
+                    self.state().held_request = Some((buffer[..read].to_vec(), server, number));
                     let _ = client.shutdown(Shutdown::Both);
                     return;
                 }
-                Some(Question::FirstCommand(_)) => {
+                Some(RequestFault::FirstCommand(_)) => {
                     let _ = server.write_all(&buffer[..first_command(&buffer[..read])]);
                     break;
                 }
@@ -319,33 +323,33 @@ impl Shared {
         let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Write));
     }
 
-    fn pass_answers(&self, mut server: TcpStream, mut client: TcpStream) {
+    fn forward_replies(&self, mut server: TcpStream, mut client: TcpStream) {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read @ 1..) = server.read(&mut buffer) {
-            self.answered.fetch_add(read as u64, Ordering::Relaxed);
-            let piece = &buffer[..read];
-            let next = {
+            self.bytes_replied.fetch_add(read as u64, Ordering::Relaxed);
+            let chunk = &buffer[..read];
+            let fault = {
                 let mut state = self.state();
-                match state.next {
-                    // What is longer than this piece is cut in a later one.
-                    Some(Next::Cut(bytes)) if bytes > read => {
-                        state.next = Some(Next::Cut(bytes - read));
+                match state.reply_fault {
+                    // The reply continues in the next chunk.
+                    Some(ReplyFault::Truncate(bytes)) if bytes > read => {
+                        state.reply_fault = Some(ReplyFault::Truncate(bytes - read));
                         None
                     }
-                    _ => state.next.take(),
+                    _ => state.reply_fault.take(),
                 }
             };
-            match next {
-                Some(Next::Cut(bytes)) => {
-                    let _ = client.write_all(&piece[..bytes]);
+            match fault {
+                Some(ReplyFault::Truncate(bytes)) => {
+                    let _ = client.write_all(&chunk[..bytes]);
                     break;
                 }
-                Some(Next::Swallow) => {
+                Some(ReplyFault::Drop) => {
                     let _ = client.shutdown(Shutdown::Both);
                     drain(&mut server, &mut buffer);
                     break;
                 }
-                None if self.may_pass() && client.write_all(piece).is_err() => break,
+                None if self.may_pass() && client.write_all(chunk).is_err() => break,
                 None => {}
             }
         }
@@ -353,27 +357,27 @@ impl Shared {
     }
 }
 
-/// How long the first command is of what is asked: an array of words, each with its length before it.
-fn first_command(asked: &[u8]) -> usize {
+/// The length of the first command of a request: an array of strings, each preceded by its length.
+fn first_command(request: &[u8]) -> usize {
     let line = |from: usize| {
-        let end = from + asked[from..].windows(2).position(|end| end == b"\r\n").expect("a whole line");
-        let number: usize = std::str::from_utf8(&asked[from + 1..end]).unwrap().parse().unwrap();
+        let end = from + request[from..].windows(2).position(|end| end == b"\r\n").expect("a complete line");
+        let number: usize = std::str::from_utf8(&request[from + 1..end]).unwrap().parse().unwrap();
         (number, end + 2)
     };
-    let (words, first) = line(0);
-    (0..words).fold(first, |at, _| {
-        let (length, word) = line(at);
-        word + length + 2
+    let (arguments, first) = line(0);
+    (0..arguments).fold(first, |at, _| {
+        let (length, argument) = line(at);
+        argument + length + 2
     })
 }
 
-/// Lets the server do all that it was asked before it loses the connection.
+/// Reads all replies, so that the server executes all commands before the connection is closed.
 fn drain(server: &mut TcpStream, buffer: &mut [u8]) {
-    let _ = server.set_read_timeout(Some(QUIET));
+    let _ = server.set_read_timeout(Some(DRAIN_TIMEOUT));
     while let Ok(1..) = server.read(buffer) {}
 }
 
-/// Lets clients in, on a thread of its own, until the mode says otherwise.
+/// Accepts clients on a new thread until the mode is `Refuse`.
 fn accept(listener: TcpListener, shared: &Arc<Shared>) {
     let shared = Arc::clone(shared);
     thread::spawn(move || {
@@ -388,12 +392,12 @@ fn accept(listener: TcpListener, shared: &Arc<Shared>) {
     });
 }
 
-fn bind_again(address: SocketAddr) -> TcpListener {
-    let begun = Instant::now();
+fn rebind(address: SocketAddr) -> TcpListener {
+    let start = Instant::now();
     loop {
         match TcpListener::bind(address) {
             Ok(listener) => return listener,
-            Err(error) if begun.elapsed() > REBIND => panic!("{address} is not free again: {error}"),
+            Err(error) if start.elapsed() > REBIND_TIMEOUT => panic!("cannot bind {address} again: {error}"),
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }

@@ -1,4 +1,4 @@
-//! The little of Redis's protocol that tests need: a command out, an answer in. Nothing here is shared with what is tested.
+//! A minimal client of the Redis protocol (RESP2), independent of the client that is tested.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Write};
@@ -6,22 +6,22 @@ use std::net::{SocketAddr, TcpStream};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long an answer may take; a server that was paused does not answer at all.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout for a connection and for a reply. A paused server does not reply at all.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An answer.
+/// A reply of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// There is nothing.
-    Nothing,
-    /// A number.
+    /// A null reply.
+    Null,
+    /// An integer.
     Number(i64),
-    /// Bytes, or a word like `OK`.
+    /// A bulk string, or a simple string like `OK`.
     Bytes(Vec<u8>),
-    /// Several.
-    Many(Vec<Reply>),
-    /// What went wrong.
-    Wrong(String),
+    /// An array.
+    Array(Vec<Reply>),
+    /// An error.
+    Error(String),
 }
 
 /// A connection to a server.
@@ -29,17 +29,17 @@ pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Client(BufReader::new(stream)))
     }
 
-    pub(crate) fn ask(&mut self, words: &[&str]) -> io::Result<Reply> {
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request += &format!("${}\r\n{word}\r\n", word.len());
+    pub(crate) fn query(&mut self, arguments: &[&str]) -> io::Result<Reply> {
+        let mut request = format!("*{}\r\n", arguments.len());
+        for argument in arguments {
+            request += &format!("${}\r\n{argument}\r\n", argument.len());
         }
         self.0.get_mut().write_all(request.as_bytes())?;
         self.read()
@@ -54,24 +54,24 @@ impl Client {
         let number = || rest.parse::<i64>().map_err(|_| Error::from(ErrorKind::InvalidData));
         Ok(match kind {
             "+" => Reply::Bytes(rest.into()),
-            "-" => Reply::Wrong(rest.into()),
+            "-" => Reply::Error(rest.into()),
             ":" => Reply::Number(number()?),
-            "$" | "*" if number()? < 0 => Reply::Nothing,
+            "$" | "*" if number()? < 0 => Reply::Null,
             "$" => {
                 let mut bytes = vec![0; number()? as usize + 2];
                 io::Read::read_exact(&mut self.0, &mut bytes)?;
                 bytes.truncate(bytes.len() - 2);
                 Reply::Bytes(bytes)
             }
-            "*" => Reply::Many((0..number()?).map(|_| self.read()).collect::<io::Result<_>>()?),
+            "*" => Reply::Array((0..number()?).map(|_| self.read()).collect::<io::Result<_>>()?),
             _ => return Err(ErrorKind::InvalidData.into()),
         })
     }
 }
 
-/// What an answer can be read as.
+/// A type that a reply can be converted to.
 pub trait FromReply: Sized {
-    /// Reads it, or says what it is instead.
+    /// Converts a reply, or returns it if it has another type.
     fn from_reply(reply: Reply) -> Result<Self, Reply>;
 }
 
@@ -83,7 +83,7 @@ impl FromReply for Reply {
 
 impl FromReply for () {
     fn from_reply(reply: Reply) -> Result<Self, Reply> {
-        if matches!(reply, Reply::Wrong(_)) { Err(reply) } else { Ok(()) }
+        if matches!(reply, Reply::Error(_)) { Err(reply) } else { Ok(()) }
     }
 }
 
@@ -119,17 +119,17 @@ parsed! { String i64 u64 u32 u16 usize f64 }
 
 impl<T: FromReply> FromReply for Option<T> {
     fn from_reply(reply: Reply) -> Result<Self, Reply> {
-        if reply == Reply::Nothing { Ok(None) } else { T::from_reply(reply).map(Some) }
+        if reply == Reply::Null { Ok(None) } else { T::from_reply(reply).map(Some) }
     }
 }
 
-// Vectors of bytes are bytes themselves, so what is in other vectors is named one by one.
-macro_rules! many {
+// `Vec<u8>` is a string, so the element types of arrays are listed one by one.
+macro_rules! arrays {
     ($($kind:ty)*) => {
         $(impl FromReply for Vec<$kind> {
             fn from_reply(reply: Reply) -> Result<Self, Reply> {
                 match reply {
-                    Reply::Many(replies) => replies.into_iter().map(FromReply::from_reply).collect(),
+                    Reply::Array(replies) => replies.into_iter().map(FromReply::from_reply).collect(),
                     other => Err(other),
                 }
             }
@@ -137,11 +137,11 @@ macro_rules! many {
     };
 }
 
-many! { String i64 u64 usize Vec<u8> Option<String> Reply }
+arrays! { String i64 u64 usize Vec<u8> Option<String> Reply }
 
 impl<K: FromReply + Ord, V: FromReply> FromReply for BTreeMap<K, V> {
     fn from_reply(reply: Reply) -> Result<Self, Reply> {
-        let Reply::Many(replies) = reply else { return Err(reply) };
+        let Reply::Array(replies) = reply else { return Err(reply) };
         let (mut map, mut replies) = (BTreeMap::new(), replies.into_iter());
         while let (Some(key), Some(value)) = (replies.next(), replies.next()) {
             map.insert(K::from_reply(key)?, V::from_reply(value)?);

@@ -1,4 +1,4 @@
-//! A primary, its replica, and the sentinels that make the replica the primary when the first one is gone.
+//! A primary, its replica, and sentinels that promote the replica when the primary fails.
 
 use std::net::SocketAddr;
 use std::thread::sleep;
@@ -7,22 +7,23 @@ use std::time::{Duration, Instant};
 use crate::reply::Reply;
 use crate::server::{Fsync, Server};
 
-/// What the sentinels call it.
+/// The name of the primary in the sentinels' configuration.
 const NAME: &str = "main";
-/// How long they may take to know each other and the replica.
-const START: Duration = Duration::from_secs(90);
+/// Timeout for the sentinels to discover each other and the replica, and for a failover.
+const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Servers watched over by sentinels. They end when this is dropped.
+/// A primary and a replica monitored by sentinels. A drop stops them all.
 #[derive(Debug)]
 pub struct Sentinels {
-    /// The primary at the beginning, and its replica.
+    /// The primary at the start, and its replica.
     pub servers: [Server; 2],
-    /// Who watches over them.
+    /// The sentinels.
     pub sentinels: Vec<Server>,
 }
 
 impl Sentinels {
-    /// Starts a primary and a replica, with append-only files, and so many sentinels; waits until each knows all.
+    /// Starts a primary and a replica with append-only files, and `count` sentinels. Waits until the sentinels know
+    /// each other and the replica.
     pub fn start(count: usize) -> Sentinels {
         let append_only = || Server::builder().append_only(Fsync::EverySecond);
         let primary = append_only().setting("repl-diskless-sync-delay", "0").start();
@@ -37,74 +38,81 @@ impl Sentinels {
         let sentinel = || Server::builder().sentinel(configuration.clone()).start();
         let sentinels = (0..count).map(|_| sentinel()).collect();
         let started = Sentinels { servers: [primary, replica], sentinels };
-        started.wait("the sentinels did not get to know each other and the replica", |sentinel| {
-            let Reply::Many(said) = sentinel.ask(&format!("SENTINEL MASTER {NAME}")) else { return false };
-            let says = |name: &str, number: usize| {
-                let said = said.iter().skip_while(|word| **word != Reply::Bytes(name.into())).nth(1);
-                said == Some(&Reply::Bytes(number.to_string().into()))
+        started.wait("timeout: the sentinels did not discover each other and the replica", |sentinel| {
+            let Reply::Array(fields) = sentinel.query(&format!("SENTINEL MASTER {NAME}")) else {
+                return false;
             };
-            says("num-slaves", 1) && says("num-other-sentinels", count - 1)
+            let has = |name: &str, number: usize| {
+                let value = fields.iter().skip_while(|field| **field != Reply::Bytes(name.into())).nth(1);
+                value == Some(&Reply::Bytes(number.to_string().into()))
+            };
+            has("num-slaves", 1) && has("num-other-sentinels", count - 1)
         });
         started
     }
 
-    /// What the sentinels call the primary.
+    /// The name of the primary in the sentinels' configuration.
     pub fn name(&self) -> &'static str {
         NAME
     }
 
-    /// Where the sentinels are.
+    /// The addresses of the sentinels.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sentinels.iter().map(Server::address).collect()
     }
 
-    /// Who is the primary now, as the first sentinel says.
+    /// The current primary, according to the first sentinel.
     pub fn primary(&self) -> &Server {
         let port = primary_port(&self.sentinels[0]);
         self.servers.iter().find(|server| server.port() == port).expect("the primary is one of the two")
     }
 
-    /// Kills the primary and waits until all sentinels name the other, which takes some seconds.
+    /// Kills the primary and waits some seconds until all sentinels report the replica as the primary.
     pub fn fail_over(&self) {
         let before = self.primary();
         before.kill();
         let port = before.port();
-        self.wait("the sentinels did not make the replica the primary", |sentinel| {
+        self.wait("timeout: the sentinels did not promote the replica", |sentinel| {
             primary_port(sentinel) != port
         });
     }
 
-    /// Has the sentinels make the replica the primary while the first one goes on, as somebody does who wants to look after
-    /// it, and returns as soon as there are two: for some seconds the first one answers as before, and what it is told is
-    /// lost.
-    pub fn replace(&self) {
+    /// Starts a manual failover while the primary runs, as for maintenance, and returns as soon as the replica is
+    /// promoted. For some seconds there are two primaries: the old one still replies, and what it is sent is lost.
+    pub fn manual_failover(&self) {
         let replica = self.servers.iter().find(|server| server.port() != self.primary().port());
         let replica = replica.expect("one of the two is not the primary");
-        let begun = Instant::now();
+        let start_time = Instant::now();
         let is_ok = |reply: Reply| reply == Reply::Bytes("OK".into());
-        // Some time passes before they think well enough of a replica.
-        while !self.sentinels[0].try_ask(&["SENTINEL", "FAILOVER", NAME]).is_ok_and(is_ok) {
-            assert!(begun.elapsed() < START, "the sentinels do not want to make the replica the primary");
+        // Refused until the sentinels consider the replica suitable.
+        while !self.sentinels[0].try_query(&["SENTINEL", "FAILOVER", NAME]).is_ok_and(is_ok) {
+            assert!(
+                start_time.elapsed() < START_TIMEOUT,
+                "timeout: the sentinels refuse to promote the replica"
+            );
             sleep(Duration::from_millis(20));
         }
-        let is_primary = |reply: Reply| matches!(reply, Reply::Many(role) if role.first() == Some(&Reply::Bytes("master".into())));
-        // It cuts everybody off when it becomes the primary.
-        while !replica.try_ask(&["ROLE"]).is_ok_and(is_primary) {
-            assert!(begun.elapsed() < START, "the sentinels did not make the replica the primary");
+        let is_primary = |reply: Reply| matches!(reply, Reply::Array(role) if role.first() == Some(&Reply::Bytes("master".into())));
+        // A promoted server closes its client connections, so the query may fail.
+        while !replica.try_query(&["ROLE"]).is_ok_and(is_primary) {
+            assert!(
+                start_time.elapsed() < START_TIMEOUT,
+                "timeout: the sentinels did not promote the replica"
+            );
             sleep(Duration::from_millis(5));
         }
     }
 
-    fn wait(&self, failure: &str, is_there: impl Fn(&Server) -> bool) {
-        let begun = Instant::now();
-        while !self.sentinels.iter().all(&is_there) {
-            assert!(begun.elapsed() < START, "{failure}");
+    fn wait(&self, failure: &str, is_done: impl Fn(&Server) -> bool) {
+        let start_time = Instant::now();
+        while !self.sentinels.iter().all(&is_done) {
+            assert!(start_time.elapsed() < START_TIMEOUT, "{failure}");
             sleep(Duration::from_millis(50));
         }
     }
 }
 
 fn primary_port(sentinel: &Server) -> u16 {
-    let address: Vec<String> = sentinel.ask(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
+    let address: Vec<String> = sentinel.query(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
     address[1].parse().expect("a port")
 }

@@ -1,4 +1,4 @@
-//! One `redis-server`: on a free port of loopback, with a directory of its own, gone with all it had when it is dropped.
+//! A `redis-server` process on a free loopback port, with a temporary directory that a drop removes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};
@@ -13,21 +13,21 @@ use crate::ports::ReservedPort;
 use crate::reply::{Client, FromReply, Reply};
 use crate::tls::Tls;
 
-/// How long a server may take to answer the first time: it may have much to read, on a busy machine.
-const START: Duration = Duration::from_secs(60);
-/// Another program may take a free port before the server does.
+/// Timeout for the first reply of a server, which may have much data to load on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many free ports are tried: another process may take one before the server does.
 const ATTEMPTS: u32 = 5;
 
-/// How often the append-only file reaches the disk.
+/// When the append-only file is fsynced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
-    /// Every second: as much is lost when the machine goes, and nothing when only the server does.
+    /// Every second: a power failure loses up to a second of writes, a crash of the server loses nothing.
     EverySecond,
-    /// Before every answer.
+    /// Before every reply.
     Always,
 }
 
-/// A server to be started.
+/// Configures a server.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     settings: Vec<(String, String)>,
@@ -37,7 +37,7 @@ pub struct Builder {
     sentinel: Option<String>,
 }
 
-/// A server. It is killed, and its directory removed, when this is dropped.
+/// A running server. A drop kills it and removes its directory.
 #[derive(Debug)]
 pub struct Server {
     builder: Builder,
@@ -49,41 +49,41 @@ pub struct Server {
 }
 
 impl Builder {
-    /// Everything is written to a file, and read from it at a restart.
+    /// Enables the append-only file, from which a restart loads the data.
     pub fn append_only(self, fsync: Fsync) -> Self {
         let fsync = if fsync == Fsync::Always { "always" } else { "everysec" };
         self.setting("appendonly", "yes").setting("appendfsync", fsync)
     }
 
-    /// Only who knows this is let in. It is letters and digits, as it is part of a URL.
+    /// Requires a password. Letters, digits and hyphens only, because it becomes part of a URL.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self.setting("requirepass", password).setting("masterauth", password)
     }
 
-    /// It takes no more memory than this, like `100mb`; when that is full, writes are refused.
+    /// Limits the memory, as in `100mb`. Writes beyond it fail.
     pub fn max_memory(self, memory: &str) -> Self {
         self.setting("maxmemory", memory).setting("maxmemory-policy", "noeviction")
     }
 
-    /// It repeats what another server does, and can only be read.
+    /// Makes the server a read-only replica of another.
     pub fn replica_of(self, primary: &Server) -> Self {
         self.setting("replicaof", &format!("127.0.0.1 {}", primary.port()))
     }
 
-    /// It speaks TLS where [`Server::url`] leads, and plainly where [`Server::port`] does.
+    /// Uses TLS on the port of [`Server::url`]. The port of [`Server::port`] stays without TLS.
     pub fn tls(mut self, tls: &Tls) -> Self {
         self.tls = Some(tls.clone());
         self
     }
 
-    /// It is a node of a cluster, of which it knows nobody yet.
+    /// Makes the server a cluster node that does not know other nodes yet.
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self.setting("cluster-enabled", "yes").setting("cluster-node-timeout", "5000")
     }
 
-    /// It is a sentinel, with these lines of its configuration.
+    /// Makes the server a sentinel with these configuration lines.
     pub(crate) fn sentinel(mut self, configuration: String) -> Self {
         self.sentinel = Some(configuration);
         self
@@ -95,7 +95,7 @@ impl Builder {
         self
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts the server and waits until it replies.
     pub fn start(self) -> Server {
         for _ in 0..ATTEMPTS {
             let server = Server {
@@ -110,64 +110,65 @@ impl Builder {
                 return server;
             }
         }
-        panic!("redis-server did not start on any of {ATTEMPTS} free ports");
+        panic!("cannot start redis-server on any of {ATTEMPTS} free ports");
     }
 }
 
 impl Server {
-    /// A server that forgets everything when it ends.
+    /// Starts a server without persistence.
     pub fn start() -> Server {
         Server::builder().start()
     }
 
-    /// A server with more settings than that.
+    /// Configures a server.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Where it is, with the password if it has one.
+    /// The URL of the server, with its password.
     pub fn url(&self) -> String {
-        let password = self.builder.password.as_ref().map_or(String::new(), |word| format!(":{word}@"));
+        let password =
+            self.builder.password.as_ref().map_or(String::new(), |password| format!(":{password}@"));
         match self.builder.tls {
             Some(_) => format!("rediss://{password}127.0.0.1:{}/", self.tls_port.number()),
             None => format!("redis://{password}127.0.0.1:{}/", self.port()),
         }
     }
 
-    /// The port where it speaks plainly.
+    /// The port without TLS.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// The same as an address.
+    /// The address without TLS.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port()).into()
     }
 
-    /// Where the address of [`Server::url`] is: the port with TLS, if it has one.
+    /// The address of [`Server::url`]: the port with TLS, if enabled.
     pub(crate) fn url_address(&self) -> SocketAddr {
         let port = if self.builder.tls.is_some() { &self.tls_port } else { &self.port };
         (Ipv4Addr::LOCALHOST, port.number()).into()
     }
 
-    /// The port where the nodes of a cluster talk to each other.
+    /// The port of the cluster bus.
     pub(crate) fn bus_port(&self) -> u16 {
         self.bus_port.number()
     }
 
-    /// The number of its process, while it runs.
+    /// The process id while the server runs.
     pub fn pid(&self) -> Option<u32> {
         self.child().as_ref().map(Child::id)
     }
 
-    /// Ends it at once, whatever it is doing.
+    /// Kills the server (SIGKILL).
     pub fn kill(&self) {
         if let Some(mut child) = self.child().take() {
             let _ = (child.kill(), child.wait());
         }
     }
 
-    /// Asks it to end, and waits for it: what it keeps in a file is written first.
+    /// Shuts the server down (SIGTERM) and waits: it writes its files first.
     pub fn stop(&self) {
         self.signal(Signal::TERM);
         if let Some(mut child) = self.child().take() {
@@ -175,62 +176,62 @@ impl Server {
         }
     }
 
-    /// Kills it if it runs, and starts it again: on the same port, with what it had written down.
+    /// Kills the server if it runs, and starts it again on the same port, with the data of its append-only file.
     pub fn restart(&self) {
         self.kill();
-        assert!(self.spawn(), "redis-server does not start again on port {}", self.port());
+        assert!(self.spawn(), "cannot restart redis-server on port {}", self.port());
     }
 
-    /// Lets it stand still: connections are accepted by the system, and nothing is answered.
+    /// Suspends the server (SIGSTOP): the system still accepts connections, but nothing replies.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on after a pause.
-    pub fn go_on(&self) {
+    /// Resumes a suspended server (SIGCONT).
+    pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Asks it something, in words separated by one space, and fails if that is not what it answers.
-    pub fn ask<T: FromReply>(&self, command: &str) -> T {
-        self.cli(&command.split(' ').collect::<Vec<_>>())
+    /// Sends a command whose arguments are separated by single spaces. Panics if the reply has another type.
+    pub fn query<T: FromReply>(&self, command: &str) -> T {
+        self.query_args(&command.split(' ').collect::<Vec<_>>())
     }
 
-    /// Asks it something, and fails if that is not what it answers.
-    pub fn cli<T: FromReply>(&self, words: &[&str]) -> T {
-        let command = words.first().unwrap_or(&"");
-        let reply = self.try_ask(words).unwrap_or_else(|error| panic!("{command}: {error}"));
-        T::from_reply(reply).unwrap_or_else(|reply| panic!("{command} was answered by {reply:?}"))
+    /// Sends a command. Panics if the reply has another type.
+    pub fn query_args<T: FromReply>(&self, arguments: &[&str]) -> T {
+        let command = arguments.first().unwrap_or(&"");
+        let reply = self.try_query(arguments).unwrap_or_else(|error| panic!("{command}: {error}"));
+        T::from_reply(reply).unwrap_or_else(|reply| panic!("{command}: unexpected reply {reply:?}"))
     }
 
-    /// Asks it something that it may refuse, or not be there to answer.
-    pub fn try_ask(&self, words: &[&str]) -> std::io::Result<Reply> {
+    /// Sends a command that may fail.
+    pub fn try_query(&self, arguments: &[&str]) -> std::io::Result<Reply> {
         let mut client = Client::connect(self.address())?;
         if let Some(password) = &self.builder.password {
-            client.ask(&["AUTH", password])?;
+            client.query(&["AUTH", password])?;
         }
-        client.ask(words)
+        client.query(arguments)
     }
 
-    /// A line of `INFO`.
+    /// A field of `INFO`.
     pub fn info(&self, name: &str) -> String {
-        let info: String = self.ask("INFO");
+        let info: String = self.query("INFO");
         let found = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        found.unwrap_or_else(|| panic!("INFO has no line {name}")).to_owned()
+        found.unwrap_or_else(|| panic!("INFO has no field {name}")).to_owned()
     }
 
-    /// Starts the process and waits until it replies; returns whether it does.
+    /// Starts the process. Returns whether it replies in time.
     fn spawn(&self) -> bool {
         let child = self.command().spawn().expect(
             "cannot start redis-server; install it (apt-get install redis-server), `make test` does that",
         );
         let pid = child.id();
         *self.child() = Some(child);
-        let begun = Instant::now();
-        while begun.elapsed() < START {
+        let start_time = Instant::now();
+        while start_time.elapsed() < START_TIMEOUT {
             // A server that is still loading its data replies to INFO, but not to PING.
             let is_loading =
-                matches!(self.try_ask(&["PING"]), Ok(Reply::Wrong(why)) if why.starts_with("LOADING"));
+                matches!(self.try_query(&["PING"]), Ok(Reply::Error(error)) if error.starts_with("LOADING"));
             // Another server may have taken the port first.
             if !is_loading && self.replying_pid() == Some(pid) {
                 return true;
@@ -245,7 +246,7 @@ impl Server {
 
     /// The process that replies on the port.
     fn replying_pid(&self) -> Option<u32> {
-        let Ok(Reply::Bytes(info)) = self.try_ask(&["INFO", "server"]) else { return None };
+        let Ok(Reply::Bytes(info)) = self.try_query(&["INFO", "server"]) else { return None };
         let info = String::from_utf8_lossy(&info).into_owned();
         info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok())
     }
@@ -255,7 +256,7 @@ impl Server {
         let mut command = Command::new("redis-server");
         if let Some(configuration) = sentinel {
             let file = self.directory.path().join("sentinel.conf");
-            // A sentinel that was there before has written into it what it learned.
+            // A restarted sentinel keeps the state that it has written to the file.
             if !file.exists() {
                 std::fs::write(&file, configuration).unwrap();
             }

@@ -1,23 +1,23 @@
-//! A certificate for a server on loopback, and the root that signed it, as the files a server reads.
+//! Generates a certificate for a server on loopback, and the root that signed it, as files.
 
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-/// The files of a server that speaks TLS.
+/// The certificate files of a server with TLS.
 #[derive(Debug, Clone)]
 pub struct Tls {
-    /// Its certificate.
+    /// The server's certificate.
     pub certificate: PathBuf,
-    /// The key of its certificate.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// The root that signed it, which a client has to trust.
+    /// The root certificate, which a client must trust.
     pub root: PathBuf,
 }
 
 impl Tls {
-    /// Makes a certificate for `localhost` and 127.0.0.1, and a root of its own, in a directory.
-    pub fn make(directory: &Path) -> Tls {
+    /// Writes a new root and a certificate for `localhost` and 127.0.0.1 to a directory.
+    pub fn generate(directory: &Path) -> Tls {
         let tls = Tls {
             certificate: directory.join("server.pem"),
             key: directory.join("server.key"),

@@ -1,4 +1,4 @@
-//! Every trouble the proxy makes, seen from a client that talks to an echo, without a Redis.
+//! Tests of each fault of the proxy, with an echo server instead of Redis.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use testredis::{Mode, Proxy};
 
-/// Longer than anything on loopback takes, and shorter than anybody's patience.
+/// Longer than a round trip on loopback.
 const SHORT: Duration = Duration::from_millis(150);
 
-/// Sends back whatever it gets, and tells what it got.
+/// Starts an echo server. The receiver gets everything that the server reads.
 fn echo() -> (SocketAddr, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (got, gets) = channel();
+    let (sender, receiver) = channel();
     thread::spawn(move || {
         for connection in listener.incoming() {
-            let (mut connection, got, mut buffer) = (connection.unwrap(), got.clone(), [0; 4096]);
+            let (mut connection, sender, mut buffer) = (connection.unwrap(), sender.clone(), [0; 4096]);
             thread::spawn(move || {
                 while let Ok(read @ 1..) = connection.read(&mut buffer) {
-                    let _ = (got.send(buffer[..read].to_vec()), connection.write_all(&buffer[..read]));
+                    let _ = (sender.send(buffer[..read].to_vec()), connection.write_all(&buffer[..read]));
                 }
             });
         }
     });
-    (address, gets)
+    (address, receiver)
 }
 
 fn client(proxy: &Proxy) -> TcpStream {
@@ -35,23 +35,23 @@ fn client(proxy: &Proxy) -> TcpStream {
     client
 }
 
-/// What is heard after this was said.
-fn hear(client: &mut TcpStream, said: &str) -> String {
-    client.write_all(said.as_bytes()).unwrap();
-    let mut heard = vec![0; said.len()];
-    client.read_exact(&mut heard).unwrap();
-    String::from_utf8(heard).unwrap()
+/// Sends a request and reads an echo of the same length.
+fn exchange(client: &mut TcpStream, request: &str) -> String {
+    client.write_all(request.as_bytes()).unwrap();
+    let mut reply = vec![0; request.len()];
+    client.read_exact(&mut reply).unwrap();
+    String::from_utf8(reply).unwrap()
 }
 
-fn assert_quiet(client: &mut TcpStream) {
+fn assert_no_reply(client: &mut TcpStream) {
     client.set_read_timeout(Some(SHORT)).unwrap();
-    let heard = client.read(&mut [0; 64]).expect_err("nothing is heard");
-    assert!(matches!(heard.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{heard}");
+    let error = client.read(&mut [0; 64]).expect_err("there is no reply");
+    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
     client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
 }
 
-/// All that is heard until the connection is cut.
-fn hear_the_rest(client: &mut TcpStream) -> String {
+/// Reads until the connection is closed.
+fn read_to_close(client: &mut TcpStream) -> String {
     let (mut rest, mut buffer) = (Vec::new(), [0; 64]);
     while let Ok(read @ 1..) = client.read(&mut buffer) {
         rest.extend(&buffer[..read]);
@@ -60,124 +60,128 @@ fn hear_the_rest(client: &mut TcpStream) -> String {
 }
 
 #[test]
-fn what_passes_passes_unchanged_and_is_counted() {
-    let (server, _gets) = echo();
+fn traffic_is_forwarded_unchanged_and_counted() {
+    let (server, _received) = echo();
     let proxy = Proxy::to(server);
     let (mut one, mut other) = (client(&proxy), client(&proxy));
-    assert_eq!(hear(&mut one, "hello"), "hello");
-    assert_eq!(hear(&mut other, "there"), "there");
+    assert_eq!(exchange(&mut one, "hello"), "hello");
+    assert_eq!(exchange(&mut other, "there"), "there");
     assert_eq!((proxy.connections(), proxy.bytes()), (2, (10, 10)));
 }
 
 #[test]
-fn a_delay_is_felt_in_both_directions() {
-    let (server, _gets) = echo();
+fn delay_applies_to_both_directions() {
+    let (server, _received) = echo();
     let proxy = Proxy::to(server);
     let mut client = client(&proxy);
-    // So long that a request without it is faster on a busy machine too.
+    // Long enough that a request without it is faster even on a busy machine.
     let delay = Duration::from_millis(500);
-    proxy.set(Mode::Delay(delay));
-    let begun = Instant::now();
-    assert_eq!(hear(&mut client, "slow"), "slow");
-    assert!(begun.elapsed() >= 2 * delay);
-    proxy.set(Mode::Pass);
-    let begun = Instant::now();
-    assert_eq!(hear(&mut client, "fast"), "fast");
-    assert!(begun.elapsed() < 2 * delay);
+    proxy.set_mode(Mode::Delay(delay));
+    let start = Instant::now();
+    assert_eq!(exchange(&mut client, "slow"), "slow");
+    assert!(start.elapsed() >= 2 * delay);
+    proxy.set_mode(Mode::Pass);
+    let start = Instant::now();
+    assert_eq!(exchange(&mut client, "fast"), "fast");
+    assert!(start.elapsed() < 2 * delay);
 }
 
 #[test]
-fn a_cut_ends_all_connections_and_lets_new_ones_in() {
-    let (server, _gets) = echo();
+fn closed_connections_can_be_opened_again() {
+    let (server, _received) = echo();
     let proxy = Proxy::to(server);
     let mut before = client(&proxy);
-    assert_eq!(hear(&mut before, "once"), "once");
-    proxy.cut();
-    assert_eq!(hear_the_rest(&mut before), "");
-    assert_eq!(hear(&mut client(&proxy), "again"), "again");
+    assert_eq!(exchange(&mut before, "once"), "once");
+    proxy.close_connections();
+    assert_eq!(read_to_close(&mut before), "");
+    assert_eq!(exchange(&mut client(&proxy), "again"), "again");
 }
 
 #[test]
-fn an_answer_is_cut_in_the_middle_once() {
-    let (server, gets) = echo();
+fn one_reply_is_truncated() {
+    let (server, received) = echo();
     let proxy = Proxy::to(server);
     let mut before = client(&proxy);
-    assert_eq!(hear(&mut before, "whole"), "whole");
-    proxy.cut_next_answer_after(3);
+    assert_eq!(exchange(&mut before, "whole"), "whole");
+    proxy.truncate_next_reply(3);
     assert!(proxy.is_armed());
     before.write_all(b"broken").unwrap();
-    assert_eq!(hear_the_rest(&mut before), "bro");
+    assert_eq!(read_to_close(&mut before), "bro");
     assert!(!proxy.is_armed());
-    assert_eq!(gets.iter().take(2).last().unwrap(), b"broken", "what was asked arrived");
-    assert_eq!(hear(&mut client(&proxy), "whole"), "whole");
+    assert_eq!(received.iter().take(2).last().unwrap(), b"broken", "the request arrived");
+    assert_eq!(exchange(&mut client(&proxy), "whole"), "whole");
 }
 
 #[test]
-fn a_swallowed_answer_was_given_and_is_not_heard() {
-    let (server, gets) = echo();
+fn dropped_reply_leaves_the_request_executed() {
+    let (server, received) = echo();
     let proxy = Proxy::to(server);
     let mut before = client(&proxy);
-    proxy.swallow_next_answer();
+    proxy.drop_next_reply();
     before.write_all(b"done").unwrap();
-    assert_eq!(hear_the_rest(&mut before), "");
-    assert_eq!(gets.recv().unwrap(), b"done");
-    assert_eq!(hear(&mut client(&proxy), "again"), "again");
+    assert_eq!(read_to_close(&mut before), "");
+    assert_eq!(received.recv().unwrap(), b"done");
+    assert_eq!(exchange(&mut client(&proxy), "again"), "again");
 }
 
 #[test]
-fn a_black_hole_lets_everybody_in_and_answers_nobody() {
-    let (server, gets) = echo();
+fn black_hole_accepts_connections_and_never_replies() {
+    let (server, received) = echo();
     let proxy = Proxy::to(server);
     let mut before = client(&proxy);
-    assert_eq!(hear(&mut before, "once"), "once");
-    proxy.set(Mode::BlackHole);
+    assert_eq!(exchange(&mut before, "once"), "once");
+    proxy.set_mode(Mode::BlackHole);
     let mut later = client(&proxy);
     for client in [&mut before, &mut later] {
-        client.write_all(b"anybody?").unwrap();
-        assert_quiet(client);
+        client.write_all(b"hello?").unwrap();
+        assert_no_reply(client);
     }
-    proxy.set(Mode::Pass);
-    assert_eq!(hear_the_rest(&mut before) + &hear_the_rest(&mut later), "", "both are cut");
-    assert_eq!(hear(&mut client(&proxy), "again"), "again");
-    assert_eq!(gets.try_iter().collect::<Vec<_>>(), [&b"once"[..], b"again"], "the rest was lost");
+    proxy.set_mode(Mode::Pass);
+    assert_eq!(read_to_close(&mut before) + &read_to_close(&mut later), "", "both connections are closed");
+    assert_eq!(exchange(&mut client(&proxy), "again"), "again");
+    assert_eq!(
+        received.try_iter().collect::<Vec<_>>(),
+        [&b"once"[..], b"again"],
+        "the other requests were dropped"
+    );
 }
 
 #[test]
-fn what_is_held_arrives_late() {
-    let (server, gets) = echo();
+fn held_traffic_arrives_late() {
+    let (server, received) = echo();
     let proxy = Proxy::to(server);
     let mut client = client(&proxy);
-    proxy.set(Mode::Hold);
+    proxy.set_mode(Mode::Hold);
     client.write_all(b"late").unwrap();
-    assert_quiet(&mut client);
-    assert!(gets.try_recv().is_err());
-    proxy.set(Mode::Pass);
-    let mut heard = [0; 4];
-    client.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"late");
+    assert_no_reply(&mut client);
+    assert!(received.try_recv().is_err());
+    proxy.set_mode(Mode::Pass);
+    let mut reply = [0; 4];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"late");
 }
 
 #[test]
-fn who_is_refused_is_refused_until_the_proxy_is_back_on_the_same_port() {
-    let (server, _gets) = echo();
+fn refuse_mode_refuses_connections_until_the_port_is_bound_again() {
+    let (server, _received) = echo();
     let proxy = Proxy::to(server);
     let mut before = client(&proxy);
-    assert_eq!(hear(&mut before, "once"), "once");
-    proxy.set(Mode::Refuse);
-    assert_eq!(hear_the_rest(&mut before), "");
+    assert_eq!(exchange(&mut before, "once"), "once");
+    proxy.set_mode(Mode::Refuse);
+    assert_eq!(read_to_close(&mut before), "");
     let refused = TcpStream::connect(proxy.address()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-    proxy.set(Mode::Pass);
-    assert_eq!(hear(&mut client(&proxy), "again"), "again");
+    proxy.set_mode(Mode::Pass);
+    assert_eq!(exchange(&mut client(&proxy), "again"), "again");
 }
 
 #[test]
-fn a_dropped_proxy_is_gone_with_its_connections() {
-    let (server, _gets) = echo();
+fn drop_closes_the_port_and_the_connections() {
+    let (server, _received) = echo();
     let proxy = Proxy::to(server);
     let (mut before, address) = (client(&proxy), proxy.address());
-    assert_eq!(hear(&mut before, "once"), "once");
+    assert_eq!(exchange(&mut before, "once"), "once");
     drop(proxy);
-    assert_eq!(hear_the_rest(&mut before), "");
+    assert_eq!(read_to_close(&mut before), "");
     assert!(TcpStream::connect(address).is_err());
 }

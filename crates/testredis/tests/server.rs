@@ -1,4 +1,4 @@
-//! Real servers: each setting does what it says, and nothing is left of them.
+//! Tests with real servers: each setting, and the cleanup.
 
 use std::net::TcpStream;
 use std::thread::sleep;
@@ -8,60 +8,60 @@ use testredis::{Cluster, Fsync, Proxy, Reply, Sentinels, Server, Tls};
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn what_was_written_down_is_there_after_a_kill_and_a_stop() {
+fn append_only_data_survives_a_kill_and_a_stop() {
     for fsync in [Fsync::Always, Fsync::EverySecond] {
         let server = Server::builder().append_only(fsync).start();
         let url = server.url();
-        server.ask::<()>("SET a 1");
+        server.query::<()>("SET a 1");
         server.kill();
-        assert!(server.try_ask(&["PING"]).is_err());
+        assert!(server.try_query(&["PING"]).is_err());
         server.restart();
-        assert_eq!((server.ask::<u32>("INCR a"), server.url()), (2, url));
+        assert_eq!((server.query::<u32>("INCR a"), server.url()), (2, url));
         server.stop();
         server.restart();
-        assert_eq!(server.ask::<Option<u32>>("GET a"), Some(2));
+        assert_eq!(server.query::<Option<u32>>("GET a"), Some(2));
     }
-    let forgetful = Server::start();
-    forgetful.ask::<()>("SET a 1");
-    forgetful.restart();
-    assert_eq!(forgetful.ask::<Option<u32>>("GET a"), None);
+    let volatile = Server::start();
+    volatile.query::<()>("SET a 1");
+    volatile.restart();
+    assert_eq!(volatile.query::<Option<u32>>("GET a"), None);
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_paused_server_answers_when_it_goes_on() {
+fn paused_server_replies_after_it_is_resumed() {
     let server = Server::start();
     server.pause();
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| (server.ask::<String>("PING"), Instant::now()));
+        let query = scope.spawn(|| (server.query::<String>("PING"), Instant::now()));
         sleep(Duration::from_millis(200));
-        let later = Instant::now();
-        server.go_on();
-        let (answer, answered) = asked.join().unwrap();
-        assert!(answer == "PONG" && answered >= later);
+        let resumed = Instant::now();
+        server.resume();
+        let (reply, replied) = query.join().unwrap();
+        assert!(reply == "PONG" && replied >= resumed);
     });
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn settings_are_what_the_server_has() {
+fn settings_take_effect() {
     let locked = Server::builder().password("open-sesame").max_memory("2mb").start();
-    assert_eq!(locked.ask::<Vec<String>>("CONFIG GET maxmemory-policy")[1], "noeviction");
-    let full = locked.try_ask(&["SET", "a", &"x".repeat(4_000_000)]).unwrap();
-    assert!(matches!(full, Reply::Wrong(why) if why.starts_with("OOM")));
+    assert_eq!(locked.query::<Vec<String>>("CONFIG GET maxmemory-policy")[1], "noeviction");
+    let full = locked.try_query(&["SET", "a", &"x".repeat(4_000_000)]).unwrap();
+    assert!(matches!(full, Reply::Error(error) if error.starts_with("OOM")));
     assert_eq!(locked.url(), format!("redis://:open-sesame@127.0.0.1:{}/", locked.port()));
 
     let primary = Server::start();
     let replica = Server::builder().replica_of(&primary).start();
-    let refused = replica.try_ask(&["SET", "a", "1"]).unwrap();
-    assert!(matches!(refused, Reply::Wrong(why) if why.starts_with("READONLY")));
+    let refused = replica.try_query(&["SET", "a", "1"]).unwrap();
+    assert!(matches!(refused, Reply::Error(error) if error.starts_with("READONLY")));
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn a_server_with_tls_shows_its_certificate_to_who_comes_by_its_url() {
+fn server_with_tls_uses_its_certificate_on_the_port_of_its_url() {
     let directory = tempfile::tempdir().unwrap();
-    let tls = Tls::make(directory.path());
+    let tls = Tls::generate(directory.path());
     let server = Server::builder().tls(&tls).start();
     assert!(server.url().starts_with("rediss://127.0.0.1:"));
     let port = server.url().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
@@ -72,27 +72,27 @@ fn a_server_with_tls_shows_its_certificate_to_who_comes_by_its_url() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn the_nodes_of_a_cluster_have_all_slots_and_find_each_other_again() {
-    let cluster = Cluster::of(Server::builder().append_only(Fsync::EverySecond));
+fn cluster_has_all_slots_and_recovers_after_a_restart() {
+    let cluster = Cluster::start_with(Server::builder().append_only(Fsync::EverySecond));
     cluster.nodes[0].restart();
-    cluster.wait_until_whole();
+    cluster.wait_until_ok();
     let moved = cluster.nodes.iter().filter(|node| {
-        matches!(node.try_ask(&["SET", "a", "1"]).unwrap(), Reply::Wrong(why) if why.starts_with("MOVED"))
+        matches!(node.try_query(&["SET", "a", "1"]).unwrap(), Reply::Error(error) if error.starts_with("MOVED"))
     });
     assert_eq!(moved.count(), 2, "each key has one node");
 }
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn sentinels_make_the_replica_the_primary() {
+fn sentinels_promote_the_replica() {
     for count in [1, 3] {
         let sentinels = Sentinels::start(count);
         assert_eq!(sentinels.primary().port(), sentinels.servers[0].port());
         sentinels.fail_over();
         assert_eq!(sentinels.primary().port(), sentinels.servers[1].port());
-        let begun = Instant::now();
-        while sentinels.primary().try_ask(&["SET", "a", "1"]).unwrap() != Reply::Bytes(b"OK".to_vec()) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the new primary can be written to");
+        let start = Instant::now();
+        while sentinels.primary().try_query(&["SET", "a", "1"]).unwrap() != Reply::Bytes(b"OK".to_vec()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "the new primary can be written to");
             sleep(Duration::from_millis(20));
         }
     }
@@ -100,11 +100,11 @@ fn sentinels_make_the_replica_the_primary() {
 
 #[test]
 #[ignore = "needs redis-server; make test installs it"]
-fn nothing_is_left_of_a_dropped_server() {
+fn drop_removes_the_server_and_its_directory() {
     let server = Server::start();
-    let proxy = Proxy::before(&server);
+    let proxy = Proxy::for_server(&server);
     assert!(proxy.url().ends_with(&format!("{}/", proxy.address().port())));
-    let directory = server.ask::<Vec<String>>("CONFIG GET dir")[1].clone();
+    let directory = server.query::<Vec<String>>("CONFIG GET dir")[1].clone();
     assert!(std::fs::exists(&directory).unwrap());
     let address = server.address();
     drop(server);

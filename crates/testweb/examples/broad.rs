@@ -1,11 +1,13 @@
-//! Serves many hosts with many pages as cheaply as it can, each answer after a while, until standard input ends; then
-//! says in JSON what was asked for, how fast, and how soon after each other: `broad HOSTS PAGES MILLISECONDS SENTENCES`.
+//! Serves many hosts with many pages for benchmarks: `broad HOSTS PAGES MILLISECONDS SENTENCES`.
 //!
-//! The first line it prints is its port. Hosts are `h0.test`, `h1.test` …; pages are `/` and `/1`, `/2` …, of which each
-//! links to the next few of its host and to one of another host.
+//! Each response is delayed by MILLISECONDS. When standard input ends, the program prints a report in JSON: the number
+//! of requests, their rate, and the shortest gap between two requests to a host.
 //!
-//! It is not `testweb` itself because it shares the machine with the crawler that it measures: whatever it spends is taken
-//! from that one. It knows neither broken requests nor anything but GET.
+//! The first line printed is the port. Hosts are `h0.test`, `h1.test` …; pages are `/`, `/1`, `/2` …. Each page links
+//! to the next few pages of its host and to the home page of another host.
+//!
+//! The benchmarks do not use `testweb` itself, because the server shares the machine with the crawler and must use as
+//! little CPU as possible. This server supports only well-formed GET requests.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -17,40 +19,40 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{LocalSet, spawn_local};
 
-/// Thousands of connections may come at once.
+/// Large enough for thousands of clients that connect at once.
 const BACKLOG: u32 = 4096;
 
-/// Pages are made of sentences out of so many, so many words long: two pages have hardly one of their sentences in
-/// common, and are nothing like each other.
+/// Pages are made of random sentences out of this many. Two pages share hardly any sentence, so they are not
+/// near-duplicates.
 const SENTENCES: usize = 4096;
-const WORDS_A_SENTENCE: usize = 14;
+const WORDS_PER_SENTENCE: usize = 14;
 
-/// A page links to so many that come after it, so that its host never runs out of pages to ask for.
+/// How many of the following pages a page links to, so that the crawler never runs out of URLs of a host.
 const LINKS_AHEAD: usize = 5;
 
-/// More than any request has.
-const LARGEST_REQUEST: usize = 8 << 10;
+/// Longer than any request.
+const MAX_REQUEST_BYTES: usize = 8 << 10;
 
 type Shared = Rc<RefCell<Web>>;
 
-/// Everything that is served, and everything that was asked.
+/// The pages and the record of requests.
 struct Web {
     hosts: Vec<Host>,
     pages: usize,
     delay: Duration,
     port: u16,
     sentences: Vec<String>,
-    sentences_a_page: usize,
+    sentences_per_page: usize,
     hits: Vec<Instant>,
     connections: u64,
     strays: u64,
     smallest_gap: Option<Duration>,
-    at_once: usize,
+    max_in_flight: usize,
 }
 
 #[derive(Clone, Default)]
 struct Host {
-    asked: Vec<bool>,
+    requested: Vec<bool>,
     in_flight: usize,
     last_end: Option<Instant>,
 }
@@ -76,7 +78,7 @@ fn main() -> io::Result<()> {
         let _ = stopped.await;
         io::Result::Ok(web)
     })?;
-    println!("{}", web.borrow().account());
+    println!("{}", web.borrow().report());
     Ok(())
 }
 
@@ -89,71 +91,71 @@ fn listen() -> io::Result<TcpListener> {
 async fn accept(listener: TcpListener, web: Shared) {
     loop {
         let Ok((socket, _)) = listener.accept().await else {
-            // Out of file descriptors, most likely: let some connections end first.
+            // Probably out of file descriptors: wait until some connections end.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        // Without this a small answer may wait 40 ms for the client's acknowledgement.
+        // Without this, a small response may wait 40 ms for the client's acknowledgement.
         let _ = socket.set_nodelay(true);
         web.borrow_mut().connections += 1;
         spawn_local(serve(socket, Rc::clone(&web)));
     }
 }
 
-/// Answers until the client goes away; an error is its doing, and nobody is left to tell.
+/// Serves requests until the client closes the connection.
 async fn serve(mut socket: TcpStream, web: Shared) -> io::Result<()> {
     let mut request = Vec::with_capacity(1024);
     loop {
         request.clear();
         while !request.ends_with(b"\r\n\r\n") {
-            if socket.read_buf(&mut request).await? == 0 || request.len() > LARGEST_REQUEST {
+            if socket.read_buf(&mut request).await? == 0 || request.len() > MAX_REQUEST_BYTES {
                 return Ok(());
             }
         }
-        let Some((host, page)) = web.borrow_mut().asked(&request, Instant::now()) else {
+        let Some((host, page)) = web.borrow_mut().requested(&request, Instant::now()) else {
             socket.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
             continue;
         };
         let delay = web.borrow().delay;
         tokio::time::sleep(delay).await;
-        let answer = web.borrow().answer(host, page);
-        // Before the write: the client cannot have had it earlier, however late this thread gets to run again.
+        let response = web.borrow().response(host, page);
+        // Taken before the write: the client cannot have received the response earlier.
         let end = Instant::now();
-        let written = socket.write_all(&answer).await;
-        web.borrow_mut().answered(host, end);
+        let written = socket.write_all(&response).await;
+        web.borrow_mut().responded(host, end);
         written?;
     }
 }
 
 impl Web {
-    fn new(hosts: usize, pages: usize, sentences_a_page: usize, delay: Duration, port: u16) -> Web {
+    fn new(hosts: usize, pages: usize, sentences_per_page: usize, delay: Duration, port: u16) -> Web {
         let mut random = Random(1);
-        let sentence = |_| (0..WORDS_A_SENTENCE).map(|_| random.word()).collect::<Vec<_>>().join(" ");
+        let sentence = |_| (0..WORDS_PER_SENTENCE).map(|_| random.word()).collect::<Vec<_>>().join(" ");
         Web {
-            hosts: vec![Host { asked: vec![false; pages], ..Host::default() }; hosts],
+            hosts: vec![Host { requested: vec![false; pages], ..Host::default() }; hosts],
             pages,
             delay,
             port,
             sentences: (0..SENTENCES).map(sentence).collect(),
-            sentences_a_page,
+            sentences_per_page,
             hits: Vec::with_capacity(hosts * pages),
             connections: 0,
             strays: 0,
             smallest_gap: None,
-            at_once: 0,
+            max_in_flight: 0,
         }
     }
 
-    /// Notes a request; `None` if it is for no page.
-    fn asked(&mut self, request: &[u8], now: Instant) -> Option<(usize, usize)> {
+    /// Records a request. `None` if there is no such page.
+    fn requested(&mut self, request: &[u8], now: Instant) -> Option<(usize, usize)> {
         let Some((index, page)) = self.find(request) else {
             self.strays += 1;
             return None;
         };
         let host = &mut self.hosts[index];
-        host.asked[page] = true;
+        host.requested[page] = true;
         host.in_flight += 1;
-        self.at_once = self.at_once.max(host.in_flight);
+        self.max_in_flight = self.max_in_flight.max(host.in_flight);
         let gap = match host.last_end {
             _ if host.in_flight > 1 => Some(Duration::ZERO),
             last_end => last_end.map(|end| now.saturating_duration_since(end)),
@@ -177,19 +179,19 @@ impl Web {
         (host < self.hosts.len() && page < self.pages).then_some((host, page))
     }
 
-    fn answered(&mut self, host: usize, end: Instant) {
+    fn responded(&mut self, host: usize, end: Instant) {
         let host = &mut self.hosts[host];
         host.in_flight -= 1;
         host.last_end = Some(end);
     }
 
-    /// Head and body in one piece, so that it costs one write.
-    fn answer(&self, host: usize, page: usize) -> Vec<u8> {
+    /// The head and body in one buffer, so that they cost one write.
+    fn response(&self, host: usize, page: usize) -> Vec<u8> {
         let mut body = String::with_capacity(3072);
         let mut random = Random((host * self.pages + page + 1) as u64);
         // Formatting into a String cannot fail.
         let _ = writeln!(body, "<!DOCTYPE html><title>Page {page} of host {host}</title>");
-        for _ in 0..self.sentences_a_page {
+        for _ in 0..self.sentences_per_page {
             let sentence = &self.sentences[random.below(SENTENCES)];
             body.extend(["<p>", sentence, "</p>\n"]);
         }
@@ -202,9 +204,10 @@ impl Web {
         format!("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n\r\n{body}").into()
     }
 
-    /// What was asked for, in JSON.
-    fn account(&self) -> String {
-        let distinct = self.hosts.iter().flat_map(|host| &host.asked).filter(|asked| **asked).count();
+    /// The record of requests, in JSON.
+    fn report(&self) -> String {
+        let distinct =
+            self.hosts.iter().flat_map(|host| &host.requested).filter(|requested| **requested).count();
         let between = |from: usize, to: usize| match (self.hits.get(from), self.hits.get(to)) {
             (Some(from), Some(to)) => to.duration_since(*from).as_secs_f64(),
             _ => 0.0,
@@ -219,13 +222,13 @@ impl Web {
              \"steady_seconds\": {steady:.3}}}",
             self.strays,
             self.connections,
-            self.at_once,
+            self.max_in_flight,
             (last + 1).saturating_sub(2 * tenth),
         )
     }
 }
 
-/// Numbers that look random and are the same in every run (SplitMix64).
+/// A pseudo-random sequence, the same in every run (SplitMix64).
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Serves a seeded site, or many seeded hosts, until it is killed: `serve SEED PAGES [HOSTS]`.
+//! Serves a seeded site, or seeded hosts, until it is killed: `serve SEED PAGES [HOSTS]`.
 
 use testweb::{Certificate, Site, Web};
 
@@ -7,7 +7,7 @@ fn main() {
     let builder = match numbers[..] {
         [seed, pages] => Web::builder().site(Site::seeded(seed as u64, pages)),
         [seed, pages, hosts] => Web::builder().seeded_hosts(seed as u64, hosts, pages),
-        _ => Web::builder().site(Site::new().otherwise(|request| demoweb::one_site::answer(request).into())),
+        _ => Web::builder().site(Site::new().fallback(|request| demoweb::one_site::respond(request).into())),
     };
     let web = builder.https(Certificate::Good).without_log().start();
     println!("{}\n{}", web.url("/"), web.https_url("/"));

@@ -1,4 +1,4 @@
-//! Servers that misbehave: what each sends, byte for byte, and how it ends.
+//! Hostile servers: the exact bytes that each sends, and how the connection ends.
 
 mod bomb;
 mod content;
@@ -7,29 +7,28 @@ pub(crate) use content::PICTURE;
 
 use std::time::Duration;
 
-use demoweb::{End, Request, Script};
+use demoweb::{ConnectionEnd, Request, Script};
 
-use crate::answer::Answer;
+use crate::response::Response;
 
-/// How often something that drips sends its next byte: well within any timeout between two reads.
+/// The time between two bytes of a dripping response: well within any read timeout.
 const DRIP: Duration = Duration::from_millis(100);
-/// Larger than the head any client should be ready to hold.
+/// Larger than any head that a client should accept.
 const HUGE_HEADER: usize = 8 << 20;
 const MANY_HEADERS: usize = 100_000;
 
-/// One way to misbehave. Over h2 those that are well-formed HTTP are sent as they are, and the others
-/// reset the stream.
+/// One hostile behaviour. Over HTTP/2, those that are well-formed HTTP are sent, and the others reset the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hostile {
-    /// A body without a length, as fast as the client reads, for ever.
+    /// An endless body without a length, as fast as the client reads.
     EndlessBody,
     /// The same in chunks.
     EndlessChunkedBody,
-    /// A body of which a byte comes every 100 ms, for ever.
+    /// An endless body with one byte every 100 ms.
     DripBody,
-    /// A header of which a byte comes every 100 ms, for ever.
+    /// An endless header with one byte every 100 ms.
     DripHeaders,
-    /// Takes the request and never answers.
+    /// Reads the request and never responds.
     Silence,
     /// 1 MB of gzip that unpacks to 1 GB.
     GzipBomb,
@@ -43,35 +42,35 @@ pub enum Hostile {
     ManyHeaders,
     /// A status line without a number in it.
     GarbageStatusLine,
-    /// 4 KB of noise, then the end.
+    /// 4 KB of random bytes, then the connection closes.
     GarbageBytes,
     /// The greeting of an SSH server.
     NotHttp,
-    /// Less body than Content-Length says, then the end.
+    /// A body shorter than its Content-Length, then the connection closes.
     ShortBody,
-    /// More than Content-Length says: a second answer that nobody asked for.
+    /// A body longer than its Content-Length: a second response without a request.
     LongBody,
-    /// `Content-Length: -1`, then a page, then the end.
+    /// `Content-Length: -1`, then a page, then the connection closes.
     NegativeContentLength,
     /// Two Content-Lengths that differ.
     TwoContentLengths,
-    /// A good chunk, then one whose size is no number.
+    /// A valid chunk, then one whose size is not a number.
     BrokenChunk,
-    /// A chunk that says it is 8 EB long; then a few bytes, then the end.
+    /// A chunk with a size of 8 EB, of which a few bytes are sent before the connection closes.
     HugeChunkSize,
     /// A chunked body that ends in the middle of a chunk.
     EarlyClose,
-    /// `100 Continue` and `103 Early Hints`, for ever.
+    /// Endless `100 Continue` and `103 Early Hints` responses.
     InformationalFlood,
     /// A head, then a reset instead of the body.
     ResetAfterHeaders,
-    /// A reset instead of an answer.
-    ResetAtOnce,
-    /// The end of the connection instead of an answer.
-    CloseAtOnce,
-    /// A good answer that promises to keep the connection, which is then closed.
+    /// A reset instead of a response.
+    ResetImmediately,
+    /// The connection closes instead of a response.
+    CloseImmediately,
+    /// A valid response with keep-alive, after which the connection closes.
     CloseIdleConnection,
-    /// A redirect to the very URL that was asked for.
+    /// A redirect to the requested URL itself.
     RedirectLoop,
     /// A page with terminal control sequences in title, text and links, and 8-bit ones in a header.
     EscapeSequences,
@@ -81,22 +80,22 @@ pub enum Hostile {
     Nuls,
     /// A page with a link of 100 KB.
     LongLink,
-    /// A page with links to 0, 1, … 99999, beside itself.
+    /// A page with relative links to 0, 1, … 99999.
     ManyLinks,
-    /// A page of 100,000 elements, each inside the one before.
+    /// A page of 100,000 nested elements.
     DeepNesting,
-    /// A picture that says it is `text/html`.
+    /// An image with the Content-Type `text/html`.
     BinaryAsHtml,
-    /// A page that says it is `application/octet-stream`.
+    /// A page with the Content-Type `application/octet-stream`.
     HtmlAsBinary,
     /// A page without a Content-Type.
     NoContentTypeHtml,
-    /// A picture without a Content-Type.
+    /// An image without a Content-Type.
     NoContentTypeBinary,
 }
 
 impl Hostile {
-    /// Every one of them, for tests that try them all.
+    /// All behaviours, for tests that try each.
     #[rustfmt::skip]
     pub const ALL: [Hostile; 36] = {
         use Hostile::*;
@@ -104,35 +103,35 @@ impl Hostile {
             EndlessBody, EndlessChunkedBody, DripBody, DripHeaders, Silence, GzipBomb, BrotliBomb, ZstdBomb,
             HugeHeader, ManyHeaders, GarbageStatusLine, GarbageBytes, NotHttp, ShortBody, LongBody,
             NegativeContentLength, TwoContentLengths, BrokenChunk, HugeChunkSize, EarlyClose,
-            InformationalFlood, ResetAfterHeaders, ResetAtOnce, CloseAtOnce, CloseIdleConnection, RedirectLoop,
+            InformationalFlood, ResetAfterHeaders, ResetImmediately, CloseImmediately, CloseIdleConnection, RedirectLoop,
             EscapeSequences, EscapeHeaders, Nuls, LongLink, ManyLinks, DeepNesting, BinaryAsHtml, HtmlAsBinary,
             NoContentTypeHtml, NoContentTypeBinary,
         ]
     };
 
-    /// The answer, if the hostility is in what it says rather than in how HTTP is spoken.
-    pub(crate) fn content(self, request: &Request) -> Option<Answer> {
+    /// The response, if it is well-formed HTTP with hostile content.
+    pub(crate) fn content(self, request: &Request) -> Option<Response> {
         Some(match self {
-            Hostile::GzipBomb => Answer::status(200).encoded("gzip", bomb::gzip()),
-            Hostile::BrotliBomb => Answer::status(200).encoded("br", bomb::brotli(bomb::UNPACKED)),
-            Hostile::ZstdBomb => Answer::status(200).encoded("zstd", bomb::zstd(bomb::UNPACKED)),
-            Hostile::RedirectLoop => Answer::redirect(302, &request.path),
+            Hostile::GzipBomb => Response::status(200).encoded("gzip", bomb::gzip()),
+            Hostile::BrotliBomb => Response::status(200).encoded("br", bomb::brotli(bomb::UNPACKED)),
+            Hostile::ZstdBomb => Response::status(200).encoded("zstd", bomb::zstd(bomb::UNPACKED)),
+            Hostile::RedirectLoop => Response::redirect(302, &request.path),
             Hostile::EscapeSequences => content::escape_sequences(),
-            Hostile::Nuls => Answer::page(content::NULS),
-            Hostile::LongLink => Answer::page(content::long_link()),
-            Hostile::ManyLinks => Answer::page(content::many_links()),
-            Hostile::DeepNesting => Answer::page(content::deep_nesting()),
-            Hostile::BinaryAsHtml => Answer::page(content::PICTURE),
-            Hostile::HtmlAsBinary => Answer::page(content::PAGE).content_type("application/octet-stream"),
-            Hostile::NoContentTypeHtml => Answer::page(content::PAGE).without_content_type(),
-            Hostile::NoContentTypeBinary => Answer::page(content::PICTURE).without_content_type(),
+            Hostile::Nuls => Response::page(content::NULS),
+            Hostile::LongLink => Response::page(content::long_link()),
+            Hostile::ManyLinks => Response::page(content::many_links()),
+            Hostile::DeepNesting => Response::page(content::deep_nesting()),
+            Hostile::BinaryAsHtml => Response::page(content::PICTURE),
+            Hostile::HtmlAsBinary => Response::page(content::PAGE).content_type("application/octet-stream"),
+            Hostile::NoContentTypeHtml => Response::page(content::PAGE).without_content_type(),
+            Hostile::NoContentTypeBinary => Response::page(content::PICTURE).without_content_type(),
             _ => return None,
         })
     }
 
-    /// What a server that breaks the rules of HTTP/1.1 sends.
+    /// What a server that violates HTTP/1.1 sends.
     pub(crate) fn script(self) -> Script {
-        use Script::{Repeat, Say};
+        use Script::{Repeat, Send};
         let fast = Duration::ZERO;
         let page = |headers: &str| [head(headers).as_slice(), content::PAGE.as_bytes()].concat();
         match self {
@@ -141,52 +140,62 @@ impl Hostile {
             Hostile::DripBody => Repeat(head("Content-Length: 1000000\r\n"), b"a".to_vec(), DRIP),
             Hostile::DripHeaders => Repeat(b"HTTP/1.1 200 OK\r\nX-Drip: ".to_vec(), b"a".to_vec(), DRIP),
             Hostile::Silence => Repeat(Vec::new(), Vec::new(), Duration::from_secs(3600)),
-            Hostile::HugeHeader => Say(page(&format!("X-Huge: {}\r\n", "a".repeat(HUGE_HEADER))), End::Close),
+            Hostile::HugeHeader => {
+                Send(page(&format!("X-Huge: {}\r\n", "a".repeat(HUGE_HEADER))), ConnectionEnd::Close)
+            }
             Hostile::ManyHeaders => {
                 let headers: String = (0..MANY_HEADERS).map(|n| format!("X-Header-{n}: {n}\r\n")).collect();
-                Say(page(&headers), End::Close)
+                Send(page(&headers), ConnectionEnd::Close)
             }
-            Hostile::GarbageStatusLine => {
-                Say(b"HTTP/1.1 two hundred, fine\r\nContent-Length: 0\r\n\r\n".to_vec(), End::Close)
+            Hostile::GarbageStatusLine => Send(
+                b"HTTP/1.1 two hundred, fine\r\nContent-Length: 0\r\n\r\n".to_vec(),
+                ConnectionEnd::Close,
+            ),
+            Hostile::GarbageBytes => Send(content::noise(4096), ConnectionEnd::Close),
+            Hostile::NotHttp => {
+                Send(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n".to_vec(), ConnectionEnd::StayOpen)
             }
-            Hostile::GarbageBytes => Say(content::noise(4096), End::Close),
-            Hostile::NotHttp => Say(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n".to_vec(), End::Stay),
-            Hostile::ShortBody => Say(page("Content-Length: 100000\r\n"), End::Close),
+            Hostile::ShortBody => Send(page("Content-Length: 100000\r\n"), ConnectionEnd::Close),
             Hostile::LongBody => {
                 let length = format!("Content-Length: {}\r\n", content::PAGE.len());
-                let unasked = b"<title>An answer to a question that nobody asked</title>\n";
-                let second = head(&format!("Content-Length: {}\r\n", unasked.len()));
-                Say([page(&length).as_slice(), &second, unasked].concat(), End::Stay)
+                let unrequested = b"<title>A response without a request</title>\n";
+                let second = head(&format!("Content-Length: {}\r\n", unrequested.len()));
+                Send([page(&length).as_slice(), &second, unrequested].concat(), ConnectionEnd::StayOpen)
             }
-            Hostile::NegativeContentLength => Say(page("Content-Length: -1\r\n"), End::Close),
+            Hostile::NegativeContentLength => Send(page("Content-Length: -1\r\n"), ConnectionEnd::Close),
             Hostile::TwoContentLengths => {
-                Say(page("Content-Length: 5\r\nContent-Length: 50\r\n"), End::Close)
+                Send(page("Content-Length: 5\r\nContent-Length: 50\r\n"), ConnectionEnd::Close)
             }
-            Hostile::BrokenChunk => {
-                Say([head(CHUNKED), chunk(b"<p>good"), b"five\r\n<p>bad\r\n".to_vec()].concat(), End::Stay)
-            }
+            Hostile::BrokenChunk => Send(
+                [head(CHUNKED), chunk(b"<p>good"), b"five\r\n<p>bad\r\n".to_vec()].concat(),
+                ConnectionEnd::StayOpen,
+            ),
             Hostile::HugeChunkSize => {
-                Say([head(CHUNKED), b"7fffffffffffffff\r\n<p>hello".to_vec()].concat(), End::Close)
+                Send([head(CHUNKED), b"7fffffffffffffff\r\n<p>hello".to_vec()].concat(), ConnectionEnd::Close)
             }
-            Hostile::EarlyClose => {
-                Say([head(CHUNKED), chunk(b"<p>good"), b"ff\r\n<p>cut o".to_vec()].concat(), End::Close)
-            }
+            Hostile::EarlyClose => Send(
+                [head(CHUNKED), chunk(b"<p>good"), b"ff\r\n<p>cut o".to_vec()].concat(),
+                ConnectionEnd::Close,
+            ),
             Hostile::InformationalFlood => {
                 let flood = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n";
                 Repeat(Vec::new(), flood.repeat(100).into_bytes(), fast)
             }
-            Hostile::ResetAfterHeaders => Say(head("Content-Length: 1000\r\n"), End::Reset),
-            Hostile::ResetAtOnce => Say(Vec::new(), End::Reset),
+            Hostile::ResetAfterHeaders => Send(head("Content-Length: 1000\r\n"), ConnectionEnd::Reset),
+            Hostile::ResetImmediately => Send(Vec::new(), ConnectionEnd::Reset),
             Hostile::CloseIdleConnection => {
                 let length = content::PAGE.len();
-                Say(page(&format!("Content-Length: {length}\r\nConnection: keep-alive\r\n")), End::Close)
+                Send(
+                    page(&format!("Content-Length: {length}\r\nConnection: keep-alive\r\n")),
+                    ConnectionEnd::Close,
+                )
             }
             Hostile::EscapeHeaders => {
                 let title = "HTTP/1.1 200 \x1b]0;owned\x07\r\nContent-Type: text/html\x1b[2J\r\n\r\n";
-                Say([title.as_bytes(), content::PAGE.as_bytes()].concat(), End::Close)
+                Send([title.as_bytes(), content::PAGE.as_bytes()].concat(), ConnectionEnd::Close)
             }
-            // What is left is CloseAtOnce; the rest has content.
-            _ => Say(Vec::new(), End::Close),
+            // CloseImmediately. All others have content.
+            _ => Send(Vec::new(), ConnectionEnd::Close),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP/2 through hyper: the same answers, and a reset stream for what only HTTP/1.1 can get wrong.
+//! HTTP/2 with hyper: the same responses, and a stream reset for behaviours that only HTTP/1.1 can express.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::web::Hosts;
 
-/// Answers requests on one connection until the client closes it.
+/// Serves requests on one connection until the client closes it.
 pub(crate) async fn serve(
     socket: TlsStream<TcpStream>,
     number: u64,
@@ -26,7 +26,7 @@ pub(crate) async fn serve(
     hosts: Arc<Hosts>,
 ) {
     let service = service_fn(move |request| respond(request, number, listener.clone(), hosts.clone()));
-    // An error is the client's doing: nobody is left to tell.
+    // An error means that the client has closed the connection.
     let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(socket), service)
         .await;
@@ -37,25 +37,25 @@ async fn respond(
     number: u64,
     listener: Arc<Listener>,
     hosts: Arc<Hosts>,
-) -> Result<hyper::Response<Answering>, Box<dyn Error + Send + Sync>> {
-    let request = understood(&incoming, listener.scheme());
-    let mut entry = listener.begin(number, &request);
-    let mut answer = hosts.answer_to(&request);
-    tokio::time::sleep(answer.plain.delay).await;
-    if answer.refused {
-        // hyper resets the stream with the reason it finds in the error.
+) -> Result<hyper::Response<LoggedBody>, Box<dyn Error + Send + Sync>> {
+    let request = to_request(&incoming, listener.scheme());
+    let mut entry = listener.log_request(number, &request);
+    let mut response = hosts.respond_to(&request);
+    tokio::time::sleep(response.plain.delay).await;
+    if response.refused {
+        // hyper resets the stream with the reason of the error.
         return Err(h2::Error::from(h2::Reason::REFUSED_STREAM).into());
     }
-    if let Some(hostile) = answer.hostile {
+    if let Some(hostile) = response.hostile {
         // hyper resets the stream of a service that fails.
-        answer = hostile.content(&request).ok_or("hostile")?;
+        response = hostile.content(&request).ok_or("hostile")?;
     }
-    let plain = answer.plain;
+    let plain = response.plain;
     entry.status = Some(plain.status);
-    Ok(response(plain, request.method == "HEAD", entry)?)
+    Ok(to_http2(plain, request.method == "HEAD", entry)?)
 }
 
-fn understood(incoming: &hyper::Request<Incoming>, scheme: &'static str) -> Request {
+fn to_request(incoming: &hyper::Request<Incoming>, scheme: &'static str) -> Request {
     let headers = incoming.headers().iter();
     let headers = headers
         .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
@@ -71,37 +71,37 @@ fn understood(incoming: &hyper::Request<Incoming>, scheme: &'static str) -> Requ
     }
 }
 
-fn response(
-    answer: demoweb::Answer,
+fn to_http2(
+    plain: demoweb::Response,
     head_only: bool,
     entry: Entry,
-) -> Result<hyper::Response<Answering>, hyper::http::Error> {
-    let mut response = hyper::Response::builder().status(answer.status);
-    if let Some(content_type) = &answer.content_type {
+) -> Result<hyper::Response<LoggedBody>, hyper::http::Error> {
+    let mut response = hyper::Response::builder().status(plain.status);
+    if let Some(content_type) = &plain.content_type {
         response = response.header(CONTENT_TYPE, content_type);
     }
-    for (name, value) in &answer.headers {
-        // What h2 cannot express is left out; the raw HTTP/1.1 answer has it.
+    for (name, value) in &plain.headers {
+        // Headers that HTTP/2 cannot express are left out; the HTTP/1.1 response has them.
         let name = HeaderName::from_bytes(name.as_bytes());
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
             response = response.header(name, value);
         }
     }
-    if answer.has_body() {
-        response = response.header(CONTENT_LENGTH, answer.body.len());
+    if plain.has_body() {
+        response = response.header(CONTENT_LENGTH, plain.body.len());
     }
-    let bare = head_only || !answer.has_body();
-    let body = Full::new(if bare { Bytes::new() } else { answer.body });
-    response.body(Answering { body, _entry: entry })
+    let no_body = head_only || !plain.has_body();
+    let body = Full::new(if no_body { Bytes::new() } else { plain.body });
+    response.body(LoggedBody { body, _entry: entry })
 }
 
-/// A body that notes the end of its hit when hyper has taken the last of it.
-struct Answering {
+/// A body that records the end of the request when hyper drops it.
+struct LoggedBody {
     body: Full<Bytes>,
     _entry: Entry,
 }
 
-impl Body for Answering {
+impl Body for LoggedBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,39 +1,38 @@
-//! A web on loopback, for tests and benchmarks of anything that fetches pages.
+//! A web server on loopback, for tests and benchmarks of programs that fetch pages.
 //!
-//! A [`Web`] serves [`Site`]s over http and https from a thread of its own, until it is dropped:
+//! A [`Web`] serves [`Site`]s over HTTP and HTTPS from its own thread, until it is dropped:
 //!
 //! ```
-//! use testweb::{Answer, Site, Web};
+//! use testweb::{Response, Site, Web};
 //!
 //! let web = Web::builder()
 //!     .host("a.test", Site::new().page("/", "<a href=/b>b</a>").redirect("/b", "/"))
-//!     .site(Site::new().answer("/", Answer::text("hello").gzip()))
+//!     .site(Site::new().response("/", Response::text("hello").gzip()))
 //!     .start();
 //! assert_eq!(web.url("/"), format!("http://127.0.0.1:{}/", web.port()));
 //! assert!(web.log().is_empty());
 //! ```
 //!
-//! - A [`Site`] maps paths to [`Answer`]s: pages, redirects, slow ones, compressed ones, several in turn.
-//! - [`Site::seeded`] makes a whole site from a number, and [`Web::truth`] tells what a crawl of it must find.
-//! - [`Hostile`] is every way a server can misbehave that we know of.
-//! - [`Web::log`] is the server's own account of what it was asked, by whom and when; [`Log`] answers the
-//!   questions of politeness.
-//! - [`Certificate`]s are made on the spot, good and bad.
+//! - A [`Site`] maps paths to [`Response`]s: pages, redirects, slow or compressed responses, sequences.
+//! - [`Site::seeded`] generates a site from a number, and [`Web::truth`] returns what a crawl of it must find.
+//! - [`Hostile`] lists the ways in which a server can misbehave.
+//! - [`Web::log`] is the server's log of all requests with their times; [`Log`] measures politeness.
+//! - [`Certificate`]s, valid and invalid, are generated at start.
 //!
-//! The server for plain HTTP/1.1 is that of the crate `demoweb`.
+//! The plain HTTP/1.1 server is that of the crate `demoweb`.
 
-mod answer;
 mod certificate;
 mod hostile;
 mod http2;
+mod response;
 mod seeded;
 mod site;
 mod web;
 
-pub use answer::{Answer, Turns};
 pub use certificate::Certificate;
 pub use demoweb::{Hit, Log, Protocol, Request};
 pub use hostile::Hostile;
+pub use response::{Response, ResponseSequence};
 pub use seeded::Truth;
 pub use site::Site;
 pub use web::{Builder, Web};

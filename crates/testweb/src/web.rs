@@ -1,4 +1,4 @@
-//! The web itself: the sites, and the listener for https beside the server for http.
+//! The test web: its sites, and an HTTPS listener in addition to the HTTP server of `demoweb`.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,13 +9,13 @@ use demoweb::{Listener, Log, Options, Request, Server, host_of};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::answer::Answer;
 use crate::certificate::{Authority, Certificate};
 use crate::http2;
+use crate::response::Response;
 use crate::seeded::{self, Truth};
 use crate::site::Site;
 
-/// A web being served. It stops when this is dropped.
+/// A running web server. A drop stops it.
 #[derive(Debug)]
 pub struct Web {
     address: IpAddr,
@@ -25,7 +25,7 @@ pub struct Web {
     hosts: Arc<Hosts>,
 }
 
-/// A web to be served: who its hosts are and where it listens.
+/// Configures a web server: its hosts and where it listens.
 #[derive(Debug)]
 pub struct Builder {
     hosts: Hosts,
@@ -33,10 +33,10 @@ pub struct Builder {
     port: u16,
     certificate: Option<Certificate>,
     http1_only: bool,
-    forgetful: bool,
+    log_disabled: bool,
 }
 
-/// Which site answers for which host name.
+/// The site of each host name.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     named: HashMap<String, Site>,
@@ -48,55 +48,55 @@ impl Hosts {
         self.named.get(host).unwrap_or(&self.other)
     }
 
-    pub(crate) fn answer_to(&self, request: &Request) -> Answer {
-        self.site(&request.host()).answer_to(request)
+    pub(crate) fn respond_to(&self, request: &Request) -> Response {
+        self.site(&request.host()).respond_to(request)
     }
 }
 
 impl Builder {
-    /// The site of this host name; the port of the Host header does not matter.
+    /// Sets the site of a host name. The port in the Host header is ignored.
     pub fn host(mut self, name: &str, site: Site) -> Self {
         self.hosts.named.insert(name.to_ascii_lowercase(), site);
         self
     }
 
-    /// The site of every other host name, 127.0.0.1 and localhost among them.
+    /// Sets the site of all other host names, including 127.0.0.1 and localhost.
     pub fn site(mut self, site: Site) -> Self {
         self.hosts.other = site;
         self
     }
 
-    /// Many hosts of one seeded web, `h0.test` to `h{hosts - 1}.test`, with links from each to others.
-    /// [`Web::truth_from`] tells what a crawl of it must find.
+    /// Adds seeded hosts, `h0.test` to `h{hosts - 1}.test`, that link to each other. [`Web::truth_from`] returns what a
+    /// crawl of them must find.
     ///
     /// # Panics
-    /// Without a single host or a single page on each.
+    /// If `hosts` or `pages_per_host` is 0.
     pub fn seeded_hosts(mut self, seed: u64, hosts: usize, pages_per_host: usize) -> Self {
         for seeded in seeded::Seeded::many(seed, hosts, pages_per_host) {
-            self.hosts.named.insert(seeded.name(), Site::of_seeded(seeded));
+            self.hosts.named.insert(seeded.name(), Site::from_seeded(seeded));
         }
         self
     }
 
-    /// Listens for https as well, on a second port.
+    /// Listens for HTTPS too, on a second port.
     pub fn https(mut self, certificate: Certificate) -> Self {
         self.certificate = Some(certificate);
         self
     }
 
-    /// Does not offer h2 over https.
+    /// Does not offer HTTP/2 over HTTPS.
     pub fn http1_only(mut self) -> Self {
         self.http1_only = true;
         self
     }
 
-    /// Listens on another address than 127.0.0.1.
-    pub fn on(mut self, address: IpAddr) -> Self {
+    /// Listens on this address instead of 127.0.0.1.
+    pub fn address(mut self, address: IpAddr) -> Self {
         self.address = address;
         self
     }
 
-    /// Listens for http on this port instead of a free one.
+    /// Listens for HTTP on this port instead of a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
@@ -104,25 +104,25 @@ impl Builder {
 
     /// Keeps no log, for benchmarks of millions of requests.
     pub fn without_log(mut self) -> Self {
-        self.forgetful = true;
+        self.log_disabled = true;
         self
     }
 
     /// Starts serving.
     ///
     /// # Panics
-    /// If it cannot listen; [`try_start`](Self::try_start) says so instead.
+    /// If it cannot listen. [`try_start`](Self::try_start) returns the error instead.
     pub fn start(self) -> Web {
-        self.try_start().expect("the test web cannot start")
+        self.try_start().expect("cannot start the test web")
     }
 
-    /// Starts serving, in a thread of its own, unless it cannot listen.
+    /// Starts serving in a new thread. Fails if it cannot listen.
     pub fn try_start(self) -> io::Result<Web> {
-        let options = Options { address: self.address, port: self.port, log: !self.forgetful };
+        let options = Options { address: self.address, port: self.port, log: !self.log_disabled };
         let hosts = Arc::new(self.hosts);
-        let plain = hosts.clone();
+        let plain_hosts = hosts.clone();
         let server =
-            Server::start_with(options, move |request| plain.answer_to(request).over_http1(request))?;
+            Server::start_with(options, move |request| plain_hosts.respond_to(request).over_http1(request))?;
         let (mut https_port, mut ca_pem) = (None, String::new());
         if let Some(certificate) = self.certificate {
             let authority = Authority::new(certificate, self.address).map_err(io::Error::other)?;
@@ -139,7 +139,7 @@ impl Builder {
 }
 
 impl Web {
-    /// A web with no hosts yet, on 127.0.0.1.
+    /// A web server without hosts, on 127.0.0.1.
     pub fn builder() -> Builder {
         Builder {
             hosts: Hosts::default(),
@@ -147,7 +147,7 @@ impl Web {
             port: 0,
             certificate: None,
             http1_only: false,
-            forgetful: false,
+            log_disabled: false,
         }
     }
 
@@ -171,54 +171,54 @@ impl Web {
         format!("https://{host}:{}{path}", self.https_port())
     }
 
-    /// The port for http.
+    /// The port for HTTP.
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
-    /// The port for https.
+    /// The port for HTTPS.
     ///
     /// # Panics
-    /// If the web was built without https.
+    /// If the server was built without HTTPS.
     pub fn https_port(&self) -> u16 {
-        self.https_port.expect("this web was built without https")
+        self.https_port.expect("the server was built without HTTPS")
     }
 
-    /// The root that signed the good certificate, in PEM, for a client to trust. Empty without https.
+    /// The root certificate that signed the valid certificate, in PEM, for clients to trust. Empty without HTTPS.
     pub fn ca_pem(&self) -> String {
         self.ca_pem.clone()
     }
 
-    /// Every request so far. An answer that its client has wholly received is in it with its end.
+    /// All requests so far. If a client has received a complete response, the log has its end.
     pub fn log(&self) -> Log {
         self.server.log()
     }
 
-    /// How many requests there have been so far: cheap enough to poll.
+    /// The number of requests so far. Cheap enough to poll.
     pub fn hits(&self) -> usize {
         self.server.hits()
     }
 
-    /// What a crawl of the seeded site must find that starts at `path` of [`url`](Self::url): by path, each page
-    /// within `max_depth` hops, its fewest hops, and its body.
+    /// What a crawl of the seeded site must find if it starts at `path` of [`url`](Self::url): by path, each page
+    /// within `max_depth` links, its depth and its body.
     ///
     /// # Panics
-    /// If the site is not a seeded one.
+    /// If the site is not seeded.
     pub fn truth(&self, path: &str, max_depth: usize) -> Truth {
         let origin = self.url("");
         let found = self.truth_from(&self.url(path), max_depth).into_iter();
         found.filter_map(|(url, page)| Some((url.strip_prefix(&origin)?.to_owned(), page))).collect()
     }
 
-    /// The same from any URL of a seeded site or of seeded hosts, by URL, other hosts included.
+    /// The same for a start at any URL of seeded hosts, by URL, including other hosts.
     ///
     /// # Panics
-    /// If the URL's host is not a seeded one.
+    /// If the URL's host is not seeded.
     pub fn truth_from(&self, url: &str, max_depth: usize) -> Truth {
         let (scheme, rest) = url.split_once("://").expect("an absolute URL");
         let slash = rest.find('/').unwrap_or(rest.len());
         let (authority, path) = rest.split_at(slash);
-        let seeded = self.hosts.site(host_of(authority)).seeded_part().expect("the site is a seeded one");
+        let seeded = self.hosts.site(host_of(authority)).seeded_site().expect("the site is seeded");
         seeded.truth(&format!("{scheme}://{authority}"), path, max_depth)
     }
 }
@@ -230,7 +230,7 @@ async fn serve_tls(
     listener: Arc<Listener>,
     hosts: Arc<Hosts>,
 ) {
-    // A client that refuses the certificate ends here; that is what the bad ones are for.
+    // A client that rejects an invalid certificate ends here.
     let Ok(socket) = tls.accept(socket).await else { return };
     if socket.get_ref().1.alpn_protocol() == Some(b"h2") {
         http2::serve(socket, number, listener, hosts).await;

@@ -1,4 +1,4 @@
-//! The demonstration shows what it is meant to show.
+//! Tests of the demo site.
 
 mod client;
 mod walker;
@@ -7,11 +7,11 @@ use testweb::{Site, Web};
 use walker::walk;
 
 fn demo() -> Web {
-    Web::builder().site(Site::new().otherwise(|request| demoweb::one_site::answer(request).into())).start()
+    Web::builder().site(Site::new().fallback(|request| demoweb::one_site::respond(request).into())).start()
 }
 
 #[test]
-fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
+fn demo_has_pages_texts_a_redirect_a_dead_link_and_external_links() {
     let web = demo();
     let origin = web.url("");
     let found = walk(&web, &web.url("/"), 9, |url| url.as_str().starts_with(&origin));
@@ -19,7 +19,7 @@ fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
     assert_eq!(found.keys().filter(|url| url.contains("/private/")).count(), 1);
     assert_eq!(found.keys().filter(|url| url.ends_with(".txt")).count(), 2);
     let log = web.log();
-    let paths_with = |status| log.only(|hit| hit.status == Some(status)).paths().join(" ");
+    let paths_with = |status| log.filter(|hit| hit.status == Some(status)).paths().join(" ");
     assert_eq!(paths_with(301), "/boat");
     assert_eq!(paths_with(404), "/harbour-map.html");
     assert!(
@@ -28,7 +28,7 @@ fn the_demo_has_pages_texts_a_redirect_a_dead_link_and_links_elsewhere() {
 }
 
 #[test]
-fn the_demo_is_deep_enough_to_watch() {
+fn demo_has_a_depth_of_three() {
     let web = demo();
     let found = walk(&web, &web.url("/"), 9, |url| url.host_str() == Some("127.0.0.1"));
     assert_eq!(found.values().map(|(depth, _)| *depth).max(), Some(3));

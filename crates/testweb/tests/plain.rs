@@ -1,4 +1,4 @@
-//! What tests of a crawler rely on when the server behaves.
+//! Tests of ordinary responses and of the log.
 
 mod client;
 
@@ -7,23 +7,23 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use client::{body, connect, exchange, exchange_bytes, get};
-use testweb::{Answer, Protocol, Site, Web};
+use testweb::{Protocol, Response, Site, Web};
 
 #[test]
-fn a_host_is_found_by_its_name_whatever_the_port_and_case() {
+fn host_is_found_by_its_name_ignoring_port_and_case() {
     let web = Web::builder()
         .host("a.test", Site::new().page("/", "this is a"))
-        .site(Site::new().page("/", "this is the rest"))
+        .site(Site::new().page("/", "this is the default"))
         .start();
     assert!(exchange(&web, &get(&format!("A.test:{}", web.port()), "/")).ends_with("\r\n\r\nthis is a"));
     assert!(exchange(&web, &get("a.test", "/")).ends_with("\r\n\r\nthis is a"));
-    assert!(exchange(&web, &get("127.0.0.1", "/")).ends_with("\r\n\r\nthis is the rest"));
+    assert!(exchange(&web, &get("127.0.0.1", "/")).ends_with("\r\n\r\nthis is the default"));
     let hosts: Vec<String> = web.log().into_iter().map(|hit| hit.host).collect();
     assert_eq!(hosts, ["a.test", "a.test", "127.0.0.1"]);
 }
 
 #[test]
-fn a_page_a_redirect_a_status_and_an_unknown_path_are_answered_as_http_says() {
+fn page_redirect_status_and_unknown_path_are_valid_http_responses() {
     let site = Site::new().page("/", "<p>hello").redirect("/r", "/").status("/gone", 410);
     let web = Web::builder().site(site).start();
     let page = exchange(&web, &get("x", "/"));
@@ -42,14 +42,14 @@ fn a_page_a_redirect_a_status_and_an_unknown_path_are_answered_as_http_says() {
 }
 
 #[test]
-fn a_connection_serves_one_request_after_another_and_head_has_no_body() {
+fn connection_is_kept_alive_and_head_has_no_body() {
     let web = Web::builder().site(Site::new().page("/", "body").page("/b", "other").robots("")).start();
     let first = "HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n";
-    let answer = exchange(&web, &(first.to_owned() + &get("x", "/robots.txt")));
-    let answers: Vec<&str> = answer.split("HTTP/1.1 200 OK\r\n").skip(1).collect();
-    assert!(answers[0].contains("Content-Length: 4\r\n") && answers[0].ends_with("\r\n\r\n"));
-    assert!(answers[1].ends_with("\r\n\r\nother"));
-    assert!(answers[2].contains("text/plain") && answers[2].contains("Connection: close"));
+    let text = exchange(&web, &(first.to_owned() + &get("x", "/robots.txt")));
+    let responses: Vec<&str> = text.split("HTTP/1.1 200 OK\r\n").skip(1).collect();
+    assert!(responses[0].contains("Content-Length: 4\r\n") && responses[0].ends_with("\r\n\r\n"));
+    assert!(responses[1].ends_with("\r\n\r\nother"));
+    assert!(responses[2].contains("text/plain") && responses[2].contains("Connection: close"));
     let log = web.log();
     assert_eq!(log.paths(), ["/", "/b", "/robots.txt"]);
     assert!(log.iter().all(|hit| hit.connection == 1 && hit.protocol == Protocol::H1));
@@ -58,16 +58,17 @@ fn a_connection_serves_one_request_after_another_and_head_has_no_body() {
 }
 
 #[test]
-fn answers_in_turn_come_one_by_one_and_the_last_repeats() {
-    let turns = Answer::in_turn(vec![Answer::status(503).header("Retry-After", "1"), Answer::page("ready")]);
-    let web = Web::builder().site(Site::new().answer("/", turns)).start();
+fn sequence_of_responses_repeats_the_last() {
+    let sequence =
+        Response::sequence(vec![Response::status(503).header("Retry-After", "1"), Response::page("ready")]);
+    let web = Web::builder().site(Site::new().response("/", sequence)).start();
     assert!(exchange(&web, &get("x", "/")).contains("503 Service Unavailable\r\n"));
     assert!(exchange(&web, &get("x", "/")).ends_with("ready"));
     assert!(exchange(&web, &get("x", "/")).ends_with("ready"));
 }
 
 #[test]
-fn a_redirect_chain_has_as_many_redirects_as_it_says() {
+fn redirect_chain_has_the_given_number_of_redirects() {
     let web = Web::builder().site(Site::new().redirect_chain("/c", 2)).start();
     assert!(exchange(&web, &get("x", "/c")).contains("Location: /c/1\r\n"));
     assert!(exchange(&web, &get("x", "/c/1")).contains("Location: /c/2\r\n"));
@@ -75,32 +76,32 @@ fn a_redirect_chain_has_as_many_redirects_as_it_says() {
 }
 
 #[test]
-fn what_is_not_written_down_can_be_generated() {
+fn responses_can_be_generated_for_any_path() {
     let calendar =
-        Site::new().otherwise(|request| Answer::page(format!("{}x{}", request.origin(), request.path)));
+        Site::new().fallback(|request| Response::page(format!("{}x{}", request.origin(), request.path)));
     let web = Web::builder().site(calendar).start();
     assert!(exchange(&web, &get("x:1", "/2026/11?d=3")).ends_with("http://x:1x/2026/11?d=3"));
 }
 
 #[test]
-fn bodies_come_in_every_coding_and_framing() {
+fn bodies_have_every_coding_and_framing() {
     let text = "again and again ".repeat(200);
-    let page = || Answer::page(text.clone());
+    let page = || Response::page(text.clone());
     let site = Site::new()
-        .answer("/gzip", page().gzip())
-        .answer("/deflate", page().deflate())
-        .answer("/raw", page().raw_deflate())
-        .answer("/zstd", page().zstd())
-        .answer("/chunked", page().chunked())
-        .answer("/until-close", page().until_close());
+        .response("/gzip", page().gzip())
+        .response("/deflate", page().deflate())
+        .response("/raw", page().raw_deflate())
+        .response("/zstd", page().zstd())
+        .response("/chunked", page().chunked())
+        .response("/until-close", page().until_close());
     let web = Web::builder().site(site).start();
     let fetch = |path| exchange_bytes(&web, &get("x", path));
-    let mut unpacked = String::new();
-    flate2::read::GzDecoder::new(body(&fetch("/gzip"))).read_to_string(&mut unpacked).unwrap();
-    flate2::read::ZlibDecoder::new(body(&fetch("/deflate"))).read_to_string(&mut unpacked).unwrap();
-    flate2::read::DeflateDecoder::new(body(&fetch("/raw"))).read_to_string(&mut unpacked).unwrap();
-    zstd::Decoder::new(body(&fetch("/zstd"))).unwrap().read_to_string(&mut unpacked).unwrap();
-    assert_eq!(unpacked, text.repeat(4));
+    let mut decoded = String::new();
+    flate2::read::GzDecoder::new(body(&fetch("/gzip"))).read_to_string(&mut decoded).unwrap();
+    flate2::read::ZlibDecoder::new(body(&fetch("/deflate"))).read_to_string(&mut decoded).unwrap();
+    flate2::read::DeflateDecoder::new(body(&fetch("/raw"))).read_to_string(&mut decoded).unwrap();
+    zstd::Decoder::new(body(&fetch("/zstd"))).unwrap().read_to_string(&mut decoded).unwrap();
+    assert_eq!(decoded, text.repeat(4));
 
     let chunked = String::from_utf8(fetch("/chunked")).unwrap();
     assert!(chunked.contains("Transfer-Encoding: chunked\r\n") && !chunked.contains("Content-Length"));
@@ -119,9 +120,9 @@ fn bodies_come_in_every_coding_and_framing() {
 }
 
 #[test]
-fn the_log_tells_how_long_a_host_rested_and_how_much_went_on_at_once() {
-    let slow = Answer::page("slow").after(Duration::from_millis(200));
-    let web = Web::builder().site(Site::new().page("/", "x").answer("/slow", slow)).start();
+fn log_measures_gaps_and_concurrency() {
+    let slow = Response::page("slow").delay(Duration::from_millis(200));
+    let web = Web::builder().site(Site::new().page("/", "x").response("/slow", slow)).start();
     exchange(&web, &get("a.test", "/"));
     std::thread::sleep(Duration::from_millis(100));
     exchange(&web, &get("a.test", "/"));
@@ -130,41 +131,41 @@ fn the_log_tells_how_long_a_host_rested_and_how_much_went_on_at_once() {
     let gap = log.smallest_gap().unwrap();
     assert!(gap >= Duration::from_millis(100) && gap < Duration::from_secs(5), "{gap:?}");
     assert!(log.smallest_start_gap().unwrap() >= gap);
-    assert_eq!(log.of_host("b.test").smallest_gap(), None);
-    assert_eq!(log.most_at_once(), 1);
+    assert_eq!(log.for_host("b.test").smallest_gap(), None);
+    assert_eq!(log.max_concurrent(), 1);
 
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| exchange(&web, &get("c.test", "/slow")));
         }
     });
-    let slow = web.log().of_host("c.test");
-    assert_eq!(slow.most_at_once(), 3);
+    let slow = web.log().for_host("c.test");
+    assert_eq!(slow.max_concurrent(), 3);
     assert_eq!(slow.smallest_gap(), Some(Duration::ZERO));
     assert!(slow.iter().all(|hit| hit.ended.unwrap() - hit.started >= Duration::from_millis(200)));
 }
 
 #[test]
-fn a_client_that_goes_away_ends_its_request_in_the_log() {
-    let slow = Answer::page("slow").after(Duration::from_secs(3600));
-    let web = Web::builder().site(Site::new().answer("/", slow)).start();
+fn request_ends_in_the_log_when_the_client_disconnects() {
+    let slow = Response::page("slow").delay(Duration::from_secs(3600));
+    let web = Web::builder().site(Site::new().response("/", slow)).start();
     let mut socket = connect(&web);
     socket.write_all(get("x", "/").as_bytes()).unwrap();
-    let within = |done: &dyn Fn() -> bool| {
+    let wait_until = |done: &dyn Fn() -> bool| {
         let start = Instant::now();
         while !done() {
             assert!(start.elapsed() < Duration::from_secs(10));
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    within(&|| web.hits() == 1);
+    wait_until(&|| web.hits() == 1);
     assert!(web.log()[0].ended.is_none());
     drop(socket);
-    within(&|| web.log()[0].ended.is_some());
+    wait_until(&|| web.log()[0].ended.is_some());
 }
 
 #[tokio::test]
-async fn a_web_serves_asynchronous_tests_and_stops_when_dropped() {
+async fn server_works_in_async_tests_and_stops_when_dropped() {
     let web = Web::builder().site(Site::new().page("/", "x")).start();
     let port = web.port();
     assert!(exchange(&web, &get("x", "/")).ends_with("x"));
@@ -174,10 +175,11 @@ async fn a_web_serves_asynchronous_tests_and_stops_when_dropped() {
 }
 
 #[test]
-fn a_web_listens_where_it_is_told() {
-    let web = Web::builder().on("127.0.0.5".parse().unwrap()).site(Site::new().page("/", "five")).start();
+fn server_listens_on_the_given_address_and_port() {
+    let web =
+        Web::builder().address("127.0.0.5".parse().unwrap()).site(Site::new().page("/", "five")).start();
     assert!(web.url("/").starts_with("http://127.0.0.5:"));
     assert!(TcpStream::connect(("127.0.0.5", web.port())).is_ok());
-    let again = Web::builder().on("127.0.0.5".parse().unwrap()).port(web.port()).try_start();
+    let again = Web::builder().address("127.0.0.5".parse().unwrap()).port(web.port()).try_start();
     assert!(again.is_err());
 }

@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use testweb::{Answer, Certificate, Hostile, Protocol, Site, Web};
+use testweb::{Certificate, Hostile, Protocol, Response, Site, Web};
 
 /// A client that trusts only the server's root.
 fn client(web: &Web, protocols: &[&str]) -> Arc<ClientConfig> {
@@ -37,7 +37,7 @@ fn fetch(web: &Web, host: &str) -> Result<String, String> {
 }
 
 fn web(certificate: Certificate) -> Web {
-    let site = Site::new().page("/", "secure").answer("/hostile", Answer::hostile(Hostile::EndlessBody));
+    let site = Site::new().page("/", "secure").response("/hostile", Response::hostile(Hostile::EndlessBody));
     Web::builder().site(site).https(certificate).start()
 }
 

@@ -1,4 +1,4 @@
-//! The truth about seeded sites, checked by walking them with somebody else's HTML and URL parsers.
+//! Tests of the truth about seeded sites, with an independent HTML parser and URL parser.
 
 mod client;
 mod walker;
@@ -13,7 +13,7 @@ fn summary(truth: &Truth) -> Vec<(&String, usize)> {
 }
 
 #[test]
-fn the_truth_is_what_others_find_too() {
+fn truth_is_what_an_independent_crawl_finds() {
     for seed in 0..12 {
         let web = Web::builder().site(Site::seeded(seed, 120)).start();
         let origin = web.url("");
@@ -27,7 +27,7 @@ fn the_truth_is_what_others_find_too() {
 }
 
 #[test]
-fn every_page_of_a_seeded_site_can_be_reached_and_depth_is_worth_testing() {
+fn every_page_of_a_seeded_site_is_reachable_and_the_site_is_deep() {
     for seed in 0..50 {
         let web = Web::builder().site(Site::seeded(seed, 200)).start();
         let truth = web.truth("/", 200);
@@ -42,7 +42,7 @@ fn every_page_of_a_seeded_site_can_be_reached_and_depth_is_worth_testing() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_site_and_another_seed_another() {
+fn same_seed_gives_the_same_site_and_another_seed_another() {
     let paths = |seed| {
         let web = Web::builder().site(Site::seeded(seed, 50)).start();
         web.truth("/", 50).into_keys().collect::<Vec<_>>()
@@ -52,7 +52,7 @@ fn the_same_seed_makes_the_same_site_and_another_seed_another() {
 }
 
 #[test]
-fn the_truth_can_start_anywhere() {
+fn truth_can_start_at_any_page() {
     let web = Web::builder().site(Site::seeded(3, 100)).start();
     let inner = web.truth("/", 2).into_iter().find(|(_, (depth, _))| *depth == 2).unwrap().0;
     assert_eq!(web.truth(&inner, 0).into_keys().collect::<Vec<_>>(), [inner]);
@@ -60,7 +60,7 @@ fn the_truth_can_start_anywhere() {
 }
 
 #[test]
-fn seeded_hosts_link_to_one_another_and_all_can_be_reached() {
+fn seeded_hosts_are_all_reachable_from_the_first() {
     let web = Web::builder().seeded_hosts(7, 20, 15).start();
     let start = web.url_of("h0.test", "/");
     let truth = web.truth_from(&start, 100);
@@ -71,7 +71,7 @@ fn seeded_hosts_link_to_one_another_and_all_can_be_reached() {
 }
 
 #[test]
-fn a_print_view_is_nearly_its_page_and_not_in_the_truth() {
+fn print_view_is_a_near_duplicate_and_not_in_the_truth() {
     let web = Web::builder().site(Site::seeded(4, 60).with_print_views()).start();
     let origin = web.url("");
     let truth = web.truth_from(&web.url("/"), 60);

@@ -46,7 +46,7 @@ pub async fn run(verbosity: Verbosity) -> u8 {
 type Prepared = (Server, Url, ClassicCrawl, std::path::PathBuf);
 
 fn prepare() -> Result<Prepared, Box<dyn std::error::Error>> {
-    let server = Server::start(one_site::answer)?;
+    let server = Server::start(one_site::respond)?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir()?.keep();
     let seed = Url::parse(&server.url("/"))?;
     let crawl = ClassicCrawl::new(seed.as_str(), &directory, MAX_DEPTH)?.delay(DELAY);

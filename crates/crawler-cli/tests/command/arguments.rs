@@ -142,7 +142,7 @@ fn prefix_matches_whole_path_segments() {
     let web = serve(
         Site::new()
             .page("/tse", linking_to(&["/tse/a", "/tse?q", "/tsetse", "/", "/TSE", "/tse.html", "/tse/../x"]))
-            .otherwise(|_| testweb::Answer::page("x")),
+            .fallback(|_| testweb::Response::page("x")),
     );
     let ended = crawl_within(&web, "/tse", "/tse").expect(0);
     assert_eq!(ended.sorted_paths(), ["/tse", "/tse/a", "/tse?q"]);
@@ -293,21 +293,22 @@ fn invalid_argument_does_not_delete_earlier_pages() {
 fn open_file_limit_is_raised_for_the_concurrency_or_the_crawl_is_rejected() {
     let paths: Vec<String> = (0..120).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let slow = |_: &testweb::Request| testweb::Answer::page("x").after(std::time::Duration::from_millis(300));
-    let web = serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).otherwise(slow));
+    let slow =
+        |_: &testweb::Request| testweb::Response::page("x").delay(std::time::Duration::from_millis(300));
+    let web = serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).fallback(slow));
     let crawl = |script: &str| Crawl::of(web.url("/")).with("--concurrency 120").in_shell(script).run();
     let rejected = crawl("ulimit -n 100; exec \"$@\"").expect(2);
     assert!(rejected.stderr.contains("--concurrency 120 needs 184 open files"), "{}", rejected.stderr);
     assert!(web.log().is_empty() && names(&rejected.directory).is_empty());
     let ended = crawl("ulimit -S -n 100; exec \"$@\"").expect(0);
     assert_eq!(ended.pages().len(), 121);
-    assert!(web.log().most_at_once() > 100, "{}", web.log().most_at_once());
+    assert!(web.log().max_concurrent() > 100, "{}", web.log().max_concurrent());
 }
 
 #[test]
 fn second_crawl_in_the_same_directory_is_rejected() {
-    let slow = testweb::Answer::page("x").after(std::time::Duration::from_secs(30));
-    let web = serve(Site::new().answer("/", slow));
+    let slow = testweb::Response::page("x").delay(std::time::Duration::from_secs(30));
+    let web = serve(Site::new().response("/", slow));
     let directory = tempfile::tempdir().unwrap();
     let mut first = Crawl::of(web.url("/")).into_directory(directory.path()).with("--timeout 1m").start();
     first.until("the first request", |_| web.hits() > 1);

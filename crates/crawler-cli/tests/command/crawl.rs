@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testweb::{Answer, Certificate, Request, Site, Web};
+use testweb::{Certificate, Request, Response, Site, Web};
 
 use crate::common::{Ended, counts, linking_to, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in, paths, urls};
@@ -26,11 +26,11 @@ fn last_object(seed: impl Into<String>, options: &str) -> Value {
 
 /// A site on every host, where each page links to pages of other hosts of the same port.
 fn hosts_that_link(to: &'static [&'static str]) -> Web {
-    serve(Site::new().otherwise(move |request: &Request| {
+    serve(Site::new().fallback(move |request: &Request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         let links: Vec<String> = to.iter().map(|link| link.replace("PORT", port)).collect();
         let links: Vec<&str> = links.iter().map(String::as_str).collect();
-        Answer::page(format!("{} {} {}", request.authority, request.path, linking_to(&links)))
+        Response::page(format!("{} {} {}", request.authority, request.path, linking_to(&links)))
     }))
 }
 
@@ -169,7 +169,7 @@ fn concurrency_limits_the_requests_in_flight() {
     let links: &[&str] =
         &["http://a.test:PORT/", "http://b.test:PORT/", "http://c.test:PORT/", "http://d.test:PORT/"];
     for (concurrency, most) in [(1, 1), (2, 2)] {
-        let web = serve(Site::new().otherwise(move |request: &Request| {
+        let web = serve(Site::new().fallback(move |request: &Request| {
             let port = request.authority.rsplit(':').next().unwrap_or("80");
             let links: Vec<String> = links.iter().map(|link| link.replace("PORT", port)).collect();
             let page = format!(
@@ -177,20 +177,20 @@ fn concurrency_limits_the_requests_in_flight() {
                 request.authority,
                 links.iter().map(|l| format!("<a href={l}>x</a>")).collect::<String>()
             );
-            Answer::page(page).after(Duration::from_millis(100))
+            Response::page(page).delay(Duration::from_millis(100))
         }));
         crawl(web.url("/"), &format!("--workers 1 --concurrency {concurrency}"));
-        assert_eq!(web.log().most_at_once(), most);
+        assert_eq!(web.log().max_concurrent(), most);
     }
 }
 
 #[test]
 fn queue_options_set_number_and_size_of_the_queues() {
     let links: String = (0..500).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 50)).collect();
-    let web = serve(Site::new().otherwise(move |request: &Request| {
+    let web = serve(Site::new().fallback(move |request: &Request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         let page = if request.path == "/" { links.replace("PORT", port) } else { request.path.clone() };
-        Answer::page(page)
+        Response::page(page)
     }));
     let object = last_object(web.url("/"), "--queue-size 1 --priority-queues 3 --workers 2 --similarity 0");
     assert_eq!((&object["pages"], &object["state"]), (&Value::from(501), &Value::from("finished")));
@@ -202,24 +202,24 @@ fn queue_options_set_number_and_size_of_the_queues() {
 #[test]
 fn seen_urls_expire_after_the_ttl() {
     let site = || {
-        let back = Answer::page(linking_to(&["/"])).after(Duration::from_millis(700));
-        serve(Site::new().page("/", linking_to(&["/back"]) + "home").answer("/back", back))
+        let back = Response::page(linking_to(&["/"])).delay(Duration::from_millis(700));
+        serve(Site::new().page("/", linking_to(&["/back"]) + "home").response("/back", back))
     };
     let web = site();
     crawl(web.url("/"), "");
-    assert_eq!(web.log().of_path("/").len(), 1);
+    assert_eq!(web.log().for_path("/").len(), 1);
     let web = site();
     crawl(web.url("/"), "--ttl 200ms --max-pages 3");
-    assert_eq!(web.log().of_path("/").len(), 2);
+    assert_eq!(web.log().for_path("/").len(), 2);
 }
 
 #[test]
 fn domain_ownership_expires_after_its_ttl() {
     let links: String = (0..5).map(|n| format!("<a href=http://d{n}.test:PORT/>x</a>")).collect();
-    let web = serve(Site::new().otherwise(move |request: &Request| {
+    let web = serve(Site::new().fallback(move |request: &Request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
-        let page = Answer::page(request.authority.clone() + &links.replace("PORT", port));
-        if request.host() == "d4.test" { page.after(Duration::from_millis(700)) } else { page }
+        let page = Response::page(request.authority.clone() + &links.replace("PORT", port));
+        if request.host() == "d4.test" { page.delay(Duration::from_millis(700)) } else { page }
     }));
     let owned = |options: &str| last_object(web.url("/"), options)["owned_domains"].as_u64().unwrap();
     assert_eq!(owned("--similarity 0"), 6);
@@ -236,9 +236,9 @@ fn no_content_stores_no_page_bodies() {
 
 #[test]
 fn pagerank_service_gets_its_key_and_its_outage_only_costs_ranks() {
-    let ranks = serve(Site::new().otherwise(|_| {
+    let ranks = serve(Site::new().fallback(|_| {
         let rank = r#"{"status_code":200,"domain":"one.test","page_rank_integer":7,"page_rank_decimal":7.1,"rank":"1"}"#;
-        Answer::status(200).content_type("application/json").body(format!(r#"{{"response":[{rank}]}}"#))
+        Response::status(200).content_type("application/json").body(format!(r#"{{"response":[{rank}]}}"#))
     }));
     let web = hosts_that_link(&[]);
     let run = |service: &str| {
@@ -259,7 +259,7 @@ fn pagerank_service_gets_its_key_and_its_outage_only_costs_ranks() {
         ended.stdout
     );
 
-    let broken = serve(Site::new().otherwise(|_| Answer::status(500)));
+    let broken = serve(Site::new().fallback(|_| Response::status(500)));
     let ended = run(&broken.url(""));
     let printed = "PageRank service: 3 requests, 3 failed, 1 URL without a rank (last: HTTP 500)\n";
     assert!(ended.stdout.contains(printed), "{}", ended.stdout);
@@ -286,7 +286,7 @@ fn fetch_options_work_as_in_the_classic_mode() {
         .page("/", linking_to(&["/hidden", "/large", "/slow"]))
         .page("/hidden", "x")
         .page("/large", "x".repeat(3000))
-        .answer("/slow", Answer::page("y").after(Duration::from_secs(3)));
+        .response("/slow", Response::page("y").delay(Duration::from_secs(3)));
     let web = Web::builder().site(site).https(Certificate::Good).start();
     let directory = tempfile::tempdir().unwrap();
     let certificate = directory.path().join("ca.pem");
@@ -299,7 +299,7 @@ fn fetch_options_work_as_in_the_classic_mode() {
         .expect(0);
     let expected = [("page", 1), ("robots.txt", 1), ("too large", 1), ("timeout", 1)];
     assert_eq!(ended.outcomes(), counts(&expected));
-    let first = &web.log().of_path("/")[0];
+    let first = &web.log().for_path("/")[0];
     assert!(first.header("user-agent").unwrap().ends_with(" (+https://a.test/bot)"));
     assert!(first.header("authorization").is_some());
 }

@@ -6,20 +6,20 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use testweb::{Answer, Request, Site, Web};
+use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Running, counts, linking_to, serve};
 use crate::pipeline::{Pipeline, adds_up, objects_in};
 
 /// A front page with links to ten other hosts whose responses take this long.
 fn slow_web(time: Duration) -> Web {
-    serve(Site::new().otherwise(move |request: &Request| {
+    serve(Site::new().fallback(move |request: &Request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         if request.host() == "127.0.0.1" {
             let links: Vec<String> = (0..10).map(|n| format!("http://h{n}.test:{port}/")).collect();
-            return Answer::page(linking_to(&links.iter().map(String::as_str).collect::<Vec<_>>()));
+            return Response::page(linking_to(&links.iter().map(String::as_str).collect::<Vec<_>>()));
         }
-        Answer::page(request.authority.clone()).after(time)
+        Response::page(request.authority.clone()).delay(time)
     }))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use crate::common::{counts, linking_to, names, serve};
 use crate::pipeline::{Pipeline, adds_up, objects};
@@ -33,7 +33,7 @@ fn site() -> Site {
         .page("/twin", linking_to(&["/", "/moved", "/picture", "/deep"]))
         .redirect("/moved", "/notes")
         .text("/notes", "no links")
-        .answer("/picture", Answer::page("x").content_type("image/png"))
+        .response("/picture", Response::page("x").content_type("image/png"))
         .page("/deep", "deep")
 }
 
@@ -191,9 +191,9 @@ fn symlink_to_a_summary_file_stays_a_symlink() {
 
 #[test]
 fn control_characters_from_servers_are_escaped() {
-    let odd = Answer::page("x").content_type("image/png;\t\u{9b}2J \u{202e}gnp");
+    let odd = Response::page("x").content_type("image/png;\t\u{9b}2J \u{202e}gnp");
     let title = "<title>\u{1b}]0;mine\u{7}</title>\u{1b}[2Jw\u{202e}ord \u{9b}1m";
-    let site = Site::new().page("/", linking_to(&["/odd"]) + title).answer("/odd", odd);
+    let site = Site::new().page("/", linking_to(&["/odd"]) + title).response("/odd", odd);
     let web = serve(site);
     // `common` checks all output for control characters.
     for options in
@@ -213,8 +213,8 @@ fn control_characters_from_servers_are_escaped() {
 
 #[test]
 fn slow_crawl_prints_progress_without_a_terminal() {
-    let slow = Answer::page("x").after(Duration::from_secs(6));
-    let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).answer("/a", slow));
+    let slow = Response::page("x").delay(Duration::from_secs(6));
+    let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).response("/a", slow));
     let ended = Pipeline::of(web.url("/")).with("--timeout 1m --workers 1").run().expect(0);
     let printed = &ended.stderr;
     assert_eq!(printed.lines().count(), 1, "{printed}");
@@ -228,8 +228,8 @@ fn slow_crawl_prints_progress_without_a_terminal() {
 
 #[test]
 fn terminal_shows_live_lines() {
-    let slow = Answer::page("x").after(Duration::from_millis(2300));
-    let web = serve(Site::new().page("/", linking_to(&["/gone", "/a"])).answer("/a", slow));
+    let slow = Response::page("x").delay(Duration::from_millis(2300));
+    let web = serve(Site::new().page("/", linking_to(&["/gone", "/a"])).response("/a", slow));
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();

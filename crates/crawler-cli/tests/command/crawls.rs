@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use testweb::{Answer, Hostile, Site, Web};
+use testweb::{Hostile, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
@@ -66,7 +66,7 @@ fn depth_is_the_fewest_hops_even_if_the_shortest_path_is_slow() {
     let slow = Duration::from_millis(300);
     let site = Site::new()
         .page("/", linking_to(&["/slow", "/a"]))
-        .answer("/slow", Answer::page(linking_to(&["/goal"])).after(slow))
+        .response("/slow", Response::page(linking_to(&["/goal"])).delay(slow))
         .page("/a", linking_to(&["/b"]))
         .page("/b", linking_to(&["/goal"]))
         .page("/goal", linking_to(&["/", "/beyond"]))
@@ -99,7 +99,7 @@ fn one_connection_carries_pages_failures_and_redirects() {
         .page("/a", "x")
         .redirect("/from", "/to")
         .page("/to", "x")
-        .answer("/chunked", Answer::page("x").chunked().gzip());
+        .response("/chunked", Response::page("x").chunked().gzip());
     let web = serve(site);
     Crawl::of(web.url("/")).run().expect(0);
     let log = web.log();
@@ -111,7 +111,7 @@ fn one_connection_carries_pages_failures_and_redirects() {
 fn server_can_have_an_ipv6_address() {
     // Skipped on a machine without IPv6.
     let site = Site::new().page("/", linking_to(&["/a"])).page("/a", "x");
-    let Ok(web) = Web::builder().on(std::net::Ipv6Addr::LOCALHOST.into()).site(site).try_start() else {
+    let Ok(web) = Web::builder().address(std::net::Ipv6Addr::LOCALHOST.into()).site(site).try_start() else {
         return;
     };
     let ended = Crawl::of(web.url("/")).run().expect(0);
@@ -136,7 +136,7 @@ fn sequential_crawl_numbers_pages_in_the_order_of_discovery() {
 /// The paths that a crawl of this front page saves. All other paths are pages without links.
 fn saved_from(html: &str) -> (Vec<String>, Ended) {
     let site =
-        Site::new().page("/", html.to_owned()).status("/robots.txt", 404).otherwise(|_| Answer::page("x"));
+        Site::new().page("/", html.to_owned()).status("/robots.txt", 404).fallback(|_| Response::page("x"));
     let ended = Crawl::of(serve(site).url("/")).depth(1).run().expect(0);
     (ended.sorted_paths(), ended)
 }
@@ -212,8 +212,8 @@ fn query_encoding_follows_the_charset_of_header_or_page() {
     let wide: Vec<u8> = "\u{FEFF}<a href='/wide'>x</a>".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let site = Site::new()
         .page("/", linking_to(&["/latin", "/wide.html"]))
-        .answer("/latin", Answer::page(latin.clone()).content_type("text/html"))
-        .answer("/wide.html", Answer::page(wide.clone()).content_type("text/html"))
+        .response("/latin", Response::page(latin.clone()).content_type("text/html"))
+        .response("/wide.html", Response::page(wide.clone()).content_type("text/html"))
         .page("/q?%E9", "x")
         .page("/wide", "x");
     let ended = Crawl::of(serve(site).url("/")).run().expect(0);
@@ -230,7 +230,7 @@ fn plain_text_is_saved_and_has_no_links() {
     let site = Site::new()
         .page("/", linking_to(&["/plain", "/markdown"]))
         .text("/plain", linking_to(&["/from-plain"]))
-        .answer("/markdown", Answer::text(linking_to(&["/from-markdown"])).content_type("text/markdown"));
+        .response("/markdown", Response::text(linking_to(&["/from-markdown"])).content_type("text/markdown"));
     let web = serve(site);
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/markdown", "/plain"]);
@@ -242,7 +242,7 @@ fn other_media_types_are_not_downloaded() {
     let labelled =
         ["image/png", "application/pdf", "application/octet-stream", "video/mp4", "application/json"];
     let endless = |site: Site, (n, kind): (usize, &&str)| {
-        site.answer(&format!("/{n}"), Answer::page(vec![b'x'; 30_000_000]).content_type(kind))
+        site.response(&format!("/{n}"), Response::page(vec![b'x'; 30_000_000]).content_type(kind))
     };
     let site = Site::new().page("/", linking_to(&["/0", "/1", "/2", "/3", "/4", "/good"])).page("/good", "x");
     let web = serve(labelled.iter().enumerate().fold(site, endless));
@@ -256,12 +256,12 @@ fn other_media_types_are_not_downloaded() {
 fn missing_or_wrong_content_type_is_sniffed() {
     let site = Site::new()
         .page("/", linking_to(&["/html/", "/text", "/binary", "/mislabelled", "/download"]))
-        .answer("/html/", Answer::hostile(Hostile::NoContentTypeHtml))
+        .response("/html/", Response::hostile(Hostile::NoContentTypeHtml))
         .page("/html/next", "x")
-        .answer("/text", Answer::text("just <a href=/no> words").without_content_type())
-        .answer("/binary", Answer::hostile(Hostile::NoContentTypeBinary))
-        .answer("/mislabelled", Answer::hostile(Hostile::BinaryAsHtml))
-        .answer("/download", Answer::hostile(Hostile::HtmlAsBinary));
+        .response("/text", Response::text("just <a href=/no> words").without_content_type())
+        .response("/binary", Response::hostile(Hostile::NoContentTypeBinary))
+        .response("/mislabelled", Response::hostile(Hostile::BinaryAsHtml))
+        .response("/download", Response::hostile(Hostile::HtmlAsBinary));
     let ended = Crawl::of(serve(site).url("/")).run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/html/", "/html/next", "/text"]);
     assert_eq!(ended.outcomes(), counts(&[("page", 4), ("not a page", 3)]));

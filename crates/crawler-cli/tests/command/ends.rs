@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use crate::common::{Crawl, Running, counts, linking_to, names, read_page, serve};
 
@@ -13,8 +13,8 @@ use crate::common::{Crawl, Running, counts, linking_to, names, read_page, serve}
 fn slow_web(time: Duration) -> Web {
     let paths: Vec<String> = (0..40).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let page = move |request: &testweb::Request| Answer::page(request.path.clone()).after(time);
-    serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).otherwise(page))
+    let page = move |request: &testweb::Request| Response::page(request.path.clone()).delay(time);
+    serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).fallback(page))
 }
 
 /// Starts a crawl and waits until four requests are in flight.
@@ -69,8 +69,8 @@ fn signal_waits_for_neither_crawl_delay_nor_retry_after() {
     let crawl = Crawl::of(web.url("/")).start();
     stops_soon(crawl, |_| web.log().first().is_some_and(|hit| hit.ended.is_some()));
 
-    let busy = Answer::status(503).header("Retry-After", "200");
-    let web = serve(Site::new().status("/robots.txt", 404).answer("/", busy));
+    let busy = Response::status(503).header("Retry-After", "200");
+    let web = serve(Site::new().status("/robots.txt", 404).response("/", busy));
     let crawl = Crawl::of(web.url("/")).start();
     stops_soon(crawl, |_| web.log().get(1).is_some_and(|hit| hit.ended.is_some()));
 }

@@ -3,71 +3,71 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use testweb::{Answer, Hostile, Site};
+use testweb::{Hostile, Response, Site};
 use tokio::net::TcpSocket;
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
 /// Crawls a front page with a link to /bad and, after it, /good; the latter must always be saved.
 #[track_caller]
-fn crawl_past(bad: impl Into<testweb::Turns>, options: &str) -> (Ended, usize) {
-    let site = Site::new().page("/", linking_to(&["/bad", "/good"])).page("/good", "x").answer("/bad", bad);
+fn crawl_past(bad: impl Into<testweb::ResponseSequence>, options: &str) -> (Ended, usize) {
+    let site = Site::new().page("/", linking_to(&["/bad", "/good"])).page("/good", "x").response("/bad", bad);
     let web = serve(site);
     let ended = Crawl::of(web.url("/")).with(options).run().expect(0);
     let saved = ended.sorted_paths();
     assert!(saved.contains(&"/good".into()), "{saved:?}");
-    (ended, web.log().of_path("/bad").len())
+    (ended, web.log().for_path("/bad").len())
 }
 
 #[test]
 fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
     let short = "--timeout 400ms";
-    let cases: Vec<(Answer, &str, &str, &str, usize)> = vec![
-        (Answer::status(404), "", "HTTP 404", "HTTP 404", 1),
-        (Answer::status(403), "", "HTTP 403", "HTTP 403", 1),
-        (Answer::status(410), "", "HTTP 410", "HTTP 410", 1),
-        (Answer::status(500), "", "HTTP 500", "HTTP 500", 2),
-        (Answer::status(502), "", "HTTP 502", "HTTP 502", 2),
-        (Answer::status(503), "", "HTTP 503", "HTTP 503", 2),
-        (Answer::status(429), "", "HTTP 429", "HTTP 429", 2),
-        (Answer::status(204), "", "not a page", "no content", 1),
-        (Answer::hostile(Hostile::ResetAtOnce), "", "connection", "connection reset", 2),
-        (Answer::hostile(Hostile::ResetAfterHeaders), "", "connection", "connection reset", 2),
-        (Answer::hostile(Hostile::CloseAtOnce), "", "connection", "closed before the response", 2),
-        (Answer::hostile(Hostile::ShortBody), "", "connection", "closed", 2),
-        (Answer::hostile(Hostile::Silence), short, "timeout", "the request took longer than 400ms", 2),
+    let cases: Vec<(Response, &str, &str, &str, usize)> = vec![
+        (Response::status(404), "", "HTTP 404", "HTTP 404", 1),
+        (Response::status(403), "", "HTTP 403", "HTTP 403", 1),
+        (Response::status(410), "", "HTTP 410", "HTTP 410", 1),
+        (Response::status(500), "", "HTTP 500", "HTTP 500", 2),
+        (Response::status(502), "", "HTTP 502", "HTTP 502", 2),
+        (Response::status(503), "", "HTTP 503", "HTTP 503", 2),
+        (Response::status(429), "", "HTTP 429", "HTTP 429", 2),
+        (Response::status(204), "", "not a page", "no content", 1),
+        (Response::hostile(Hostile::ResetImmediately), "", "connection", "connection reset", 2),
+        (Response::hostile(Hostile::ResetAfterHeaders), "", "connection", "connection reset", 2),
+        (Response::hostile(Hostile::CloseImmediately), "", "connection", "closed before the response", 2),
+        (Response::hostile(Hostile::ShortBody), "", "connection", "closed", 2),
+        (Response::hostile(Hostile::Silence), short, "timeout", "the request took longer than 400ms", 2),
         (
-            Answer::hostile(Hostile::DripBody),
+            Response::hostile(Hostile::DripBody),
             "--timeout 400ms --max-page-bytes 2MB",
             "timeout",
             "the request took longer than 400ms",
             2,
         ),
-        (Answer::hostile(Hostile::GarbageStatusLine), "", "invalid response", "", 1),
-        (Answer::hostile(Hostile::BrokenChunk), "", "invalid response", "", 1),
+        (Response::hostile(Hostile::GarbageStatusLine), "", "invalid response", "", 1),
+        (Response::hostile(Hostile::BrokenChunk), "", "invalid response", "", 1),
         (
-            Answer::page("x").encoded("compress", "x"),
+            Response::page("x").encoded("compress", "x"),
             "",
             "invalid response",
             "unsupported content encoding \"compress\"",
             1,
         ),
         (
-            Answer::page("x").encoded("gzip", "no gzip at all"),
+            Response::page("x").encoded("gzip", "no gzip at all"),
             "",
             "invalid response",
             "cannot decode the body",
             1,
         ),
-        (Answer::text("ID3\x04 and a tune"), "", "not a page", "binary content declared as text/plain", 1),
+        (Response::text("ID3\x04 and a tune"), "", "not a page", "binary content declared as text/plain", 1),
         (
-            Answer::page("x").content_type(&format!("image/{}", "x".repeat(1000))),
+            Response::page("x").content_type(&format!("image/{}", "x".repeat(1000))),
             "",
             "not a page",
             "not a page: image/xxxx",
             1,
         ),
-        (Answer::page(vec![b'x'; 500_001]), "", "too large", "more than 500000 bytes", 1),
+        (Response::page(vec![b'x'; 500_001]), "", "too large", "more than 500000 bytes", 1),
     ];
     for (answer, options, kind, reason, expected_requests) in cases {
         let about = format!("{kind}: {reason}");
@@ -82,13 +82,13 @@ fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
 #[test]
 fn page_that_fails_once_is_saved_by_the_retry() {
     let failures = [
-        Answer::status(500),
-        Answer::status(503),
-        Answer::status(429),
-        Answer::hostile(Hostile::ResetAtOnce),
+        Response::status(500),
+        Response::status(503),
+        Response::status(429),
+        Response::hostile(Hostile::ResetImmediately),
     ];
     for failure in failures {
-        let (ended, requests) = crawl_past(Answer::in_turn(vec![failure, Answer::page("at last")]), "");
+        let (ended, requests) = crawl_past(Response::sequence(vec![failure, Response::page("at last")]), "");
         assert_eq!(ended.body_of("/bad"), b"at last");
         assert_eq!(requests, 2);
         assert_eq!(ended.stderr, "", "a successful retry is no error");
@@ -97,8 +97,8 @@ fn page_that_fails_once_is_saved_by_the_retry() {
 
 #[test]
 fn page_that_fails_twice_is_given_up() {
-    let turns = vec![Answer::status(500), Answer::status(500), Answer::page("too late")];
-    let (ended, requests) = crawl_past(Answer::in_turn(turns), "");
+    let turns = vec![Response::status(500), Response::status(500), Response::page("too late")];
+    let (ended, requests) = crawl_past(Response::sequence(turns), "");
     assert_eq!(ended.outcomes(), counts(&[("page", 2), ("HTTP 500", 1)]));
     assert_eq!(requests, 2);
 }
@@ -142,21 +142,21 @@ fn connect_timeout_applies_to_a_server_that_does_not_accept() {
     assert!(started.elapsed() < Duration::from_secs(60));
 }
 
-type Encode = fn(&[u8]) -> Answer;
+type Encode = fn(&[u8]) -> Response;
 
 /// Every content encoding that the crawler offers, and none.
 const CODINGS: [(&str, Encode); 7] = [
-    ("none", |body| Answer::text(body.to_vec())),
-    ("chunked", |body| Answer::text(body.to_vec()).chunked()),
-    ("gzip", |body| Answer::text(body.to_vec()).gzip()),
-    ("deflate", |body| Answer::text(body.to_vec()).deflate()),
-    ("raw deflate", |body| Answer::text(body.to_vec()).raw_deflate()),
-    ("zstd", |body| Answer::text(body.to_vec()).zstd()),
+    ("none", |body| Response::text(body.to_vec())),
+    ("chunked", |body| Response::text(body.to_vec()).chunked()),
+    ("gzip", |body| Response::text(body.to_vec()).gzip()),
+    ("deflate", |body| Response::text(body.to_vec()).deflate()),
+    ("raw deflate", |body| Response::text(body.to_vec()).raw_deflate()),
+    ("zstd", |body| Response::text(body.to_vec()).zstd()),
     ("brotli", brotli),
 ];
 
 /// Brotli without compression: the body in blocks that say how long they are (RFC 7932, section 9.2).
-fn brotli(body: &[u8]) -> Answer {
+fn brotli(body: &[u8]) -> Response {
     let mut coded = Vec::new();
     for (n, block) in body.chunks(1 << 16).enumerate() {
         // Not the last; four digits of length; stored. The first block follows one bit of window size.
@@ -165,7 +165,7 @@ fn brotli(body: &[u8]) -> Answer {
         coded.extend_from_slice(block);
     }
     coded.push(3);
-    Answer::text("").brotli_bytes(coded)
+    Response::text("").brotli_bytes(coded)
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn every_offered_content_encoding_is_decoded_up_to_the_size_limit() {
         let site = CODINGS
             .iter()
             .zip(&paths)
-            .fold(site, |site, ((_, encode), path)| site.answer(path, encode(&body)));
+            .fold(site, |site, ((_, encode), path)| site.response(path, encode(&body)));
         let web = serve(site);
         let ended = Crawl::of(web.url("/")).with(&format!("--max-page-bytes {LIMIT}")).run().expect(0);
         for ((coding, _), path) in CODINGS.iter().zip(&paths) {
@@ -196,7 +196,7 @@ fn every_offered_content_encoding_is_decoded_up_to_the_size_limit() {
 
 #[test]
 fn default_page_size_limit_is_500_kilobytes() {
-    let (ended, _) = crawl_past(Answer::page(vec![b'x'; 500_000]), "");
+    let (ended, _) = crawl_past(Response::page(vec![b'x'; 500_000]), "");
     assert_eq!(ended.body_of("/bad").len(), 500_000);
 }
 
@@ -211,11 +211,11 @@ fn summary_adds_up_with_every_kind_of_failure() {
             ]),
         )
         .status("/500", 500)
-        .answer("/reset", Answer::hostile(Hostile::ResetAtOnce))
-        .answer("/slow", Answer::hostile(Hostile::Silence))
-        .answer("/png", Answer::page("x").content_type("image/png"))
+        .response("/reset", Response::hostile(Hostile::ResetImmediately))
+        .response("/slow", Response::hostile(Hostile::Silence))
+        .response("/png", Response::page("x").content_type("image/png"))
         .page("/big", vec![b'x'; 5000])
-        .answer("/odd", Answer::hostile(Hostile::GarbageStatusLine))
+        .response("/odd", Response::hostile(Hostile::GarbageStatusLine))
         .redirect("/out", "http://elsewhere.invalid/")
         .redirect("/in", "/ok")
         .page("/ok", "x");

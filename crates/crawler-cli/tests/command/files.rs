@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use testweb::{Answer, Site};
+use testweb::{Response, Site};
 
 use crate::common::{Crawl, counts, linking_to, names, serve};
 
@@ -32,7 +32,7 @@ fn failed_page_uses_no_number() {
     let site = Site::new()
         .page("/", linking_to(&["/missing", "/a", "/picture", "/b"]))
         .page("/a", "x")
-        .answer("/picture", Answer::page("x").content_type("image/png"))
+        .response("/picture", Response::page("x").content_type("image/png"))
         .page("/b", "x");
     let ended = Crawl::of(serve(site).url("/")).run().expect(0);
     let order: Vec<String> = ended.paths().into_iter().map(|(path, _)| path).collect();
@@ -80,7 +80,7 @@ fn removed_directory_is_a_write_error() {
     fs::create_dir(&place).unwrap();
     let site = Site::new()
         .page("/", linking_to(&["/a", "/b"]))
-        .answer("/a", Answer::page("x").after(Duration::from_millis(300)))
+        .response("/a", Response::page("x").delay(Duration::from_millis(300)))
         .page("/b", "x");
     let web = serve(site);
     let mut crawl = Crawl::of(web.url("/")).into_directory(&place).start();
@@ -93,7 +93,7 @@ fn removed_directory_is_a_write_error() {
 #[test]
 fn directory_with_the_name_of_a_page_is_a_write_error_and_untouched() {
     let directory = tempfile::tempdir().unwrap();
-    let site = Site::new().answer("/", Answer::page("x").after(Duration::from_millis(200)));
+    let site = Site::new().response("/", Response::page("x").delay(Duration::from_millis(200)));
     let web = serve(site);
     let mut crawl = Crawl::of(web.url("/")).into_directory(directory.path()).start();
     crawl.until("the request", |_| web.hits() == 2);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testweb::{Answer, Certificate, Hostile, Request, Site, Web};
+use testweb::{Certificate, Hostile, Request, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, linking_to, serve};
 
@@ -21,14 +21,14 @@ fn hostile_site() -> Site {
     links.push(good[2]);
     let there =
         |request: &Request| match request.path.ends_with("/next") || request.path.starts_with("/good/") {
-            true => Answer::page("<title>Good</title>"),
-            false => Answer::status(404),
+            true => Response::page("<title>Good</title>"),
+            false => Response::status(404),
         };
-    let site = Site::new().page("/", linking_to(&links)).otherwise(there);
+    let site = Site::new().page("/", linking_to(&links)).fallback(there);
     Hostile::ALL
         .iter()
         .zip(&paths)
-        .fold(site, |site, (hostile, path)| site.answer(path, Answer::hostile(*hostile)))
+        .fold(site, |site, (hostile, path)| site.response(path, Response::hostile(*hostile)))
 }
 
 #[track_caller]
@@ -91,14 +91,14 @@ fn hostile_seed_or_robots_txt_only_ends_the_crawl() {
 
 fn check_hostile_seed_and_robots_txt(hostile: Hostile) {
     let timeouts = "--timeout 300ms --connect-timeout 300ms";
-    let seed = serve(Site::new().answer("/", Answer::hostile(hostile)));
+    let seed = serve(Site::new().response("/", Response::hostile(hostile)));
     let ended = Crawl::of(seed.url("/")).depth(0).with(timeouts).run();
     // The crawl succeeds exactly if it saved a page.
     assert_eq!(ended.code(), i32::from(ended.pages().is_empty()), "{hostile:?}: {}", ended.stderr);
     assert!(ended.peak_rss < MAX_MEMORY, "{hostile:?}: {} MB", ended.peak_rss >> 20);
     assert!(seed.hits() <= 3, "{hostile:?}: {:?}", seed.log().paths());
 
-    let robots = serve(Site::new().answer("/robots.txt", Answer::hostile(hostile)).page("/", "x"));
+    let robots = serve(Site::new().response("/robots.txt", Response::hostile(hostile)).page("/", "x"));
     let ended = Crawl::of(robots.url("/")).depth(0).with(timeouts).run();
     // The crawl succeeds exactly if it saved a page.
     assert_eq!(ended.code(), i32::from(ended.pages().is_empty()), "{hostile:?}: {}", ended.stderr);
@@ -111,10 +111,10 @@ fn check_hostile_seed_and_robots_txt(hostile: Hostile) {
 fn flood_of_1xx_responses_blocks_neither_timeout_nor_other_pages() {
     let site = Site::new()
         .page("/", linking_to(&["/flood", "/1"]))
-        .answer("/flood", Answer::hostile(Hostile::InformationalFlood))
-        .otherwise(|request| match request.path[1..].parse::<u32>() {
-            Ok(n @ 1..20) => Answer::page(linking_to(&[&format!("/{}", n + 1)])),
-            _ => Answer::page("x"),
+        .response("/flood", Response::hostile(Hostile::InformationalFlood))
+        .fallback(|request| match request.path[1..].parse::<u32>() {
+            Ok(n @ 1..20) => Response::page(linking_to(&[&format!("/{}", n + 1)])),
+            _ => Response::page("x"),
         });
     let web = serve(site.status("/robots.txt", 404));
     let started = Instant::now();
@@ -128,7 +128,7 @@ fn flood_of_1xx_responses_blocks_neither_timeout_nor_other_pages() {
 fn all_hundred_thousand_links_of_a_page_are_found() {
     let rules = "User-agent: *\nAllow: /many/$\nDisallow: /many/\n";
     let site = Site::new().robots(rules).page("/", linking_to(&["/many/"]));
-    let web = serve(site.answer("/many/", Answer::hostile(Hostile::ManyLinks)));
+    let web = serve(site.response("/many/", Response::hostile(Hostile::ManyLinks)));
     let ended = Crawl::of(web.url("/")).with("--max-page-bytes 10MB").run().expect(0);
     assert_eq!(ended.summary().links, 100_001);
     assert_eq!(ended.outcomes()["robots.txt"], 100_000);
@@ -151,7 +151,7 @@ fn sixteen_concurrent_decompression_bombs_stay_within_bounds() {
     let site = paths
         .iter()
         .enumerate()
-        .fold(site, |site, (n, path)| site.answer(path, Answer::hostile(bombs[n % bombs.len()])));
+        .fold(site, |site, (n, path)| site.response(path, Response::hostile(bombs[n % bombs.len()])));
     let ended = Crawl::of(serve(site).url("/")).with("--concurrency 16").run().expect(0);
     assert_eq!(ended.pages().len(), 1);
     assert!(ended.peak_rss < MAX_MEMORY, "{} MB", ended.peak_rss >> 20);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 
-use testweb::{Answer, Certificate, Protocol, Site, Web};
+use testweb::{Certificate, Protocol, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, linking_to};
 
@@ -38,28 +38,30 @@ fn http2_crawl_shares_one_connection() {
 fn many_requests_are_in_flight_on_one_http2_connection() {
     let paths: Vec<String> = (0..32).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let slow = |_: &testweb::Request| Answer::page("x").after(std::time::Duration::from_millis(200));
-    let site = Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).otherwise(slow);
+    let slow = |_: &testweb::Request| Response::page("x").delay(std::time::Duration::from_millis(200));
+    let site = Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).fallback(slow);
     let web = Web::builder().site(site).https(Certificate::Good).start();
     crawl_trusting(&web, web.https_url("/"), "--concurrency 16").expect(0);
-    assert_eq!(web.log().most_at_once(), 16);
+    assert_eq!(web.log().max_concurrent(), 16);
     assert_eq!(connections(&web).len(), 1);
 }
 
 #[test]
 fn refused_http2_stream_is_sent_again_and_is_no_retry() {
-    let refused = vec![Answer::refused(), Answer::refused(), Answer::status(503), Answer::page("at last")];
-    let site = Site::new().page("/", linking_to(&["/busy"])).answer("/busy", Answer::in_turn(refused));
+    let refused =
+        vec![Response::refused(), Response::refused(), Response::status(503), Response::page("at last")];
+    let site = Site::new().page("/", linking_to(&["/busy"])).response("/busy", Response::sequence(refused));
     let web = Web::builder().site(site).https(Certificate::Good).start();
     let ended = crawl_trusting(&web, web.https_url("/"), "").expect(0);
     assert_eq!(ended.pages().len(), 2, "{}", ended.stderr);
-    assert_eq!(web.log().of_path("/busy").len(), 4);
+    assert_eq!(web.log().for_path("/busy").len(), 4);
 }
 
 #[test]
 fn silent_http2_connection_is_given_up() {
-    let silent = vec![Answer::page("x").after(std::time::Duration::from_secs(30)), Answer::page("at last")];
-    let site = Site::new().page("/", linking_to(&["/slow"])).answer("/slow", Answer::in_turn(silent));
+    let silent =
+        vec![Response::page("x").delay(std::time::Duration::from_secs(30)), Response::page("at last")];
+    let site = Site::new().page("/", linking_to(&["/slow"])).response("/slow", Response::sequence(silent));
     let web = Web::builder().site(site).https(Certificate::Good).start();
     let ended = crawl_trusting(&web, web.https_url("/"), "--timeout 1s").expect(0);
     assert_eq!(ended.pages().len(), 2);
@@ -80,12 +82,12 @@ fn server_without_http2_is_crawled_over_kept_http1_connections() {
 
 #[test]
 fn server_that_closes_after_each_response_is_crawled_completely() {
-    let close = |_: &testweb::Request| Answer::page("x").close();
-    let silently = |_: &testweb::Request| Answer::hostile(testweb::Hostile::CloseIdleConnection);
+    let close = |_: &testweb::Request| Response::page("x").close();
+    let silently = |_: &testweb::Request| Response::hostile(testweb::Hostile::CloseIdleConnection);
     let paths: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
     let site = || Site::new().page("/", linking_to(&links)).status("/robots.txt", 404);
-    for site in [site().otherwise(close), site().otherwise(silently)] {
+    for site in [site().fallback(close), site().fallback(silently)] {
         let web = Web::builder().site(site).https(Certificate::Good).http1_only().start();
         for seed in [web.https_url("/"), web.url("/")] {
             let ended = crawl_trusting(&web, seed, "--concurrency 2").expect(0);

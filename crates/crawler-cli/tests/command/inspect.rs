@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testweb::{Answer, Site};
+use testweb::{Response, Site};
 
 use crate::common::{Ended, binary, linking_to, run, serve};
 use crate::state::StateDir;
@@ -28,8 +28,8 @@ fn show_prints_a_stored_page_byte_for_byte() {
     // The first bytes decide that it is a page.
     let mut body = b"<p>Zo\xEB says, at some length, what there is to say about binary data.\r\n".repeat(100);
     body.extend((0..=255).cycle().take(70_000));
-    let answer = Answer::page(body.clone()).content_type("text/html; charset=latin1");
-    let web = serve(Site::new().page("/", linking_to(&["/a%20b?x=1"])).answer("/a%20b?x=1", answer));
+    let answer = Response::page(body.clone()).content_type("text/html; charset=latin1");
+    let web = serve(Site::new().page("/", linking_to(&["/a%20b?x=1"])).response("/a%20b?x=1", answer));
     let place = StateDir::new();
     place.crawl(web.url("/")).run();
     for spelling in ["/a b?x=1", "/a%20b?x=1#part", "/x/../a%20b?x=1"] {
@@ -81,7 +81,7 @@ fn show_names_the_reason_why_a_page_is_not_stored() {
 fn stored_page_expires_after_the_ttl() {
     let site = Site::new()
         .page("/", linking_to(&["/slow"]))
-        .answer("/slow", Answer::page("y").after(std::time::Duration::from_millis(1500)));
+        .response("/slow", Response::page("y").delay(std::time::Duration::from_millis(1500)));
     let web = serve(site);
     let place = StateDir::new();
     place.crawl(web.url("/")).with("--ttl 300ms").run().expect(0);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use testweb::{Answer, Certificate, Site, Web};
+use testweb::{Certificate, Response, Site, Web};
 
 use crate::common::{counts, serve};
 use crate::pipeline::{Pipeline, adds_up};
@@ -14,7 +14,7 @@ const HOSTS: usize = 600;
 /// Crawls two pages of each host, half of them over HTTP/2, in a shell that runs this script first. No page is lost.
 #[track_caller]
 fn crawl_loses_no_page(script: &str) {
-    let host = Site::new().page("/", "<a href=/2>2</a>").otherwise(|_| Answer::page("page"));
+    let host = Site::new().page("/", "<a href=/2>2</a>").fallback(|_| Response::page("page"));
     let hosts = Web::builder().site(host).https(Certificate::Good).start();
     let link = |number: usize| match number % 2 {
         0 => format!("<a href={}>x</a>", hosts.url_of(&format!("h{number}.test"), "/")),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use crate::common::{Crawl, Ended, binary, linking_to, names, serve};
 
@@ -23,7 +23,7 @@ fn site() -> Site {
         .page("/a", linking_to(&["/", "/moved", "/picture", "/deep"]))
         .redirect("/moved", "/notes")
         .text("/notes", "no links")
-        .answer("/picture", Answer::page("x").content_type("image/png"))
+        .response("/picture", Response::page("x").content_type("image/png"))
         .page("/deep", linking_to(&["/deeper"]))
 }
 
@@ -79,10 +79,12 @@ fn quiet_prints_only_errors() {
 #[test]
 fn control_characters_from_servers_are_escaped() {
     // The control characters that a header can contain: a tab, and those beyond ASCII.
-    let odd = Answer::page("x").content_type("image/png;\t\u{9b}2J \u{202e}gnp");
-    let coded = Answer::page("x").header("Content-Encoding", "\u{9b}2J");
-    let site =
-        Site::new().page("/", linking_to(&["/odd", "/coded"])).answer("/odd", odd).answer("/coded", coded);
+    let odd = Response::page("x").content_type("image/png;\t\u{9b}2J \u{202e}gnp");
+    let coded = Response::page("x").header("Content-Encoding", "\u{9b}2J");
+    let site = Site::new()
+        .page("/", linking_to(&["/odd", "/coded"]))
+        .response("/odd", odd)
+        .response("/coded", coded);
     let web = serve(site);
     for option in ["", "-v", "-q"] {
         let ended = Crawl::of(web.url("/")).with(option).run().expect(0);
@@ -104,8 +106,8 @@ fn seed_without_a_page_fails_and_names_the_reason() {
 
 #[test]
 fn slow_crawl_prints_progress_without_a_terminal() {
-    let slow = Answer::page("x").after(Duration::from_secs(6));
-    let web = serve(Site::new().page("/", linking_to(&["/a"])).answer("/a", slow));
+    let slow = Response::page("x").delay(Duration::from_secs(6));
+    let web = serve(Site::new().page("/", linking_to(&["/a"])).response("/a", slow));
     let ended = Crawl::of(web.url("/")).with("--timeout 1m").run().expect(0);
     // Printed while the crawl waited for the response.
     assert_eq!(
@@ -120,8 +122,8 @@ fn terminal_shows_a_live_line() {
         Site::new()
             .page("/", linking_to(&["/a", "/missing", "/b"]))
             .status("/robots.txt", 404)
-            .answer("/a", Answer::page("x").after(Duration::from_millis(400)))
-            .answer("/b", Answer::page("x").after(Duration::from_millis(400))),
+            .response("/a", Response::page("x").delay(Duration::from_millis(400)))
+            .response("/b", Response::page("x").delay(Duration::from_millis(400))),
     );
     let shown = terminal_output(&web);
     // While /a is slow, the line shows its URL, and the rate decreases.

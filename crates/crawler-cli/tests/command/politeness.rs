@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use testweb::{Answer, Hostile, Log, Site, Web};
+use testweb::{Hostile, Log, Response, Site, Web};
 
 use crate::common::{Crawl, linking_to, serve};
 
@@ -17,13 +17,13 @@ const LATE: Duration = milliseconds(80);
 fn check_gaps(log: &Log, least: Duration) {
     let gap = log.smallest_gap().expect("several requests");
     assert!(gap >= least, "{gap:?} between {:?}", log.paths());
-    assert_eq!(log.most_at_once(), 1);
+    assert_eq!(log.max_concurrent(), 1);
 }
 
 #[test]
 fn default_delay_is_one_second_after_the_end_of_a_request() {
-    let slow = Answer::page("x").after(milliseconds(300));
-    let web = serve(Site::new().page("/", linking_to(&["/missing", "/slow"])).answer("/slow", slow));
+    let slow = Response::page("x").delay(milliseconds(300));
+    let web = serve(Site::new().page("/", linking_to(&["/missing", "/slow"])).response("/slow", slow));
     Crawl::of(web.url("/")).default_delay().run().expect(0);
     assert_eq!(web.log().paths(), ["/robots.txt", "/", "/missing", "/slow"]);
     check_gaps(&web.log(), Duration::from_secs(1));
@@ -31,17 +31,17 @@ fn default_delay_is_one_second_after_the_end_of_a_request() {
 
 #[test]
 fn delay_also_applies_after_failures_retries_redirects_and_robots_txt() {
-    let robots = Answer::in_turn(vec![Answer::status(500), Answer::status(404)]);
+    let robots = Response::sequence(vec![Response::status(500), Response::status(404)]);
     let site = Site::new()
-        .answer("/robots.txt", robots)
+        .response("/robots.txt", robots)
         .page("/", linking_to(&["/500", "/reset", "/close", "/picture", "/big", "/from", "/last"]))
         .status("/500", 500)
-        .answer("/reset", Answer::hostile(Hostile::ResetAtOnce))
-        .answer("/close", Answer::hostile(Hostile::CloseIdleConnection))
-        .answer("/picture", Answer::page("x").content_type("image/png"))
-        .answer("/big", Answer::page(vec![b'x'; 600_000]))
+        .response("/reset", Response::hostile(Hostile::ResetImmediately))
+        .response("/close", Response::hostile(Hostile::CloseIdleConnection))
+        .response("/picture", Response::page("x").content_type("image/png"))
+        .response("/big", Response::page(vec![b'x'; 600_000]))
         .redirect("/from", "/to")
-        .answer("/to", Answer::page("x").close())
+        .response("/to", Response::page("x").close())
         .page("/last", "x");
     let web = serve(site);
     Crawl::of(web.url("/")).delay("250ms").run().expect(0);
@@ -76,7 +76,7 @@ fn delay_also_applies_after_failures_retries_redirects_and_robots_txt() {
 fn delay_runs_from_the_end_of_a_request_that_timed_out() {
     let site = Site::new()
         .page("/", linking_to(&["/silent", "/last"]))
-        .answer("/silent", Answer::hostile(Hostile::Silence))
+        .response("/silent", Response::hostile(Hostile::Silence))
         .page("/last", "x");
     let web = serve(site);
     Crawl::of(web.url("/")).delay("250ms").with("--timeout 300ms --ignore-robots").run().expect(0);
@@ -99,7 +99,7 @@ fn zero_delay_does_not_wait() {
 fn slow_web(time: Duration) -> Web {
     let paths: Vec<String> = (0..12).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
-    serve(Site::new().page("/", linking_to(&links)).otherwise(move |_| Answer::page("x").after(time)))
+    serve(Site::new().page("/", linking_to(&links)).fallback(move |_| Response::page("x").delay(time)))
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn concurrency_is_reached_and_not_exceeded() {
         let crawl =
             Crawl::of(web.url("/")).with("--ignore-robots").with(&format!("--concurrency {concurrency}"));
         crawl.run().expect(0);
-        assert_eq!(web.log().most_at_once(), concurrency);
+        assert_eq!(web.log().max_concurrent(), concurrency);
     }
 }
 
@@ -122,7 +122,7 @@ fn delay_separates_the_starts_of_concurrent_requests() {
     assert!(gap + LATE >= milliseconds(200), "{gap:?}");
     let (first, last) = (log.first().unwrap(), log.last().unwrap());
     assert!(last.started - first.started + LATE >= milliseconds(12 * 200));
-    assert!((2..=4).contains(&log.most_at_once()), "{}", log.most_at_once());
+    assert!((2..=4).contains(&log.max_concurrent()), "{}", log.max_concurrent());
 }
 
 #[test]
@@ -140,18 +140,18 @@ fn longer_of_crawl_delay_and_delay_wins() {
 
 /// Crawls a page whose first response has this status and Retry-After. The log starts with its first request.
 fn log_of_retry(status: u16, retry_after: &str, concurrency: usize) -> Log {
-    let busy = Answer::status(status).header("Retry-After", retry_after);
+    let busy = Response::status(status).header("Retry-After", retry_after);
     let site = Site::new()
         .page("/", linking_to(&["/busy", "/a", "/b"]))
-        .answer("/busy", Answer::in_turn(vec![busy, Answer::page("at last")]))
-        .answer("/a", Answer::page("x"))
-        .answer("/b", Answer::page("x"));
+        .response("/busy", Response::sequence(vec![busy, Response::page("at last")]))
+        .response("/a", Response::page("x"))
+        .response("/b", Response::page("x"));
     let web = serve(site);
     let crawl = Crawl::of(web.url("/")).with("--ignore-robots").with(&format!("--concurrency {concurrency}"));
     let ended = crawl.run().expect(0);
     assert_eq!(ended.body_of("/busy"), b"at last");
-    assert_eq!(web.log().of_path("/busy").len(), 2);
-    web.log().only(|hit| hit.path != "/")
+    assert_eq!(web.log().for_path("/busy").len(), 2);
+    web.log().filter(|hit| hit.path != "/")
 }
 
 #[test]
@@ -177,16 +177,16 @@ fn retry_after_date_is_waited_for() {
 #[test]
 fn retry_after_delays_requests_that_have_not_started() {
     let log = log_of_retry(503, "1", 3);
-    let busy = log.of_path("/busy");
+    let busy = log.for_path("/busy");
     let gap = busy[1].started - busy[0].ended.unwrap();
     assert!(gap >= Duration::from_secs(1), "{gap:?}");
 }
 
 #[test]
 fn retry_after_of_robots_txt_is_waited_for() {
-    let busy = Answer::status(503).header("Retry-After", "1");
-    let robots = Answer::in_turn(vec![busy, Answer::status(404)]);
-    let web = serve(Site::new().answer("/robots.txt", robots).page("/", "x"));
+    let busy = Response::status(503).header("Retry-After", "1");
+    let robots = Response::sequence(vec![busy, Response::status(404)]);
+    let web = serve(Site::new().response("/robots.txt", robots).page("/", "x"));
     Crawl::of(web.url("/")).run().expect(0);
     let log = web.log();
     assert!(log[1].started - log[0].ended.unwrap() >= Duration::from_secs(1));
@@ -202,11 +202,11 @@ fn invalid_retry_after_is_ignored() {
 
 #[test]
 fn page_with_a_too_long_retry_after_is_given_up_at_once() {
-    let busy = Answer::status(503).header("Retry-After", "301");
-    let web = serve(Site::new().page("/", linking_to(&["/busy"])).answer("/busy", busy));
+    let busy = Response::status(503).header("Retry-After", "301");
+    let web = serve(Site::new().page("/", linking_to(&["/busy"])).response("/busy", busy));
     let started = Instant::now();
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert!(started.elapsed() < Duration::from_secs(10));
-    assert_eq!(web.log().of_path("/busy").len(), 1);
+    assert_eq!(web.log().for_path("/busy").len(), 1);
     assert!(ended.complaint("/busy").ends_with("HTTP 503"));
 }

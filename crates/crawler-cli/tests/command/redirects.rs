@@ -1,6 +1,6 @@
 //! Redirects: where they lead, how many are followed, and what depth their targets have.
 
-use testweb::{Answer, Site};
+use testweb::{Response, Site};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
@@ -68,7 +68,7 @@ fn target_of_several_redirects_is_fetched_once() {
     let web = serve(site);
     let ended = Crawl::of(web.url("/")).with("--concurrency 4").run().expect(0);
     assert_eq!(ended.paths(), paths(&[("/", 0), ("/goal", 1)]));
-    assert_eq!(web.log().of_path("/goal").len(), 1);
+    assert_eq!(web.log().for_path("/goal").len(), 1);
     assert_eq!(ended.outcomes(), counts(&[("page", 2), ("redirect", 2)]));
 }
 
@@ -102,7 +102,7 @@ fn redirect_out_of_scope_is_counted_and_not_followed() {
         .redirect("/out", &elsewhere.url("/"))
         .redirect("/scheme", "ftp://127.0.0.1/")
         .redirect("/script", "javascript:alert(1)")
-        .answer("/nowhere", Answer::status(302));
+        .response("/nowhere", Response::status(302));
     let ended = crawl(site, 1).expect(0);
     assert!(elsewhere.log().is_empty());
     let expected = counts(&[("page", 1), ("redirect out of scope", 3), ("invalid response", 1)]);

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use testweb::{Answer, Certificate, Hostile, Site, Web};
+use testweb::{Certificate, Hostile, Response, Site, Web};
 
 use crate::common::{Crawl, linking_to, serve};
 use crate::pipeline::{Pipeline, objects};
@@ -12,11 +12,11 @@ use crate::state::StateDir;
 
 /// A site with a robots.txt, redirects, retries and failures of each kind.
 fn site() -> Site {
-    let busy = || Answer::status(503).header("Retry-After", "0");
+    let busy = || Response::status(503).header("Retry-After", "0");
     Site::new()
-        .answer(
+        .response(
             "/robots.txt",
-            Answer::in_turn(vec![busy(), Answer::text("User-agent: *\nDisallow: /private")]),
+            Response::sequence(vec![busy(), Response::text("User-agent: *\nDisallow: /private")]),
         )
         .page(
             "/",
@@ -28,10 +28,10 @@ fn site() -> Site {
         .redirect("/moved", "/moved/again")
         .redirect("/moved/again", "/target")
         .page("/target", "target")
-        .answer("/busy", Answer::in_turn(vec![busy(), Answer::page("ready")]))
+        .response("/busy", Response::sequence(vec![busy(), Response::page("ready")]))
         .status("/broken", 500)
-        .answer("/reset", Answer::hostile(Hostile::ResetAtOnce))
-        .answer("/picture", Answer::page("x").content_type("image/png"))
+        .response("/reset", Response::hostile(Hostile::ResetImmediately))
+        .response("/picture", Response::page("x").content_type("image/png"))
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn pipeline_counts_every_request_in_the_access_log() {
 
 #[test]
 fn requests_over_http2_and_refused_ones_count() {
-    let turns = vec![Answer::refused(), Answer::refused(), Answer::page("at last")];
-    let site = Site::seeded(9, 40).answer("/refused", Answer::in_turn(turns));
+    let turns = vec![Response::refused(), Response::refused(), Response::page("at last")];
+    let site = Site::seeded(9, 40).response("/refused", Response::sequence(turns));
     let web = Web::builder().site(site).https(Certificate::Good).start();
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("root.pem");
@@ -75,10 +75,10 @@ fn requests_over_http2_and_refused_ones_count() {
 
 #[test]
 fn request_on_a_connection_that_the_server_has_closed_counts_when_it_is_sent_again() {
-    let closing = |_: &testweb::Request| Answer::hostile(Hostile::CloseIdleConnection);
+    let closing = |_: &testweb::Request| Response::hostile(Hostile::CloseIdleConnection);
     let paths: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let web = serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).otherwise(closing));
+    let web = serve(Site::new().page("/", linking_to(&links)).status("/robots.txt", 404).fallback(closing));
     let ended = Crawl::of(web.url("/")).depth(1).with("--concurrency 2").run().expect(0);
     let (counted, logged) = (ended.summary().requests, web.log().len() as u64);
     assert!((logged..=logged + 20).contains(&counted), "{counted} counted, {logged} in the log");

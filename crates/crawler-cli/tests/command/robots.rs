@@ -1,6 +1,6 @@
 //! robots.txt: requested first, obeyed, and what happens when it is unavailable.
 
-use testweb::{Answer, Site};
+use testweb::{Response, Site};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
@@ -57,7 +57,7 @@ fn missing_or_forbidden_robots_txt_allows_everything() {
     for status in [400, 401, 403, 404, 410, 418] {
         let web = serve(site().status("/robots.txt", status));
         Crawl::of(web.url("/")).run().expect(0);
-        assert_eq!(web.log().of_path("/robots.txt").len(), 1, "{status}");
+        assert_eq!(web.log().for_path("/robots.txt").len(), 1, "{status}");
         assert_eq!(web.log().len(), 5, "{status}");
     }
 }
@@ -77,15 +77,15 @@ fn unavailable_robots_txt_is_requested_three_times() {
 
 #[test]
 fn robots_txt_that_becomes_available_is_obeyed() {
-    let in_turn = Answer::in_turn(vec![
-        Answer::status(500),
-        Answer::hostile(testweb::Hostile::ResetAtOnce),
-        Answer::text("User-agent: *\nDisallow: /a"),
+    let sequence = Response::sequence(vec![
+        Response::status(500),
+        Response::hostile(testweb::Hostile::ResetImmediately),
+        Response::text("User-agent: *\nDisallow: /a"),
     ]);
-    let web = serve(site().answer("/robots.txt", in_turn));
+    let web = serve(site().response("/robots.txt", sequence));
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
-    assert_eq!(web.log().of_path("/robots.txt").len(), 3);
+    assert_eq!(web.log().for_path("/robots.txt").len(), 3);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn robots_txt_is_read_up_to_half_a_megabyte() {
     let padding = "# padding\n".repeat(50_000);
     let within = format!("User-agent: *\nDisallow: /a\n{padding}Disallow: /b\n");
     assert_eq!(saved_under(&within), ["/", "/c"]);
-    let endless = site().answer("/robots.txt", Answer::hostile(testweb::Hostile::EndlessBody));
+    let endless = site().response("/robots.txt", Response::hostile(testweb::Hostile::EndlessBody));
     let ended = Crawl::of(serve(endless).url("/")).run().expect(0);
     assert_eq!(ended.pages().len(), 4);
 }
@@ -115,7 +115,7 @@ fn robots_txt_is_read_up_to_half_a_megabyte() {
 fn robots_txt_is_requested_once() {
     let web = serve(Site::seeded(8, 60));
     Crawl::of(web.url("/")).with("--concurrency 16").run().expect(0);
-    assert_eq!(web.log().of_path("/robots.txt").len(), 1);
+    assert_eq!(web.log().for_path("/robots.txt").len(), 1);
     assert_eq!(web.log().paths()[0], "/robots.txt");
 }
 
@@ -124,7 +124,7 @@ fn ignored_robots_txt_is_not_requested() {
     let web = serve(site().robots("User-agent: *\nDisallow: /\n"));
     let ended = Crawl::of(web.url("/")).with("--ignore-robots").run().expect(0);
     assert_eq!(ended.pages().len(), 4);
-    assert!(web.log().of_path("/robots.txt").is_empty());
+    assert!(web.log().for_path("/robots.txt").is_empty());
 }
 
 /// The User-Agent of a crawl, which is the same in every request.
@@ -156,8 +156,8 @@ fn every_request_has_the_user_agent() {
 
 #[test]
 fn robots_txt_with_a_retry_after_of_an_hour_is_not_waited_for() {
-    let busy = Answer::status(503).header("Retry-After", "3600");
-    let web = serve(Site::new().page("/", "x").answer("/robots.txt", busy));
+    let busy = Response::status(503).header("Retry-After", "3600");
+    let web = serve(Site::new().page("/", "x").response("/robots.txt", busy));
     let ended = Crawl::of(web.url("/")).run().expect(1);
     assert!(ended.stderr.contains("robots.txt unavailable: HTTP 503"), "{}", ended.stderr);
     assert_eq!(web.log().paths(), ["/robots.txt"]);

@@ -1,6 +1,6 @@
 //! What a page or server cannot do: reach private addresses, learn secrets, keep the crawl busy forever.
 
-use testweb::{Answer, Request, Site, Web};
+use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
 
@@ -106,9 +106,9 @@ fn links_and_redirects_with_credentials_are_neither_followed_nor_printed() {
     let own = |request: &Request| format!("http://me:s3cret@{}/x", request.authority);
     let site = Site::new()
         .status("/robots.txt", 404)
-        .otherwise(move |request| match request.path.as_str() {
-            "/r1" => Answer::redirect(302, &own(request)),
-            _ => Answer::page(format!(
+        .fallback(move |request| match request.path.as_str() {
+            "/r1" => Response::redirect(302, &own(request)),
+            _ => Response::page(format!(
                 "<a href={}></a> <a href=http://me:s3cret@elsewhere.invalid/></a> {}",
                 own(request),
                 linking_to(&["/r1", "/r2", "/r3"])
@@ -124,7 +124,7 @@ fn links_and_redirects_with_credentials_are_neither_followed_nor_printed() {
         let printed = format!("{}{}", ended.stdout, ended.stderr);
         assert!(!printed.contains("s3cret"), "{printed}");
     }
-    assert!(web.log().of_path("/x").is_empty());
+    assert!(web.log().for_path("/x").is_empty());
     assert!(web.log().iter().all(|hit| hit.header("authorization").is_none()));
 }
 
@@ -139,7 +139,7 @@ fn error_messages_do_not_contain_credentials() {
 /// The number of pages saved from a site where every page has these links.
 fn pages_of_trap(links: &str) -> (usize, Ended) {
     let links = links.to_owned();
-    let web = serve(Site::new().status("/robots.txt", 404).otherwise(move |_| Answer::page(links.clone())));
+    let web = serve(Site::new().status("/robots.txt", 404).fallback(move |_| Response::page(links.clone())));
     let ended = Crawl::of(web.url("/")).depth(1_000_000).with("--concurrency 4").run().expect(0);
     (ended.pages().len(), ended)
 }
@@ -155,9 +155,9 @@ fn crawl_of_self_repeating_paths_ends() {
 
 #[test]
 fn crawl_of_ever_longer_paths_ends() {
-    let site = Site::new().status("/robots.txt", 404).otherwise(|request| {
+    let site = Site::new().status("/robots.txt", 404).fallback(|request| {
         let depth = request.path.matches('/').count();
-        Answer::page(format!("<a href='{depth}/'>"))
+        Response::page(format!("<a href='{depth}/'>"))
     });
     let web = serve(site);
     let ended = Crawl::of(web.url("/")).depth(1_000_000).run().expect(0);
@@ -167,9 +167,9 @@ fn crawl_of_ever_longer_paths_ends() {
 
 #[test]
 fn crawl_of_ever_longer_urls_ends() {
-    let site = Site::new().status("/robots.txt", 404).otherwise(|request| {
+    let site = Site::new().status("/robots.txt", 404).fallback(|request| {
         let more = "x".repeat(50);
-        Answer::page(format!("<a href='{}{more}'>", request.path))
+        Response::page(format!("<a href='{}{more}'>", request.path))
     });
     let web = serve(site);
     let ended = Crawl::of(web.url("/")).depth(1_000_000).run().expect(0);

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use testweb::{Answer, Request, Site, Web};
+use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Ended, Running, binary, linking_to, names, read_page, run, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in, urls};
@@ -211,13 +211,11 @@ fn options_that_cannot_change_are_rejected_by_name() {
 
 #[test]
 fn second_process_is_rejected_while_the_first_is_running() {
-    let web = serve(Site::new().otherwise(|request: &Request| {
-        Answer::page(linking_to(&["/a"])).after(std::time::Duration::from_secs(if request.path == "/a" {
-            60
-        } else {
-            0
-        }))
-    }));
+    let web =
+        serve(Site::new().fallback(|request: &Request| {
+            Response::page(linking_to(&["/a"]))
+                .delay(std::time::Duration::from_secs(if request.path == "/a" { 60 } else { 0 }))
+        }));
     let place = StateDir::new();
     let mut first = place.crawl(web.url("/")).with("--timeout 2m").start();
     first.until("two requests", |_| web.hits() == 2);

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Signal, kill_process_group};
 use serde_json::Value;
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use super::fixture::Fixture;
 use super::messages::RESTARTED;
@@ -100,7 +100,7 @@ fn purge_removes_one_of_two_crawls_in_a_redis() {
     assert!(texts(&output).1.contains("there is no crawl 'first'"), "{:?}", texts(&output));
     assert!(fixture.run(&["status", "--crawl", "second"]).contains("Crawl 'second': finished"));
     fixture.run(&["purge", "--crawl", "second"]);
-    assert_eq!(fixture.redis.ask::<i64>("DBSIZE"), 0);
+    assert_eq!(fixture.redis.query::<i64>("DBSIZE"), 0);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn invalid_crawl_name_is_a_usage_error() {
         assert_eq!(status, Some(2), "{output}");
         assert!(output.contains("cannot be the name of a crawl"), "{output}");
     }
-    assert_eq!(fixture.redis.ask::<i64>("DBSIZE"), 0);
+    assert_eq!(fixture.redis.query::<i64>("DBSIZE"), 0);
 }
 
 #[test]
@@ -158,12 +158,13 @@ fn output_file_that_cannot_grow_stops_the_crawl_and_nothing_is_lost() {
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn robots_txt_redirect_to_another_domain_is_not_followed() {
-    let elsewhere = Answer::redirect(301, "http://other.test/robots-of-all.txt");
+    let elsewhere = Response::redirect(301, "http://other.test/robots-of-all.txt");
     let mut fixture = Fixture::new(1, 1);
-    let site = Site::new().answer("/robots.txt", elsewhere).answer("/", Answer::page("<title>here</title>"));
+    let site =
+        Site::new().response("/robots.txt", elsewhere).response("/", Response::page("<title>here</title>"));
     fixture.web = Web::builder().host("h0.test", site).start();
     Process::start(fixture.crawl(1, &[])).wait_for_success();
     let log = fixture.web.log();
-    assert_eq!(log.of_host("h0.test").paths(), ["/robots.txt", "/"]);
-    assert!(log.of_host("other.test").is_empty(), "another worker may own that domain");
+    assert_eq!(log.for_host("h0.test").paths(), ["/robots.txt", "/"]);
+    assert!(log.for_host("other.test").is_empty(), "another worker may own that domain");
 }

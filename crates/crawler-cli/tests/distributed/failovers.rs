@@ -32,7 +32,7 @@ fn fixture_with_sentinel() -> (Sentinels, Fixture) {
 
 /// How many scripts a server has run for its clients. A replica applies the writes of its primary, not the scripts.
 fn scripts_run(server: &Server) -> u64 {
-    let stats: String = server.ask("INFO commandstats");
+    let stats: String = server.query("INFO commandstats");
     let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next());
     calls.map_or(0, |calls| calls.parse().unwrap())
 }
@@ -63,7 +63,7 @@ fn crawl_survives(fail: impl FnOnce(&Sentinels), more: &[&str]) -> String {
         others.all(|replica| {
             replica.info("role") == "slave"
                 && replica.info("master_link_status") == "up"
-                && replica.cli::<i64>(&["EXISTS", "crawler:{crawl:crew}:crawl"]) == 1
+                && replica.query_args::<i64>(&["EXISTS", "crawler:{crawl:crew}:crawl"]) == 1
         })
     });
     let old_primary = sentinels.primary();
@@ -99,7 +99,7 @@ fn crawl_with_many_partitions_is_complete_after_a_failover() {
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn replaced_primary_that_still_replies_is_not_used() {
-    crawl_survives(Sentinels::replace, &[]);
+    crawl_survives(Sentinels::manual_failover, &[]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn replaced_primary_that_hung_and_replies_again_is_not_used() {
         let old_primary = sentinels.primary();
         old_primary.pause();
         wait_for("another primary", || sentinels.primary().port() != old_primary.port());
-        old_primary.go_on();
+        old_primary.resume();
     };
     crawl_survives(hang, &[]);
 }
@@ -132,14 +132,14 @@ fn crawl_that_the_new_primary_never_had_is_given_up() {
     let [primary, replica] = &sentinels.servers;
     // The replica loses its connection and needs all data again, which the primary does not send for an hour: it keeps the
     // data from before the crawl.
-    primary.ask::<()>("CONFIG SET repl-diskless-sync-delay 3600");
-    primary.ask::<()>("CONFIG SET repl-backlog-size 16384");
+    primary.query::<()>("CONFIG SET repl-diskless-sync-delay 3600");
+    primary.query::<()>("CONFIG SET repl-backlog-size 16384");
     replica.pause();
-    primary.ask::<()>("CLIENT KILL TYPE replica");
-    primary.cli::<()>(&["SET", "filler", &"x".repeat(1 << 20)]);
-    replica.go_on();
+    primary.query::<()>("CLIENT KILL TYPE replica");
+    primary.query_args::<()>(&["SET", "filler", &"x".repeat(1 << 20)]);
+    replica.resume();
     let controller = fixture.start_crawl(2, &["--dead-after", "3s"]);
-    assert_eq!(replica.cli::<i64>(&["EXISTS", "crawler:{crawl:crew}:crawl"]), 0);
+    assert_eq!(replica.query_args::<i64>(&["EXISTS", "crawler:{crawl:crew}:crawl"]), 0);
     sentinels.fail_over();
     let (status, output) = controller.wait();
     assert_eq!(status, Some(1), "{output}");
@@ -149,7 +149,7 @@ fn crawl_that_the_new_primary_never_had_is_given_up() {
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn crawl_on_a_cluster_waits_for_a_node_that_is_down() {
-    let cluster = Cluster::of(Server::builder().append_only(Fsync::EverySecond));
+    let cluster = Cluster::start_with(Server::builder().append_only(Fsync::EverySecond));
     let fixture = fixture_at(cluster.url(), 12, 20);
     let mut controller = fixture.start_crawl(3, &["--dead-after", "3s"]);
     cluster.nodes[1].kill();
@@ -159,7 +159,7 @@ fn crawl_on_a_cluster_waits_for_a_node_that_is_down() {
     assert!(output.contains(REDIS_REPLIES_AGAIN), "{output}");
     assert!(!output.contains(DECLARED_DEAD) && !output.contains(RESTARTED), "{output}");
     fixture.check();
-    let keys = || cluster.nodes.iter().map(|node| node.ask::<u64>("DBSIZE")).collect::<Vec<_>>();
+    let keys = || cluster.nodes.iter().map(|node| node.query::<u64>("DBSIZE")).collect::<Vec<_>>();
     fixture.run(&["purge"]);
     assert_eq!(keys(), [0, 0, 0]);
 }
@@ -167,7 +167,7 @@ fn crawl_on_a_cluster_waits_for_a_node_that_is_down() {
 /// Runs a crawl on a cluster during which something happens to one of its primaries, and asserts that it is complete.
 fn crawl_on_cluster_survives(fail: impl FnOnce(&Cluster)) {
     let cluster = Cluster::with_replicas(Server::builder().append_only(Fsync::EverySecond));
-    let fixture = fixture_at(cluster.url_of_all(), 12, 30);
+    let fixture = fixture_at(cluster.url_of_all_nodes(), 12, 30);
     let mut controller: Process = fixture.start_crawl(3, &["--replicas", "1", "--dead-after", "3s"]);
     fail(&cluster);
     assert!(controller.is_running(), "the crawl ended before the failover: {}", controller.output());
@@ -213,8 +213,8 @@ mod in_make_chaos {
         for number in 0..3 {
             crawl_on_cluster_survives(|cluster| {
                 cluster.nodes[number].pause();
-                cluster.wait_until_replaced(number);
-                cluster.nodes[number].go_on();
+                cluster.wait_for_failover(number);
+                cluster.nodes[number].resume();
             });
         }
     }

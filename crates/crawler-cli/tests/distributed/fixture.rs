@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use testredis::{Fsync, Server};
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use super::process::{Process, poll, run, texts};
 
@@ -65,12 +65,12 @@ impl Gate {
 
     fn site(&self) -> Site {
         let gate = self.clone();
-        Site::new().otherwise(move |request| {
+        Site::new().fallback(move |request| {
             if request.path != "/" {
-                return Answer::status(404);
+                return Response::status(404);
             }
             gate.wait_until_open();
-            Answer::redirect(302, &format!("{}/", request.origin().replace(GATE_HOST, "h0.test")))
+            Response::redirect(302, &format!("{}/", request.origin().replace(GATE_HOST, "h0.test")))
         })
     }
 }

@@ -18,7 +18,7 @@ const PATIENT: &str = "30s";
 /// Renames the keys of the crawl's members and state atomically.
 fn rename_keys(fixture: &Fixture, from: &str, to: &str) {
     let rename = "for _, name in ipairs({ 'crawl', 'members' }) do redis.call('RENAME', ARGV[1] .. name, ARGV[2] .. name) end";
-    fixture.redis.cli::<()>(&["EVAL", rename, "0", from, to]);
+    fixture.redis.query_args::<()>(&["EVAL", rename, "0", from, to]);
 }
 
 /// Whether the controller and each of its two workers and its frontier have printed this.
@@ -54,11 +54,11 @@ fn crawl_whose_redis_is_empty_for_a_moment_continues_with_all_its_data() {
     let fixture = Fixture::slow(10, 20);
     let mut controller = fixture.start_crawl(2, &["--dead-after", PATIENT]);
     // An empty database: leases are unknown there, and completions are rejected.
-    fixture.redis.ask::<String>("SWAPDB 0 1");
+    fixture.redis.query::<String>("SWAPDB 0 1");
     wait_until_unknown(&mut controller);
     // Requests in flight finish meanwhile, and their workers report them to the empty database.
     sleep(Duration::from_millis(500));
-    fixture.redis.ask::<String>("SWAPDB 0 1");
+    fixture.redis.query::<String>("SWAPDB 0 1");
     let output = controller.wait_for_success();
     assert!(output.contains(CRAWL_FOUND_AGAIN), "{output}");
     fixture.check();
@@ -69,7 +69,7 @@ fn crawl_whose_redis_is_empty_for_a_moment_continues_with_all_its_data() {
 fn crawl_that_redis_has_lost_is_given_up_with_a_remedy() {
     let fixture = Fixture::slow(10, 20);
     let controller = fixture.start_crawl(2, &["--dead-after", "2s"]);
-    fixture.redis.ask::<String>("FLUSHALL");
+    fixture.redis.query::<String>("FLUSHALL");
     let (status, output) = controller.wait();
     assert_eq!(status, Some(1), "{output}");
     let message = output.lines().rfind(|line| line.starts_with("crawler: Redis at "));
@@ -93,5 +93,5 @@ fn purge_ends_all_processes_at_once() {
     assert!(output.contains(CRAWL_PURGED_WHILE_RUNNING), "{output}");
     assert!(!output.contains(CRAWL_UNKNOWN), "{output}");
     // The marker of the purge expires by itself.
-    assert!(fixture.redis.ask::<i64>("TTL crawler:{crawl:crew}:purged") > 0);
+    assert!(fixture.redis.query::<i64>("TTL crawler:{crawl:crew}:purged") > 0);
 }

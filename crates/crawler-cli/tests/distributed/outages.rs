@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use testredis::{Mode, Proxy};
-use testweb::{Answer, Log, Site, Web};
+use testweb::{Log, Response, Site, Web};
 
 use super::fixture::{Fixture, members};
 use super::messages::{
@@ -65,7 +65,7 @@ fn check_all_continue(fixture: &Fixture, controller: Process) {
 #[ignore = "needs redis-server: run by make test"]
 fn crawl_waits_while_redis_restarts() {
     let fixture = Fixture::slow(12, 20);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let mut controller = start_crawl(&fixture, &proxy, &[]);
     fixture.redis.kill();
     wait_until_all_wait(&mut controller, "connection");
@@ -79,14 +79,14 @@ fn redis_outage_pauses_requests_and_declares_no_process_dead() {
     let dead_after = Duration::from_secs(variable("CRAWLER_DEAD_AFTER", DEAD_AFTER.as_secs()));
     let outage = Duration::from_secs(variable("CRAWLER_OUTAGE", 2 * DEAD_AFTER.as_secs()));
     let fixture = Fixture::slow(12, 40);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let mut controller = start_crawl(&fixture, &proxy, &["--dead-after", &seconds(dead_after)]);
-    proxy.set(Mode::BlackHole);
+    proxy.set_mode(Mode::BlackHole);
     let start = Instant::now();
     wait_until_all_wait(&mut controller, "no answer");
     sleep(outage.saturating_sub(start.elapsed()));
     let log = fixture.web.log();
-    proxy.set(Mode::Pass);
+    proxy.set_mode(Mode::Pass);
     // After that time another worker could own the host.
     let last = log.iter().map(|hit| hit.started).max().unwrap().saturating_duration_since(start);
     assert!(last < dead_after, "a request started {last:?} after Redis was gone");
@@ -97,9 +97,9 @@ fn redis_outage_pauses_requests_and_declares_no_process_dead() {
 #[ignore = "needs redis-server: run by make test"]
 fn counts_are_exact_on_a_slow_network() {
     let fixture = Fixture::slow(8, 12);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let controller = start_crawl(&fixture, &proxy, &[]);
-    proxy.set(Mode::Delay(Duration::from_millis(60)));
+    proxy.set_mode(Mode::Delay(Duration::from_millis(60)));
     check_continues(&fixture, controller);
 }
 
@@ -107,7 +107,7 @@ fn counts_are_exact_on_a_slow_network() {
 fn crawl_with_losses(lose: impl Fn(&Proxy, u64)) {
     let max = variable("CRAWLER_LOSSES", 60);
     let fixture = Fixture::slow(12, 25);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let mut controller = start_crawl(&fixture, &proxy, &[]);
     let mut lost = 0;
     while lost < max && controller.is_running() {
@@ -125,13 +125,13 @@ fn crawl_with_losses(lose: impl Fn(&Proxy, u64)) {
 #[ignore = "needs redis-server: run by make test"]
 fn counts_are_exact_when_replies_are_truncated() {
     // In the first line, in a number, or in a long reply.
-    crawl_with_losses(|proxy, lost| proxy.cut_next_answer_after(1 + lost as usize * 37 % 300));
+    crawl_with_losses(|proxy, lost| proxy.truncate_next_reply(1 + lost as usize * 37 % 300));
 }
 
 #[test]
 #[ignore = "needs redis-server: run by make test"]
 fn counts_are_exact_when_replies_are_lost_after_the_command_was_executed() {
-    crawl_with_losses(|proxy, _| proxy.swallow_next_answer());
+    crawl_with_losses(|proxy, _| proxy.drop_next_reply());
 }
 
 #[test]
@@ -139,17 +139,17 @@ fn counts_are_exact_when_replies_are_lost_after_the_command_was_executed() {
 fn crawl_waits_while_memory_is_full_and_no_process_is_declared_dead() {
     let dead_after = Duration::from_secs(3);
     let fixture = Fixture::slow(12, 25);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let mut controller = start_crawl(&fixture, &proxy, &["--dead-after", &seconds(dead_after)]);
     let used: u64 = fixture.redis.info("used_memory").parse().unwrap();
     // The limit is reached during some operation.
-    fixture.redis.ask::<String>(&format!("CONFIG SET maxmemory {}", used + 20_000));
+    fixture.redis.query::<String>(&format!("CONFIG SET maxmemory {}", used + 20_000));
     controller.wait_for_output("a notice", |output| {
         output.lines().any(|line| line.contains(WAITING_FOR_REDIS) && line.contains("OOM"))
     });
     // Heartbeats must get through, or the frontier would declare the workers dead.
     sleep(2 * dead_after);
-    fixture.redis.ask::<String>("CONFIG SET maxmemory 0");
+    fixture.redis.query::<String>("CONFIG SET maxmemory 0");
     let output = check_continues(&fixture, controller);
     assert!(output.contains(REDIS_REPLIES_AGAIN), "{output}");
 }
@@ -159,17 +159,17 @@ fn crawl_waits_while_memory_is_full_and_no_process_is_declared_dead() {
 fn crawl_waits_while_redis_is_read_only() {
     let dead_after = Duration::from_secs(3);
     let fixture = Fixture::slow(12, 20);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let mut controller = start_crawl(&fixture, &proxy, &["--dead-after", &seconds(dead_after)]);
     // A replica of a primary that does not exist keeps its data.
-    fixture.redis.ask::<String>("REPLICAOF 127.0.0.1 1");
+    fixture.redis.query::<String>("REPLICAOF 127.0.0.1 1");
     let start = Instant::now();
     controller.wait_for_output("a notice", |output| {
         output.lines().any(|line| line.contains(WAITING_FOR_REDIS) && line.contains("READONLY"))
     });
     // No process is declared dead, although none could send a heartbeat for longer than the timeout.
     sleep((2 * dead_after).saturating_sub(start.elapsed()));
-    fixture.redis.ask::<String>("REPLICAOF NO ONE");
+    fixture.redis.query::<String>("REPLICAOF NO ONE");
     check_continues(&fixture, controller);
 }
 
@@ -181,7 +181,7 @@ fn worker(fixture: &Fixture, name: &str, redis_url: &str) -> Process {
 }
 
 fn requests_by(fixture: &Fixture, name: &str) -> Log {
-    fixture.web.log().only(|hit| hit.header("user-agent") == Some(name))
+    fixture.web.log().filter(|hit| hit.header("user-agent") == Some(name))
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn cut_off_worker_ignores_replies_that_arrive_after_it_was_declared_dead() {
 
 fn cut_off_worker(mode: Mode) {
     let fixture = Fixture::slow(6, 80);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     fixture.submit(&fixture.gate_url(), &["--dead-after", &seconds(DEAD_AFTER)]);
     let mut roles = fixture.hold_web_until_joined(4, || {
         let direct = fixture.redis.url();
@@ -210,7 +210,7 @@ fn cut_off_worker(mode: Mode) {
         ]
     });
     wait_for("requests of the worker", || requests_by(&fixture, "cut-off").len() > 5);
-    proxy.set(mode);
+    proxy.set_mode(mode);
     let cut_off = Instant::now();
     let hosts: BTreeSet<String> =
         requests_by(&fixture, "cut-off").iter().map(|hit| hit.host.clone()).collect();
@@ -235,10 +235,10 @@ fn cut_off_worker(mode: Mode) {
     assert!(last < first, "a host had two owners");
     assert_eq!(requests_by(&fixture, "cut-off").len(), by_it.len(), "it sent requests after its death");
 
-    proxy.set(Mode::Pass);
+    proxy.set_mode(Mode::Pass);
     let passed = Instant::now();
     fixture.wait_for_status("its return", |status| members(status) == 4);
-    check_owners_change_once(&fixture.web.log().only(|hit| hit.started > passed), "cut-off");
+    check_owners_change_once(&fixture.web.log().filter(|hit| hit.started > passed), "cut-off");
     let returned = requests_by(&fixture, "cut-off").len();
     // The domains of this one go to the remaining workers, and the cut-off one is among them again.
     roles[2].signal(Signal::TERM);
@@ -256,7 +256,7 @@ fn check_owners_change_once(log: &Log, name: &str) {
     let hosts: BTreeSet<&str> = log.iter().map(|hit| hit.host.as_str()).collect();
     for host in hosts {
         let mut hits: Vec<(Instant, bool)> = log
-            .of_host(host)
+            .for_host(host)
             .iter()
             .map(|hit| (hit.started, hit.header("user-agent") == Some(name)))
             .collect();
@@ -270,23 +270,23 @@ fn check_owners_change_once(log: &Log, name: &str) {
 #[ignore = "needs redis-server: run by make test"]
 fn cut_off_worker_aborts_its_requests_before_another_worker_sends_them() {
     let mut fixture = Fixture::new(1, 1);
-    let page = || Answer::page("<title>late</title>");
+    let page = || Response::page("<title>late</title>");
     // Nobody waits for the first response: it is aborted, or the test fails.
-    let answers = Answer::in_turn(vec![page().after(Duration::from_secs(200)), page()]);
-    fixture.web = Web::builder().host("slow.test", Site::new().answer("/", answers)).start();
-    let (proxy, url) = (Proxy::before(&fixture.redis), fixture.web.url_of("slow.test", "/"));
+    let answers = Response::sequence(vec![page().delay(Duration::from_secs(200)), page()]);
+    fixture.web = Web::builder().host("slow.test", Site::new().response("/", answers)).start();
+    let (proxy, url) = (Proxy::for_server(&fixture.redis), fixture.web.url_of("slow.test", "/"));
     fixture.submit(&url, &["--dead-after", &seconds(DEAD_AFTER)]);
     let mut roles =
         vec![Process::start(fixture.crawler(&["frontier"])), worker(&fixture, "cut-off", &proxy.url())];
-    wait_for("a request", || !fixture.web.log().of_path("/").is_empty());
-    proxy.set(Mode::BlackHole);
+    wait_for("a request", || !fixture.web.log().for_path("/").is_empty());
+    proxy.set_mode(Mode::BlackHole);
     roles.push(worker(&fixture, "second", &fixture.redis.url()));
-    wait_for("another request", || fixture.web.log().of_path("/").len() > 1);
-    proxy.set(Mode::Pass);
+    wait_for("another request", || fixture.web.log().for_path("/").len() > 1);
+    proxy.set_mode(Mode::Pass);
     for role in roles {
         role.wait_for_success();
     }
-    let requests = fixture.web.log().of_path("/");
+    let requests = fixture.web.log().for_path("/");
     let names: Vec<_> = requests.iter().map(|hit| hit.header("user-agent").unwrap()).collect();
     assert_eq!(names, ["cut-off", "second"]);
     let aborted = requests[0].ended.unwrap();
@@ -309,9 +309,9 @@ fn terminated_crawl_does_not_wait_for_a_redis_that_hangs() {
 
 fn terminate_without_redis(mode: Mode) {
     let fixture = Fixture::slow(8, 14);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let controller = start_crawl(&fixture, &proxy, &["--dead-after", "2s"]);
-    proxy.set(mode);
+    proxy.set_mode(mode);
     sleep(Duration::from_millis(500));
     // Without a limit on that, it would wait for Redis for ever.
     controller.signal(Signal::TERM);
@@ -328,7 +328,7 @@ fn terminate_without_redis(mode: Mode) {
 #[ignore = "needs redis-server: run by make test"]
 fn role_that_waits_for_its_crawl_waits_for_redis_too() {
     let fixture = Fixture::new(2, 3);
-    let proxy = Proxy::before(&fixture.redis);
+    let proxy = Proxy::for_server(&fixture.redis);
     let redis_url = proxy.url();
     let mut roles = ["frontier", "worker"].map(|role| {
         let mut command = fixture.crawler(&[role]);
@@ -338,7 +338,7 @@ fn role_that_waits_for_its_crawl_waits_for_redis_too() {
     for role in &mut roles {
         role.wait_for_output("it waits for its crawl", |output| output.contains(WAITING_FOR_CRAWL));
     }
-    proxy.set(Mode::Refuse);
+    proxy.set_mode(Mode::Refuse);
     let start = Instant::now();
     for role in &mut roles {
         role.wait_for_output("it waits for Redis", |output| output.contains(WAITING_FOR_REDIS));
@@ -346,7 +346,7 @@ fn role_that_waits_for_its_crawl_waits_for_redis_too() {
     // At its start, a process gives up after five seconds.
     sleep(Duration::from_millis(6_500).saturating_sub(start.elapsed()));
     assert!(roles.iter_mut().all(Process::is_running));
-    proxy.set(Mode::Pass);
+    proxy.set_mode(Mode::Pass);
     fixture.submit(&fixture.seed(), &[]);
     for role in roles {
         let output = role.wait_for_success();
@@ -361,8 +361,8 @@ fn urls_sent_to_a_worker_that_does_not_exist_are_reassigned() {
     let fixture = Fixture::new(6, 8);
     fixture.submit(&fixture.seed(), &["--dead-after", "2s"]);
     // A worker leaves this when it was declared dead before its last request for URLs arrived.
-    fixture.redis.ask::<u64>("HSET crawler:{crawl:p0}:lengths 0 0");
-    fixture.redis.ask::<()>("XGROUP CREATE crawler:{crawl:p0}:queue:0 worker 0 MKSTREAM");
+    fixture.redis.query::<u64>("HSET crawler:{crawl:p0}:lengths 0 0");
+    fixture.redis.query::<()>("XGROUP CREATE crawler:{crawl:p0}:queue:0 worker 0 MKSTREAM");
     let roles = [&["frontier"][..], &["worker", "--id", "1"]].map(|it| Process::start(fixture.crawler(it)));
     let [frontier, _] = roles.map(Process::wait_for_success);
     assert!(frontier.contains(QUEUE_WITHOUT_WORKER), "{frontier}");

@@ -35,7 +35,7 @@ fn hosts(log: &Log) -> BTreeSet<String> {
 fn changes_of_owner(log: &Log) -> usize {
     let by_host = hosts(log).into_iter().map(|host| {
         let mut hits: Vec<(Instant, String)> = log
-            .of_host(&host)
+            .for_host(&host)
             .iter()
             .map(|hit| (hit.started, hit.header("user-agent").unwrap_or_default().to_owned()))
             .collect();
@@ -50,7 +50,7 @@ fn check(fixture: &Fixture) {
     fixture.check();
     let log = fixture.web.log();
     for host in hosts(&log) {
-        assert!(log.of_host(&host).most_at_once() <= 1, "{host}");
+        assert!(log.for_host(&host).max_concurrent() <= 1, "{host}");
     }
 }
 
@@ -93,7 +93,7 @@ fn new_worker_gets_domains(partitions: &str) {
     check_fetched_once(&log);
     // Had it waited for half of the remaining crawl, it would still have made a quarter of the requests. A share does not
     // depend on the speed of the machine.
-    let (since, by_second) = (log.len() - before, log.only(|hit| is_by(hit, "second")).len());
+    let (since, by_second) = (log.len() - before, log.filter(|hit| is_by(hit, "second")).len());
     assert!(6 * by_second > since, "it made {by_second} of {since} requests");
     // It gets half of the domains, and a few more move when one of the two has none left.
     let changes = changes_of_owner(&log);

@@ -123,7 +123,7 @@ fn purge_of_a_running_crawl_needs_force() {
     let (status, output) = controller.wait();
     let reason = if status == Some(0) { STOPPED } else { CRAWL_PURGED };
     assert!(matches!(status, Some(0 | 1)) && output.contains(reason), "{status:?}: {output}");
-    assert_eq!(fixture.redis.ask::<i64>("DBSIZE"), 0);
+    assert_eq!(fixture.redis.query::<i64>("DBSIZE"), 0);
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn invalid_address_is_a_usage_error() {
 #[ignore = "needs redis-server: run by make test"]
 fn tls_needs_a_trusted_certificate_on_a_tls_port() {
     let directory = tempfile::tempdir().unwrap();
-    let tls = Tls::make(directory.path());
+    let tls = Tls::generate(directory.path());
     let server = Server::builder().tls(&tls).append_only(Fsync::EverySecond).password("sesame").start();
     let plain_as_secure = format!("rediss://:sesame@127.0.0.1:{}/", server.port());
     let fixture = Fixture::with_redis(server, 3, 4);
@@ -235,8 +235,8 @@ fn queries(fixture: &Fixture, address: &str) -> Vec<(String, Command)> {
 fn query_to_a_redis_that_is_down_fails_with_a_message_within_seconds() {
     let fixture = Fixture::new(2, 3);
     assert_eq!(Process::start(fixture.crawl(1, &[])).wait().0, Some(0));
-    let proxy = Proxy::before(&fixture.redis);
-    proxy.set(Mode::BlackHole);
+    let proxy = Proxy::for_server(&fixture.redis);
+    proxy.set_mode(Mode::BlackHole);
     let mut all = queries(&fixture, &proxy.url());
     all.extend(queries(&fixture, &format!("redis://127.0.0.1:{CLOSED_PORT}/")));
     for (name, status, output) in run_all(all) {
@@ -248,7 +248,7 @@ fn query_to_a_redis_that_is_down_fails_with_a_message_within_seconds() {
         assert!(!output.contains("answers again"), "{name}: {output}");
     }
     // Its memory is full: only commands that read, or free memory, succeed.
-    fixture.redis.ask::<String>("CONFIG SET maxmemory 1");
+    fixture.redis.query::<String>("CONFIG SET maxmemory 1");
     let (last, others) =
         (queries(&fixture, &fixture.redis_url).pop().unwrap(), queries(&fixture, &fixture.redis_url));
     let others = others.into_iter().filter(|(name, _)| *name != last.0).collect();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawler::StateReader;
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use super::process::CrawlCommand;
 use super::{checks, crawl_and_kill, kills_and_random};
@@ -65,13 +65,13 @@ fn killed_crawl_with_a_depth_limit_fetches_every_page_within_it() {
     }
 }
 
-fn page(links: &[String]) -> Answer {
-    Answer::page(links.iter().map(|to| format!("<a href={to}>on</a>\n")).collect::<String>())
+fn page(links: &[String]) -> Response {
+    Response::page(links.iter().map(|to| format!("<a href={to}>on</a>\n")).collect::<String>())
 }
 
 /// `count` times a short and a long path to the same pages; and the pages within the limit.
 fn two_paths(count: usize) -> (Web, Depths) {
-    let start = Site::new().otherwise(move |request| {
+    let start = Site::new().fallback(move |request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80").to_owned();
         let both =
             |n: usize| [format!("http://short{n}.test:{port}/"), format!("http://long{n}.test:{port}/1")];
@@ -84,11 +84,11 @@ fn two_paths(count: usize) -> (Web, Depths) {
             [format!("http://beyond{n}.test:{port}/0")]
         };
         let short =
-            Site::new().otherwise(move |request| page(&shared(&request.authority)).after(SHORT_PATH_DELAY));
+            Site::new().fallback(move |request| page(&shared(&request.authority)).delay(SHORT_PATH_DELAY));
         let long = Site::new()
             .page("/1", "<a href=/2>on</a>")
             .page("/2", "<a href=/3>on</a>")
-            .otherwise(move |request| page(&shared(&request.authority)));
+            .fallback(move |request| page(&shared(&request.authority)));
         let shared = (0..SHARED_PAGES).fold(Site::new(), |site, page| {
             site.page(&format!("/{page}"), format!("<a href=/{}>on</a>", page + 1))
         });

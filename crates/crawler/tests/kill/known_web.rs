@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 /// The Crawl-delay in the robots.txt of some hosts.
 pub const CRAWL_DELAY: Duration = Duration::from_millis(120);
@@ -40,7 +40,7 @@ impl KnownWeb {
     pub fn serve(self) -> Web {
         let sites = (0..self.hosts).map(|host| {
             let requested: Arc<Mutex<HashSet<String>>> = Arc::default();
-            let site = Site::new().otherwise(move |request| {
+            let site = Site::new().fallback(move |request| {
                 let port = request.authority.rsplit(':').next().unwrap_or("80");
                 let is_first = requested.lock().unwrap().insert(request.path.clone());
                 self.respond(host, &request.path, port, is_first)
@@ -56,21 +56,21 @@ impl KnownWeb {
         sites.fold(Web::builder(), |web, (name, site)| web.host(&name, site)).start()
     }
 
-    fn respond(self, host: usize, path: &str, port: &str, is_first: bool) -> Answer {
+    fn respond(self, host: usize, path: &str, port: &str, is_first: bool) -> Response {
         if let Some(page) = path.strip_prefix("/go/") {
-            return Answer::redirect(302, &format!("/p{page}"));
+            return Response::redirect(302, &format!("/p{page}"));
         }
         let (page, print) = path.strip_suffix("?print").map_or((path, false), |page| (page, true));
         let number = if page == "/" { Some(0) } else { page.strip_prefix("/p").and_then(|n| n.parse().ok()) };
         match number.filter(|number| *number < self.pages) {
             Some(BUSY_PAGE) if kind(host) == Kind::Busy && is_first => {
-                Answer::status(503).header("retry-after", &RETRY_AFTER.as_secs().to_string())
+                Response::status(503).header("retry-after", &RETRY_AFTER.as_secs().to_string())
             }
             Some(number) => {
-                let response = Answer::page(self.body(host, number, print, port));
-                if kind(host) == Kind::Slow { response.after(SLOW) } else { response }
+                let response = Response::page(self.body(host, number, print, port));
+                if kind(host) == Kind::Slow { response.delay(SLOW) } else { response }
             }
-            None => Answer::status(404),
+            None => Response::status(404),
         }
     }
 

@@ -18,7 +18,7 @@ use crawler::internal::page::Page;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
 use crawler::internal::scope::Scope;
-use testweb::{Answer, Hostile, Site, Web};
+use testweb::{Hostile, Response, Site, Web};
 
 /// A crawl whose hosts all resolve to loopback, without delay and robots.txt.
 fn crawl(web: &Web, host: &str) -> Crawler {
@@ -43,8 +43,8 @@ fn collect_into(pages: &CrawledPages) -> impl Fn(&Page) + Send + Sync + 'static 
 }
 
 /// A site whose responses depend on path and port, so that its pages can link to other hosts of the same web.
-fn site_with_port(answer: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Site {
-    Site::new().otherwise(move |request| {
+fn site_with_port(answer: impl Fn(&str, &str) -> Response + Send + Sync + 'static) -> Site {
+    Site::new().fallback(move |request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         answer(&request.path, port)
     })
@@ -99,7 +99,7 @@ fn host_gets_one_request_at_a_time_and_no_faster_than_the_delay() {
         assert!(log.len() > 40);
         assert!(log.smallest_gap().unwrap() >= delay, "{:?} with {workers} workers", log.smallest_gap());
         for host in (0..12).map(|n| format!("h{n}.test")) {
-            assert!(log.of_host(&host).most_at_once() <= 1, "{host}");
+            assert!(log.for_host(&host).max_concurrent() <= 1, "{host}");
         }
     }
 }
@@ -114,14 +114,14 @@ fn page_within_max_depth_is_crawled_even_if_first_found_at_a_greater_depth() {
 }
 
 fn crawl_page_first_found_at_a_greater_depth(far_response_time: Duration) {
-    let slow = Answer::page("<a href=/far>far</a>").after(Duration::from_millis(400));
+    let slow = Response::page("<a href=/far>far</a>").delay(Duration::from_millis(400));
     let site = Site::new()
         .page("/", "<a href=/1>1</a> <a href=/slow>slow</a>")
         .page("/1", "<a href=/2>2</a>")
         .page("/2", "<a href=/3>3</a> <a href=/far>far</a>")
         .page("/3", "three")
-        .answer("/slow", slow)
-        .answer("/far", Answer::page("<a href=/beyond>beyond</a>").after(far_response_time))
+        .response("/slow", slow)
+        .response("/far", Response::page("<a href=/beyond>beyond</a>").delay(far_response_time))
         .page("/beyond", "<a href=/never>never</a>")
         .page("/never", "too deep");
     let web = Web::builder().site(site).start();
@@ -149,14 +149,14 @@ fn crawl_page_first_found_at_a_greater_depth(far_response_time: Duration) {
 #[test]
 fn page_is_not_truncated_while_other_pages_only_reserve_the_budget() {
     let links: String = (0..300).map(|n| format!("<a href=http://h{n}.test:PORT/>x</a>")).collect();
-    let site = Site::new().otherwise(move |request| {
+    let site = Site::new().fallback(move |request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
         let page = if request.authority.starts_with("start") {
             links.replace("PORT", port)
         } else {
             "x".repeat(9_000)
         };
-        Answer::page(page).after(Duration::from_millis(50))
+        Response::page(page).delay(Duration::from_millis(50))
     });
     let web = Web::builder().site(site).start();
     let settings =
@@ -177,13 +177,13 @@ fn page_is_not_truncated_while_other_pages_only_reserve_the_budget() {
 
 #[test]
 fn exhausted_budget_ends_the_crawl_without_waiting_for_host_delays() {
-    let failing = Site::new().otherwise(|_| Answer::status(503).header("retry-after", "30"));
-    let site = Site::new().otherwise(|request| {
+    let failing = Site::new().fallback(|_| Response::status(503).header("retry-after", "30"));
+    let site = Site::new().fallback(|request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
-        Answer::page(format!(
+        Response::page(format!(
             "<a href=http://failing.test:{port}/>l</a> <a href=http://healthy.test:{port}/>w</a>"
         ))
-        .after(Duration::from_millis(100))
+        .delay(Duration::from_millis(100))
     });
     let web = Web::builder().host("failing.test", failing).site(site).start();
     let start = Instant::now();
@@ -211,7 +211,7 @@ fn budgets_are_used_up_exactly_and_end_the_crawl() {
 #[test]
 fn bodies_of_error_responses_count_against_the_byte_budget() {
     let links: String = (0..50).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
-    let site = Site::new().page("/", links).otherwise(|_| Answer::status(404).body(vec![b'x'; 1_000]));
+    let site = Site::new().page("/", links).fallback(|_| Response::status(404).body(vec![b'x'; 1_000]));
     let web = Web::builder().site(site).start();
     let report = crawl(&web, "one.test").workers(1).max_bytes(10_000).run_blocking().unwrap();
     assert_eq!(report.snapshot.pages, 1);
@@ -222,20 +222,20 @@ fn bodies_of_error_responses_count_against_the_byte_budget() {
 #[test]
 fn slow_host_and_unresponsive_host_do_not_hold_up_others() {
     let links: String = (0..300).map(|n| format!("<a href=http://slow.test:{{}}/{n}>s</a>")).collect();
-    let slow = Site::new().otherwise(|_| Answer::page("slow").after(Duration::from_millis(200)));
-    let dead = Site::new().otherwise(|_| Answer::hostile(Hostile::Silence));
+    let slow = Site::new().fallback(|_| Response::page("slow").delay(Duration::from_millis(200)));
+    let dead = Site::new().fallback(|_| Response::hostile(Hostile::Silence));
     let quick = Site::seeded(5, 60);
     // All hosts of a web have the same port, which the first page puts into its links to the three hosts.
     let web = Web::builder()
         .host("slow.test", slow)
         .host("unresponsive.test", dead)
         .host("quick.test", quick)
-        .site(Site::new().otherwise(move |request| {
+        .site(Site::new().fallback(move |request| {
             let port = request.authority.rsplit(':').next().unwrap_or("80").to_owned();
             let dead: String =
                 (0..50).map(|n| format!("<a href=http://unresponsive.test:{port}/{n}>d</a>")).collect();
             let quick = format!("<a href=http://quick.test:{port}/>q</a>");
-            Answer::page(links.replace("{}", &port) + &dead + &quick)
+            Response::page(links.replace("{}", &port) + &dead + &quick)
         }))
         .start();
     let start = Instant::now();
@@ -264,8 +264,8 @@ fn no_url_is_lost_with_queues_of_size_one() {
     let many: String =
         (0..10_000).map(|n| format!("<a href=http://h{}.test:PORT/{n}>x</a>", n % 100)).collect();
     let site = site_with_port(move |path, port| match path {
-        "/" => Answer::page(many.replace("PORT", port)),
-        path => Answer::page(format!("page {path}")),
+        "/" => Response::page(many.replace("PORT", port)),
+        path => Response::page(format!("page {path}")),
     });
     let web = Web::builder().site(site).without_log().start();
     let report = crawl(&web, "start.test")
@@ -311,12 +311,12 @@ fn page_limit_per_host_is_reached_exactly() {
 #[test]
 fn last_page_of_a_budget_can_be_retried_while_others_wait() {
     let site = site_with_port(|_, port| {
-        Answer::page(format!(
+        Response::page(format!(
             "<a href=http://flaky.test:{port}/>1</a> <a href=http://healthy.test:{port}/>2</a>"
         ))
     });
-    let flaky =
-        Site::new().answer("/", Answer::in_turn(vec![Answer::status(503), Answer::page("recovered")]));
+    let flaky = Site::new()
+        .response("/", Response::sequence(vec![Response::status(503), Response::page("recovered")]));
     let web = Web::builder().site(site).host("flaky.test", flaky).start();
     let report = crawl(&web, "start.test")
         .workers(1)
@@ -383,10 +383,10 @@ fn near_duplicate_page_is_dropped_and_its_original_is_named() {
 
 #[test]
 fn time_limit_holds_although_hosts_hang_and_modules_sleep() {
-    let hanging = Site::new().otherwise(|_| Answer::hostile(Hostile::Silence));
-    let site = Site::new().otherwise(|request| {
+    let hanging = Site::new().fallback(|_| Response::hostile(Hostile::Silence));
+    let site = Site::new().fallback(|request| {
         let port = request.authority.rsplit(':').next().unwrap_or("80");
-        Answer::page(format!(
+        Response::page(format!(
             "<a href=http://hanging.test:{port}/>h</a> <a href=http://other.test:{port}/>o</a>"
         ))
     });
@@ -414,10 +414,10 @@ fn time_limit_holds_although_hosts_hang_and_modules_sleep() {
 
 #[test]
 fn program_that_never_reads_its_input_does_not_hold_up_the_end() {
-    let site = Site::new().otherwise(|request| {
+    let site = Site::new().fallback(|request| {
         let links: String =
             (0..5).map(|n| format!("<a href={}/{n}>x</a>", request.path.trim_end_matches('/'))).collect();
-        Answer::page(links + &"padding ".repeat(20_000))
+        Response::page(links + &"padding ".repeat(20_000))
     });
     let web = Web::builder().site(site).start();
     let start = Instant::now();

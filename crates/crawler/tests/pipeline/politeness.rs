@@ -11,7 +11,7 @@ use crawler::internal::frontier;
 use crawler::internal::page::Page;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::{DepthPopularity, Random};
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
 use super::{crawl, site_with_port};
@@ -21,7 +21,7 @@ fn fan_out(count: usize, response_time: Duration) -> Site {
     let links: String = (1..=count).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
     Site::new()
         .page("/", links)
-        .otherwise(move |request| Answer::page(format!("page {}", request.path)).after(response_time))
+        .fallback(move |request| Response::page(format!("page {}", request.path)).delay(response_time))
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn requests_in_flight_per_host_reach_the_limit_and_do_not_exceed_it() {
         .run_blocking()
         .unwrap();
     assert_eq!(report.snapshot.pages, 25);
-    assert_eq!(web.log().most_at_once(), 3);
+    assert_eq!(web.log().max_concurrent(), 3);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn delay_separates_the_starts_of_concurrent_requests() {
     });
     polite.run_blocking().unwrap();
     let log = web.log();
-    assert!((2..=4).contains(&log.most_at_once()), "{}", log.most_at_once());
+    assert!((2..=4).contains(&log.max_concurrent()), "{}", log.max_concurrent());
     // The server sees requests a little late, some more than others.
     let gap = log.smallest_start_gap().unwrap();
     assert!(gap >= delay - Duration::from_millis(10), "{gap:?}");
@@ -55,9 +55,9 @@ fn delay_separates_the_starts_of_concurrent_requests() {
 fn adaptive_delay_is_longer_for_a_slow_host() {
     let response_time = Duration::from_millis(150);
     let smallest_gap = |is_adaptive: bool| {
-        let web = Web::builder().site(Site::new().otherwise(move |request| {
+        let web = Web::builder().site(Site::new().fallback(move |request| {
             let links = "<a href=/1>1</a><a href=/2>2</a><a href=/3>3</a><a href=/4>4</a>";
-            Answer::page(format!("{links} {}", request.path)).after(response_time)
+            Response::page(format!("{links} {}", request.path)).delay(response_time)
         }));
         let web = web.start();
         let delay = Duration::from_millis(20);
@@ -73,14 +73,14 @@ fn adaptive_delay_is_longer_for_a_slow_host() {
 #[test]
 fn crawl_delay_and_retry_after_are_obeyed_and_do_not_hold_up_other_hosts() {
     let with_crawl_delay = fan_out(2, Duration::ZERO).robots("User-agent: *\nCrawl-delay: 0.7");
-    let busy = Answer::status(503).header("retry-after", "2");
-    let overloaded = Site::new().answer("/", Answer::in_turn(vec![busy, Answer::page("recovered")]));
+    let busy = Response::status(503).header("retry-after", "2");
+    let overloaded = Site::new().response("/", Response::sequence(vec![busy, Response::page("recovered")]));
     let first_site = site_with_port(|path, port| match path {
-        "/robots.txt" => Answer::status(404),
-        "/" => Answer::page(format!(
+        "/robots.txt" => Response::status(404),
+        "/" => Response::page(format!(
             "<a href=http://crawl-delay.test:{port}/>1</a> <a href=http://busy.test:{port}/>2</a> <a href=/on>3</a>"
         )),
-        _ => Answer::page("on"),
+        _ => Response::page("on"),
     });
     let web = Web::builder()
         .site(first_site)
@@ -94,30 +94,30 @@ fn crawl_delay_and_retry_after_are_obeyed_and_do_not_hold_up_other_hosts() {
         .unwrap();
     assert_eq!(report.snapshot.pages, 6);
     let log = web.log();
-    let gap_of = |host: &str| log.of_host(host).smallest_gap().unwrap();
+    let gap_of = |host: &str| log.for_host(host).smallest_gap().unwrap();
     assert!(gap_of("crawl-delay.test") >= Duration::from_millis(700), "{:?}", gap_of("crawl-delay.test"));
-    let tries = log.of_host("busy.test").of_path("/");
+    let tries = log.for_host("busy.test").for_path("/");
     assert!(tries.smallest_gap().unwrap() >= Duration::from_secs(2), "{:?}", tries.smallest_gap());
     // The host without a delay gets its request before the two others get their next ones.
-    let on = log.of_host("start.test").of_path("/on");
-    let next = [tries[1].started, log.of_host("crawl-delay.test")[1].started];
+    let on = log.for_host("start.test").for_path("/on");
+    let next = [tries[1].started, log.for_host("crawl-delay.test")[1].started];
     assert!(next.iter().all(|next| on[0].started < *next), "{log:?}");
 }
 
 #[test]
 fn hosts_in_cooldown_take_no_permits_from_other_hosts() {
     let busy = || {
-        let busy = Answer::status(503).header("retry-after", "3");
-        Site::new().answer("/", Answer::in_turn(vec![busy, Answer::page("recovered")]))
+        let busy = Response::status(503).header("retry-after", "3");
+        Site::new().response("/", Response::sequence(vec![busy, Response::page("recovered")]))
     };
     let first_site = site_with_port(|path, port| match path {
         "/" => {
             let busy: String = (0..8).map(|n| format!("<a href=http://b{n}.test:{port}/>b</a>")).collect();
             let others: String =
                 (0..20).map(|n| format!("<a href=http://o{n}.test:{port}/x>o</a>")).collect();
-            Answer::page(busy + &others)
+            Response::page(busy + &others)
         }
-        path => Answer::page(format!("other {path}")),
+        path => Response::page(format!("other {path}")),
     });
     let web = (0..8)
         .fold(Web::builder().site(first_site), |web, n| web.host(&format!("b{n}.test"), busy()))
@@ -131,9 +131,9 @@ fn hosts_in_cooldown_take_no_permits_from_other_hosts() {
     assert_eq!(report.snapshot.pages, 29);
     // All other hosts get their requests before any host in cooldown gets its next one.
     let log = web.log();
-    let others = log.of_path("/x");
+    let others = log.for_path("/x");
     let last = others.iter().map(|hit| hit.started).max().unwrap();
-    let next = (0..8).map(|n| log.of_host(&format!("b{n}.test"))[1].started).min().unwrap();
+    let next = (0..8).map(|n| log.for_host(&format!("b{n}.test"))[1].started).min().unwrap();
     assert!(others.len() == 20 && last < next, "{log:?}");
 }
 
@@ -176,8 +176,8 @@ fn host_delay_outlives_a_worker_that_dies_before_its_first_page() {
 fn slow_module_does_not_hold_up_other_hosts() {
     let link = |n: usize, port: &str| format!("<a href=http://h{n}.test:{port}/>x</a>");
     let site = site_with_port(move |path, port| match path {
-        "/" => Answer::page((0..20).map(|n| link(n, port)).collect::<String>()),
-        _ => Answer::status(404),
+        "/" => Response::page((0..20).map(|n| link(n, port)).collect::<String>()),
+        _ => Response::status(404),
     });
     let web = Web::builder().site(site).start();
     let start = Instant::now();

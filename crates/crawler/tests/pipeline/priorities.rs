@@ -9,7 +9,7 @@ use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::pagerank::PageRankConfig;
 use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
-use testweb::{Answer, Hostile, Site, Web};
+use testweb::{Hostile, Response, Site, Web};
 
 use super::{assert_adds_up, crawl, site_with_port};
 
@@ -30,15 +30,17 @@ impl Prioritizer for ByName {
 fn urls_of_bad_priority_are_fetched_while_better_ones_keep_coming() {
     // Every page links to three more pages of its host, endlessly.
     let endless = || {
-        Site::new().otherwise(|request| {
+        Site::new().fallback(|request| {
             let path = request.path.trim_end_matches('/');
             let links: String =
                 (0..3).map(|n| format!("<a href=/x{}{n}>x</a>", path.replace("/x", ""))).collect();
-            Answer::page(format!("{links} {path}"))
+            Response::page(format!("{links} {path}"))
         })
     };
     let start = site_with_port(|_, port| {
-        Answer::page((0..10).map(|n| format!("<a href=http://p{n}.test:{port}/>{n}</a>")).collect::<String>())
+        Response::page(
+            (0..10).map(|n| format!("<a href=http://p{n}.test:{port}/>{n}</a>")).collect::<String>(),
+        )
     });
     let mut web = Web::builder().site(start);
     for n in 0..10 {
@@ -60,7 +62,7 @@ fn urls_of_bad_priority_are_fetched_while_better_ones_keep_coming() {
         (CrawlEnd::LimitReached(crawler::internal::backend::Budget::Pages), 2_000)
     );
     let log = web.log();
-    let fetches: Vec<usize> = (0..10).map(|n| log.of_host(&format!("p{n}.test")).len()).collect();
+    let fetches: Vec<usize> = (0..10).map(|n| log.for_host(&format!("p{n}.test")).len()).collect();
     // Of 2,000 draws, the last queue gets 21 on average, the first 410.
     assert!(fetches.iter().all(|fetches| *fetches >= 3), "{fetches:?}");
     assert!(fetches[0] > 3 * fetches[9], "{fetches:?}");
@@ -68,11 +70,11 @@ fn urls_of_bad_priority_are_fetched_while_better_ones_keep_coming() {
 
 #[test]
 fn crawl_continues_while_the_pagerank_service_is_down() {
-    let outages = [Answer::status(500), Answer::text("garbage"), Answer::hostile(Hostile::Silence)];
+    let outages = [Response::status(500), Response::text("garbage"), Response::hostile(Hostile::Silence)];
     for outage in outages {
         let service = {
             let outage = outage.clone();
-            Web::builder().site(Site::new().otherwise(move |_| outage.clone())).start()
+            Web::builder().site(Site::new().fallback(move |_| outage.clone())).start()
         };
         let mut settings = PageRankConfig::new(service.url("").parse().unwrap());
         settings.retry_delay = Duration::from_millis(20);
@@ -98,14 +100,14 @@ fn url_is_fetched_again_after_its_ttl_but_never_while_it_is_outstanding() {
     let response_time = Duration::from_millis(900);
     let site = Site::new()
         .page("/", "<a href=/slow>slow</a> <a href=/1>1</a>")
-        .answer("/slow", Answer::page("slow").after(response_time))
-        .otherwise(|request| {
+        .response("/slow", Response::page("slow").delay(response_time))
+        .fallback(|request| {
             let number: u32 = request.path[1..].parse().unwrap_or(0);
             let next = match number {
                 1..=6 => format!("<a href=/{}>next</a> <a href=/slow>slow</a>", number + 1),
                 _ => "<a href=/1>first</a>".to_owned(),
             };
-            Answer::page(next + &request.path).after(Duration::from_millis(120))
+            Response::page(next + &request.path).delay(Duration::from_millis(120))
         });
     for (ttl, times) in [(Duration::from_millis(400), 2), (Duration::from_secs(3600), 1)] {
         let stop = StopHandle::new();
@@ -130,7 +132,7 @@ fn url_is_fetched_again_after_its_ttl_but_never_while_it_is_outstanding() {
         let pages = pages.lock().unwrap();
         let count = |path: &str| pages.iter().filter(|page| *page == path).count();
         assert_eq!(count("/1"), times, "{ttl:?}: {pages:?}");
-        let log = web.log().of_path("/slow");
+        let log = web.log().for_path("/slow");
         let slow: Vec<_> = log.iter().collect();
         let overlap = slow.windows(2).any(|pair| pair[0].ended.is_none_or(|ended| pair[1].started < ended));
         assert!(!slow.is_empty() && !overlap, "{ttl:?}: {slow:?}");

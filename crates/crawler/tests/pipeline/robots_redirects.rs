@@ -3,22 +3,22 @@
 use crawler::internal::pipeline::CrawlerInternals as _;
 use std::time::Duration;
 
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use super::{crawl, site_with_port};
 
 #[test]
 fn host_that_many_robots_txt_redirect_to_is_throttled_like_any_other() {
     let start = site_with_port(|path, port| match path {
-        "/robots.txt" => Answer::status(404),
-        _ => Answer::page(
+        "/robots.txt" => Response::status(404),
+        _ => Response::page(
             (0..8).map(|n| format!("<a href=http://a{n}.test:{port}/>a</a>")).collect::<String>(),
         ),
     });
     let redirects_to_b = || {
         site_with_port(|path, port| match path {
-            "/robots.txt" => Answer::redirect(302, &format!("http://b.test:{port}/robots.txt")),
-            _ => Answer::page("page"),
+            "/robots.txt" => Response::redirect(302, &format!("http://b.test:{port}/robots.txt")),
+            _ => Response::page("page"),
         })
     };
     let web = Web::builder().site(start).host("b.test", Site::new().robots("User-agent: *\nDisallow: /no"));
@@ -29,8 +29,8 @@ fn host_that_many_robots_txt_redirect_to_is_throttled_like_any_other() {
     let polite = polite.configure(|config| (config.obey_robots, config.delay) = (true, delay));
     let report = polite.run_blocking().unwrap();
     assert_eq!(report.snapshot.pages, 9);
-    let requests = web.log().of_host("b.test");
+    let requests = web.log().for_host("b.test");
     assert_eq!(requests.len(), 8);
-    assert_eq!(requests.most_at_once(), 1);
+    assert_eq!(requests.max_concurrent(), 1);
     assert!(requests.smallest_gap().unwrap() >= delay, "{:?}", requests.smallest_gap());
 }

@@ -15,7 +15,7 @@ use crawler::internal::frontier;
 use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
 use crawler::internal::similarity::{Fingerprint, HashKey};
 use crawler::internal::stats::RequestCounter;
-use testweb::{Answer, Site, Web};
+use testweb::{Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
 
@@ -120,7 +120,9 @@ impl Backend for SlowBackend {
 /// Crawls these URLs, given as host and path, with one worker. Returns how long that took.
 fn crawl(urls: Vec<(String, String)>, concurrency: usize) -> (Arc<SlowBackend>, Duration) {
     let web = Web::builder()
-        .site(Site::new().otherwise(|request| Answer::page(format!("{}{}", request.authority, request.path))))
+        .site(
+            Site::new().fallback(|request| Response::page(format!("{}{}", request.authority, request.path))),
+        )
         .start();
     let urls: Vec<String> = urls.iter().map(|(host, path)| web.url_of(host, path)).collect();
     let fetch_config = FetchConfig {
@@ -156,7 +158,7 @@ fn next_fetch_of_a_host_starts_while_its_last_page_is_being_completed() {
     let (backend, took) = crawl((0..20).map(|n| ("one.test".into(), format!("/{n}"))).collect(), 16);
     assert_eq!(backend.completed.load(Ordering::Relaxed), 20);
     assert!(took < 10 * COMPLETION_TIME, "{took:?}; one after the other would take twenty completions");
-    assert_eq!(backend.web.log().most_at_once(), 1);
+    assert_eq!(backend.web.log().max_concurrent(), 1);
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn crawl_with_deaths(partitions: u16) {
 
     for field in ["pages_reserved", "bytes_reserved"] {
         let partition = if partitions == 1 { "p0" } else { "budget" };
-        let reserved: i64 = crawl.redis.ask(&format!("HGET crawler:{{deaths:{partition}}}:used {field}"));
+        let reserved: i64 = crawl.redis.query(&format!("HGET crawler:{{deaths:{partition}}}:used {field}"));
         assert_eq!(reserved, 0, "{field}: all reservations are released");
     }
 }

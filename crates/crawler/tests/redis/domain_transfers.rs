@@ -188,20 +188,20 @@ fn domain_with_a_request_in_flight_is_not_transferred() {
 fn repeated_transfer_or_one_with_a_lost_reply_is_applied_once() {
     for partitions in [1, 16] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let backend = open(proxy.url(), partitions, 1).await;
             admit(&backend, &[pages("a.test", 80), pages("b.test", 80)]).await;
             let held = lease(&backend, FIRST, 128).await;
             register(&backend, SECOND).await;
             let transfers = vec![transfer("a.test", SECOND, &held)];
-            proxy.swallow_next_answer();
+            proxy.drop_next_reply();
             let transferring = backend.transfer_domains(FIRST, transfers.clone());
             let cut = async {
                 while proxy.is_armed() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                proxy.cut();
+                proxy.close_connections();
             };
             let (results, ()) = tokio::join!(transferring, cut);
             assert_eq!(results.unwrap(), [TransferResult::Moved]);
@@ -311,19 +311,19 @@ fn death_of_either_worker_after_a_transfer_neither_undoes_it_nor_loses_urls() {
 fn cut_connection_or_lost_transfer_duplicates_no_urls() {
     for (partitions, is_lost) in [(1, false), (1, true), (16, false), (16, true)] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let first = open(proxy.url(), partitions, 1).await;
             admit(&first, &[pages("a.test", 70), pages("b.test", 20)]).await;
             let held = lease(&first, FIRST, 90).await;
             register(&first, SECOND).await;
-            server.ask::<()>("SAVE");
+            server.query::<()>("SAVE");
             let results = send(&first, vec![transfer("a.test", SECOND, &held)]).await;
             assert_eq!(results, [TransferResult::Moved]);
             if is_lost {
                 server.restart();
             }
-            proxy.cut();
+            proxy.close_connections();
             // The backend notices the new connection, and checks its leases.
             let mut new_leases = lease(&first, FIRST, 90).await;
             new_leases.extend(lease(&first, FIRST, 90).await);

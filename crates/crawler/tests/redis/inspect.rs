@@ -178,17 +178,17 @@ fn reading_changes_nothing_and_a_missing_crawl_is_an_error() {
             message.starts_with("there is no crawl \"inspect\" on Redis at redis://127.0.0.1"),
             "{message}"
         );
-        assert_eq!(server.ask::<u64>("DBSIZE"), 0);
+        assert_eq!(server.query::<u64>("DBSIZE"), 0);
         let config = BackendConfig { similarity: Threshold::new(0.87), ..unlimited() };
         let backend = RedisBackend::open(redis_crawl(&server, 3), config.clone()).await.unwrap();
         backend.close().await.unwrap();
-        let before: Vec<String> = server.ask("KEYS *");
+        let before: Vec<String> = server.query("KEYS *");
         let stored = RedisStateReader::open(redis_crawl(&server, 1)).await.unwrap();
         let stored_config = BackendConfig { workers: config.workers, ..stored.settings().clone() };
         assert_eq!(format!("{stored_config:?}"), format!("{config:?}"));
         stored.snapshot().await.unwrap();
         assert_eq!(stored.why(&"http://a.test/".parse().unwrap()).await.unwrap(), None);
-        assert_eq!(server.ask::<Vec<String>>("KEYS *").len(), before.len());
+        assert_eq!(server.query::<Vec<String>>("KEYS *").len(), before.len());
     });
 }
 
@@ -207,7 +207,7 @@ fn url_found_at_a_lower_depth_by_a_page_completed_with_it_leaves_no_record() {
         let disallowed = Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(&leases[1]) };
         backend.complete(vec![page, disallowed]).await.unwrap();
         assert_eq!(
-            server.ask::<u64>("HLEN crawler:{inspect:p0}:outstanding"),
+            server.query::<u64>("HLEN crawler:{inspect:p0}:outstanding"),
             1,
             "only the new URL is outstanding"
         );
@@ -262,11 +262,11 @@ fn seen_link_takes_at_most_60_bytes_with_its_history() {
         }
         let snapshot = backend.snapshot().await.unwrap();
         assert_eq!((snapshot.completed, snapshot.seen_urls), (LINKS as u64, LINKS));
-        let shards: Vec<String> = server.ask("KEYS *:links:*");
+        let shards: Vec<String> = server.query("KEYS *:links:*");
         let mut bytes = 0;
         for shard in &shards {
-            bytes += server.ask::<usize>(&format!("MEMORY USAGE {shard} SAMPLES 0"));
-            assert_eq!(server.ask::<String>(&format!("OBJECT ENCODING {shard}")), "listpack", "{shard}");
+            bytes += server.query::<usize>(&format!("MEMORY USAGE {shard} SAMPLES 0"));
+            assert_eq!(server.query::<String>(&format!("OBJECT ENCODING {shard}")), "listpack", "{shard}");
         }
         backend.close().await.unwrap();
         let used = memory(&server) - empty;

@@ -52,17 +52,17 @@ async fn complete(backend: &RedisBackend, leases: &[Lease]) {
 
 /// Everything in Redis except stored replies.
 fn contents(server: &Server) -> BTreeMap<String, Vec<Reply>> {
-    let keys: Vec<String> = server.ask("KEYS *");
+    let keys: Vec<String> = server.query("KEYS *");
     let keys = keys.into_iter().filter(|key| !key.contains(":answer:"));
-    let content = |key: &str| match server.ask::<String>(&format!("TYPE {key}")).as_str() {
+    let content = |key: &str| match server.query::<String>(&format!("TYPE {key}")).as_str() {
         // The order of the fields does not matter.
         "hash" => {
-            let Ok(Reply::Many(fields)) = server.try_ask(&["HGETALL", key]) else { panic!("{key}") };
+            let Ok(Reply::Array(fields)) = server.try_query(&["HGETALL", key]) else { panic!("{key}") };
             let mut fields: Vec<Vec<Reply>> = fields.chunks(2).map(<[Reply]>::to_vec).collect();
             fields.sort_by_key(|field| format!("{field:?}"));
             fields.concat()
         }
-        _ => vec![server.try_ask(&["DUMP", key]).unwrap()],
+        _ => vec![server.try_query(&["DUMP", key]).unwrap()],
     };
     keys.map(|key| (key.clone(), content(&key))).collect()
 }
@@ -71,7 +71,7 @@ fn contents(server: &Server) -> BTreeMap<String, Vec<Reply>> {
 fn deliver_late(proxy: &Proxy, server: &Server) {
     assert!(!proxy.is_armed(), "no request was held back");
     let before = contents(server);
-    proxy.deliver();
+    proxy.deliver_held_request();
     let after = contents(server);
     let changed: Vec<&String> =
         after.iter().filter(|(key, dump)| before.get(*key) != Some(dump)).map(|(key, _)| key).collect();
@@ -88,13 +88,13 @@ fn requests_before_lease(partitions: u16) -> usize {
 fn late_lease_request_leases_nothing() {
     for partitions in [1, 16] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let backend = open(proxy.url(), partitions).await;
             assert!(lease(&backend).await.is_empty());
             admit(&backend, "a", 20).await;
             route(&backend).await;
-            proxy.keep_question_after(requests_before_lease(partitions));
+            proxy.hold_request_after(requests_before_lease(partitions));
             let leases = lease(&backend).await;
             assert!(!leases.is_empty());
             deliver_late(&proxy, &server);
@@ -103,7 +103,7 @@ fn late_lease_request_leases_nothing() {
             let mut all = leases;
             admit(&backend, "b", 20).await;
             route(&backend).await;
-            proxy.keep_question_after(1 + requests_before_lease(partitions));
+            proxy.hold_request_after(1 + requests_before_lease(partitions));
             while all.len() < 40 {
                 all.extend(lease(&backend).await);
             }
@@ -126,12 +126,12 @@ fn late_lease_request_leases_nothing() {
 fn late_request_of_the_prioritizer_takes_no_urls() {
     for partitions in [1, 16] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let backend = open(proxy.url(), partitions).await;
             assert!(backend.take_unprioritized(100, Duration::ZERO).await.unwrap().is_empty());
             admit(&backend, "a", 20).await;
-            proxy.keep_question_after(requests_before_lease(partitions));
+            proxy.hold_request_after(requests_before_lease(partitions));
             let urls = backend.take_unprioritized(100, Duration::ZERO).await.unwrap();
             assert_eq!(urls.len(), 20);
             deliver_late_after_enqueue(
@@ -167,7 +167,7 @@ async fn deliver_late_after_enqueue(
 fn late_reservation_reserves_nothing() {
     for partitions in [1, 16] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let backend = open(proxy.url(), partitions).await;
             admit(&backend, "a", 2).await;
@@ -177,14 +177,14 @@ fn late_reservation_reserves_nothing() {
                 leases.extend(lease(&backend).await);
             }
             for (read, lease) in [0, 5].into_iter().zip(&leases) {
-                proxy.keep_question_after(0);
+                proxy.hold_request_after(0);
                 assert!(matches!(
                     backend.reserve(lease, read).await.unwrap(),
                     BudgetDecision::Granted(500_000)
                 ));
                 if read > 0 {
                     deliver_late(&proxy, &server);
-                    proxy.keep_question_after(0);
+                    proxy.hold_request_after(0);
                     assert!(matches!(
                         backend.reserve(lease, read).await.unwrap(),
                         BudgetDecision::Granted(500_000)
@@ -194,7 +194,7 @@ fn late_reservation_reserves_nothing() {
                 deliver_late(&proxy, &server);
             }
             let budget = if partitions == 1 { "p0" } else { "budget" };
-            let used: Vec<i64> = server.ask(&format!(
+            let used: Vec<i64> = server.query(&format!(
                 "HMGET crawler:{{late:{budget}}}:used bytes pages bytes_reserved pages_reserved"
             ));
             assert_eq!(used, [2 * 3 + 2 * 5, 2, 0, 0]);
@@ -209,7 +209,7 @@ fn late_completion_is_not_counted() {
     // the lease.
     for (partitions, skip) in [(1, 0), (16, 0), (16, 1)] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let backend = open(proxy.url(), partitions).await;
             admit(&backend, "a", 30).await;
@@ -218,10 +218,10 @@ fn late_completion_is_not_counted() {
             while leases.len() < 30 {
                 leases.extend(lease(&backend).await);
             }
-            proxy.keep_question_after(skip);
+            proxy.hold_request_after(skip);
             complete(&backend, &leases[..10]).await;
             deliver_late(&proxy, &server);
-            proxy.keep_question_after(skip);
+            proxy.hold_request_after(skip);
             complete(&backend, &leases[10..20]).await;
             // A later completion lets Redis drop what it stored about earlier ones.
             complete(&backend, &leases[20..]).await;
@@ -238,7 +238,7 @@ fn late_completion_is_not_counted() {
 fn late_close_does_not_archive_a_reopened_crawl() {
     for partitions in [1, 16] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let (closing, other) =
                 (open(proxy.url(), partitions).await, open(server.url(), partitions).await);
@@ -249,15 +249,15 @@ fn late_close_does_not_archive_a_reopened_crawl() {
             other.set_over(first.opening, "stopped").await.unwrap();
             // The request that closes the crawl comes after one that marks it closed and two that count what
             // is left.
-            proxy.keep_question_after(3);
+            proxy.hold_request_after(3);
             assert!(closing.archive(first.opening).await.unwrap().is_closed);
             let second = other.set_opening(b"").await.unwrap();
             other.unarchive(&second).await.unwrap();
             admit(&other, "b", 20).await;
             assert_eq!(other.set_running(second.opening).await.unwrap().phase, Phase::Running);
             deliver_late(&proxy, &server);
-            for key in server.ask::<Vec<String>>("KEYS *").iter().filter(|key| !key.contains(":answer:")) {
-                assert_eq!(server.ask::<i64>(&format!("TTL {key}")), -1, "{key} does not expire");
+            for key in server.query::<Vec<String>>("KEYS *").iter().filter(|key| !key.contains(":answer:")) {
+                assert_eq!(server.query::<i64>(&format!("TTL {key}")), -1, "{key} does not expire");
             }
             route(&other).await;
             let mut leases = Vec::new();
@@ -288,7 +288,7 @@ fn outlinks(has_own: bool) -> Vec<DiscoveredUrl> {
 fn worker_that_dies_between_commit_and_end_of_a_lease_loses_no_links_and_counts_no_page_twice() {
     for (has_own, rejoins) in [(false, false), (false, true), (true, false), (true, true)] {
         let server = Server::start();
-        let proxy = Proxy::before(&server);
+        let proxy = Proxy::for_server(&server);
         block_on(async {
             let dying = open(proxy.url(), 16).await;
             admit(&dying, "a", 1).await;
@@ -297,13 +297,13 @@ fn worker_that_dies_between_commit_and_end_of_a_lease_loses_no_links_and_counts_
             assert!(matches!(dying.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(_)));
             // The outcome and the links to other partitions are written first. Then the budget is committed,
             // and the lease ends.
-            proxy.pass_only_the_first_command_after(1);
+            proxy.forward_only_first_command_after(1);
             let parent = Completion { outlinks: outlinks(has_own), ..page(&leases[0]) };
             let completion = tokio::time::timeout(Duration::from_millis(300), dying.complete(vec![parent]));
             assert!(completion.await.is_err(), "the reply to the commit is lost");
             assert!(!proxy.is_armed());
             drop((dying, proxy));
-            while server.ask::<i64>("HLEN crawler:{late:budget}:settled") == 0 {
+            while server.query::<i64>("HLEN crawler:{late:budget}:settled") == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
 
@@ -341,7 +341,7 @@ fn worker_that_dies_between_commit_and_end_of_a_lease_loses_no_links_and_counts_
             // counted once.
             assert_eq!(crawled.iter().any(|url| url == "http://a0.test/"), has_own, "{crawled:?}");
             let reserved: Vec<i64> =
-                server.ask("HMGET crawler:{late:budget}:used bytes_reserved pages_reserved");
+                server.query("HMGET crawler:{late:budget}:used bytes_reserved pages_reserved");
             assert_eq!(reserved, [0, 0]);
         });
     }

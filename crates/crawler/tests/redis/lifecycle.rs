@@ -117,7 +117,7 @@ async fn rejoin(backend: &RedisBackend) {
 }
 
 fn keys(server: &Server, crawl: &str) -> BTreeSet<String> {
-    server.ask::<Vec<String>>(&format!("KEYS crawler:{{{crawl}:*")).into_iter().collect()
+    server.query::<Vec<String>>(&format!("KEYS crawler:{{{crawl}:*")).into_iter().collect()
 }
 
 /// The name of a key within its partition.
@@ -155,7 +155,7 @@ fn only_the_result_of_a_finished_crawl_remains_after_the_ttl() {
         assert!(names.contains(stays), "{stays} is kept until its TTL: {names:?}");
     }
     for key in &left {
-        let expires: i64 = server.ask(&format!("PTTL {key}"));
+        let expires: i64 = server.query(&format!("PTTL {key}"));
         match name(key) {
             _ if is_result(key) => assert_eq!(expires, -1, "{key}"),
             "domains" | "lapses" => {
@@ -207,7 +207,7 @@ fn finished_crawl_can_be_resumed_with_more_urls_and_its_seen_set() {
         assert_eq!((snapshot.pages, snapshot.outstanding()), (200, 0));
         for key in keys(&server, "more").iter().filter(|key| ["popularity", "domains"].contains(&name(key))) {
             assert_eq!(
-                server.ask::<i64>(&format!("TTL {key}")),
+                server.query::<i64>(&format!("TTL {key}")),
                 -1,
                 "{key} does not expire while the crawl runs"
             );
@@ -230,7 +230,7 @@ fn stopped_crawl_is_kept_for_an_hour_and_can_be_resumed() {
         assert!(before.parked > 100, "{before:?}");
         assert_eq!(backend.close().await.unwrap(), 1_850);
         for key in keys(&server, "stopped") {
-            let seconds: i64 = server.ask(&format!("TTL {key}"));
+            let seconds: i64 = server.query(&format!("TTL {key}"));
             match name(&key) {
                 _ if is_result(&key) => assert_eq!(seconds, -1, "{key}"),
                 "links" | "page" | "body" | "exact" | "bands" | "stored" => {
@@ -264,7 +264,7 @@ fn expired_urls_of_a_stopped_crawl_count_as_not_reached_when_it_is_resumed() {
         for key in keys(&server, "late") {
             let own = ["links", "page", "body", "exact", "bands", "answer", "waiting"].contains(&name(&key));
             if !own && !is_result(&key) {
-                server.ask::<()>(&format!("PEXPIRE {key} 1"));
+                server.query::<()>(&format!("PEXPIRE {key} 1"));
             }
         }
         sleep(Duration::from_millis(10));
@@ -291,10 +291,10 @@ fn purge_removes_all_keys_of_a_crawl_and_no_others() {
             let backend = RedisBackend::open(redis_crawl(&server, crawl), long_lived).await.unwrap();
             admit(&backend, "a", 2_000).await;
             crawl_pages(&backend, 300).await;
-            server.ask::<()>(&format!("SET crawler:{{{crawl}:crew}}:state 1"));
+            server.query::<()>(&format!("SET crawler:{{{crawl}:crew}}:state 1"));
             open.push(backend);
         }
-        server.ask::<()>("SET crawler 1");
+        server.query::<()>("SET crawler 1");
         let expected = keys(&server, "news").len();
         let others = [keys(&server, "news2"), keys(&server, "ne")];
         let purged = RedisBackend::purge(&redis_crawl(&server, "news")).await.unwrap();
@@ -314,20 +314,20 @@ fn purge_removes_all_keys_of_a_crawl_and_no_others() {
 fn purge_among_many_keys_does_not_block_other_clients() {
     let server = Server::start();
     let fill = "for i = 1, 200000 do redis.call('SET', (i % 2 == 0 and 'other:' or 'crawler:{big:p0}:answer:') .. i, 1) end";
-    server.cli::<()>(&["EVAL", fill, "0"]);
-    server.ask::<()>("CONFIG RESETSTAT");
+    server.query_args::<()>(&["EVAL", fill, "0"]);
+    server.query::<()>("CONFIG RESETSTAT");
     std::thread::scope(|scope| {
         let purge = scope.spawn(|| block_on(RedisBackend::purge(&redis_crawl(&server, "big"))).unwrap());
         // A purge in one command would let at most one of them through, on any machine.
         let mut pings = 0;
         while !purge.is_finished() {
-            server.ask::<()>("PING");
+            server.query::<()>("PING");
             pings += 1;
         }
         assert_eq!(purge.join().unwrap(), 100_000);
         assert!(pings > 10, "only {pings} commands of other clients got through");
     });
-    assert_eq!(server.ask::<u64>("DBSIZE"), 100_000);
+    assert_eq!(server.query::<u64>("DBSIZE"), 100_000);
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn crawl_on_a_cluster_is_closed_reopened_and_purged_on_all_nodes() {
         assert_eq!(backend.close().await.unwrap(), 1_400);
         for node in &cluster.nodes {
             for key in keys(node, "wide").iter().filter(|key| !is_result(key)) {
-                assert_ne!(node.ask::<i64>(&format!("TTL {key}")), -1, "{key}");
+                assert_ne!(node.query::<i64>(&format!("TTL {key}")), -1, "{key}");
             }
         }
         backend.reopen().await.unwrap();

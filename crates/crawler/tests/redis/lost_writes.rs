@@ -60,7 +60,7 @@ fn lost_writes_are_repeated_and_every_page_is_crawled() {
             backend.admit(seeds.collect()).await.unwrap();
             let before = route_and_lease(&backend).await;
             assert_eq!(before.len(), 15);
-            server.ask::<()>("SAVE");
+            server.query::<()>("SAVE");
             // Redis acknowledges these operations, and then loses them.
             backend.complete(before.iter().map(completion).collect()).await.unwrap();
             let leases = route_and_lease(&backend).await;
@@ -93,7 +93,7 @@ fn lost_lease_does_not_complete_a_lease_of_another_url() {
     let server = Server::start();
     block_on(async {
         let backend = open(&server, 1).await;
-        server.ask::<()>("SAVE");
+        server.query::<()>("SAVE");
         backend.admit(vec![discovered("http://a.test/first/1".into())]).await.unwrap();
         let lost = route_and_lease(&backend).await;
         server.restart();
@@ -123,8 +123,8 @@ fn lost_partition_accepts_new_urls() {
         };
         backend.admit(seeds("a")).await.unwrap();
         let leases = route_and_lease(&backend).await;
-        for key in server.ask::<Vec<String>>("KEYS crawler:{lost:p2}:*") {
-            server.ask::<i64>(&format!("DEL {key}"));
+        for key in server.query::<Vec<String>>("KEYS crawler:{lost:p2}:*") {
+            server.query::<i64>(&format!("DEL {key}"));
         }
         backend.complete(leases.iter().map(completion).collect()).await.unwrap();
         assert_eq!(backend.admit(seeds("b")).await.unwrap().new, 40);
@@ -146,7 +146,7 @@ fn lost_partition_accepts_new_urls() {
 #[ignore = "needs redis-server; make test installs it"]
 fn cut_connection_loses_no_lease() {
     let server = Server::start();
-    let proxy = testredis::Proxy::before(&server);
+    let proxy = testredis::Proxy::for_server(&server);
     block_on(async {
         let crawl = RedisCrawl {
             partitions: Some(4),
@@ -157,7 +157,7 @@ fn cut_connection_loses_no_lease() {
         let seeds = (0..20).map(|seed| discovered(format!("http://h{seed}.test/second/{seed}")));
         backend.admit(seeds.collect()).await.unwrap();
         let mut leases = route_and_lease(&backend).await;
-        proxy.cut();
+        proxy.close_connections();
         leases.extend(route_and_lease(&backend).await);
         let results = backend.complete(leases.iter().map(completion).collect()).await.unwrap();
         assert_eq!(results.len(), 20);

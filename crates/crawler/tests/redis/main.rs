@@ -189,7 +189,7 @@ fn host_gets_one_request_at_a_time_and_no_faster_than_the_delay() {
     let log = web.log();
     assert!(log.smallest_gap().unwrap() >= delay, "{:?}", log.smallest_gap());
     for host in (0..20).map(|n| format!("h{n}.test")) {
-        assert!(log.of_host(&host).most_at_once() <= 1, "{host}");
+        assert!(log.for_host(&host).max_concurrent() <= 1, "{host}");
     }
 }
 

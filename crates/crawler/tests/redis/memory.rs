@@ -58,14 +58,14 @@ fn seen_url_takes_less_than_60_bytes() {
         let backend = block_on(RedisBackend::open(crawl, config)).unwrap();
         block_on(complete_many(&backend));
         assert_eq!(block_on(backend.snapshot()).unwrap().seen_urls, LINKS);
-        let shards: Vec<String> = redis.ask("KEYS *}:links:*");
+        let shards: Vec<String> = redis.query("KEYS *}:links:*");
         let bytes: usize =
-            shards.iter().map(|shard| redis.ask::<usize>(&format!("MEMORY USAGE {shard}"))).sum();
+            shards.iter().map(|shard| redis.query::<usize>(&format!("MEMORY USAGE {shard}"))).sum();
         assert!(bytes < 60 * LINKS, "{} bytes per URL", bytes / LINKS);
         for shard in shards {
-            let encoding: String = redis.ask(&format!("OBJECT ENCODING {shard}"));
+            let encoding: String = redis.query(&format!("OBJECT ENCODING {shard}"));
             assert_eq!(encoding, "listpack", "{shard}");
-            let seconds: i64 = redis.ask(&format!("TTL {shard}"));
+            let seconds: i64 = redis.query(&format!("TTL {shard}"));
             assert!((3600..=3600 + 3 * 300).contains(&seconds), "{shard} lives {seconds} s");
         }
     }
@@ -73,7 +73,7 @@ fn seen_url_takes_less_than_60_bytes() {
 
 /// A number of Redis's INFO reply.
 pub(super) fn info_number(redis: &Server, section: &str, name: &str) -> usize {
-    let information: String = redis.ask(&format!("INFO {section}"));
+    let information: String = redis.query(&format!("INFO {section}"));
     let line = information.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
 }
@@ -147,15 +147,15 @@ fn only_the_seen_set_remains_of_completed_urls() {
     };
     let backend = block_on(RedisBackend::open(crawl, config)).unwrap();
     block_on(complete_many(&backend));
-    let left: Vec<String> = redis.ask("KEYS *:tasks");
+    let left: Vec<String> = redis.query("KEYS *:tasks");
     assert_eq!(left, Vec::<String>::new());
     for gone in ["outstanding", "loans", "overflow", "prioritizing", "returned", "active"] {
-        assert_eq!(redis.ask::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
+        assert_eq!(redis.query::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
     }
-    let replies: Vec<String> = redis.ask("KEYS *:answer:*");
+    let replies: Vec<String> = redis.query("KEYS *:answer:*");
     assert!(replies.len() < 2_000, "{} replies are stored", replies.len());
     for gone in ["endings", "settled", "reservations"] {
-        assert_eq!(redis.ask::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
+        assert_eq!(redis.query::<u32>(&format!("EXISTS crawler:{{clean:p0}}:{gone}")), 0, "{gone}");
     }
 }
 
@@ -194,8 +194,8 @@ fn one_of_several_near_duplicates_stored_concurrently_is_new() {
         assert!(results.iter().any(|page| matches!(page, ContentMatch::Duplicate(_))));
         assert!(results.iter().any(|page| matches!(page, ContentMatch::NearDuplicate(_))));
     });
-    assert_eq!(redis.ask::<Vec<String>>("KEYS *}:page:*").len(), 20);
-    assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 20);
+    assert_eq!(redis.query::<Vec<String>>("KEYS *}:page:*").len(), 20);
+    assert_eq!(redis.query::<Vec<String>>("KEYS *}:body:*").len(), 20);
     let scripts = info_number(&redis, "commandstats", "cmdstat_evalsha:calls=");
     assert!(scripts < 60 + 40, "requests are batched: {scripts} scripts, 40 of which remove pages");
 }

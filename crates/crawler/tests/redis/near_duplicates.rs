@@ -81,7 +81,7 @@ fn scripts(redis: &Server) -> usize {
 fn page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it() {
     for partitions in PARTITIONS {
         let redis = Server::start();
-        let proxy = Proxy::before(&redis);
+        let proxy = Proxy::for_server(&redis);
         block_on(async {
             let backend = open(redis.url(), partitions).await;
             let slow = Arc::new(open(proxy.url(), partitions).await);
@@ -89,7 +89,7 @@ fn page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it() {
             assert_eq!(store(&backend, "http://a/", &a).await, ContentMatch::New);
             // The process that stores the second page gets its replies late, as if it had died.
             let before = scripts(&redis);
-            proxy.set(Mode::Delay(Duration::from_secs(2)));
+            proxy.set_mode(Mode::Delay(Duration::from_secs(2)));
             let (process, body) = (Arc::clone(&slow), b.clone());
             let second = tokio::spawn(async move { store(&process, "http://b/", &body).await });
             while scripts(&redis) == before {
@@ -103,7 +103,7 @@ fn page_is_not_dropped_for_one_that_is_about_to_be_dropped_nor_held_up_by_it() {
                 "not a duplicate of a page that is not stored: {same:?}"
             );
             assert!(!second.is_finished(), "{:?} passed", start.elapsed());
-            proxy.set(Mode::Pass);
+            proxy.set_mode(Mode::Pass);
             assert!(matches!(second.await.unwrap(), ContentMatch::NearDuplicate(_)));
             assert_eq!(backend.load_content("http://b/").await.unwrap(), None);
             assert_eq!(backend.snapshot().await.unwrap().stored_pages, 2, "{partitions} partitions");
@@ -131,7 +131,7 @@ fn page_is_dropped_for_one_that_another_process_stored() {
             assert_eq!(two.load_content("http://b/").await.unwrap().as_deref(), Some(b.as_bytes()));
             assert_eq!(one.snapshot().await.unwrap().stored_pages, 1);
         });
-        assert_eq!(redis.ask::<Vec<String>>("KEYS *}:body:*").len(), 1);
+        assert_eq!(redis.query::<Vec<String>>("KEYS *}:body:*").len(), 1);
     }
 }
 

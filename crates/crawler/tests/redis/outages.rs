@@ -77,7 +77,7 @@ fn crawl_on_a_cluster_is_complete() {
     let (urls, snapshot) = Crawl::new(&web, &cluster.nodes[0], "spread", 3).run();
     assert_complete(urls, &snapshot, &web);
     assert_requested_once(&web);
-    assert!(cluster.nodes.iter().all(|node| node.ask::<u64>("DBSIZE") > 0), "every node has keys");
+    assert!(cluster.nodes.iter().all(|node| node.query::<u64>("DBSIZE") > 0), "every node has keys");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn crawl_continues_after_redis_restarts_and_loses_nothing() {
 fn flushed_scripts_are_loaded_again() {
     let (web, redis) = (Web::builder().seeded_hosts(7, 20, 2).start(), Server::start());
     let backend = Crawl::new(&web, &redis, "flushed", 1).open();
-    redis.ask::<()>("SCRIPT FLUSH");
+    redis.query::<()>("SCRIPT FLUSH");
     let seed = DiscoveredUrl { url: "http://a.test/".into(), depth: 0, redirects: 0 };
     assert_eq!(block_on(backend.admit(vec![seed])).unwrap().new, 1);
 }

@@ -117,7 +117,7 @@ fn delay_from_a_completion_applies_after_a_restart() {
         backend.complete(vec![page(&new_leases[0])]).await.unwrap();
         backend.advance(Duration::from_secs(3 * 3600));
         backend.set_host_delay("other.test", HostDelay { delay: LONG_DELAY, cooldown: DELAY }).await.unwrap();
-        let hosts: Vec<String> = server.ask("HKEYS crawler:{takeovers:p0}:delays");
+        let hosts: Vec<String> = server.query("HKEYS crawler:{takeovers:p0}:delays");
         assert_eq!(hosts, ["other.test"]);
     });
 }
@@ -165,7 +165,7 @@ fn restarted_worker_has_its_leased_urls_queue_and_domains_back() {
             assert_eq!((snapshot.outstanding(), snapshot.active_hosts), (0, 0));
             let budget = if partitions == 1 { "p0" } else { "budget" };
             let reserved: i64 =
-                server.ask(&format!("HGET crawler:{{takeovers:{budget}}}:used bytes_reserved"));
+                server.query(&format!("HGET crawler:{{takeovers:{budget}}}:used bytes_reserved"));
             assert_eq!(reserved, 0);
         });
     }
@@ -228,7 +228,7 @@ fn only_the_last_process_to_claim_a_worker_gets_its_urls() {
 #[ignore = "needs redis-server; make test installs it"]
 fn page_is_counted_once_if_its_worker_dies_during_the_completion() {
     let server = Server::start();
-    let proxy = Proxy::before(&server);
+    let proxy = Proxy::for_server(&server);
     block_on(async {
         let dying = open(proxy.url(), 1, 1).await;
         admit(&dying, hosts(1)).await;
@@ -237,7 +237,7 @@ fn page_is_counted_once_if_its_worker_dies_during_the_completion() {
         // The worker dies at some moment of the completion. At any moment, the page is counted once.
         let complete = dying.complete(vec![Completion { writes, ..page(&leases[0]) }]);
         let _ = tokio::time::timeout(Duration::from_micros(700), complete).await;
-        proxy.cut();
+        proxy.close_connections();
         drop((dying, proxy));
 
         let after = open(server.url(), 1, 1).await;

@@ -1,26 +1,26 @@
-//! Small bodies that unpack to a gigabyte of zeros, written without compressing a gigabyte.
+//! Decompression bombs: small bodies that decompress to a gigabyte of zeros, made without compressing a gigabyte.
 
 use std::io::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-/// How much each bomb unpacks to.
+/// The decompressed size of each bomb.
 pub(super) const UNPACKED: usize = 1 << 30;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// One gzip member. A flushed deflate stream ends on a byte and may be continued by any other, itself included.
+/// One gzip member. A flushed deflate stream ends at a byte boundary, so it can be repeated.
 pub(super) fn gzip() -> Bytes {
-    static MADE: OnceLock<Bytes> = OnceLock::new();
-    MADE.get_or_init(|| gzip_of(UNPACKED / MEGABYTE).into()).clone()
+    static BOMB: OnceLock<Bytes> = OnceLock::new();
+    BOMB.get_or_init(|| gzip_of(UNPACKED / MEGABYTE).into()).clone()
 }
 
 fn gzip_of(megabytes: usize) -> Vec<u8> {
     let zeros = vec![0; MEGABYTE];
     let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
     let flushed = encoder.write_all(&zeros).and_then(|()| encoder.flush());
-    flushed.expect("memory takes every byte");
+    flushed.expect("writing to memory cannot fail");
     let block = encoder.get_ref();
 
     let (mut one, mut all) = (flate2::Crc::new(), flate2::Crc::new());
@@ -35,7 +35,7 @@ fn gzip_of(megabytes: usize) -> Vec<u8> {
     bomb
 }
 
-/// A zstd frame of blocks that each say "this byte, 128 KB times" (RFC 8878, section 3.1.1.2). `unpacked` is
+/// A zstd frame of run-length blocks, each one byte repeated 128 KB times (RFC 8878, section 3.1.1.2). `unpacked` is
 /// rounded down to whole blocks.
 pub(super) fn zstd(unpacked: usize) -> Vec<u8> {
     const BLOCK: usize = 128 << 10;
@@ -71,7 +71,7 @@ pub(super) fn brotli(unpacked: usize) -> Vec<u8> {
         bits.put(0, 1); // compressed
         bits.put(0, 3); // one block type each for literals, commands, distances
         bits.put(0, 6); // no postfix, no direct distances
-        bits.put(0, 2); // the literals' context mode, of no consequence
+        bits.put(0, 2); // the context mode of literals, which has no effect here
         bits.put(0, 2); // one prefix code each for literals and distances
         for (symbol, width) in [(0, 8), (INSERT_ONE_COPY_MANY, 10), (ONE_BACK, 6)] {
             bits.put(simple_code, 4);
@@ -84,7 +84,7 @@ pub(super) fn brotli(unpacked: usize) -> Vec<u8> {
     bits.bytes
 }
 
-/// Bits packed from the least significant end, as brotli wants them.
+/// Bits packed from the least significant end, as in brotli.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    /// The length of what a decoder gives, all of which must be zeros.
+    /// The length of a decoder's output, which must be all zeros.
     fn zeros(mut decoder: impl Read) -> usize {
         let (mut length, mut buffer) = (0, vec![1; 1 << 16]);
         loop {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn bombs_are_well_formed_and_unpack_to_what_they_promise() {
+    fn bombs_are_well_formed_and_have_the_stated_size() {
         assert_eq!(zeros(flate2::read::GzDecoder::new(gzip_of(16).as_slice())), 16 << 20);
         assert_eq!(zeros(zstd::Decoder::new(zstd(16 << 20).as_slice()).unwrap()), 16 << 20);
         let brotli = brotli(16 << 20);

@@ -1,13 +1,13 @@
-//! What hostile answers say that are well-formed HTTP. Pages end with an ordinary link to `next`, so that a test
-//! sees whether the page was understood to its end.
+//! Hostile content in well-formed HTTP responses. Pages end with an ordinary link to `next`, so that a test can check
+//! whether the page was parsed to its end.
 
-use crate::answer::Answer;
+use crate::response::Response;
 
-/// A page with nothing wrong about it.
+/// An ordinary page.
 pub(super) const PAGE: &str =
     "<!doctype html><title>A page</title><h1>A page</h1><p>On to the <a href=\"next\">next</a>.\n";
 
-/// The beginning of a PNG, with control characters and no text to speak of.
+/// A PNG image, with control characters and almost no text.
 pub(crate) const PICTURE: &[u8] =
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\
     \0\0\0\rIDATx\x9cc\xf8\xff\xff?\0\x05\xfe\x02\xfe\xa75\x81\x84\0\0\0\0IEND\xaeB`\x82";
@@ -20,12 +20,12 @@ const LONG_LINK: usize = 100_000;
 const MANY_LINKS: usize = 100_000;
 const DEEP_NESTING: usize = 100_000;
 
-pub(super) fn escape_sequences() -> Answer {
+pub(super) fn escape_sequences() -> Response {
     let html = "<!doctype html><title>\x1b]0;owned\x07Titles \x1b[2J\x1b[H lie</title>\n\
         <h1>\x1b[31mred\x1b[0m \u{9b}31m \u{202e}backwards\u{202c} \x08\x08\x08over\x7f\r</h1>\n\
         <p><a href=\"/\x1b[31mred\">one</a> <a href=\"/\u{9b}2J\">two</a> <a href=\"/a\x07\rb\">three</a>\n\
         <a href=\"http://\x1b[5melsewhere.invalid/\">four</a> <a href=\"next\">next</a>\n";
-    Answer::page(html)
+    Response::page(html)
         .header("X-Note", "\u{9b}2J\u{9d}0;owned\u{9c}")
         .content_type("text/html; note=\"\u{9b}2J\"")
 }
@@ -43,7 +43,7 @@ pub(super) fn deep_nesting() -> String {
     format!("{}<a href=\"next\">next</a>\n", "<i>".repeat(DEEP_NESTING))
 }
 
-/// Bytes without order, the same every time, that begin with no letter of HTTP.
+/// Reproducible pseudo-random bytes that do not start like HTTP.
 pub(super) fn noise(length: usize) -> Vec<u8> {
     let mut random = demoweb::Random::new(0xBAD);
     std::iter::once(0xFF).chain((1..length).map(|_| random.below(256) as u8)).collect()

@@ -1,10 +1,10 @@
-//! One seeded page: where its links lead, and the HTML or text that says so.
+//! A seeded page: the targets of its links, and its HTML or text.
 
 use std::fmt::Write;
 
-use super::{DIRECTORIES, Place, Random, Seeded, spelling};
+use super::{DIRECTORIES, Random, Resource, Seeded, spelling};
 
-/// So few that words repeat within a page, so many that pages differ.
+/// Few enough that words repeat within a page, and enough that pages differ.
 #[rustfmt::skip]
 const WORDS: [&str; 48] = [
     "harbour", "lantern", "quiet", "letter", "northern", "keeper", "morning", "stone", "village", "amber", "travel",
@@ -14,8 +14,8 @@ const WORDS: [&str; 48] = [
     "naïve", "Zürich", "façade", "東京",
 ];
 
-/// Links that leave the web, or are none.
-const ELSEWHERE: [&str; 9] = [
+/// Links to other webs, and URLs that cannot be fetched.
+const EXTERNAL_LINKS: [&str; 9] = [
     "http://elsewhere.invalid/",
     "https://elsewhere.invalid/deep/page.html?x=1",
     "//elsewhere.invalid/by-scheme",
@@ -27,84 +27,87 @@ const ELSEWHERE: [&str; 9] = [
     "ftp://elsewhere.invalid/file",
 ];
 
-/// A page of this many words is about 200 KB: large, and within what a crawler accepts.
-const LARGEST: usize = 30_000;
+/// A page of this many words is about 200 KB: large, but below the limits of crawlers.
+const MAX_WORDS: usize = 30_000;
 
-/// What a page's link leads to.
+/// The target of a link.
 #[derive(Clone, Copy)]
 enum Target {
-    Here(Place),
-    Host(usize, usize),
-    Elsewhere(&'static str),
+    SameHost(Resource),
+    OtherHost(usize, usize),
+    External(&'static str),
 }
 
 impl Seeded {
-    /// Where the links of page n lead that a crawler has to follow, other hosts of the web included.
-    pub(super) fn targets(&self, n: usize) -> impl Iterator<Item = (Seeded, Place)> {
+    /// The targets of page n's links that a crawler must follow, including other hosts of the web.
+    pub(super) fn targets(&self, n: usize) -> impl Iterator<Item = (Seeded, Resource)> {
         let site = *self;
-        self.links(n).into_iter().filter_map(move |target| match target {
-            Target::Here(place) => Some((site, place)),
-            Target::Host(host, page) => Some((site.beside(host), Place::Page(page))),
-            Target::Elsewhere(_) => None,
+        self.page_links(n).into_iter().filter_map(move |target| match target {
+            Target::SameHost(resource) => Some((site, resource)),
+            Target::OtherHost(host, page) => Some((site.other_host(host), Resource::Page(page))),
+            Target::External(_) => None,
         })
     }
 
-    fn links(&self, n: usize) -> Vec<Target> {
+    fn page_links(&self, n: usize) -> Vec<Target> {
         if self.is_text(n) {
             return Vec::new();
         }
         let mut random = self.random("links", n);
-        let mut links: Vec<Target> =
-            self.children(n).map(|child| Target::Here(self.entrance(child))).collect();
+        let mut page_links: Vec<Target> =
+            self.children(n).map(|child| Target::SameHost(self.link_target(child))).collect();
         for _ in 0..random.below(8) {
-            // Not much further than the children: a web full of short cuts would have no depth.
+            // Not far beyond the children: with many shortcuts the web would not be deep.
             let near = random.below(self.pages.min(2 * n + 4));
-            links.push(match random.below(16) {
-                0..6 => Target::Here(Place::Page(near)),
-                6 => Target::Here(self.entrance(near)),
-                7 => Target::Here(Place::Page(n)),
-                8 => Target::Here(Place::Page(0)),
-                9 => *links.last().unwrap_or(&Target::Here(Place::Page(n))),
-                10 => Target::Here(Place::Missing(n)),
-                11 => Target::Here(Place::Picture(n)),
-                12 => Target::Here(random.one_of(&[Place::Away(n), Place::Round(n, false)])),
-                _ => Target::Elsewhere(random.one_of(&ELSEWHERE)),
+            page_links.push(match random.below(16) {
+                0..6 => Target::SameHost(Resource::Page(near)),
+                6 => Target::SameHost(self.link_target(near)),
+                7 => Target::SameHost(Resource::Page(n)),
+                8 => Target::SameHost(Resource::Page(0)),
+                9 => *page_links.last().unwrap_or(&Target::SameHost(Resource::Page(n))),
+                10 => Target::SameHost(Resource::Missing(n)),
+                11 => Target::SameHost(Resource::Image(n)),
+                12 => Target::SameHost(
+                    random.one_of(&[Resource::OffsiteRedirect(n), Resource::RedirectLoop(n, false)]),
+                ),
+                _ => Target::External(random.one_of(&EXTERNAL_LINKS)),
             });
         }
         if self.print_views {
-            links.push(Target::Here(Place::PrintView(n)));
+            page_links.push(Target::SameHost(Resource::PrintView(n)));
         }
         if self.hosts > 1 {
-            self.link_hosts(n, &mut links, &mut random);
+            self.link_hosts(n, &mut page_links, &mut random);
         }
-        random.shuffle(&mut links);
-        links
+        random.shuffle(&mut page_links);
+        page_links
     }
 
-    /// The front pages of the hosts form a tree, so that every host can be reached from the first.
-    fn link_hosts(&self, n: usize, links: &mut Vec<Target>, random: &mut Random) {
+    /// Adds links to other hosts. The home pages of the hosts form a tree, so that every host is reachable from the
+    /// first.
+    fn link_hosts(&self, n: usize, page_links: &mut Vec<Target>, random: &mut Random) {
         let below = (2 * self.host + 1..=2 * self.host + 2).filter(|host| n == 0 && *host < self.hosts);
-        links.extend(below.map(|host| Target::Host(host, 0)));
+        page_links.extend(below.map(|host| Target::OtherHost(host, 0)));
         if random.chance(3) {
-            links.push(Target::Host(random.below(self.hosts), random.below(self.pages.min(4))));
+            page_links.push(Target::OtherHost(random.below(self.hosts), random.below(self.pages.min(4))));
         }
     }
 
-    /// The page, or the redirect that leads to it.
-    fn entrance(&self, n: usize) -> Place {
+    /// The page, or the first redirect of the chain to it.
+    fn link_target(&self, n: usize) -> Resource {
         match self.hops(n) {
-            0 => Place::Page(n),
-            hops => Place::Road(n, hops),
+            0 => Resource::Page(n),
+            hops => Resource::RedirectChain(n, hops),
         }
     }
 
-    /// Page n as it is served to whoever knows the host as `origin`.
+    /// The body of page n for a client that uses `origin`.
     pub(super) fn body(&self, n: usize, origin: &str) -> String {
         let mut random = self.random("body", n);
         let mut body = String::new();
         let title = format!("{} {n}", words(2, &mut random));
         let length = match random.below(40) {
-            0 => random.below(LARGEST),
+            0 => random.below(MAX_WORDS),
             1..5 => 1000 + random.below(1000),
             _ => 60 + random.below(200),
         };
@@ -116,47 +119,47 @@ impl Seeded {
             paragraph(&mut body, length, &mut random);
             return body;
         }
-        let here = self.path(Place::Page(n));
+        let here = self.path(Resource::Page(n));
         let base = random.chance(6).then(|| format!("/{}/", random.one_of(&DIRECTORIES)));
         let _ = writeln!(
             body,
             "<!DOCTYPE html>\n<html><head><title>{title} &lt;a href=/hidden/{n}.html></title>"
         );
         if let Some(base) = &base {
-            let spelled = spelling::reference(base, &here, origin, &mut random);
-            let _ = writeln!(body, "<base {}>", spelling::attribute("href", &spelled, &mut random));
+            let reference_to = spelling::reference(base, &here, origin, &mut random);
+            let _ = writeln!(body, "<base {}>", spelling::attribute("href", &reference_to, &mut random));
         }
         self.decoy(n, &mut body, &mut random);
         body.push_str("</head>\n<body>\n");
         let _ = writeln!(body, "<h1>{title}</h1>");
-        let links = self.links(n);
-        for link in &links {
-            paragraph(&mut body, length / (links.len() + 1), &mut random);
-            let reference = self.spelled(*link, base.as_deref().unwrap_or(&here), origin, &mut random);
+        let page_links = self.page_links(n);
+        for link in &page_links {
+            paragraph(&mut body, length / (page_links.len() + 1), &mut random);
+            let reference = self.reference_to(*link, base.as_deref().unwrap_or(&here), origin, &mut random);
             element(&mut body, &reference, n, &mut random);
             if random.chance(6) {
                 self.decoy(n, &mut body, &mut random);
             }
         }
-        paragraph(&mut body, length / (links.len() + 1), &mut random);
+        paragraph(&mut body, length / (page_links.len() + 1), &mut random);
         body.push_str(random.one_of(&["</body></html>\n", "</body>\n</html>", ""]));
         body
     }
 
-    fn spelled(&self, link: Target, base: &str, origin: &str, random: &mut Random) -> String {
+    fn reference_to(&self, link: Target, base: &str, origin: &str, random: &mut Random) -> String {
         match link {
-            Target::Elsewhere(url) => url.to_owned(),
-            Target::Here(place) => spelling::reference(&self.path(place), base, origin, random),
-            Target::Host(host, page) => {
-                let other = self.beside(host);
-                format!("{}{}", other.origin_beside(origin), other.path(Place::Page(page)))
+            Target::External(url) => url.to_owned(),
+            Target::SameHost(resource) => spelling::reference(&self.path(resource), base, origin, random),
+            Target::OtherHost(host, page) => {
+                let other = self.other_host(host);
+                format!("{}{}", other.origin_from(origin), other.path(Resource::Page(page)))
             }
         }
     }
 
-    /// Something that looks like a link and is none.
+    /// Adds text that looks like a link but is not one.
     fn decoy(&self, n: usize, body: &mut String, random: &mut Random) {
-        let hidden = self.path(Place::Hidden(n));
+        let hidden = self.path(Resource::Hidden(n));
         let _ = match random.below(6) {
             0 => writeln!(body, "<!-- <a href=\"{hidden}\">old</a> -->"),
             1 => writeln!(body, "<script>document.write('<a href=\"{hidden}\">x</a>')</script>"),
@@ -167,7 +170,7 @@ impl Seeded {
     }
 }
 
-/// An element that links, among the kinds that do.
+/// Adds an element with a link, of a random kind.
 fn element(body: &mut String, reference: &str, n: usize, random: &mut Random) {
     let text = random.one_of(&WORDS);
     let href = spelling::attribute("href", reference, random);

@@ -1,8 +1,8 @@
-//! The many ways to write one and the same link, each of which the URL and HTML standards read alike.
+//! Spellings of a link that are equivalent by the URL and HTML standards.
 
 use super::Random;
 
-/// A URL reference to `path` from a page at `base` (both paths of `origin`), in plain characters.
+/// A URL reference to `path` from a page at `base`, both on `origin`, without HTML escapes.
 pub(super) fn reference(path: &str, base: &str, origin: &str, random: &mut Random) -> String {
     let (scheme, authority) = origin.split_once(':').unwrap_or(("http", origin));
     match random.below(8) {
@@ -16,7 +16,7 @@ pub(super) fn reference(path: &str, base: &str, origin: &str, random: &mut Rando
     }
 }
 
-/// The way from one path to another by `../` and names.
+/// The relative reference from one path to another.
 fn relative(path: &str, base: &str) -> String {
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
     let base = &base[..base.find('?').unwrap_or(base.len())];
@@ -29,11 +29,11 @@ fn relative(path: &str, base: &str) -> String {
     let down: String = to[common..].iter().flat_map(|name| [name, "/"]).collect();
     match format!("{up}{down}{name}") {
         here if here.is_empty() => format!("./{query}"),
-        way => format!("{way}{query}"),
+        relative => format!("{relative}{query}"),
     }
 }
 
-/// The attribute `name` with a URL reference in it, quoted and escaped in one of the ways of HTML.
+/// The attribute `name` with a URL reference as its value, with random quoting and escaping.
 pub(super) fn attribute(name: &str, reference: &str, random: &mut Random) -> String {
     let mut value = reference.to_owned();
     if random.chance(6) {
@@ -62,7 +62,7 @@ pub(super) fn attribute(name: &str, reference: &str, random: &mut Random) -> Str
     format!("{name}{equals}{quote}{value}{quote}")
 }
 
-/// Some characters as references; an ampersand may also stand for itself where nothing can be mistaken.
+/// Replaces some characters by HTML character references. An ampersand may stay where it is unambiguous.
 pub(super) fn escaped(value: &str, random: &mut Random) -> String {
     let ampersand = random.one_of(&["&amp;", "&#38;", "&#x26;", "&"]);
     let slash = random.one_of(&["/", "/", "/", "&#47;", "&#x2F;", "&sol;"]);
@@ -74,7 +74,7 @@ mod tests {
     use super::relative;
 
     #[test]
-    fn a_relative_reference_goes_up_to_the_common_directory_and_down_again() {
+    fn relative_reference_goes_up_to_the_common_directory_and_down() {
         assert_eq!(relative("/a/b", "/a/c"), "b");
         assert_eq!(relative("/a/b", "/a/c/d"), "../b");
         assert_eq!(relative("/", "/a/c/d"), "../../");

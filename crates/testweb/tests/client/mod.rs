@@ -1,6 +1,6 @@
-//! A client of plain sockets, which sees every byte.
+//! An HTTP client on plain sockets that returns every byte.
 
-// Each test program uses its own part of this.
+// Each test program uses only some of these functions.
 #![allow(dead_code, unreachable_pub)]
 
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use testweb::Web;
 
-/// What comes back on a new connection until the server closes it.
+/// Sends a request on a new connection and reads until the server closes it.
 pub fn exchange(web: &Web, request: &str) -> String {
     String::from_utf8(exchange_bytes(web, request)).unwrap()
 }
@@ -17,9 +17,9 @@ pub fn exchange(web: &Web, request: &str) -> String {
 pub fn exchange_bytes(web: &Web, request: &str) -> Vec<u8> {
     let mut socket = connect(web);
     socket.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    socket.read_to_end(&mut answer).unwrap();
-    answer
+    let mut response = Vec::new();
+    socket.read_to_end(&mut response).unwrap();
+    response
 }
 
 pub fn connect(web: &Web) -> TcpStream {
@@ -32,8 +32,8 @@ pub fn get(host: &str, path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
 }
 
-/// The body of a whole answer.
-pub fn body(answer: &[u8]) -> &[u8] {
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
-    &answer[end + 4..]
+/// The body of a complete response.
+pub fn body(response: &[u8]) -> &[u8] {
+    let end = response.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    &response[end + 4..]
 }

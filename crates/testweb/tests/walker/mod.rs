@@ -1,4 +1,4 @@
-//! A crawl in its simplest form, with somebody else's HTML and URL parsers.
+//! A minimal crawler with independent HTML and URL parsers (html5ever, url).
 
 #![allow(unreachable_pub)]
 
@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::client::{body, exchange_bytes, get};
 
-/// Collects what links, and tells the tokenizer which elements hold text rather than tags.
+/// Collects links, and tells the tokenizer which elements contain raw text.
 #[derive(Default)]
 struct Links {
     base: RefCell<Option<String>>,
@@ -65,8 +65,8 @@ fn links(page: &Url, html: &str) -> Vec<Url> {
     urls
 }
 
-/// Walks the web level by level; a redirect's target has the depth of the link that led there.
-pub fn walk(web: &Web, start: &str, max_depth: usize, inside: impl Fn(&Url) -> bool) -> Truth {
+/// Crawls breadth-first. The target of a redirect has the depth of the link to the redirect.
+pub fn walk(web: &Web, start: &str, max_depth: usize, in_scope: impl Fn(&Url) -> bool) -> Truth {
     let fetch = |url: &Url| {
         let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
         let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
@@ -77,20 +77,20 @@ pub fn walk(web: &Web, start: &str, max_depth: usize, inside: impl Fn(&Url) -> b
     for depth in 0..=max_depth {
         for mut url in std::mem::take(&mut level) {
             for _ in 0..=10 {
-                if !inside(&url) {
+                if !in_scope(&url) {
                     break;
                 }
-                let answer = cache.entry(url.clone()).or_insert_with(|| fetch(&url)).clone();
-                let head = String::from_utf8_lossy(&answer).into_owned();
+                let response = cache.entry(url.clone()).or_insert_with(|| fetch(&url)).clone();
+                let head = String::from_utf8_lossy(&response).into_owned();
                 if let Some(to) = head.lines().find_map(|line| line.strip_prefix("Location: ")) {
                     url = url.join(to).unwrap();
                     continue;
                 }
                 let page = head.contains("\r\nContent-Type: text/");
                 if head.starts_with("HTTP/1.1 200") && page && !truth.contains_key(url.as_str()) {
-                    truth.insert(url.to_string(), (depth, body(&answer).to_vec()));
+                    truth.insert(url.to_string(), (depth, body(&response).to_vec()));
                     if head.contains("\r\nContent-Type: text/html") {
-                        level.extend(links(&url, &String::from_utf8_lossy(body(&answer))));
+                        level.extend(links(&url, &String::from_utf8_lossy(body(&response))));
                     }
                 }
                 break;

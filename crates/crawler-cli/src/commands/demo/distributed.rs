@@ -36,7 +36,7 @@ struct Stage {
 }
 
 async fn demonstrate(redis: String, verbosity: Verbosity) -> DemoResult<bool> {
-    let server = Server::start(many_hosts::answer).map_err(|error| error.to_string())?;
+    let server = Server::start(many_hosts::respond).map_err(|error| error.to_string())?;
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
     let name = directory.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let crawl = name.unwrap_or_else(|| "crawler-demo".into());

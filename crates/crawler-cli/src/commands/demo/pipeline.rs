@@ -31,7 +31,7 @@ struct Stage {
 }
 
 async fn demonstrate(verbosity: Verbosity) -> DemoResult<bool> {
-    let server = Server::start(many_hosts::answer).map_err(|error| error.to_string())?;
+    let server = Server::start(many_hosts::respond).map_err(|error| error.to_string())?;
     // Removed, unless the demo finishes.
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
     let place = |name: &str| directory.path().join(name);

@@ -75,7 +75,7 @@ pub fn check_requests(server: &Server) -> DemoResult<bool> {
         gap.as_millis()
     );
     let mut is_good = check(gap >= DELAY, &polite)?;
-    let forbidden = log.only(|hit| hit.path.starts_with("/private/")).len();
+    let forbidden = log.filter(|hit| hit.path.starts_with("/private/")).len();
     is_good &= check(forbidden == 0, "nothing that robots.txt disallows was requested")?;
     Ok(is_good)
 }

@@ -2,7 +2,7 @@
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use testweb::{Answer, Certificate, Hostile, Site, Web};
+use testweb::{Certificate, Hostile, Response, Site, Web};
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
@@ -80,8 +80,8 @@ async fn unreachable_host_fails_its_urls_with_the_cause_and_not_with_robots_txt(
 
 #[tokio::test]
 async fn failing_robots_txt_of_a_reachable_host_is_unavailable_and_no_page_is_requested() {
-    for robots in [Answer::status(503), Answer::hostile(Hostile::GarbageStatusLine)] {
-        let web = serve(Site::new().page("/", "x").answer("/robots.txt", robots));
+    for robots in [Response::status(503), Response::hostile(Hostile::GarbageStatusLine)] {
+        let web = serve(Site::new().page("/", "x").response("/robots.txt", robots));
         let outcome = failure(&web.url("/"), config()).await;
         assert!(matches!(outcome, Outcome::RobotsUnavailable { .. }), "{outcome}");
         assert_eq!(web.log().paths(), ["/robots.txt"; 3]);

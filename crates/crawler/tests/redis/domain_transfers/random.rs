@@ -24,7 +24,7 @@ fn every_url_is_crawled_once_with_random_transfers_and_operations() {
     let server = Server::start();
     for (seed, partitions, queue_size) in [(1, 1, 1_600), (2, 16, 1_600), (3, 1, 50), (4, 16, 50), (5, 1, 7)]
     {
-        server.ask::<()>("FLUSHALL");
+        server.query::<()>("FLUSHALL");
         block_on(async {
             let crawl = RedisCrawl {
                 partitions: Some(partitions),

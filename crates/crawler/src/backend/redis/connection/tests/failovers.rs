@@ -32,9 +32,9 @@ async fn cluster_is_recognised_and_all_its_nodes_are_queried_concurrently() {
     let before = connection.traffic().0;
     write(&connection, 1).await;
     assert_eq!(connection.traffic().0 - before, 2 * 3, "one batch for each node");
-    assert!(cluster.nodes.iter().all(|node| node.ask::<u64>("DBSIZE") > 5), "the keys are spread");
+    assert!(cluster.nodes.iter().all(|node| node.query::<u64>("DBSIZE") > 5), "the keys are spread");
     // A node without the scripts gets them.
-    cluster.nodes[1].ask::<String>("SCRIPT FLUSH");
+    cluster.nodes[1].query::<String>("SCRIPT FLUSH");
     let calls = (0..KEYS).map(|number| {
         let mut call = connection.script(&scripts::STORED, &format!("{{{number}}}:"), format!("{number}"), 0);
         call.arg(1_000);
@@ -49,7 +49,7 @@ async fn cluster_is_recognised_and_all_its_nodes_are_queried_concurrently() {
     let several = Connection::open(&seeds, options);
     let resume = async {
         sleep(Duration::from_millis(2_500)).await;
-        cluster.nodes[0].go_on();
+        cluster.nodes[0].resume();
     };
     let (several, ()) = tokio::join!(several, resume);
     write(&several.unwrap(), 2).await;
@@ -60,13 +60,13 @@ async fn cluster_is_recognised_and_all_its_nodes_are_queried_concurrently() {
 async fn commands_wait_for_a_slot_that_moves_and_follow_it() {
     let cluster = Cluster::start();
     let connection = open(&cluster.url()).await;
-    let slot: u64 = cluster.nodes[0].ask("CLUSTER KEYSLOT {7}:key");
-    let ids: Vec<String> = cluster.nodes.iter().map(|node| node.ask("CLUSTER MYID")).collect();
-    let from = cluster.nodes.iter().position(|node| node.try_ask(&["GET", "{7}:key"]).is_ok_and(is_nil));
+    let slot: u64 = cluster.nodes[0].query("CLUSTER KEYSLOT {7}:key");
+    let ids: Vec<String> = cluster.nodes.iter().map(|node| node.query("CLUSTER MYID")).collect();
+    let from = cluster.nodes.iter().position(|node| node.try_query(&["GET", "{7}:key"]).is_ok_and(is_nil));
     let from = from.expect("one of them has the slot");
     let to = (from + 1) % 3;
     let set = |node: usize, how: &str, other: usize| {
-        cluster.nodes[node].ask::<String>(&format!("CLUSTER SETSLOT {slot} {how} {}", ids[other]))
+        cluster.nodes[node].query::<String>(&format!("CLUSTER SETSLOT {slot} {how} {}", ids[other]))
     };
     set(to, "IMPORTING", from);
     set(from, "MIGRATING", to);
@@ -79,17 +79,17 @@ async fn commands_wait_for_a_slot_that_moves_and_follow_it() {
     set(to, "NODE", to);
     (0..3).filter(|node| *node != to).for_each(|node| drop(set(node, "NODE", to)));
     assert_eq!(writing.await.unwrap().unwrap(), "OK");
-    assert_eq!(cluster.nodes[to].ask::<String>("GET {7}:key"), "value");
+    assert_eq!(cluster.nodes[to].query::<String>("GET {7}:key"), "value");
 }
 
 fn is_nil(reply: testredis::Reply) -> bool {
-    reply == testredis::Reply::Nothing
+    reply == testredis::Reply::Null
 }
 
 #[tokio::test]
 #[ignore = "needs redis-server: run by make test"]
 async fn commands_wait_for_a_node_that_is_down() {
-    let cluster = Cluster::of(Server::builder().append_only(Fsync::EverySecond));
+    let cluster = Cluster::start_with(Server::builder().append_only(Fsync::EverySecond));
     let connection = open(&cluster.url()).await;
     write(&connection, 1).await;
     cluster.nodes[2].kill();
@@ -106,20 +106,20 @@ async fn commands_wait_for_a_node_that_is_down() {
 #[tokio::test]
 #[ignore = "needs redis-server: run by make test"]
 async fn connection_follows_a_replica_that_replaces_its_primary() {
-    let cluster = Cluster::of(quick_to_replicate());
+    let cluster = Cluster::start_with(quick_to_replicate());
     let replica = quick_to_replicate().cluster().start();
     let primary = &cluster.nodes[0];
-    let id: String = primary.ask("CLUSTER MYID");
-    let bus: Vec<String> = primary.ask("CONFIG GET cluster-port");
-    replica.ask::<String>(&format!("CLUSTER MEET 127.0.0.1 {} {}", primary.port(), bus[1]));
+    let id: String = primary.query("CLUSTER MYID");
+    let bus: Vec<String> = primary.query("CONFIG GET cluster-port");
+    replica.query::<String>(&format!("CLUSTER MEET 127.0.0.1 {} {}", primary.port(), bus[1]));
     until("it is a replica", || {
-        replica.try_ask(&["CLUSTER", "REPLICATE", &id]).is_ok_and(|reply| reply == ok())
+        replica.try_query(&["CLUSTER", "REPLICATE", &id]).is_ok_and(|reply| reply == ok())
     })
     .await;
     until("the replica has everything", || replica.info("master_link_status") == "up").await;
     // A replica that does not know the slots of its primary cannot replace it.
     let knows_all = |node: &Server| {
-        let known: String = node.ask("CLUSTER INFO");
+        let known: String = node.query("CLUSTER INFO");
         ["cluster_state:ok", "cluster_slots_assigned:16384", "cluster_known_nodes:4"]
             .iter()
             .all(|line| known.lines().any(|said| said == *line))
@@ -128,13 +128,13 @@ async fn connection_follows_a_replica_that_replaces_its_primary() {
     let connection = open(&cluster.url()).await;
     write(&connection, 1).await;
     // Both run; only their roles change.
-    replica.ask::<String>("CLUSTER FAILOVER TAKEOVER");
+    replica.query::<String>("CLUSTER FAILOVER TAKEOVER");
     until("the primary is a replica", || primary.info("role") == "slave").await;
     write(&connection, 2).await;
     // The new primary fails, and the old one replaces it.
     until("the old primary has everything", || primary.info("master_link_status") == "up").await;
     replica.kill();
-    primary.ask::<String>("CLUSTER FAILOVER TAKEOVER");
+    primary.query::<String>("CLUSTER FAILOVER TAKEOVER");
     write(&connection, 3).await;
 }
 
@@ -181,12 +181,12 @@ async fn replaced_primary_that_still_replies_is_not_used() {
     let url = format!("redis+sentinel://{}/{}", sentinels.addresses()[0], sentinels.name());
     let connection = open(&url).await;
     let before = sentinels.primary();
-    sentinels.replace();
+    sentinels.manual_failover();
     until("the Sentinel names the other", || sentinels.primary().port() != before.port()).await;
     let start = Instant::now();
     while sentinels
         .primary()
-        .try_ask(&["EXISTS", "key"])
+        .try_query(&["EXISTS", "key"])
         .is_ok_and(|reply| reply != testredis::Reply::Number(1))
     {
         connection.all(vec![call("SET key value")]).await.unwrap();
@@ -204,7 +204,7 @@ async fn replies_of_a_replaced_primary_are_discarded() {
     connection.all(vec![call("SET key before")]).await.unwrap();
     let before = sentinels.primary();
     before.pause();
-    sentinels.replace();
+    sentinels.manual_failover();
     // The connection does not know of the new primary yet.
     let sent = Instant::now();
     let writing = tokio::spawn({
@@ -215,11 +215,11 @@ async fn replies_of_a_replaced_primary_are_discarded() {
     let knows = |port: u16| connection.inner.nodes.primaries().iter().any(|known| known.node.port == port);
     assert!(knows(before.port()));
     until("the connection knows the new primary", || knows(new_port)).await;
-    before.go_on();
+    before.resume();
     assert_eq!(writing.await.unwrap().unwrap(), "OK");
     // After five seconds it would have given up waiting for the old primary, whatever that replies.
     assert!(sent.elapsed() < Duration::from_secs(5), "the machine is too slow for this test");
-    assert_eq!(sentinels.primary().ask::<String>("GET key"), "after");
+    assert_eq!(sentinels.primary().query::<String>("GET key"), "after");
 }
 
 #[tokio::test]

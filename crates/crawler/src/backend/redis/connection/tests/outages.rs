@@ -60,7 +60,7 @@ async fn writes_wait_while_memory_is_full_and_reads_succeed() {
     let server = Server::builder().max_memory("100mb").start();
     let notices = Notices::default();
     let connection = Connection::open(&server.url().parse().unwrap(), notices.options()).await.unwrap();
-    server.ask::<String>("CONFIG SET maxmemory 1");
+    server.query::<String>("CONFIG SET maxmemory 1");
     let writing = tokio::spawn({
         let connection = connection.clone();
         async move { connection.one::<String>(call("SET key value")).await }
@@ -69,7 +69,7 @@ async fn writes_wait_while_memory_is_full_and_reads_succeed() {
     assert!(notices.all()[0].contains("OOM command not allowed"), "{:?}", notices.all());
     assert_eq!(connection.one::<Option<String>>(call("GET key")).await.unwrap(), None);
     assert!(connection.in_trouble_since().is_some(), "a read does not end the wait of a write");
-    server.ask::<String>("CONFIG SET maxmemory 0");
+    server.query::<String>("CONFIG SET maxmemory 0");
     assert_eq!(writing.await.unwrap().unwrap(), "OK");
     assert!(connection.in_trouble_since().is_none());
     notices.wait_for("Redis at redis://127.0.0.1:").await;
@@ -103,7 +103,7 @@ async fn commands_wait_while_a_server_with_an_append_only_file_restarts() {
 #[ignore = "needs redis-server: run by make test"]
 async fn commands_are_retried_when_replies_are_truncated_lost_or_late() {
     let server = Server::start();
-    let proxy = Proxy::before(&server);
+    let proxy = Proxy::for_server(&server);
     let connection = open(&proxy.url()).await;
     let text = "x".repeat(1000);
     let set_and_get = async || {
@@ -111,19 +111,19 @@ async fn commands_are_retried_when_replies_are_truncated_lost_or_late() {
         set.arg(&text);
         connection.each::<String>(vec![set, call("GET key")]).await.unwrap()
     };
-    proxy.cut_next_answer_after(500);
+    proxy.truncate_next_reply(500);
     assert_eq!(set_and_get().await, ["OK", &text]);
-    proxy.swallow_next_answer();
+    proxy.drop_next_reply();
     assert_eq!(set_and_get().await, ["OK", &text]);
     assert!(!proxy.is_armed());
-    proxy.cut();
+    proxy.close_connections();
     assert_eq!(set_and_get().await, ["OK", &text]);
-    proxy.set(Mode::Delay(Duration::from_millis(100)));
+    proxy.set_mode(Mode::Delay(Duration::from_millis(100)));
     assert_eq!(set_and_get().await, ["OK", &text]);
-    proxy.set(Mode::BlackHole);
+    proxy.set_mode(Mode::BlackHole);
     let (restore, replies) = (
         async {
-            proxy.set({
+            proxy.set_mode({
                 sleep(Duration::from_secs(1)).await;
                 Mode::Pass
             })
@@ -137,17 +137,17 @@ async fn commands_are_retried_when_replies_are_truncated_lost_or_late() {
 #[ignore = "needs redis-server: run by make test"]
 async fn server_that_does_not_reply_gets_a_new_connection() {
     let server = Server::start();
-    let proxy = Proxy::before(&server);
+    let proxy = Proxy::for_server(&server);
     let notices = Notices::default();
     let connection = Connection::open(&proxy.url().parse().unwrap(), notices.options()).await.unwrap();
-    proxy.set(Mode::Hold);
+    proxy.set_mode(Mode::Hold);
     let waiting = tokio::spawn({
         let connection = connection.clone();
         async move { connection.one::<String>(call("PING")).await }
     });
     notices.wait_for("waiting for Redis").await;
     assert!(notices.all()[0].ends_with(" s now: no answer within 5 s"), "{:?}", notices.all());
-    proxy.set(Mode::Pass);
+    proxy.set_mode(Mode::Pass);
     assert_eq!(waiting.await.unwrap().unwrap(), "PONG");
 }
 
@@ -156,14 +156,14 @@ async fn server_that_does_not_reply_gets_a_new_connection() {
 async fn writes_wait_while_the_server_is_a_replica() {
     let (server, other) = (Server::start(), Server::start());
     let connection = open(&server.url()).await;
-    server.ask::<String>(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
+    server.query::<String>(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
     let writing = tokio::spawn({
         let connection = connection.clone();
         async move { connection.one::<String>(call("SET key value")).await }
     });
     wait_until_waiting(&connection).await;
     assert!(!writing.is_finished());
-    server.ask::<String>("REPLICAOF NO ONE");
+    server.query::<String>("REPLICAOF NO ONE");
     assert_eq!(writing.await.unwrap().unwrap(), "OK");
 }
 
@@ -182,7 +182,7 @@ async fn permanent_errors_are_not_retried() {
         let message = connection.one::<String>(call(words)).await.unwrap_err().0;
         assert!(message.contains(cause) && message.contains("cannot do what it is asked"), "{message}");
     }
-    server.ask::<String>("ACL SETUSER default -set");
+    server.query::<String>("ACL SETUSER default -set");
     let message = connection.one::<String>(call("SET key value")).await.unwrap_err().0;
     assert!(message.contains("NOPERM") && message.contains("refuses"), "{message}");
     let (batches, commands) = connection.traffic();

@@ -40,7 +40,7 @@ async fn opening_waits_for_a_server_for_a_while() {
 #[ignore = "needs redis-server: run by make test"]
 async fn denied_access_is_reported_at_once_and_without_the_password() {
     let server = Server::builder().password("sesame").start();
-    server.ask::<String>("ACL SETUSER mute on >secret ~* +@all -@scripting");
+    server.query::<String>("ACL SETUSER mute on >secret ~* +@all -@scripting");
     let connections = || server.info("total_connections_received").parse::<u64>().unwrap();
     let with = |credentials: &str| server.url().replace(":sesame@", credentials);
     for credentials in ["", ":secret@", "nobody:secret@", "mute:secret@"] {
@@ -68,7 +68,7 @@ async fn denied_access_is_reported_at_once_and_without_the_password() {
 #[ignore = "needs redis-server: run by make test"]
 async fn tls_needs_a_trusted_certificate_on_a_tls_port() {
     let directory = tempfile::tempdir().unwrap();
-    let tls = Tls::make(directory.path());
+    let tls = Tls::generate(directory.path());
     let server = Server::builder().tls(&tls).start();
     let roots = config::certificates(&std::fs::read(&tls.root).unwrap()).unwrap();
     let trusting = || RedisConnectOptions { extra_roots: roots.clone(), ..Notices::default().options() };
@@ -175,9 +175,9 @@ async fn connection_reports_the_kind_and_persistence_of_the_server() {
     let server = connection.server().await.unwrap();
     assert_eq!((server.kind, server.version), (Kind::Plain, volatile.info("redis_version")));
     assert_eq!(server.address, format!("redis://{}", volatile.address()));
-    volatile.cli::<String>(&["CONFIG", "SET", "save", "60 1"]);
+    volatile.query_args::<String>(&["CONFIG", "SET", "save", "60 1"]);
     assert_eq!(connection.persistence().await.unwrap(), Persistence::Snapshots);
-    volatile.ask::<String>("ACL SETUSER default -config");
+    volatile.query::<String>("ACL SETUSER default -config");
     assert_eq!(connection.persistence().await.unwrap(), Persistence::Unknown);
     let persistent = Server::builder().append_only(Fsync::EverySecond).start();
     assert_eq!(open(&persistent.url()).await.persistence().await.unwrap(), Persistence::AppendOnlyFile);

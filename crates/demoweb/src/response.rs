@@ -1,74 +1,74 @@
-//! The answer to a request: status, headers, body, delay, or arbitrary bytes.
+//! The response to a request: status, headers, body, delay, or arbitrary bytes.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// One answer, built up by its methods. By default it is sent with a correct Content-Length and the connection is
-/// kept open.
+/// A response, configured by its methods. By default it has a correct Content-Length and keeps the connection alive.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// The status code.
     pub status: u16,
     /// Headers other than Content-Type and those that frame the body.
     pub headers: Vec<(String, String)>,
-    /// The Content-Type; without one, none is sent.
+    /// The Content-Type header, if one is sent.
     pub content_type: Option<String>,
     /// The body, as sent.
     pub body: Bytes,
     /// How the end of the body is marked.
     pub framing: Framing,
-    /// Whether the server closes the connection after the answer.
+    /// Whether the server closes the connection after the response.
     pub close: bool,
-    /// The time before the first byte of the answer.
+    /// The time before the first byte of the response.
     pub delay: Duration,
-    /// What is sent instead of all the above, over HTTP/1.1.
+    /// What is sent over HTTP/1.1 instead of all the above.
     pub script: Option<Script>,
 }
 
-/// How the client learns where the body ends (HTTP/1.1; HTTP/2 has its own framing).
+/// How the client finds the end of the body in HTTP/1.1. HTTP/2 has its own framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// By a Content-Length.
+    /// A Content-Length header.
     Length,
-    /// By chunks.
+    /// Chunked transfer encoding.
     Chunked,
-    /// By the end of the connection.
+    /// The end of the connection.
     UntilClose,
 }
 
-/// Bytes that need not be HTTP, and the end of the connection.
+/// Bytes to send, which need not be HTTP, and how the connection ends.
 #[derive(Debug, Clone)]
 pub enum Script {
-    /// Sends these bytes, then ends.
-    Say(Vec<u8>, End),
-    /// Sends the first bytes, then the others again and again with a pause before each, until the client closes.
+    /// Sends these bytes, then ends the connection.
+    Send(Vec<u8>, ConnectionEnd),
+    /// Sends the first bytes, then the second repeatedly with a pause before each, until the client closes the
+    /// connection.
     Repeat(Vec<u8>, Vec<u8>, Duration),
 }
 
-/// How a [`Script::Say`] ends.
+/// How a [`Script::Send`] ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ConnectionEnd {
     /// The server closes the connection.
     Close,
     /// The server resets the connection.
     Reset,
-    /// The server leaves closing to the client, and answers nothing more.
-    Stay,
+    /// The server keeps the connection open and sends nothing more.
+    StayOpen,
 }
 
-impl Answer {
+impl Response {
     /// An HTML page: status 200, `text/html; charset=utf-8`.
     pub fn page(html: impl Into<Bytes>) -> Self {
         Self::status(200).body(html)
     }
 
-    /// A plain text: status 200, `text/plain; charset=utf-8`.
+    /// Plain text: status 200, `text/plain; charset=utf-8`.
     pub fn text(text: impl Into<Bytes>) -> Self {
         Self::status(200).content_type("text/plain; charset=utf-8").body(text)
     }
 
-    /// A status with a small HTML body that names it.
+    /// A status with a small HTML body that has the status as its title.
     pub fn status(status: u16) -> Self {
         let html = format!("<!doctype html><title>{status}</title><h1>{status}</h1>\n");
         Self {
@@ -83,19 +83,19 @@ impl Answer {
         }
     }
 
-    /// A redirect with this status to `to`, which goes into Location as it is.
+    /// A redirect with this status. `to` becomes the Location header unchanged.
     pub fn redirect(status: u16, to: &str) -> Self {
         Self::status(status).header("Location", to)
     }
 
-    /// Arbitrary bytes in place of an answer.
+    /// Arbitrary bytes instead of a response.
     pub fn scripted(script: Script) -> Self {
         Self { script: Some(script), ..Self::status(200) }
     }
 
-    /// The end of the connection in place of an answer.
-    pub fn close_at_once() -> Self {
-        Self::scripted(Script::Say(Vec::new(), End::Close))
+    /// The connection closes instead of a response.
+    pub fn close_immediately() -> Self {
+        Self::scripted(Script::Send(Vec::new(), ConnectionEnd::Close))
     }
 
     /// Adds a header.
@@ -116,13 +116,13 @@ impl Answer {
         self
     }
 
-    /// Waits this long before the first byte of the answer.
-    pub fn after(mut self, delay: Duration) -> Self {
+    /// Waits this long before the first byte of the response.
+    pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Whether a body may follow this status at all.
+    /// Whether a response with this status may have a body.
     pub fn has_body(&self) -> bool {
         self.status >= 200 && self.status != 204 && self.status != 304
     }
