@@ -1,6 +1,6 @@
-# The command `crawler` in an image of its own, without a shell, a package manager or root.
+# An image with the command `crawler`, without a shell, a package manager or root.
 
-# What runs it: the C library and certificates alone. A module `exec=…` needs a shell, which another base has:
+# The base has only the C library and CA certificates. The module `exec=…` needs a shell, which this base has:
 #   docker build --build-arg BASE=gcr.io/distroless/cc-debian12:debug-nonroot .
 ARG BASE=gcr.io/distroless/cc-debian12:nonroot
 
@@ -9,7 +9,7 @@ FROM rust:1.95-slim-bookworm AS build
 WORKDIR /source
 COPY Cargo.toml Cargo.lock ./
 COPY crates crates
-# Crates and what is built of them are kept between builds, but not in the image.
+# The crates and the build directory are cached between builds, but not part of the image.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
     cargo build --locked --release -p crawler-cli \
@@ -18,12 +18,12 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 
 FROM ${BASE}
 COPY --from=build /image/crawler /usr/local/bin/crawler
-# A volume that is mounted here for the first time becomes the user's, as this is.
+# A new volume that is mounted here gets the owner of this directory.
 COPY --from=build --chown=65532:65532 /image/data /data
-# By number, so that a cluster that wants no root can tell.
+# Numeric, so that Kubernetes can check `runAsNonRoot`.
 USER 65532:65532
-# Outputs named without a directory go here.
+# The directory of outputs with relative paths.
 WORKDIR /data
-# What is well depends on what it is to do, and a classic crawl needs no Redis: compose.yaml has the health checks.
+# No HEALTHCHECK: it depends on the sub-command. compose.yaml has the health checks of the roles.
 ENTRYPOINT ["/usr/local/bin/crawler"]
 CMD ["--help"]

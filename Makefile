@@ -1,22 +1,22 @@
-# Each target says what it does; `make help` lists them.
+# `make help` lists the targets.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
-# What `make run` crawls: your own site with URL=…, or the demonstration without.
+# Arguments of `make run URL=…`.
 DIR ?= pages
 DEPTH ?= 2
-# How often `make soak` kills each crawl, and what its moments are drawn from.
+# `make soak`: how often it kills each crawl, and the seeds of the random times.
 KILLS ?= 60
 SEEDS ?= 1 2 3 4 5
-# How large the web of `make chaos` is, how many processes it kills, and what its moments are drawn from.
+# `make chaos`: the size of the web, how many processes it kills, and the seeds of the random times.
 CHAOS_HOSTS ?= 200
 CHAOS_PAGES ?= 45
 CHAOS_KILLS ?= 60
 CHAOS_SEEDS ?= 1 2 3
-# How many tests `make test` runs at once, and where it builds the C library.
+# `make test`: how many tests run in parallel, and where the C library is built.
 TEST_THREADS ?= 8
 CAPI_TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))/capi
-# Seconds for each fuzz target, and the targets.
+# `make fuzz`: seconds per fuzz target, and the targets.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
@@ -37,21 +37,21 @@ endif
 demo: ## crawl a small site served on loopback, no network needed
 	$(CARGO) run --profile demo -p crawler-cli -- demo
 
-test: ## run every test, installing through apt the programs that they need and that are missing
+test: ## run all tests; installs missing programs with apt
 	scripts/need cc=gcc valgrind=valgrind pkg-config=pkg-config redis-server=redis-server '/usr/share/doc/postgresql-doc-*/html=postgresql-doc'
-	@# The C tests link the library as it is installed: built alone, without the network code that other crates ask for.
+	@# The C tests link the library as it is installed: built alone, without the network features of the other crates.
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
 		$(CARGO) build -p crawler-capi --target-dir "$(CAPI_TARGET)"
-	@# Most tests wait for timers, servers or processes, so more of them run at once than there are cores.
+	@# Most tests wait for timers, servers or processes, so more tests than cores run in parallel.
 	CRAWLER_CAPI_LIBRARY="$(CAPI_TARGET)/debug" RUST_TEST_THREADS=$(TEST_THREADS) \
 		$(CARGO) test --workspace --no-fail-fast -- --include-ignored --skip in_make_chaos
 
-soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, and check what is left
+soak: ## kill crawls of thousands of pages KILLS times for each of SEEDS, resume them, and check the results
 	for seed in $(SEEDS); do \
 		CRAWLER_KILLS=$(KILLS) CRAWLER_SEED=$$seed $(CARGO) test -p crawler --test kill -- --nocapture killed || exit 1; \
 	done
 
-chaos: ## kill the processes of distributed crawls and restart Redis over and over, for each of CHAOS_SEEDS, and check the results
+chaos: ## kill the processes of distributed crawls and restart Redis repeatedly, for each of CHAOS_SEEDS, and check the results
 	scripts/need redis-server=redis-server
 	for seed in $(CHAOS_SEEDS); do \
 		CRAWLER_SEED=$$seed CRAWLER_HOSTS=$(CHAOS_HOSTS) CRAWLER_PAGES=$(CHAOS_PAGES) CRAWLER_KILLS=$(CHAOS_KILLS) \
@@ -67,7 +67,7 @@ lint: ## rustfmt, clippy, rustdoc with warnings denied, and the list of the publ
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
 	scripts/public-api --check
 
-audit: ## check licences, sources, duplicate versions and security advisories of all crates, with cargo-deny
+audit: ## check licences, sources, duplicate versions and security advisories of all crates with cargo-deny
 	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install cargo-deny --locked
 	$(CARGO) deny --locked check licenses sources bans
 	@if $(CARGO) deny --locked fetch db; then \
@@ -76,14 +76,14 @@ audit: ## check licences, sources, duplicate versions and security advisories of
 		echo 'advisories: SKIPPED, the RustSec database cannot be fetched from github.com' >&2; \
 	fi
 
-bench: ## measure side by side with wget2, wget, spider and a simple C library, installed through apt; broad crawls, memory, Redis
+bench: ## compare with wget2, wget, spider and a simple C library; measure broad crawls, memory and Redis
 	scripts/need cc=gcc
 	python3 bench/classic.py
 	python3 bench/pipeline.py
 	python3 bench/content.py
 	python3 bench/broad.py
 	python3 bench/frontier.py
-	python3 bench/shared.py
+	python3 bench/distributed.py
 	bench/callbacks/run.sh
 
 fuzz: ## run each fuzz target of fuzz/ for FUZZ_SECONDS
@@ -98,7 +98,7 @@ fuzz: ## run each fuzz target of fuzz/ for FUZZ_SECONDS
 install: ## install the command, libcrawl, its headers and pkg-config file below PREFIX
 	@case '$(PREFIX)' in /*) ;; *) echo 'PREFIX must be an absolute path, not $(PREFIX)' >&2; exit 1 ;; esac
 	$(CARGO) build --release -p crawler-cli
-	@# By itself: built together with the command, the library would carry the network code that the command asks for.
+	@# A separate build: together with the command, the library would include the network features of the command.
 	$(CARGO) build --release -p crawler-capi
 	install -D -m 755 "$${CARGO_TARGET_DIR:-target}/release/crawler" '$(DESTDIR)$(PREFIX)/bin/crawler'
 	crates/crawler-capi/install.sh "$${CARGO_TARGET_DIR:-target}/release" '$(PREFIX)'

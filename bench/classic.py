@@ -1,6 +1,6 @@
-"""Crawls real sites with this crawler, wget2 and wget side by side and prints what each page cost.
+"""Crawls real sites with this crawler, wget2 and wget and compares their cost per page.
 
-Run from anywhere, as `python3 bench/classic.py`; see `--help`. Everything printed was measured in that very run.
+Run it from any directory as `python3 bench/classic.py`; see `--help`.
 """
 
 import signal
@@ -21,14 +21,14 @@ CPU_TARGET = 0.6
 MEMORY_TARGET_MEGABYTES = 60
 INSTRUCTIONS_TARGET = 15
 
-# Enough for a steady count of instructions; callgrind is some fifty times slower than the machine.
+# Enough for a stable count of instructions. callgrind runs about fifty times slower.
 SCANNED_PAGES = 200
 
 
 def main() -> None:
     arguments = parse_arguments(__doc__, rounds=5, quick="one small site, one round, few pages under callgrind")
     scanned_pages = 20 if arguments.quick else SCANNED_PAGES
-    # An end by signal passes through `finally` like any other, so that nginx never outlives the benchmark.
+    # Turns the signal into an exception, so that `finally` stops nginx.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
     require_programs(PROGRAMS)
     built = build("-p", "crawler-cli")
@@ -52,7 +52,7 @@ def compare(site: Site, scheme: str, server: Server, rounds: int, built: bool, v
     tools = [tool for tool in TOOLS if tool.fast or not site.big]
     results = {tool.name: Result() for tool in tools}
     if not built:
-        results["crawler"].failure = "it does not build"
+        results["crawler"].failure = "cannot build it"
     for number, tool in take_turns(tools, rounds):
         if results[tool.name].failure is None:
             run_once(tool, results[tool.name], server, scheme, PAGES / f"{site.name}-{scheme}-{tool.name}-{number}")
@@ -63,13 +63,13 @@ def compare(site: Site, scheme: str, server: Server, rounds: int, built: bool, v
 
 
 def run_once(tool: Tool, result: Result, server: Server, scheme: str, pages: Path) -> None:
-    # Not removed until all is over: see QUIET_SECONDS_AFTER_REMOVAL in comparison.py.
+    # Not removed until the end of the benchmark: see QUIET_SECONDS_AFTER_REMOVAL in comparison.py.
     pages.mkdir()
     try:
         cost = measure(tool.command(server.urls[scheme], pages, server.authority), tool.accepted_statuses)
         saved = tool.saved(pages)
         if not saved:
-            raise Failed("it saved no page")
+            raise Failed("it saved no pages")
     except Failed as failure:
         result.failure = str(failure)
         return
@@ -92,22 +92,22 @@ def print_table(site: Site, scheme: str, rounds: int, results: dict[str, Result]
 
 def judge(site: Site, scheme: str, results: dict[str, Result]) -> list[str]:
     ours, theirs = results["crawler"], results["wget2"]
-    place = f"{site.name} over {scheme}"
+    subject = f"{site.name} over {scheme}"
     if not ours.measured() or not theirs.measured():
-        return [unknown(place, "crawler or wget2 was not measured")]
+        return [unknown(subject, "crawler or wget2 was not measured")]
     if not comparable(ours.pages, theirs.pages):
-        return [unknown(place, f"crawler and wget2 differ in {len(ours.pages ^ theirs.pages)} pages")]
+        return [unknown(subject, f"crawler and wget2 differ in {len(ours.pages ^ theirs.pages)} pages")]
     ratio = ours.cpu_per_page() / theirs.cpu_per_page()
-    lines = [verdict(f"{place}: CPU per page by wget2's", ratio, CPU_TARGET)]
+    lines = [verdict(f"{subject}: CPU per page / wget2's", ratio, CPU_TARGET)]
     if site.big:
-        lines.append(verdict(f"{place}: peak MB on {len(ours.pages)} pages", ours.peak_megabytes(), MEMORY_TARGET_MEGABYTES))
+        lines.append(verdict(f"{subject}: peak MB on {len(ours.pages)} pages", ours.peak_megabytes(), MEMORY_TARGET_MEGABYTES))
     return lines
 
 
 def count_scanning(site: Site, pages: int, built: bool, verdicts: list[str]) -> None:
     try:
         if not built:
-            raise Failed("the example scan_links does not build")
+            raise Failed("cannot build the example scan_links")
         counts = scanner.instructions_per_byte(site, pages)
     except Failed as failure:
         print(f"\n{site.name}, link scanner: not measured: {failure}")

@@ -1,6 +1,6 @@
-"""What the benchmarks that compare crawlers share: tools take turns, medians count, targets are judged.
+"""Shared by the benchmarks that compare crawlers: interleaved rounds, medians, and targets.
 
-Only this file knows where pages are saved, and how a figure is held against its target.
+This file defines where pages are saved, and how a value is compared with its target.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from tools import ROOT
 
 PAGES = SCRATCH / "pages"
 
-# Saving pages soon after as many were removed takes several times the system time (on ext4, which is slow to reuse inodes):
-# no pages are removed between runs, and a run begins this long after the one before has cleaned up.
+# Saving pages soon after others were removed takes several times the system time, because ext4 is slow to reuse inodes. So no
+# pages are removed between runs, and a benchmark starts this long after the previous one has cleaned up.
 QUIET_SECONDS_AFTER_REMOVAL = 60
 
-# Two crawls that differ in more than this share of their pages did different work, and their costs say nothing.
+# Two crawls that differ in more than this share of their pages did different work, so their costs are not comparable.
 TOLERATED_DIFFERENCE = 0.01
 
 SHOWN_DIFFERENCES = 5
@@ -35,15 +35,15 @@ Contestant = TypeVar("Contestant")
 class Result:
     """The runs of one tool on one site over one scheme."""
 
-    # With the number of pages of that run: not every tool gets the same number each time.
+    # Each with its number of pages, which can vary between runs.
     runs: list[tuple[Cost, int]] = field(default_factory=list)
-    # What the last run got.
+    # The pages of the last run.
     pages: set[str] = field(default_factory=set)
     failure: str | None = None
 
     def add(self, name: str, cost: Cost, pages: set[str]) -> None:
         if self.pages and len(pages) != len(self.pages):
-            print(f"  {name} got {len(self.pages)} pages in one round and {len(pages)} in another")
+            print(f"  {name} fetched {len(self.pages)} pages in one round and {len(pages)} in another")
         self.runs.append((cost, len(pages)))
         self.pages = pages
 
@@ -65,11 +65,11 @@ class Result:
 
 
 def choose_sites(names: str) -> list[Site]:
-    """The sites named, separated by commas; `ValueError` if there is no such site."""
+    """The sites with these comma-separated names. Raises `ValueError` for an unknown name."""
     known = [site.name for site in SITES]
     chosen = names.split(",")
     if unknown := [name for name in chosen if name not in known]:
-        raise ValueError(f"no site {', '.join(unknown)}; there are {', '.join(known)}")
+        raise ValueError(f"unknown site {', '.join(unknown)}; use {', '.join(known)}")
     return [site for site in SITES if site.name in chosen]
 
 
@@ -77,8 +77,8 @@ def parse_arguments(documentation: str, rounds: int, quick: str) -> argparse.Nam
     """The sites to compare on and how often, from the command line; `quick` says what `--quick` means."""
     names = [site.name for site in SITES]
     parser = argparse.ArgumentParser(description=documentation.splitlines()[0])
-    parser.add_argument("--sites", default=",".join(names), help="which sites, separated by commas (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=rounds, help="runs of each tool, of which the median counts (default: %(default)s)")
+    parser.add_argument("--sites", default=",".join(names), help="comma-separated names of sites (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=rounds, help="runs of each tool; the median counts (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help=quick)
     arguments = parser.parse_args()
     if arguments.rounds < 1:
@@ -96,7 +96,7 @@ def build(*what: str, project: Path = ROOT) -> bool:
 
 
 def clear_pages() -> None:
-    """Begins with an empty directory, and not so soon after emptying it that the removal is felt."""
+    """Creates an empty directory, and waits until an earlier removal no longer affects the measurements."""
     if not PAGES.exists():
         PAGES.mkdir(parents=True)
         return
@@ -105,7 +105,7 @@ def clear_pages() -> None:
         PAGES.mkdir()
     wait = PAGES.stat().st_mtime + QUIET_SECONDS_AFTER_REMOVAL - time.time()
     if 0 < wait <= QUIET_SECONDS_AFTER_REMOVAL:
-        print(f"waiting {wait:.0f} s for the file system to forget the pages removed", file=sys.stderr)
+        print(f"waiting {wait:.0f} s, because removed pages slow the file system down", file=sys.stderr)
         time.sleep(wait)
 
 
@@ -115,7 +115,7 @@ def remove_pages() -> None:
 
 
 def take_turns(contestants: list[Contestant], rounds: int) -> Iterator[tuple[int, Contestant]]:
-    """Interleaved, and each in turn first, so that what the machine does besides falls on all alike."""
+    """Interleaves the tools and rotates which is first, so that other load on the machine affects all equally."""
     for number in range(rounds):
         first = number % len(contestants)
         for contestant in contestants[first:] + contestants[:first]:
@@ -123,11 +123,11 @@ def take_turns(contestants: list[Contestant], rounds: int) -> Iterator[tuple[int
 
 
 def print_differences(ours: set[str], name: str, theirs: set[str]) -> None:
-    """The pages that only one of the two got."""
+    """Prints the pages that only one of the two fetched."""
     for title, only in (("crawler", ours - theirs), (name, theirs - ours)):
         if only:
             shown = ", ".join(sorted(only)[:SHOWN_DIFFERENCES]) + (", …" if len(only) > SHOWN_DIFFERENCES else "")
-            print(f"  only {title} got {len(only)}: {shown}")
+            print(f"  only {title} fetched {len(only)}: {shown}")
 
 
 def comparable(ours: set[str], theirs: set[str]) -> bool:

@@ -1,8 +1,8 @@
-"""Compresses the pages of real sites in every way worth considering and prints what each costs and saves.
+"""Compares compression methods for stored page content on real sites: CPU time and size.
 
-Run from anywhere, as `python3 bench/content.py`; see `--help`. The pages are compressed one by one, as content storage does it.
-Times are the best of all rounds, for what disturbs only adds; instructions are counted by callgrind and do not depend on what
-else the machine does.
+Run it from any directory as `python3 bench/content.py`; see `--help`. Each page is compressed separately, as in content storage.
+Times are the minimum of all rounds, because disturbances only add time. callgrind counts the instructions, which do not depend
+on other load on the machine.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tools import ROOT
 PROJECT = ROOT / "bench/compression"
 PROGRAM = PROJECT / "target/release/compression-bench"
 
-# Enough for a steady count of instructions; callgrind is some fifty times slower than the machine.
+# Enough for a stable count of instructions. callgrind runs about fifty times slower.
 COUNTED_PAGES = 100
 
 
@@ -27,8 +27,8 @@ def main() -> None:
     require_programs({"valgrind": "valgrind"} if arguments.instructions else {})
     options = [] if arguments.safe_lz4 else ["--no-default-features"]
     if not build(*options, project=PROJECT):
-        sys.exit("bench: compression-bench does not build")
-    # All, for a dictionary is also trained on the others.
+        sys.exit("bench: cannot build compression-bench")
+    # All sites: a dictionary is also trained on the other sites.
     for site in SITES:
         unpack(site)
     for site in arguments.sites:
@@ -41,10 +41,10 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     names = [site.name for site in SITES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sites", default=",".join(names), help="which sites, separated by commas (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds, of which the best counts (default: %(default)s)")
-    parser.add_argument("--pages", type=int, default=1000, help="pages of each site, spread evenly (default: %(default)s)")
-    parser.add_argument("--instructions", action="store_true", help="count instructions as well, which takes minutes")
+    parser.add_argument("--sites", default=",".join(names), help="comma-separated names of sites (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds; the best counts (default: %(default)s)")
+    parser.add_argument("--pages", type=int, default=1000, help="pages per site, sampled evenly (default: %(default)s)")
+    parser.add_argument("--instructions", action="store_true", help="also count instructions, which takes minutes")
     parser.add_argument("--unsafe-lz4", dest="safe_lz4", action="store_false", help="let lz4_flex use its unsafe code")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.pages < 1:
@@ -59,7 +59,7 @@ def parse_arguments() -> argparse.Namespace:
 def print_table(site: Site, arguments: argparse.Namespace) -> None:
     first, *rows = run([PROGRAM], "--rounds", arguments.rounds, "--pages", arguments.pages, site=site).stdout.splitlines()
     print(f"\n{site.name}, {first}")
-    print(f"  {'':<26}{'µs/page':>9}{'back':>9}{'stored':>9}{'instructions/page':>20}")
+    print(f"  {'':<26}{'µs/page':>9}{'unpack':>9}{'stored':>9}{'instructions/page':>20}")
     for row in rows:
         name, compressing, decompressing, share = row.split("\t")
         counted = f"{instructions_per_page(site, name):>20,.0f}" if arguments.instructions else f"{'–':>20}"
@@ -68,7 +68,7 @@ def print_table(site: Site, arguments: argparse.Namespace) -> None:
 
 
 def instructions_per_page(site: Site, method: str) -> float:
-    # Only inside compress_all is counted: neither reading the pages nor training a dictionary is compressing.
+    # Count only inside compress_all, without reading the pages and training a dictionary.
     valgrind = ["valgrind", "--tool=callgrind", "--toggle-collect=*compress_all*", "--callgrind-out-file=/dev/null"]
     counted = run([*valgrind, PROGRAM], "--pages", COUNTED_PAGES, "--only", method, site=site)
     collected = re.search(r"Collected\s*:\s*(\d+)", counted.stderr)
@@ -82,7 +82,7 @@ def run(program: list, *options: object, site: Site) -> subprocess.CompletedProc
     command = [*program, *map(str, options), site.directory(), *others]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
-        raise Failed(f"{command[0]} ended with {result.returncode}, saying: {result.stderr[-500:].strip()}")
+        raise Failed(f"{command[0]} exited with status {result.returncode}: {result.stderr[-500:].strip()}")
     return result
 
 

@@ -1,8 +1,8 @@
-"""Fills a crawl's queues with millions of URLs and prints the memory each takes, and how long a state takes to reopen.
+"""Fills a crawl's queues with millions of URLs and measures the memory per URL and the time to reopen a state.
 
-Run from anywhere, as `python3 bench/frontier.py`; see `--help`. Everything printed was measured in that very run, each figure in
-a process of its own, by `crates/crawler/examples/frontier_memory.rs`. Bytes per URL are the growth of the resident memory
-divided by the number of URLs, with the text of the URLs and whatever the allocator takes.
+Run it from any directory as `python3 bench/frontier.py`; see `--help`. `crates/crawler/examples/frontier_memory.rs` takes each
+measurement in a separate process. Bytes per URL are the growth of the resident memory divided by the number of URLs. They
+include the text of the URLs and the overhead of the allocator.
 """
 
 import argparse
@@ -19,25 +19,25 @@ from tools import ROOT
 
 PROGRAM = ROOT / "target/release/examples/frontier_memory"
 
-MOST_BYTES = {"seen": 24, "queued": 150}
-MOST_GROWTH = 1.5
-MOST_SECONDS_PER_MILLION = 1.0
+MAX_BYTES = {"seen": 24, "queued": 150}
+MAX_GROWTH = 1.5
+MAX_SECONDS_PER_MILLION = 1.0
 
-# Far beyond what any of it takes; whoever needs longer hangs.
-LIMIT_SECONDS = 1200
+# A process that needs longer hangs.
+TIMEOUT_SECONDS = 1200
 
 
 def main() -> None:
     arguments = parse_arguments()
     if not build("-p", "crawler", "--example", "frontier_memory"):
-        sys.exit("bench: frontier_memory does not build")
+        sys.exit("bench: cannot build frontier_memory")
     SCRATCH.mkdir(parents=True, exist_ok=True)
     lines: list[str] = []
     print_head()
-    for what in MOST_BYTES:
+    for what in MAX_BYTES:
         for urls in arguments.urls:
             lines.append(judge_memory(what, urls))
-    for what in MOST_BYTES:
+    for what in MAX_BYTES:
         lines.extend(judge_state(what, arguments.urls))
     print("\nTargets")
     print("\n".join(lines))
@@ -45,13 +45,13 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--urls", default="1000000,5000000", help="how many, separated by commas (default: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of that")
+    parser.add_argument("--urls", default="1000000,5000000", help="comma-separated numbers of URLs (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the URLs")
     arguments = parser.parse_args()
     try:
         arguments.urls = [int(number) // (10 if arguments.quick else 1) for number in arguments.urls.split(",")]
     except ValueError:
-        parser.error("--urls must be numbers, separated by commas")
+        parser.error("--urls must be comma-separated numbers")
     if min(arguments.urls) < 1:
         parser.error("--urls must be at least 1 each")
     return arguments
@@ -78,11 +78,11 @@ def judge_memory(what: str, urls: int) -> str:
     except Failed as failure:
         return unknown(name, str(failure))
     print_row(f"in memory, {what}", measured)
-    return verdict(name, bytes_per_url(measured), MOST_BYTES[what])
+    return verdict(name, bytes_per_url(measured), MAX_BYTES[what])
 
 
 def judge_state(what: str, numbers: list[int]) -> list[str]:
-    """How the memory over a state grows, and how fast it is opened again after a death, and after a close."""
+    """The growth of memory with a state, and the time to reopen the state after a kill and after a clean close."""
     lines, peaks = [], {}
     for urls in numbers:
         with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
@@ -98,7 +98,7 @@ def judge_state(what: str, numbers: list[int]) -> list[str]:
     few, many = min(numbers), max(numbers)
     name = f"peak memory with --state at {many} {what} URLs / at {few}"
     if few in peaks and many in peaks:
-        lines.append(verdict(name, peaks[many] / peaks[few], MOST_GROWTH))
+        lines.append(verdict(name, peaks[many] / peaks[few], MAX_GROWTH))
     else:
         lines.append(unknown(name, "one of the two was not measured"))
     return lines
@@ -109,15 +109,15 @@ def judge_reopening(urls: int, state: Path) -> list[str]:
     for after in ("a kill", "a clean close"):
         measured = run(["reopen", state])
         if measured["urls"] != urls:
-            raise Failed(f"{measured['urls']:.0f} of {urls} URLs are left after {after}")
-        print(f"  reopened after {after:<13}: ready after {measured['ready']:.3f} s, {measured['peak'] / 1e6:.1f} MB at most")
+            raise Failed(f"only {measured['urls']:.0f} of {urls} URLs remain after {after}")
+        print(f"  reopened after {after:<13}: ready after {measured['ready']:.3f} s, peak {measured['peak'] / 1e6:.1f} MB")
         name = f"seconds per million queued URLs to reopen after {after}, at {urls}"
-        lines.append(verdict(name, 1e6 * measured["ready"] / urls, MOST_SECONDS_PER_MILLION))
+        lines.append(verdict(name, 1e6 * measured["ready"] / urls, MAX_SECONDS_PER_MILLION))
     return lines
 
 
 def fill(what: str, urls: int, state: Path | None = None) -> dict:
-    """Fills, measures, kills: a state is left as a death leaves it."""
+    """Fills the queues, measures, and kills the process, so that the state is that of a crash."""
     return run(["fill", what, str(urls), *([state] if state else [])], kill=True)
 
 
@@ -127,13 +127,13 @@ def run(arguments: list, kill: bool = False) -> dict:
         line = child.stdout.readline()
         if kill:
             child.kill()
-        _, errors = child.communicate(timeout=LIMIT_SECONDS)
+        _, errors = child.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         child.kill()
     try:
         return json.loads(line)
     except ValueError as error:
-        raise Failed(f"{PROGRAM.name} ended with {child.returncode}, saying: {errors[-500:].strip()}") from error
+        raise Failed(f"{PROGRAM.name} exited with status {child.returncode}: {errors[-500:].strip()}") from error
 
 
 if __name__ == "__main__":

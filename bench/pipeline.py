@@ -1,7 +1,7 @@
-"""Crawls real sites with this crawler's pipeline, wget2 and the spider crate side by side and prints what each page cost.
+"""Crawls real sites with this crawler's pipeline, wget2 and the spider crate and compares their cost per page.
 
-Run from anywhere, as `python3 bench/pipeline.py`; see `--help`. Everything printed was measured in that very run. A page is
-what the server's own log says was served as HTML or text, and counts once however often it was asked for.
+Run it from any directory as `python3 bench/pipeline.py`; see `--help`. The server's log defines the pages: HTML or text that was
+served, counted once however often it was requested.
 """
 
 import json
@@ -20,28 +20,28 @@ from tools import (SPIDER, WGET_STATUSES, file_of, pipeline_command, spider_comm
 
 PROGRAMS = {"nginx": "nginx", "openssl": "openssl", "wget2": "wget2"}
 
-# This crawler's contestants, by what sets them apart.
+# The variants of this crawler.
 WITHOUT_CONTENT = "crawl --no-content"
 WITH_CONTENT = "crawl"
 WITH_STATE = "crawl --state"
-# Not measured, but tells which pages are kept when none is dropped for its likeness to another.
+# Not measured. Its pages are compared with those of the other tools, because it keeps near-duplicates.
 ALL_PAGES = "crawl --similarity 0"
 
-# Whose pages have to be the same.
+# Tools that must fetch the same pages.
 OTHERS = ["wget2", "spider"]
 
 
 @dataclass(frozen=True)
 class Target:
-    """One contestant's CPU time per page is to be at most so many times another's."""
+    """The maximum ratio of CPU time per page of one tool to that of another."""
 
     ours: str
     theirs: str
-    most: float
+    max_ratio: float
 
 
-# What wget2 costs depends on whether it saves the pages, which is its habit but nothing that the module noop does: it is
-# judged both ways. Spider keeps no content, nor does it save anything: the like of it is the crawl without content.
+# wget2 saves the pages, which the module noop does not do, so wget2 is measured with and without saving. Spider stores no
+# content, so it is compared with the crawl without content.
 TARGETS = [
     Target(WITHOUT_CONTENT, "wget2", 0.7),
     Target(WITH_CONTENT, "wget2", 1.0),
@@ -51,21 +51,21 @@ TARGETS = [
     Target(WITH_STATE, WITH_CONTENT, 1.5),
 ]
 
-# Saving has been seen to make wget2 1.2 to 1.8 times as dear, and 6.6 times on a disturbed file system: beyond this, a
-# comparison with it would flatter us.
-MOST_FOR_SAVING = 2.0
+# Saving makes wget2 1.2 to 1.8 times as expensive, and up to 6.6 times on a slow file system. Above this ratio the comparison
+# would be unfair to wget2.
+MAX_SAVING_RATIO = 2.0
 
 
 def main() -> None:
     arguments = parse_arguments(__doc__, rounds=3, quick="one small site, one round")
-    # An end by signal passes through `finally` like any other, so that nginx never outlives the benchmark.
+    # Turns the signal into an exception, so that `finally` stops nginx.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
     require_programs(PROGRAMS)
     broken = {}
     if not build("-p", "crawler-cli"):
-        broken |= dict.fromkeys([WITHOUT_CONTENT, WITH_CONTENT, WITH_STATE, ALL_PAGES], "it does not build")
+        broken |= dict.fromkeys([WITHOUT_CONTENT, WITH_CONTENT, WITH_STATE, ALL_PAGES], "cannot build it")
     if not build(project=SPIDER):
-        broken["spider"] = "it does not build"
+        broken["spider"] = "cannot build it"
     verdicts: list[str] = []
     clear_pages()
     try:
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def commands(server: Server, directory: Path) -> dict[str, tuple[list, set[int]]]:
-    """Each contestant's command line and the statuses it may end with; what it writes goes into `directory`."""
+    """The command line and the accepted exit statuses of each tool. Its output goes to `directory`."""
     url, authority = server.urls["http"], server.authority
     return {
         WITHOUT_CONTENT: (pipeline_command(url, "--no-content"), {0}),
@@ -112,31 +112,31 @@ def compare(site: Site, server: Server, rounds: int, broken: dict[str, str], ver
 
 
 def run_once(name: str, result: Result, server: Server, directory: Path) -> None:
-    # Fresh, and not removed until all is over: see QUIET_SECONDS_AFTER_REMOVAL in comparison.py.
+    # New, and not removed until the end of the benchmark: see QUIET_SECONDS_AFTER_REMOVAL in comparison.py.
     directory.mkdir()
     command, accepted_statuses = commands(server, directory)[name]
     try:
         cost = measure(command, accepted_statuses)
     except Failed as failure:
         result.failure = str(failure)
-    pages = {file_of(page) for page in server.served_since_last_asked()}
+    pages = {file_of(page) for page in server.pages_since_last_call()}
     if result.failure is None and not pages:
-        result.failure = "it asked for no page"
+        result.failure = "it requested no pages"
     if result.failure is None:
         result.add(name, cost, pages)
 
 
 def all_pages(server: Server, directory: Path) -> set[str]:
-    """Every page that the pipeline keeps when it drops none for its likeness to another."""
+    """All pages of the pipeline, including near-duplicates."""
     directory.mkdir()
     file = directory / "pages.jsonl"
     measure(pipeline_command(server.urls["http"], "--similarity", "0", "--module", f"jsonl={file}"), {0})
-    server.served_since_last_asked()
+    server.pages_since_last_call()
     try:
         with file.open() as lines:
             return {file_of(json.loads(line)["url"]) for line in lines}
     except (OSError, ValueError, KeyError) as error:
-        raise Failed(f"{file} is not what the module jsonl writes: {error!r}") from error
+        raise Failed(f"cannot read {file}: {error!r}") from error
 
 
 def print_table(site: Site, rounds: int, results: dict[str, Result]) -> None:
@@ -155,7 +155,7 @@ def print_table(site: Site, rounds: int, results: dict[str, Result]) -> None:
 def judge_pages(site: Site, ours: set[str] | None, results: dict[str, Result]) -> list[str]:
     lines = []
     for name in OTHERS:
-        what = f"{site.name}: pages that only one of {ALL_PAGES} and {name} gets"
+        what = f"{site.name}: pages that only one of {ALL_PAGES} and {name} fetches"
         if ours is None or not results[name].measured():
             lines.append(unknown(what, "one of the two was not measured"))
             continue
@@ -174,23 +174,23 @@ def judge_costs(site: Site, ours: set[str] | None, results: dict[str, Result]) -
         if not one.measured() or not other.measured():
             lines.append(unknown(what, "one of the two was not measured"))
         elif target.ours != WITH_STATE and ours is None:
-            lines.append(unknown(what, "nothing tells whether the two crawl the same pages"))
+            lines.append(unknown(what, "the pages of the two cannot be compared"))
         elif target.ours != WITH_STATE and not comparable(ours, other.pages):
             lines.append(unknown(what, "the two crawl different pages"))
         elif target.theirs == "wget2" and (reason := disturbed(results)):
             lines.append(unknown(what, reason))
         else:
-            lines.append(verdict(what, one.cpu_per_page() / other.cpu_per_page(), target.most))
+            lines.append(verdict(what, one.cpu_per_page() / other.cpu_per_page(), target.max_ratio))
     return lines
 
 
 def disturbed(results: dict[str, Result]) -> str | None:
-    """Why what wget2 cost says nothing, if so."""
+    """Why the cost of wget2 is not comparable, if so."""
     saving, discarding = results["wget2"], results["wget2 discarding"]
     if not discarding.measured():
-        return "nothing tells what saving cost wget2"
-    times = saving.cpu_per_page() / discarding.cpu_per_page()
-    return f"saving made wget2 {times:.1f} times as dear" if times > MOST_FOR_SAVING else None
+        return "wget2 without saving was not measured"
+    ratio = saving.cpu_per_page() / discarding.cpu_per_page()
+    return f"saving made wget2 {ratio:.1f} times as expensive" if ratio > MAX_SAVING_RATIO else None
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Counts the instructions the link scanner takes per byte of real pages, under callgrind.
-
-Only this file knows how the scanner's example program is run and how callgrind's count is read.
-"""
+"""Counts the instructions of the link scanner per byte of real pages, with callgrind."""
 
 import re
 import shutil
@@ -14,7 +11,7 @@ from tools import ROOT
 
 EXAMPLE = ROOT / "target/release/examples/scan_links"
 
-# With and without what follows the scan proper: decoding, resolving and normalising the links found.
+# With and without decoding, resolving and normalizing the links.
 VARIANTS = {"scan alone": ["--only-scan"], "scan and resolve": []}
 
 
@@ -30,7 +27,7 @@ def instructions_per_byte(site: Site, pages: int) -> dict[str, float]:
 
 
 def count_instructions(options: list[str], sample: Path) -> int:
-    # Only inside scan_all is counted: reading the files is not scanning them.
+    # Count only inside scan_all, without reading the files.
     valgrind = ["valgrind", "--tool=callgrind", "--toggle-collect=*scan_all*", "--callgrind-out-file=/dev/null"]
     run = subprocess.run([*valgrind, EXAMPLE, *options, sample], capture_output=True, text=True)
     collected = re.search(r"Collected\s*:\s*(\d+)", run.stderr)

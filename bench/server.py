@@ -1,7 +1,4 @@
-"""Serves a directory with nginx on loopback, over http and https, for as long as a `with` lasts.
-
-Only this file knows nginx's configuration and how the certificate is made.
-"""
+"""Serves a directory with nginx on loopback, over HTTP and HTTPS, during a `with` statement."""
 
 import os
 import re
@@ -13,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
 
-# nginx on loopback answers within milliseconds; past this it has failed.
-START_LIMIT_SECONDS = 10
+START_TIMEOUT_SECONDS = 10
 
-# One process without a master: nothing to drop rights to, nothing left behind when it is stopped.
-# No connection is ended early: with nginx's usual 1,000 requests for a connection, wget2 over HTTP/2 misses a third of the
-# pages of a big site, others in every run.
+# A single process without a master, so that stopping it leaves no other processes behind.
+# Connections have no limit of requests: with nginx's default of 1,000, wget2 over HTTP/2 misses a third of the pages of a big
+# site, different ones in every run.
 CONFIGURATION = """
 daemon off;
 master_process off;
@@ -28,7 +24,7 @@ events {{ worker_connections 1024; }}
 http {{
     include /etc/nginx/mime.types;
     default_type application/octet-stream;
-    log_format answers '$status "$sent_http_content_type" $request_uri';
+    log_format responses '$status "$sent_http_content_type" $request_uri';
     access_log {access_log};
     sendfile on;
     tcp_nopush on;
@@ -49,10 +45,10 @@ http {{
 """
 
 
-# nginx writes down an answer when it has been sent, which its reader may know first.
+# nginx logs a response after it has sent it, so the client may finish first.
 LOG_DELAY_SECONDS = 0.2
 
-# What the log says of a page served. Text is a page, too, though one without links.
+# The log line of a page. Plain text is a page too.
 PAGE = re.compile(r'200 "text/(?:html|plain)\b[^"]*" (\S+)')
 
 
@@ -62,38 +58,38 @@ class Server:
     authority: Path
     log: Path | None
 
-    def served_since_last_asked(self) -> list[str]:
-        """The path and query of every page served, as often as it was; only for a server that keeps a log."""
+    def pages_since_last_call(self) -> list[str]:
+        """The path and query of each response with a page since the last call. The server must keep a log."""
         time.sleep(LOG_DELAY_SECONDS)
-        answers = self.log.read_text(errors="replace").splitlines()
-        # nginx appends, so it goes on at the new end.
+        responses = self.log.read_text(errors="replace").splitlines()
+        # nginx appends, so it continues at the new end.
         os.truncate(self.log, 0)
-        return [page[1] for answer in answers if (page := PAGE.fullmatch(answer))]
+        return [page[1] for response in responses if (page := PAGE.fullmatch(response))]
 
 
 @contextmanager
 def serve(root: Path, directory: Path, keep_log: bool = False) -> Iterator[Server]:
-    """Serves `root`, keeping configuration, certificate and logs in `directory`."""
+    """Serves `root`. The configuration, the certificate and the logs are in `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     authority = make_certificate(directory)
     http, https = free_ports(2)
     configuration = directory / "nginx.conf"
-    answers = directory / "access.log" if keep_log else None
+    responses = directory / "access.log" if keep_log else None
     configuration.write_text(CONFIGURATION.format(
-        directory=directory, root=root, http=http, https=https, access_log=f"{answers} answers" if answers else "off"))
+        directory=directory, root=root, http=http, https=https, access_log=f"{responses} responses" if responses else "off"))
     log = directory / "error.log"
     nginx = subprocess.Popen(["nginx", "-e", log, "-c", configuration])
     try:
         wait_until_serving(nginx, https, log)
         urls = {"http": f"http://127.0.0.1:{http}/", "https": f"https://127.0.0.1:{https}/"}
-        yield Server(urls, authority, answers)
+        yield Server(urls, authority, responses)
     finally:
         nginx.terminate()
         nginx.wait()
 
 
 def make_certificate(directory: Path) -> Path:
-    """An authority and a server certificate signed by it: strict clients take no authority for a server."""
+    """Creates a certificate authority and a server certificate. Strict clients reject a self-signed server certificate."""
     authority, authority_key = directory / "authority.pem", directory / "authority.key"
     request = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]
     commands = [
@@ -108,7 +104,7 @@ def make_certificate(directory: Path) -> Path:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports free a moment ago, all bound at once so that no two are the same."""
+    """Distinct free ports. Another process may take one before it is used."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     ports = [bound.getsockname()[1] for bound in sockets]
     for bound in sockets:
@@ -117,11 +113,11 @@ def free_ports(number: int) -> list[int]:
 
 
 def wait_until_serving(nginx: subprocess.Popen, port: int, log: Path) -> None:
-    give_up = time.monotonic() + START_LIMIT_SECONDS
-    while nginx.poll() is None and time.monotonic() < give_up:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while nginx.poll() is None and time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return
         except OSError:
             time.sleep(0.01)
-    raise RuntimeError(f"nginx does not serve; its log, {log}, says: {log.read_text() if log.exists() else 'nothing'}")
+    raise RuntimeError(f"nginx does not respond; {log}: {log.read_text() if log.exists() else 'missing'}")

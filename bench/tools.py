@@ -1,7 +1,4 @@
-"""The crawlers under comparison: how each is told to save every page of a site, and what it then saved.
-
-Only this file knows their options and how they name their files.
-"""
+"""The crawlers under comparison: the command that saves all pages of a site, and the pages that it saved."""
 
 from pathlib import Path
 from typing import Callable, NamedTuple
@@ -13,21 +10,21 @@ SPIDER = ROOT / "bench/spider"
 
 CONCURRENCY = "16"
 
-# Deeper than any of the sites; the other tools are given no limit.
+# Deeper than any of the sites. The other tools have no limit.
 DEPTH = "1000"
 
-# Some index pages have megabytes, and nobody else drops them.
+# Some index pages have megabytes, and the other tools have no limit.
 MAX_PAGE_BYTES = "67108864"
 
 
 class Tool(NamedTuple):
     name: str
-    # From URL, page directory and certificate authority to the command line.
+    # Returns the command line for a URL, a page directory and a certificate authority.
     command: Callable[[str, Path, Path], list]
-    # The pages saved, each named as the path of a file under the site's root.
+    # Returns the saved pages as file paths relative to the site's root.
     saved: Callable[[Path], set[str]]
     accepted_statuses: set[int]
-    # Whether it is worth its time on a big site.
+    # Whether it is fast enough for a big site.
     fast: bool = True
 
 
@@ -38,10 +35,10 @@ def crawler_command(url: str, pages: Path, authority: Path) -> list:
 
 
 def pipeline_command(url: str, *options: str | Path) -> list:
-    at_once = ["--concurrency", CONCURRENCY, "--per-host", CONCURRENCY, "--workers", "1"]
-    unbounded = ["--max-pages", "1000000", "--max-bytes", "100GB", "--max-page-bytes", MAX_PAGE_BYTES]
+    concurrency = ["--concurrency", CONCURRENCY, "--per-host", CONCURRENCY, "--workers", "1"]
+    unlimited = ["--max-pages", "1000000", "--max-bytes", "100GB", "--max-page-bytes", MAX_PAGE_BYTES]
     modules = [] if "--module" in options else ["--module", "noop"]
-    return [CRAWLER, "crawl", url, "--delay", "0", "--ignore-robots", "--scope", "host", "-q", *at_once, *unbounded,
+    return [CRAWLER, "crawl", url, "--delay", "0", "--ignore-robots", "--scope", "host", "-q", *concurrency, *unlimited,
             *modules, *options]
 
 
@@ -50,20 +47,20 @@ def crawler_saved(pages: Path) -> set[str]:
 
 
 def wget2_command(url: str, pages: Path, authority: Path) -> list:
-    # Only what leads to pages is followed, by ignoring the tags that lead to anything else. The option made for the
-    # purpose, --filter-mime-type, asks for everything twice (HEAD, then GET) and lost a quarter of one site's pages.
+    # Ignore the tags that do not link to pages. --filter-mime-type would request everything twice (HEAD, then GET), and missed a
+    # quarter of the pages of one site.
     ignored = "img,script,link,object,embed,source,video,audio,track,form,input,body,table,td,th,tr,q,blockquote,ins,del"
-    # Extended attributes and time stamps are more than the page, and would cost wget2 nearly half as much CPU time again.
-    nothing_but_pages = ["--no-xattr", "--no-use-server-timestamps", f"--ignore-tags={ignored}"]
+    # Writing extended attributes and time stamps would cost wget2 nearly half as much CPU time again.
+    only_pages = ["--no-xattr", "--no-use-server-timestamps", f"--ignore-tags={ignored}"]
     recursive = ["--recursive", "--level=inf", "--no-robots", f"--max-threads={CONCURRENCY}"]
-    # OCSP and HSTS would ask, or write down, what has no meaning on loopback.
+    # OCSP and HSTS have no use on loopback.
     trust = [f"--ca-certificate={authority}", "--no-ocsp", "--no-hsts"]
-    return ["wget2", "--quiet", "--no-config", *recursive, *nothing_but_pages, *trust,
+    return ["wget2", "--quiet", "--no-config", *recursive, *only_pages, *trust,
             "--no-host-directories", f"--directory-prefix={pages}", url]
 
 
 def wget2_discarding_command(url: str, pages: Path, authority: Path) -> list:
-    """All the same, but no page is saved."""
+    """The same without saving the pages."""
     return [*wget2_command(url, pages, authority), "--output-document=/dev/null"]
 
 
@@ -73,9 +70,9 @@ def spider_command(url: str) -> list:
 
 def wget_command(url: str, pages: Path, authority: Path) -> list:
     recursive = ["--recursive", "--level=inf", "--execute", "robots=off"]
-    nothing_but_pages = ["--no-use-server-timestamps", "--follow-tags=a,area,frame,iframe,meta"]
+    only_pages = ["--no-use-server-timestamps", "--follow-tags=a,area,frame,iframe,meta"]
     trust = [f"--ca-certificate={authority}", "--no-hsts"]
-    return ["wget", "--quiet", "--no-config", *recursive, *nothing_but_pages, *trust,
+    return ["wget", "--quiet", "--no-config", *recursive, *only_pages, *trust,
             "--no-host-directories", f"--directory-prefix={pages}", url]
 
 
@@ -89,7 +86,7 @@ def first_line(path: Path) -> str:
 
 
 def file_of(url: str) -> str:
-    """The file under which the wgets save `url`: `/a/` and `/a/index.html` are one to them."""
+    """The file to which wget and wget2 save `url`. `/a/` and `/a/index.html` are the same file."""
     parts = urlsplit(url)
     path = unquote(parts.path).lstrip("/")
     if not path or path.endswith("/"):
@@ -97,7 +94,7 @@ def file_of(url: str) -> str:
     return f"{path}?{parts.query}" if parts.query else path
 
 
-# Both wgets end with 8 when any link was dead, which is so on every real site.
+# wget and wget2 exit with status 8 if any link was dead, as on every real site.
 WGET_STATUSES = {0, 8}
 
 TOOLS = [

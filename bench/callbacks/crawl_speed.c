@@ -1,5 +1,5 @@
-/* Measures crawl(), whichever it is linked with, on a graph in memory: 100,000 pages of 10 links each.
- * Usage: crawl_speed [downloaders parsers [repetitions]]; prints edges a second and CPU nanoseconds an edge. */
+/* Measures the crawl() that it is linked with, on a graph in memory: 100,000 pages of 10 links each.
+ * Usage: crawl_speed [downloaders parsers [repetitions]]; prints edges per second and CPU nanoseconds per edge. */
 #include "crawl.h"
 
 #include <stdatomic.h>
@@ -11,9 +11,9 @@
 enum { PAGES = 100000, LINKS = 10, EDGES = PAGES * LINKS, QUEUE = 1000, LINE = sizeof "link:page-000000\n" - 1 };
 
 static char *pages[PAGES];
-/* Apart from each other, and counted by thread, so that the measure itself costs no more than it must. */
-static _Alignas(64) atomic_long fetched, announced;
-static _Thread_local long edges_here;
+/* On a separate cache line, and edges are counted per thread, so that the measurement costs little. */
+static _Alignas(64) atomic_long fetched, reported;
+static _Thread_local long thread_edges;
 
 static char *fetch(const char *link) {
     atomic_fetch_add_explicit(&fetched, 1, memory_order_relaxed);
@@ -23,14 +23,14 @@ static char *fetch(const char *link) {
 
 static void edge(const char *from, const char *to) {
     (void)from;
-    /* A thread adds up what it heard once in a page's worth of edges. */
-    if (to[0] == 'p' && ++edges_here == LINKS) {
-        atomic_fetch_add_explicit(&announced, edges_here, memory_order_relaxed);
-        edges_here = 0;
+    /* A thread adds its count once per LINKS edges. */
+    if (to[0] == 'p' && ++thread_edges == LINKS) {
+        atomic_fetch_add_explicit(&reported, thread_edges, memory_order_relaxed);
+        thread_edges = 0;
     }
 }
 
-/* A ring, so that all can be reached, and otherwise links at random: the same ones each time. */
+/* A ring, so that all pages are reachable, and random links, the same in every run. */
 static void make_pages(void) {
     unsigned random = 1;
     for (int page = 0; page < PAGES; page++) {
@@ -49,13 +49,13 @@ static double seconds(clockid_t clock) {
     return now.tv_sec + now.tv_nsec / 1e9;
 }
 
-int main(int count, char **words) {
-    int downloaders = count > 2 ? atoi(words[1]) : 1, parsers = count > 2 ? atoi(words[2]) : 1;
-    int repetitions = count > 3 ? atoi(words[3]) : 1;
+int main(int argc, char **argv) {
+    int downloaders = argc > 2 ? atoi(argv[1]) : 1, parsers = argc > 2 ? atoi(argv[2]) : 1;
+    int repetitions = argc > 3 ? atoi(argv[3]) : 1;
     double best_wall = 1e9, best_cpu = 1e9;
     make_pages();
     for (int i = 0; i < repetitions; i++) {
-        fetched = announced = 0;
+        fetched = reported = 0;
         double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
         if (crawl("page-000000", downloaders, parsers, QUEUE, fetch, edge)) {
             fputs("crawl failed\n", stderr);
@@ -63,8 +63,8 @@ int main(int count, char **words) {
         }
         wall = seconds(CLOCK_MONOTONIC) - wall;
         cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-        if (fetched != PAGES || announced != EDGES) {
-            fprintf(stderr, "%ld pages and %ld edges: wrong\n", (long)fetched, (long)announced);
+        if (fetched != PAGES || reported != EDGES) {
+            fprintf(stderr, "wrong result: %ld pages and %ld edges\n", (long)fetched, (long)reported);
             return 1;
         }
         best_wall = wall < best_wall ? wall : best_wall;

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Measures libcrawl beside the simplest correct C implementation: a graph of 1,000,000 edges over
+# Compares libcrawl with the simplest correct C implementation, on a graph of 1,000,000 edges over
 # 100,000 pages in memory.
 #
 #     run.sh [ROUNDS]
 #
-# Both take turns, ROUNDS times (5) for each setting, and the best of each counts: what disturbs only adds.
-# The targets: CPU per edge no more than the simple one's, and with 16+16 workers at most twice that with 1+1.
+# Runs both alternately, ROUNDS times (default: 5) for each setting. The best run counts, because disturbances only add time.
+# Targets: at most the CPU per edge of the simple implementation, and with 16+16 workers at most twice that with 1+1.
 set -eu
 
 rounds=${1:-5}
@@ -37,7 +37,7 @@ done | awk '
         if (!(key in cpu) || $5 < cpu[key]) cpu[key] = $5
     }
     END {
-        print "workers   simple C              libcrawl              CPU compared"
+        print "workers   simple C              libcrawl              CPU ratio"
         for (i = 1; i <= settings; i++) {
             s = order[i] " simple"; l = order[i] " libcrawl"
             ratio = cpu[l] / cpu[s]
@@ -46,5 +46,5 @@ done | awk '
         }
         growth = cpu["16+16 libcrawl"] / cpu["1+1 libcrawl"]
         printf "libcrawl, CPU per edge at 16+16 over 1+1: %.2f (at most 2)\n", growth
-        print "edges a second and CPU per edge; targets " ((missed || growth > 2) ? "MISSED" : "met")
+        print "edges per second and CPU per edge; targets " ((missed || growth > 2) ? "MISSED" : "met")
     }'

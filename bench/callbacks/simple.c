@@ -1,7 +1,6 @@
 /* The simplest correct crawl() for comparison: one mutex, three condition variables, lists and a chained hash
- * table; it is what one would write first. It does with links, fetches, edges and the queue what crawl.h says, and is
- * simpler than that where it costs no time: it checks no argument, aborts when a thread is refused, and does not expect
- * malloc to fail. */
+ * table. It meets the guarantees of crawl.h about links, fetches, edges and the queue. It does not check arguments,
+ * aborts if it cannot create a thread, and assumes that malloc succeeds. */
 #include "crawl.h"
 
 #include <pthread.h>
@@ -79,7 +78,7 @@ static void grow(struct crawl *crawl) {
     crawl->bucket_count = count;
 }
 
-/* The link if it is new, which then owns the text; otherwise NULL. */
+/* Returns the link if it is new, and takes ownership of the text; otherwise returns NULL. */
 static struct link *insert(struct crawl *crawl, char *text) {
     if (crawl->link_count >= crawl->bucket_count)
         grow(crawl);
@@ -95,7 +94,7 @@ static struct link *insert(struct crawl *crawl, char *text) {
     return link;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void finish(struct crawl *crawl) {
     if (--crawl->outstanding == 0) {
         pthread_cond_broadcast(&crawl->link_waits);

@@ -1,13 +1,13 @@
-//! Compresses pages on disk as content storage does, one by one, in every way worth considering: what does each cost?
+//! Compares compression methods for stored page content. Each page is compressed separately, as in content storage.
 //!
 //! ```text
 //! compression-bench [--rounds N] [--pages N] [--only METHOD] DIRECTORY [OTHER…]
 //! ```
 //!
-//! Prints a line for each method: its name, the µs of CPU time it takes to compress and to decompress a page (the
-//! best of all rounds, for what disturbs only adds), and the size of what it stores as a share of the page's. From the
-//! OTHER directories a dictionary is trained as one for all sites would be. With `--only`, that method compresses
-//! all pages once and nothing else is done inside `compress_all`, to be counted by callgrind.
+//! Prints a line for each method: its name, the CPU time in µs to compress and to decompress a page (the minimum of all
+//! rounds, because disturbances only add time), and the compressed size as a fraction of the page's size. A dictionary
+//! trained on the OTHER directories stands for a general one. With `--only`, the method compresses all pages once in
+//! `compress_all`, so that callgrind can count its instructions.
 
 mod methods;
 
@@ -20,10 +20,10 @@ use std::{env, fs, io};
 use methods::Method;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a crawl reads of a page at most.
+/// The crawler truncates pages to this size.
 const MAX_PAGE_BYTES: usize = 500_000;
 
-/// What is trained on: enough for a dictionary of 16 KB, which wants about a hundred times as much.
+/// Enough for a dictionary of 16 KB, which needs about a hundred times as much training data.
 const TRAINING_PAGES: usize = 150;
 
 struct Options {
@@ -48,7 +48,7 @@ fn read_options() -> io::Result<Options> {
     let mut arguments = env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value =
-            || arguments.next().ok_or_else(|| io::Error::other(format!("{argument} wants a value")));
+            || arguments.next().ok_or_else(|| io::Error::other(format!("{argument} needs a value")));
         let number =
             |text: String| text.parse().map_err(|_| io::Error::other(format!("not a number: {text}")));
         match argument.as_str() {
@@ -63,7 +63,7 @@ fn read_options() -> io::Result<Options> {
 
 fn run(options: &Options) -> io::Result<()> {
     let Some((directory, others)) = options.directories.split_first() else {
-        return Err(io::Error::other("which DIRECTORY?"));
+        return Err(io::Error::other("missing DIRECTORY"));
     };
     let pages = load(directory, options.pages)?;
     // Training takes long under callgrind.
@@ -76,17 +76,17 @@ fn run(options: &Options) -> io::Result<()> {
     let mut methods = methods::all(&own, &other)?;
     if let Some(only) = &options.only {
         let method = methods.iter_mut().find(|method| method.name == *only);
-        let method = method.ok_or_else(|| io::Error::other(format!("no method {only}")))?;
+        let method = method.ok_or_else(|| io::Error::other(format!("unknown method {only}")))?;
         println!("{}", compress_all(method, &pages).len());
         return Ok(());
     }
     let mut best = vec![(Duration::MAX, Duration::MAX, 0); methods.len()];
     for _ in 0..options.rounds {
-        // By turns, so that what the machine does besides falls on all alike.
+        // Interleaved, so that other load on the machine affects all methods equally.
         for (method, best) in methods.iter_mut().zip(&mut best) {
             let (stored, compressing) = timed(|| compress_all(method, &pages));
             let (restored, decompressing) = timed(|| decompress_all(method, &stored));
-            assert!(restored.iter().eq(&pages), "{} damages a page", method.name);
+            assert!(restored.iter().eq(&pages), "{} corrupts a page", method.name);
             let bytes = stored.iter().map(|page| page.len()).sum::<usize>();
             *best = (best.0.min(compressing), best.1.min(decompressing), bytes);
         }
@@ -106,7 +106,7 @@ fn run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-/// All pages as they are stored: the one function whose instructions are to be counted.
+/// Compresses all pages. callgrind counts the instructions of this function.
 #[inline(never)]
 fn compress_all(method: &mut Method, pages: &[Vec<u8>]) -> Vec<Box<[u8]>> {
     pages.iter().map(|page| (method.compress)(black_box(page))).collect()
@@ -117,18 +117,18 @@ fn decompress_all(method: &mut Method, stored: &[Box<[u8]>]) -> Vec<Vec<u8>> {
     stored.iter().map(|page| (method.decompress)(black_box(page))).collect()
 }
 
-/// What `work` gives, and the CPU time it takes.
+/// The result of `work` and its CPU time.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let spent = || {
+    let cpu_time = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     };
-    let began = spent();
+    let start = cpu_time();
     let result = work();
-    (result, spent() - began)
+    (result, cpu_time() - start)
 }
 
-/// Up to `number` pages of the directory, spread evenly over all of them.
+/// Up to `number` pages of the directory, sampled evenly.
 fn load(directory: &Path, number: usize) -> io::Result<Vec<Vec<u8>>> {
     let mut paths = Vec::new();
     find_pages(directory, &mut paths)?;

@@ -1,4 +1,4 @@
-//! The ways to store a page. Only this file knows the libraries that compress.
+//! The compression methods.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use lz4_flex::block::{self, CompressTable};
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
-/// From one form of a page to the other, with whatever is kept from page to page.
+/// Compresses or decompresses a page. May keep state between pages.
 type Step<Result> = Box<dyn FnMut(&[u8]) -> Result>;
 
 pub struct Method {
@@ -17,14 +17,14 @@ pub struct Method {
 
 const LEVELS: [i32; 5] = [-7, -5, -3, -1, 1];
 
-/// With a dictionary, the levels that may be worth it.
+/// The levels with a dictionary.
 const DICTIONARY_LEVELS: [i32; 3] = [-7, -5, -1];
 
-/// Small, for it is in the way of everything else in the processor's cache.
+/// Small, because it competes for the CPU cache.
 const DICTIONARY_BYTES: usize = 16 << 10;
 
-/// Every method. Dictionaries are trained on `own` pages of the site, the best that could be, and on pages of
-/// `other` sites, as for one that comes with the program.
+/// All methods. Dictionaries are trained on `own` pages of the site, the best case, and on pages of `other` sites, like
+/// a dictionary shipped with the program.
 pub fn all(own: &[Vec<u8>], other: &[Vec<u8>]) -> io::Result<Vec<Method>> {
     let mut methods = vec![raw(), lz4_fresh(), lz4_reused()];
     methods.extend(LEVELS.map(zstd_fresh));
@@ -60,7 +60,7 @@ fn lz4_fresh() -> Method {
 }
 
 fn lz4_reused() -> Method {
-    // Each kind of table where it serves: the small one is the quicker to clear.
+    // The small table is faster to clear, but supports only small pages.
     let (mut small, mut large) = (CompressTable::small(), CompressTable::large());
     let mut buffer = Vec::new();
     Method {
@@ -72,7 +72,7 @@ fn lz4_reused() -> Method {
             }
             buffer[..4].copy_from_slice(&(page.len() as u32).to_le_bytes());
             let table = if page.len() < usize::from(u16::MAX) { &mut small } else { &mut large };
-            let length = block::compress_into_with_table(page, &mut buffer[4..], table).expect("room enough");
+            let length = block::compress_into_with_table(page, &mut buffer[4..], table).expect("the buffer is large enough");
             buffer[..4 + length].into()
         }),
         decompress: Box::new(lz4_decompress),
@@ -80,16 +80,16 @@ fn lz4_reused() -> Method {
 }
 
 fn lz4_decompress(stored: &[u8]) -> Vec<u8> {
-    block::decompress_size_prepended(stored).expect("a whole page")
+    block::decompress_size_prepended(stored).expect("a valid page")
 }
 
 fn zstd_fresh(level: i32) -> Method {
     Method {
         name: format!("zstd {level} fresh"),
         compress: Box::new(move |page| {
-            zstd::bulk::compress(page, level).expect("room enough").into_boxed_slice()
+            zstd::bulk::compress(page, level).expect("the buffer is large enough").into_boxed_slice()
         }),
-        decompress: Box::new(|stored| zstd::stream::decode_all(stored).expect("a whole page")),
+        decompress: Box::new(|stored| zstd::stream::decode_all(stored).expect("a valid page")),
     }
 }
 
@@ -98,7 +98,7 @@ fn zstd_reused(level: i32) -> io::Result<Method> {
 }
 
 fn zstd_dictionary(level: i32, kind: &str, dictionary: &[u8]) -> io::Result<Method> {
-    // As long as the process lives, like everything measured here.
+    // Dictionaries live as long as the process.
     let encoder = Box::leak(Box::new(EncoderDictionary::try_copy(dictionary, level)?));
     let decoder = Box::leak(Box::new(DecoderDictionary::try_copy(dictionary)?));
     Ok(zstd_with(
@@ -119,13 +119,13 @@ fn zstd_with(
         compress: Box::new(move |page| {
             buffer.clear();
             buffer.reserve(zstd::zstd_safe::compress_bound(page.len()));
-            compressor.compress_to_buffer(page, &mut buffer).expect("room enough");
+            compressor.compress_to_buffer(page, &mut buffer).expect("the buffer is large enough");
             buffer.as_slice().into()
         }),
         decompress: Box::new(move |stored| {
             let length = zstd::zstd_safe::get_frame_content_size(stored);
-            let length = length.ok().flatten().expect("a length") as usize;
-            decompressor.decompress(stored, length).expect("a whole page")
+            let length = length.ok().flatten().expect("a content size") as usize;
+            decompressor.decompress(stored, length).expect("a valid page")
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! Crawls one host with the `spider` crate, to be measured beside this crawler: `spider-bench URL CONCURRENCY`.
+//! Crawls one host with the `spider` crate, for comparison with this crawler: `spider-bench URL CONCURRENCY`.
 
 use spider::website::Website;
 use tokio::sync::broadcast::error::RecvError;
@@ -11,7 +11,7 @@ async fn main() {
         std::process::exit(2);
     };
     let Ok(concurrency) = concurrency.parse() else {
-        eprintln!("CONCURRENCY is a number, not {concurrency}");
+        eprintln!("CONCURRENCY must be a number, not {concurrency}");
         std::process::exit(2);
     };
     let mut website = Website::new(url);
@@ -19,10 +19,10 @@ async fn main() {
         .with_respect_robots_txt(false)
         .with_delay(0)
         .with_concurrency_limit(Some(concurrency))
-        // Depth 0 is no limit.
+        // Depth 0 means no limit.
         .with_depth(0)
         .with_limit(u32::MAX);
-    // Each page goes to a subscriber that does nothing with it, as to the module noop.
+    // The subscriber ignores the pages, like the module noop.
     let mut pages = website.subscribe(0);
     let subscriber =
         tokio::spawn(async move { while !matches!(pages.recv().await, Err(RecvError::Closed)) {} });

@@ -45,7 +45,7 @@ struct Web {
     sentences_per_page: usize,
     hits: Vec<Instant>,
     connections: u64,
-    strays: u64,
+    unknown_pages: u64,
     smallest_gap: Option<Duration>,
     max_in_flight: usize,
 }
@@ -140,7 +140,7 @@ impl Web {
             sentences_per_page,
             hits: Vec::with_capacity(hosts * pages),
             connections: 0,
-            strays: 0,
+            unknown_pages: 0,
             smallest_gap: None,
             max_in_flight: 0,
         }
@@ -149,7 +149,7 @@ impl Web {
     /// Records a request. `None` if there is no such page.
     fn requested(&mut self, request: &[u8], now: Instant) -> Option<(usize, usize)> {
         let Some((index, page)) = self.find(request) else {
-            self.strays += 1;
+            self.unknown_pages += 1;
             return None;
         };
         let host = &mut self.hosts[index];
@@ -217,10 +217,10 @@ impl Web {
         let (span, steady) = (between(0, last), between(tenth, last - tenth.min(last)));
         let gap = self.smallest_gap.map_or("null".into(), |gap| format!("{:.3}", 1e3 * gap.as_secs_f64()));
         format!(
-            "{{\"hits\": {hits}, \"distinct\": {distinct}, \"strays\": {}, \"connections\": {}, \"at_once\": {}, \
+            "{{\"hits\": {hits}, \"distinct\": {distinct}, \"unknown_pages\": {}, \"connections\": {}, \"max_in_flight\": {}, \
              \"smallest_gap_milliseconds\": {gap}, \"span_seconds\": {span:.3}, \"steady_hits\": {}, \
              \"steady_seconds\": {steady:.3}}}",
-            self.strays,
+            self.unknown_pages,
             self.connections,
             self.max_in_flight,
             (last + 1).saturating_sub(2 * tenth),
