@@ -1,4 +1,4 @@
-//! The promises of the callback face, through its Rust API.
+//! Tests of the guarantees of callback mode, with its Rust API.
 
 use crawler::internal::callbacks::{CallbackCrawl, LinkRule, StartError};
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,7 @@ fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) 
         .work_queue_size(work_queue_size)
 }
 
-/// A page whose links are the numbers of a range, each after the prefix.
+/// A page with a link for each number of the range: the prefix and the number.
 fn page_of_links(prefix: &str, numbers: std::ops::Range<usize>) -> String {
     numbers.map(|number| format!("link:{prefix}{number}\n")).collect()
 }
@@ -28,23 +28,23 @@ fn links_of(page: &[u8]) -> Vec<Vec<u8>> {
     found.into_inner().unwrap()
 }
 
-/// Something that happens once, and that others wait for.
+/// An event that happens once. Other threads wait for it.
 #[derive(Default)]
 struct Event(Mutex<bool>, Condvar);
 
 impl Event {
-    fn happen(&self) {
+    fn set(&self) {
         *self.0.lock().unwrap() = true;
         self.1.notify_all();
     }
 
     fn wait(&self) {
-        drop(self.1.wait_while(self.0.lock().unwrap(), |happened| !*happened).unwrap());
+        drop(self.1.wait_while(self.0.lock().unwrap(), |is_set| !*is_set).unwrap());
     }
 }
 
 #[test]
-fn a_report_counts_pages_broken_links_and_edges() {
+fn report_counts_pages_broken_links_and_edges() {
     let pages =
         HashMap::from([("home", "link:news link:gone link:news"), ("news", "link:home"), ("empty", "")]);
     let report = pools(2, 2, 1).run_str("home", |link| pages.get(link), |_, _| ()).unwrap();
@@ -56,7 +56,7 @@ fn a_report_counts_pages_broken_links_and_edges() {
 }
 
 #[test]
-fn a_size_of_zero_is_refused_by_name_without_a_callback() {
+fn size_of_zero_is_rejected_by_name_before_any_callback() {
     let cases =
         [("download_workers", (0, 1, 1)), ("parse_workers", (1, 0, 1)), ("work_queue_size", (1, 1, 0))];
     for (name, (downloaders, parsers, queue)) in cases {
@@ -73,7 +73,7 @@ fn a_size_of_zero_is_refused_by_name_without_a_callback() {
 }
 
 #[test]
-fn a_link_is_a_word_that_begins_with_link_and_a_colon() {
+fn link_is_a_word_that_starts_with_link_and_a_colon() {
     let cases: [(&[u8], &[&[u8]]); 11] = [
         (b"link:a text link:b\nlink:c", &[b"a", b"b", b"c"]),
         (b"link: a link:\t\tb", &[b"a", b"b"]),
@@ -93,7 +93,7 @@ fn a_link_is_a_word_that_begins_with_link_and_a_colon() {
 }
 
 #[test]
-fn edges_come_in_the_order_of_the_page_repeats_and_self_links_included() {
+fn edges_are_in_document_order_with_repeats_and_self_links() {
     let page = "link:b link:a link:b link:home link:c link:a";
     let edges = Mutex::new(Vec::new());
     let fetch = |link: &str| (link == "home").then_some(page);
@@ -104,59 +104,59 @@ fn edges_come_in_the_order_of_the_page_repeats_and_self_links_included() {
 }
 
 #[test]
-fn an_edge_is_announced_before_its_target_is_fetched() {
-    let announced: Vec<_> = (0..500).map(|_| AtomicBool::new(false)).collect();
+fn edge_is_reported_before_its_target_is_fetched() {
+    let reported: Vec<_> = (0..500).map(|_| AtomicBool::new(false)).collect();
     let fetch = |link: &str| match link.parse::<usize>() {
         Ok(number) => {
-            assert!(announced[number].load(SeqCst));
+            assert!(reported[number].load(SeqCst));
             None
         }
-        Err(_) => Some(page_of_links("", 0..announced.len())),
+        Err(_) => Some(page_of_links("", 0..reported.len())),
     };
     let report = pools(8, 1, 3)
-        .run_str("start", fetch, |_, to| announced[to.parse::<usize>().unwrap()].store(true, SeqCst))
+        .run_str("start", fetch, |_, to| reported[to.parse::<usize>().unwrap()].store(true, SeqCst))
         .unwrap();
     assert_eq!(report.broken, 500);
 }
 
 #[test]
-fn all_workers_can_be_inside_their_callbacks_at_once() {
+fn callbacks_of_all_workers_can_run_concurrently() {
     const DOWNLOADERS: usize = 4;
     const PARSERS: usize = 3;
-    let everybody = Barrier::new(DOWNLOADERS + PARSERS);
+    let barrier = Barrier::new(DOWNLOADERS + PARSERS);
     let (parsers_have_pages, pages) = (Event::default(), AtomicUsize::new(0));
     let fetch = |link: &str| match link.split('-').next().unwrap() {
         "start" => Some(page_of_links("parser-", 0..PARSERS)),
-        // Before its links keep all downloaders busy, the other parsers must have their pages.
+        // The other parsers must have their pages before the links of this page keep all downloaders busy.
         "parser" if link == "parser-0" => {
             parsers_have_pages.wait();
             Some(page_of_links("downloader-", 0..DOWNLOADERS) + "link:meet")
         }
         "parser" => {
             if pages.fetch_add(1, SeqCst) + 1 == PARSERS - 1 {
-                parsers_have_pages.happen();
+                parsers_have_pages.set();
             }
             Some("link:meet".to_owned())
         }
         "downloader" => {
-            everybody.wait();
+            barrier.wait();
             None
         }
         _ => None,
     };
     let edge = |_: &str, to: &str| {
         if to == "meet" {
-            everybody.wait();
+            barrier.wait();
         }
     };
     pools(DOWNLOADERS, PARSERS, 100).run_str("start", fetch, edge).unwrap();
 }
 
 #[test]
-fn the_queue_holds_what_it_may_and_no_more() {
+fn queue_fills_up_to_its_size() {
     const DOWNLOADERS: usize = 2;
     const QUEUE: usize = 5;
-    // Those being fetched, those in the queue, and the one that the parser waits with.
+    // The links being fetched, the links in the queue, and the one that the parser waits to queue.
     const AHEAD: usize = DOWNLOADERS + QUEUE + 1;
     let (full, counted, edges) = (Event::default(), Event::default(), AtomicUsize::new(0));
     let fetch = |link: &str| {
@@ -165,10 +165,10 @@ fn the_queue_holds_what_it_may_and_no_more() {
         }
         full.wait();
         if link == "0" {
-            // Long enough for a parser that is about to queue one too many to announce the next.
+            // Long enough for a faulty parser to queue one link too many and report the next edge.
             thread::sleep(Duration::from_millis(100));
             let ahead = edges.load(SeqCst);
-            counted.happen();
+            counted.set();
             assert_eq!(ahead, AHEAD);
         }
         counted.wait();
@@ -176,7 +176,7 @@ fn the_queue_holds_what_it_may_and_no_more() {
     };
     let edge = |_: &str, _: &str| {
         if edges.fetch_add(1, SeqCst) + 1 == AHEAD {
-            full.happen();
+            full.set();
         }
     };
     let report = pools(DOWNLOADERS, 1, QUEUE).run_str("start", fetch, edge).unwrap();
@@ -184,7 +184,7 @@ fn the_queue_holds_what_it_may_and_no_more() {
 }
 
 #[test]
-fn a_queue_of_one_takes_twenty_thousand_links_of_one_page() {
+fn queue_of_one_handles_twenty_thousand_links_of_one_page() {
     let fetch = |link: &str| Some(if link == "start" { page_of_links("", 0..20_000) } else { String::new() });
     for workers in [1, 4] {
         let report = pools(workers, workers, 1).run_str("start", fetch, |_, _| ()).unwrap();
@@ -193,7 +193,7 @@ fn a_queue_of_one_takes_twenty_thousand_links_of_one_page() {
 }
 
 #[test]
-fn chains_cliques_and_single_pages_end_with_any_pools() {
+fn crawls_of_chains_cliques_and_single_pages_finish_with_any_pool_sizes() {
     let chain = |link: &str| {
         let number: usize = link.parse().unwrap();
         Some(page_of_links("", number + 1..(number + 2).min(1_000)))
@@ -212,7 +212,7 @@ fn chains_cliques_and_single_pages_end_with_any_pools() {
 }
 
 #[test]
-fn a_crawl_inside_a_callback_is_a_crawl_of_its_own() {
+fn crawl_inside_a_callback_is_independent() {
     let clique = |_: &str| Some(page_of_links("", 0..5));
     let inner = AtomicUsize::new(0);
     let crawl_inside = || {
@@ -229,7 +229,7 @@ fn a_crawl_inside_a_callback_is_a_crawl_of_its_own() {
 }
 
 #[test]
-fn links_of_other_cases_and_bytes_are_other_links() {
+fn links_are_compared_byte_by_byte() {
     let edges = Mutex::new(BTreeMap::new());
     let fetch =
         |link: &[u8]| (link == b"start").then_some(b"link:A link:a link:\xff link:a/ link:a".as_slice());
@@ -240,7 +240,7 @@ fn links_of_other_cases_and_bytes_are_other_links() {
 }
 
 #[test]
-fn callbacks_that_own_what_they_use_get_the_same_crawl() {
+fn static_callbacks_give_the_same_crawl() {
     let edges = Arc::new(AtomicUsize::new(0));
     let counter = edges.clone();
     let count = move |page: &String, from: &[u8], _: &[u8]| {
@@ -249,10 +249,10 @@ fn callbacks_that_own_what_they_use_get_the_same_crawl() {
     };
     let report = pools(3, 2, 1).run_static(b"0", |_| Some(page_of_links("", 0..30)), count).unwrap();
     assert_eq!((report.pages, report.edges, edges.load(SeqCst)), (30, 900, 900));
-    // Nobody holds the callbacks any more: the threads have ended.
+    // The threads have ended, so the callbacks are dropped.
     assert_eq!(Arc::strong_count(&edges), 1);
     let panic = catch_unwind(|| {
-        pools(3, 2, 1).run_static(b"0", |_| -> Option<&str> { panic!("gave up") }, |_, _, _| ())
+        pools(3, 2, 1).run_static(b"0", |_| -> Option<&str> { panic!("test panic") }, |_, _, _| ())
     });
     assert!(panic.is_err());
 }

@@ -1,4 +1,4 @@
-//! When a crawl fails, through the callback face's Rust API: threads that cannot be had, and callbacks that panic.
+//! Tests of failures in callback mode, with its Rust API: threads that cannot be started, and callbacks that panic.
 
 use crawler::internal::callbacks::{CallbackCrawl, StartError};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -17,37 +17,37 @@ fn pools(download_workers: usize, parse_workers: usize, work_queue_size: usize) 
         .work_queue_size(work_queue_size)
 }
 
-/// A page whose links are the numbers of a range, each after the prefix.
+/// A page with a link for each number of the range: the prefix and the number.
 fn page_of_links(prefix: &str, numbers: std::ops::Range<usize>) -> String {
     numbers.map(|number| format!("link:{prefix}{number}\n")).collect()
 }
 
-/// Something that happens once, and that others wait for.
+/// An event that happens once. Other threads wait for it.
 #[derive(Default)]
 struct Event(Mutex<bool>, Condvar);
 
 impl Event {
-    fn happen(&self) {
+    fn set(&self) {
         *self.0.lock().unwrap() = true;
         self.1.notify_all();
     }
 
     fn wait(&self) {
-        drop(self.1.wait_while(self.0.lock().unwrap(), |happened| !*happened).unwrap());
+        drop(self.1.wait_while(self.0.lock().unwrap(), |is_set| !*is_set).unwrap());
     }
 }
 
 #[test]
-fn a_refused_thread_is_reported_with_a_remedy() {
+fn thread_error_names_a_remedy() {
     let error = StartError::Threads { wanted: 64, started: 40, source: ErrorKind::WouldBlock.into() };
     assert_eq!(error.to_string(), "cannot start thread 41 of 64: operation would block; use fewer workers");
 }
 
-/// Says to the process that it is the one to run out of memory.
-const LACKS_MEMORY: &str = "CRAWL_LACKS_MEMORY";
+/// Set in the child process that limits its memory.
+const LIMITED_MEMORY: &str = "CRAWL_LIMITED_MEMORY";
 
-/// Leaves this process address space for about this many more threads, and for half a stack beyond: a thread that is
-/// granted must not lack the kilobytes that it sets itself up with.
+/// Limits the address space of this process to about this many more threads and half a stack, so that the last thread
+/// that starts has the memory for its setup.
 fn leave_room_for_threads(count: u64) {
     const STACK: u64 = 8 << 20;
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -58,12 +58,12 @@ fn leave_room_for_threads(count: u64) {
 }
 
 #[test]
-fn a_thread_that_the_system_refuses_ends_the_crawl_before_it_begins() {
-    const NAME: &str = "a_thread_that_the_system_refuses_ends_the_crawl_before_it_begins";
-    if env::var_os(LACKS_MEMORY).is_none() {
-        // The same test in a process of its own, where threads share their heap, so that what they take is known.
+fn crawl_does_not_start_without_all_its_threads() {
+    const NAME: &str = "crawl_does_not_start_without_all_its_threads";
+    if env::var_os(LIMITED_MEMORY).is_none() {
+        // Run this test in a child process, where threads share one heap, so that their memory use is predictable.
         let mut child = Command::new(env::current_exe().unwrap());
-        child.args(["--exact", NAME]).env(LACKS_MEMORY, "1").env("MALLOC_ARENA_MAX", "1");
+        child.args(["--exact", NAME]).env(LIMITED_MEMORY, "1").env("MALLOC_ARENA_MAX", "1");
         let output = child.output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
@@ -80,12 +80,12 @@ fn a_thread_that_the_system_refuses_ends_the_crawl_before_it_begins() {
     assert_eq!((*wanted, source.kind()), (10_000, ErrorKind::WouldBlock));
     assert!((45..=51).contains(started), "{error}");
     assert_eq!(calls.load(SeqCst), 0);
-    // And those that there is room for still crawl.
+    // A crawl with fewer threads still works.
     let report = pools(20, 20, 1).run_str("start", fetch, |_, _| ()).unwrap();
     assert_eq!((report.broken, calls.load(SeqCst)), (1, 1));
 }
 
-/// A page that knows how many of its kind there are.
+/// A page that counts its live instances.
 struct CountedPage(String, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for CountedPage {
@@ -100,13 +100,13 @@ impl Drop for CountedPage {
     }
 }
 
-/// Crawls a clique whose callbacks panic now and then, and checks what is left: the panic, no page, no
-/// thread.
+/// Crawls a clique with callbacks that panic. Checks that the panic reaches the caller, and that no page and no thread
+/// is left.
 fn survives_a_panic(fetch_panics_at: &str, edge_panics_at: &str) {
     let (alive, inside) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
     let crawl = || {
         let fetch = |link: &[u8]| {
-            assert_ne!(link, fetch_panics_at.as_bytes(), "the fetch function gave up");
+            assert_ne!(link, fetch_panics_at.as_bytes(), "test panic in fetch");
             alive.fetch_add(1, SeqCst);
             Some(CountedPage(page_of_links("", 0..200), alive.clone()))
         };
@@ -114,7 +114,7 @@ fn survives_a_panic(fetch_panics_at: &str, edge_panics_at: &str) {
             inside.fetch_add(1, SeqCst);
             if to == edge_panics_at.as_bytes() {
                 inside.fetch_sub(1, SeqCst);
-                panic!("the edge function gave up");
+                panic!("test panic in edge");
             }
             inside.fetch_sub(1, SeqCst);
         };
@@ -123,28 +123,28 @@ fn survives_a_panic(fetch_panics_at: &str, edge_panics_at: &str) {
     let panic = catch_unwind(AssertUnwindSafe(crawl)).expect_err("the panic reaches the caller");
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or(panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap();
-    assert!(text.contains("gave up"), "{text}");
+    assert!(text.contains("test panic"), "{text}");
     assert_eq!((alive.load(SeqCst), inside.load(SeqCst)), (0, 0));
 }
 
 #[test]
-fn a_panic_in_fetch_ends_the_crawl_and_reaches_the_caller() {
+fn panic_in_fetch_ends_the_crawl_and_reaches_the_caller() {
     survives_a_panic("0", "");
     survives_a_panic("100", "");
 }
 
 #[test]
-fn a_panic_in_edge_ends_the_crawl_and_reaches_the_caller() {
+fn panic_in_edge_ends_the_crawl_and_reaches_the_caller() {
     survives_a_panic("", "0");
     survives_a_panic("", "150");
 }
 
-/// Happens when the thread that keeps it has ended.
+/// Sets an event when its thread ends.
 struct ThreadEnd(Arc<Event>);
 
 impl Drop for ThreadEnd {
     fn drop(&mut self) {
-        self.0.happen();
+        self.0.set();
     }
 }
 
@@ -153,11 +153,11 @@ thread_local! {
 }
 
 #[test]
-fn no_callback_begins_after_a_panic_though_the_page_has_more_links() {
+fn no_callback_starts_after_a_panic() {
     let (inside, panicked, edges) = (Event::default(), Arc::new(Event::default()), AtomicUsize::new(0));
     let fetch = |link: &str| {
         Some(match link {
-            "start" => "link:panics link:goes-on".to_owned(),
+            "start" => "link:panics link:continues".to_owned(),
             "panics" => "link:start".to_owned(),
             _ => "link:start ".repeat(1_000),
         })
@@ -167,16 +167,16 @@ fn no_callback_begins_after_a_panic_though_the_page_has_more_links() {
         "panics" => {
             inside.wait();
             THREAD_END.with(|end| end.set(ThreadEnd(panicked.clone())).ok());
-            panic!("the edge function gave up");
+            panic!("test panic in edge");
         }
         _ => {
             edges.fetch_add(1, SeqCst);
-            inside.happen();
+            inside.set();
             panicked.wait();
         }
     };
     let crawl = AssertUnwindSafe(|| pools(2, 2, 10).run_str("start", fetch, edge));
     assert!(catch_unwind(crawl).is_err());
-    // Only the one that was running.
+    // Only the callback that was running.
     assert_eq!(edges.load(SeqCst), 1);
 }

@@ -1,9 +1,9 @@
-//! The HTML links of the callback face: which they are, how they are written, and how they are read.
+//! Tests of the HTML links of callback mode: which elements count, normalization, and decoding.
 
 use crawler::internal::callbacks::{CallbackCrawl, LinkRule};
 use std::sync::Mutex;
 
-/// The edges of one HTML page, and what was fetched, when all other pages are broken.
+/// The edges of one HTML page, and the links fetched. All other pages are broken.
 fn html_crawl(start: &str, page: &str) -> (Vec<String>, Vec<String>) {
     let (edges, fetches) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let fetch = |link: &str| {
@@ -29,7 +29,7 @@ fn html_links_are_the_anchors_resolved_against_their_page() {
         "http://example.test/a/b",
     ];
     assert_eq!(edges, expected);
-    // The start is written as the link to it is, and not fetched again.
+    // The start URL is normalized like the link to it, and not fetched again.
     assert_eq!(
         fetches,
         [
@@ -42,7 +42,7 @@ fn html_links_are_the_anchors_resolved_against_their_page() {
 }
 
 #[test]
-fn an_html_page_without_a_url_has_only_absolute_links() {
+fn html_page_without_a_url_has_only_absolute_links() {
     let page = "<a href=b>B</a> <a href=#c>C</a> <a href=http://example.test>E</a>";
     for start in ["index.html", "file:///index.html", "", "http://"] {
         assert_eq!(html_crawl(start, page).0, ["http://example.test/"], "{start}");
@@ -50,13 +50,13 @@ fn an_html_page_without_a_url_has_only_absolute_links() {
 }
 
 #[test]
-fn text_is_not_decoded_again_whatever_its_meta_element_says() {
+fn meta_element_does_not_apply_to_decoded_text() {
     let page = "<meta charset=windows-1252><a href='/caf\u{e9}?q=\u{e9}'>C</a>";
     assert_eq!(html_crawl("http://example.test/", page).0, ["http://example.test/caf%C3%A9?q=%C3%A9"]);
 }
 
 #[test]
-fn bytes_are_decoded_as_their_meta_element_says() {
+fn bytes_are_decoded_with_the_charset_of_the_meta_element() {
     let page = b"<meta charset=windows-1252><a href='/caf\xe9?q=\xe9'>C</a>".as_slice();
     let edges = Mutex::new(Vec::new());
     let fetch = |link: &[u8]| (link == b"http://example.test/").then_some(page);
@@ -66,7 +66,7 @@ fn bytes_are_decoded_as_their_meta_element_says() {
 }
 
 #[test]
-fn html_links_have_the_limits_that_the_docs_name() {
+fn html_links_have_the_documented_limits() {
     let link =
         |length: usize| format!("http://example.test/{}", "x".repeat(length - "http://example.test/".len()));
     let page = format!(
@@ -80,7 +80,7 @@ fn html_links_have_the_limits_that_the_docs_name() {
         link(2_047),
     );
     assert_eq!(html_crawl("start", &page).0, [link(2_048), link(2_047)]);
-    // Links of every kind count, and only anchors are edges.
+    // Links of every kind count towards the limit, and only anchors are edges.
     let page = "<area href=/><a href=/>".repeat(60_000);
     assert_eq!(html_crawl("http://example.test/", &page).0.len(), 50_000);
 }

@@ -1,7 +1,6 @@
-//! The pools under a model checker: the very files of the library, built on shuttle's locks instead of the
-//! system's, run through many thousands of schedules. Shuttle fails a schedule that deadlocks, as one would
-//! whose wake-up is lost or whose end is missed; the rest is asserted here.
-#![allow(unreachable_pub, reason = "the library's files are public there, not here")]
+//! Tests of the worker pools with the model checker shuttle: the library's files, compiled with shuttle's locks, run
+//! under many thousands of schedules. Shuttle reports deadlocks, such as after a lost wake-up. The tests check the rest.
+#![allow(unreachable_pub, reason = "these items are public in the library")]
 
 #[path = "../src/callbacks/pools.rs"]
 mod pools;
@@ -10,8 +9,7 @@ mod seen;
 #[path = "../src/callbacks/workers.rs"]
 mod workers;
 
-/// In place of the library's own: shuttle's locks, and hashes that are the same in every run, so that a
-/// schedule that fails can be replayed.
+/// Replaces the library's module: shuttle's locks, and deterministic hashes, so that a failing schedule can be replayed.
 mod sync {
     pub(crate) use shuttle::sync::atomic::AtomicBool;
     pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard};
@@ -42,22 +40,22 @@ use shuttle::{Config, Runner, thread};
 use std::sync::Arc;
 use workers::CallbackReport;
 
-/// The pages are single letters, and each byte of a page is a link.
+/// A page. Its name is a letter, and each of its bytes is a link.
 type Page = &'static [u8];
 
-/// A graph, and what its crawl must come to.
+/// A graph and the expected report of its crawl.
 struct Case {
     pages: &'static [(u8, Page)],
     report: [u64; 3],
 }
 
-/// Links beyond the queue, to pages that link back, to one that is broken, and to one that is empty.
+/// More links than the queue holds: to pages that link back, to a broken page, and to an empty one.
 const WEB: Case = Case { pages: &[(b'a', b"bcabd"), (b'b', b"ace"), (b'c', b"")], report: [3, 2, 8] };
 const CHAIN: Case = Case { pages: &[(b'a', b"b"), (b'b', b"c"), (b'c', b"")], report: [3, 0, 2] };
 const BROKEN: Case = Case { pages: &[], report: [0, 1, 0] };
 const PAIR: Case = Case { pages: &[(b'a', b"b")], report: [1, 1, 1] };
 
-/// Shuttle's own stacks are too small for what an unoptimised build keeps on them.
+/// Shuttle's default stacks are too small for an unoptimized build.
 fn config() -> Config {
     let mut config = Config::new();
     config.stack_size = 256 << 10;
@@ -68,7 +66,7 @@ fn every_byte(_page: &[u8], text: &[u8], found: &mut dyn FnMut(&[u8])) {
     text.chunks(1).for_each(found);
 }
 
-/// One crawl, as the library assembles it.
+/// Runs one crawl like the library.
 fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
     let (pools, seen, fetches) = (Pools::new(queue), SeenLinks::new(), AtomicUsize::new(0));
     let fetch = |link: &[u8]| {
@@ -92,11 +90,10 @@ fn crawl(case: &Case, downloaders: usize, parsers: usize, queue: usize) {
     assert_eq!(fetches.into_inner() as u64, case.report[0] + case.report[1]);
 }
 
-/// The pools worth a look: the smallest, those where workers of a kind compete, and those with more than
-/// there is to do.
+/// Pool sizes: the smallest, several workers of a kind, and more workers than work.
 const POOLS: [(usize, usize, usize); 5] = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (2, 3, 2)];
 
-/// A run of its own for each pool, so that the schedule that a failing one prints replays it.
+/// Runs each pool size separately, so that the schedule printed by a failure replays it.
 fn in_every_pool<S: Scheduler + 'static>(scheduler: impl Fn() -> S) {
     for case in [&WEB, &CHAIN, &BROKEN, &PAIR] {
         for (downloaders, parsers, queue) in POOLS {
@@ -106,17 +103,17 @@ fn in_every_pool<S: Scheduler + 'static>(scheduler: impl Fn() -> S) {
 }
 
 #[test]
-fn random_schedules_end_with_everything_done() {
+fn crawl_completes_under_random_schedules() {
     in_every_pool(|| RandomScheduler::new(400));
 }
 
 #[test]
-fn schedules_with_few_but_awkward_preemptions_end_with_everything_done() {
+fn crawl_completes_under_schedules_with_few_preemptions() {
     in_every_pool(|| PctScheduler::new(3, 200));
 }
 
 #[test]
-fn a_link_enters_the_queue_only_when_there_is_room() {
+fn link_is_queued_only_when_there_is_room() {
     const SIZE: usize = 2;
     let full_queue = || {
         let (pools, queued) = (Arc::new(Pools::<Page>::new(SIZE)), Arc::new(AtomicUsize::new(0)));
@@ -130,7 +127,7 @@ fn a_link_enters_the_queue_only_when_there_is_room() {
             }
         });
         for taken in 0..4 {
-            // As many turns as the parser needs to queue one too many, in some schedule.
+            // Enough yields for a faulty parser to queue one link too many in some schedule.
             (0..8).for_each(|_| thread::yield_now());
             assert!(queued.load(SeqCst) <= taken + SIZE);
             assert!(pools.next_link().is_some());
@@ -141,7 +138,7 @@ fn a_link_enters_the_queue_only_when_there_is_room() {
 }
 
 #[test]
-fn every_schedule_of_the_smallest_crawls_up_to_a_bound_ends() {
+fn smallest_crawls_complete_under_every_schedule_up_to_a_bound() {
     for (case, downloaders, parsers) in [(&BROKEN, 1, 1), (&BROKEN, 2, 1), (&PAIR, 1, 1)] {
         let scheduler = DfsScheduler::new(Some(5_000), false);
         Runner::new(scheduler, config()).run(move || crawl(case, downloaders, parsers, 1));
@@ -149,7 +146,7 @@ fn every_schedule_of_the_smallest_crawls_up_to_a_bound_ends() {
 }
 
 #[test]
-fn stopping_wakes_everybody_whatever_they_wait_for() {
+fn stop_wakes_all_waiting_threads() {
     let stopped_crawl = || {
         let (pools, seen) = (Pools::<Page>::new(1), SeenLinks::new());
         thread::scope(|scope| {

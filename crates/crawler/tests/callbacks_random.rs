@@ -1,12 +1,11 @@
-//! Random graphs, random pools: a crawl announces exactly the edges of what can be reached, and fetches each
-//! node once.
+//! Random graphs and pool sizes: a crawl reports exactly the edges of the reachable graph, and fetches each node once.
 
 use crawler::internal::callbacks::CallbackCrawl;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-/// The links of each page in order, or none where a page is broken.
+/// The links of each page in order. `None` for a broken page.
 type Graph = Vec<Option<Vec<usize>>>;
 
 fn graph() -> impl Strategy<Value = Graph> {
@@ -19,7 +18,7 @@ fn graph() -> impl Strategy<Value = Graph> {
     })
 }
 
-/// What can be reached from node 0, in no particular order.
+/// The nodes reachable from node 0.
 fn reachable(graph: &Graph) -> BTreeSet<usize> {
     let (mut reached, mut waiting) = (BTreeSet::from([0]), vec![0]);
     while let Some(node) = waiting.pop() {
@@ -68,7 +67,7 @@ proptest! {
         fetches.sort_unstable();
         prop_assert_eq!(&fetches, &reached.iter().copied().collect::<Vec<_>>());
 
-        // Page by page with multiplicity, and in the order of the page.
+        // The edges of each page, with repeats, in document order.
         let links = |node: &usize| graph[*node].clone().filter(|links| !links.is_empty()).map(|links| (*node, links));
         let expected: BTreeMap<_, _> = reached.iter().filter_map(links).collect();
         prop_assert_eq!(edges.into_inner().unwrap(), expected.clone());
