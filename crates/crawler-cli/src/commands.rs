@@ -12,7 +12,7 @@ mod supervisor;
 
 use crawler::Error;
 
-/// An error of the library with the option that helps. The library's own messages name no options.
+/// An error of the library with the option or command for its remedy. The library's messages name none.
 pub fn with_hint(error: &Error) -> String {
     if let Error::InvalidSetting(message) = error
         && let Some(setting) = message.strip_prefix("cannot resume: ")
@@ -23,12 +23,17 @@ pub fn with_hint(error: &Error) -> String {
     }
     let hint = match error {
         Error::SeedOutOfScope { .. } => " (--internal)",
-        _ => overwrite_hint(&error.to_string()),
+        _ => hint(&error.to_string()),
     };
     format!("{error}{hint}")
 }
 
-/// The option for a message that proposes to overwrite something.
-pub fn overwrite_hint(message: &str) -> &'static str {
-    if message.contains("overwrite") { " (--overwrite)" } else { "" }
+/// The option or command for the remedy in a message of the library.
+pub fn hint(message: &str) -> &'static str {
+    let hints = [
+        ("overwrite", " (--overwrite)"),
+        ("keep them for merging", " ('crawler collect')"),
+        ("purge what is left", " ('crawler purge')"),
+    ];
+    hints.iter().find(|(remedy, _)| message.contains(remedy)).map_or("", |(_, hint)| hint)
 }

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that are open besides one connection per request in flight: standard streams, the page directory and a page, the
+/// Files that are open in addition to one connection per request in flight: standard streams, the page directory and a page, the
 /// runtime's own, DNS lookups, and connections that are being closed.
 const OTHER_FILES: u64 = 64;
 

@@ -1,4 +1,4 @@
-//! Parses the values of arguments. Each error says what the value must look like.
+//! Parses the values of arguments. Each error describes the valid values.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -25,8 +25,7 @@ use crate::error::Error;
 use crate::modules::page_pipeline::ModuleFailures;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
 
-/// Receives messages for the operator about what happens to a role.
-pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+pub use crate::backend::redis::Notice;
 
 /// The default time without a heartbeat after which a member is declared dead.
 pub const DEAD_AFTER: Duration = Duration::from_secs(15);
@@ -62,14 +61,14 @@ impl SharedCrawl {
 /// Why a role exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoleExit {
-    /// The crawl finished.
-    Over(CrawlEnd),
+    /// The crawl has ended.
+    CrawlEnded(CrawlEnd),
     /// The crawl has new settings. Start the role again to use them.
     Changed,
     /// The process was declared dead, and its role is free or taken by another process. Start the role again
     /// to join as a new member.
     Lost,
-    /// The process was asked to stop.
+    /// The process received a request to stop.
     Stopped,
     /// The crawl is gone: it was purged, or Redis has lost it.
     Gone,
@@ -129,7 +128,7 @@ impl Membership {
                         continue;
                     }
                     if !std::mem::replace(&mut is_announced, true) {
-                        let (role, location) = (member.role, &member.place);
+                        let (role, location) = (member.role, &member.location);
                         (shared.notice)(&format!(
                             "{role} is already running ({location}); waiting for it to exit"
                         ));
@@ -144,8 +143,8 @@ impl Membership {
                         return Ok(Err(RoleExit::Gone));
                     }
                     match phase {
-                        Phase::Over(end) if backend.result().await?.is_some() => {
-                            return Ok(Err(RoleExit::Over(end_of(&end))));
+                        Phase::Ended(end) if backend.result().await?.is_some() => {
+                            return Ok(Err(RoleExit::CrawlEnded(end_of(&end))));
                         }
                         _ => continue,
                     }

@@ -224,7 +224,7 @@ impl PrivateAddressRule {
         if self.trusted_origins.iter().any(|origin| url.starts_with(origin)) {
             return false;
         }
-        // Few hosts are addresses. The last character tells them from names without parsing the URL.
+        // Few hosts are addresses. The last character distinguishes them from names without parsing the URL.
         let authority = url.split('/').nth(2).unwrap_or("");
         let host = match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -62,17 +62,17 @@ impl StopHandle {
         self.level.send_modify(|level| *level = wanted.max(*level));
     }
 
-    /// Whether the crawl was told to stop, or has stopped.
+    /// Whether a stop was requested, or the crawl has stopped.
     pub fn is_stop_requested(&self) -> bool {
         *self.level.borrow() >= StopLevel::Graceful
     }
 
-    /// Returns as soon as the crawl is told to stop.
+    /// Returns as soon as a stop is requested.
     pub(crate) async fn stop_requested(&self) {
         self.reaches(StopLevel::Graceful).await;
     }
 
-    /// Returns as soon as the crawl is told to stop immediately.
+    /// Returns as soon as an immediate stop is requested.
     pub(crate) async fn aborted(&self) {
         self.reaches(StopLevel::Immediate).await;
     }

@@ -148,7 +148,7 @@ async fn a_header_goes_to_the_origins_of_the_seeds_and_nowhere_else() {
 
 #[test]
 fn settings_do_not_reset_each_other() {
-    // Two hosts answer slowly. Only several requests in flight fetch from both at once.
+    // Two hosts respond slowly. Only several requests in flight fetch from both at once.
     let slow = |_: usize| Site::new().response("/", Response::page("x").delay(Duration::from_millis(400)));
     let (one, two) = (serve(slow(1)), serve(slow(2)));
     let seeds = [one.url("/"), two.url("/")].map(|url| url.parse().unwrap());

@@ -160,9 +160,9 @@ impl DistributedArgs {
         notice: Notice,
     ) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
-        let mut place = redis_crawl(redis, &self.crawl, ca_file, &notice)?;
-        (place.partitions, place.replicas) = (self.partitions, self.replicas);
-        Ok(Some(SharedCrawl { redis: place, dead_after: self.dead_after, notice }))
+        let mut redis = redis_crawl(redis, &self.crawl, ca_file, &notice)?;
+        (redis.partitions, redis.replicas) = (self.partitions, self.replicas);
+        Ok(Some(SharedCrawl { redis, dead_after: self.dead_after, notice }))
     }
 }
 
@@ -181,9 +181,9 @@ fn redis_crawl(
     let address =
         Address::parse(&redis_url(redis)?, password.as_deref()).map_err(|error| error.to_string())?;
     let extra_roots = certificates(ca_file)?;
-    let manner =
+    let connect_options =
         RedisConnectOptions { notice: Arc::clone(notice), extra_roots, ..RedisConnectOptions::default() };
-    Ok(RedisCrawl { manner, ..RedisCrawl::new(address, crawl) })
+    Ok(RedisCrawl { connect_options, ..RedisCrawl::new(address, crawl) })
 }
 
 /// The URL of Redis: the value of `--redis`, or of `CRAWLER_REDIS` if `--redis` has no value.
@@ -212,10 +212,10 @@ impl RedisArgs {
     /// Checks the arguments.
     pub fn validate(&self) -> Result<SharedCrawl, String> {
         let notice: Notice = Arc::new(print_error);
-        let mut place = redis_crawl(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        let mut redis = redis_crawl(&self.redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
         // A user waits for the result, so an unreachable Redis is an error at once.
-        place.manner.endures = false;
-        Ok(SharedCrawl { redis: place, dead_after: DEAD_AFTER, notice })
+        redis.connect_options.retry_forever = false;
+        Ok(SharedCrawl { redis, dead_after: DEAD_AFTER, notice })
     }
 }
 
@@ -237,8 +237,8 @@ impl OptionalRedisArgs {
     /// Checks the arguments.
     pub fn validate(&self, notice: Notice) -> Result<Option<SharedCrawl>, String> {
         let Some(redis) = &self.redis else { return Ok(None) };
-        let place = redis_crawl(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
-        Ok(Some(SharedCrawl { redis: place, dead_after: DEAD_AFTER, notice }))
+        let redis = redis_crawl(redis, &self.crawl, self.ca_file.as_deref(), &notice)?;
+        Ok(Some(SharedCrawl { redis, dead_after: DEAD_AFTER, notice }))
     }
 }
 

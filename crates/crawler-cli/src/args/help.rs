@@ -1,4 +1,4 @@
-//! The texts of `--help` besides the options: usage lines, sections after the options, exit statuses.
+//! The texts of `--help` other than the options: usage lines, sections after the options, exit statuses.
 //!
 //! Lines are at most 80 columns long, so that no terminal wraps them.
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crawler::internal::modules::output::parts::{self, Destination, MergeError, MergeReport};
 
 use crate::args::{CollectJob, CollectOutput};
-use crate::commands::overwrite_hint;
+use crate::commands::hint;
 use crate::format::{bytes, counted};
 use crate::printable::{is_printed, print_error, print_stdout};
 use crate::signals;
@@ -15,16 +15,14 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE};
 pub async fn run(job: &CollectJob) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
     match &job.output {
-        CollectOutput::Path(path) => {
-            match parts::collect(&job.parts, Destination::Path(path), job.overwrite) {
-                Ok(report) if print_stdout(&format!("{}\n", describe(&report))) => 0,
-                Ok(_) => EXIT_FAILED,
-                Err(error) => fail(&error),
-            }
-        }
+        CollectOutput::Path(path) => match parts::merge(&job.parts, Destination::Path(path), job.overwrite) {
+            Ok(report) if print_stdout(&format!("{}\n", describe(&report))) => 0,
+            Ok(_) => EXIT_FAILED,
+            Err(error) => fail(&error),
+        },
         CollectOutput::Stdout => {
             let mut stdout = io::stdout().lock();
-            match parts::collect(&job.parts, Destination::Stream(&mut stdout), job.overwrite) {
+            match parts::merge(&job.parts, Destination::Stream(&mut stdout), job.overwrite) {
                 Ok(report) => {
                     // If standard error is closed, the exit status remains.
                     let _ = writeln!(io::stderr(), "{}", describe(&report));
@@ -46,7 +44,7 @@ pub async fn run(job: &CollectJob) -> u8 {
 
 fn fail(error: &MergeError) -> u8 {
     let message = error.to_string();
-    print_error(&format!("{message}{}", overwrite_hint(&message)));
+    print_error(&format!("{message}{}", hint(&message)));
     match error {
         MergeError::Refused(_) => EXIT_USAGE,
         MergeError::Unreadable(_) => EXIT_FAILED,
@@ -56,13 +54,12 @@ fn fail(error: &MergeError) -> u8 {
 
 /// How many pages were merged, and what was left out.
 fn describe(report: &MergeReport) -> String {
-    let MergeReport { pages, parts, superseded: repeated, retracted: withdrawn, incomplete_bytes: torn } =
-        *report;
+    let MergeReport { pages, parts, superseded, retracted, incomplete_bytes } = *report;
     let mut text = format!("merged {} from {}", counted(pages, "page"), counted(parts as u64, "part file"));
     let left_out = [
-        (repeated, counted(repeated, "repeated page")),
-        (withdrawn, counted(withdrawn, "retracted page")),
-        (torn, format!("{} of an incomplete page", bytes(torn))),
+        (superseded, counted(superseded, "repeated page")),
+        (retracted, counted(retracted, "retracted page")),
+        (incomplete_bytes, format!("{} of an incomplete page", bytes(incomplete_bytes))),
     ];
     let left_out: Vec<String> =
         left_out.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();

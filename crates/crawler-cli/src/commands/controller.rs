@@ -27,7 +27,7 @@ use crate::{EXIT_USAGE, signals};
 /// How often the controller checks the crawl and its children.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a crawl may take to stop, besides the time in which dead processes are detected.
+/// How long a crawl may take to stop, in addition to the time in which dead processes are detected.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often the progress is shown.
@@ -38,12 +38,12 @@ pub async fn run(job: CrawlJob) -> u8 {
     let display = Arc::new(Display::new(&job.options));
     let shown = Arc::clone(&display);
     let notice: Notice = Arc::new(move |message: &str| shown.print(&format!("crawler: {message}")));
-    let prepared = job.options.shared_crawl(notice).and_then(|sharing| {
+    let prepared = job.options.shared_crawl(notice).and_then(|shared| {
         let summary = job.options.summary.as_deref().map(SummaryFile::new).transpose()?;
-        Ok((sharing, summary))
+        Ok((shared, summary))
     });
-    let (mut sharing, summary_file) = match prepared {
-        Ok((Some(sharing), summary)) => (sharing, summary),
+    let (mut shared, summary_file) = match prepared {
+        Ok((Some(shared), summary)) => (shared, summary),
         Ok((None, _)) => return EXIT_USAGE,
         Err(error) => {
             print_error(&error);
@@ -52,9 +52,9 @@ pub async fn run(job: CrawlJob) -> u8 {
     };
     let options = job.options.clone();
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
-    sharing.redis.manner.stop = stop.clone();
+    shared.redis.connect_options.stop = stop.clone();
     let report = tokio::select! {
-        report = control(job, &sharing, &display, &stop) => report,
+        report = control(job, &shared, &display, &stop) => report,
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     display.clear();
@@ -73,27 +73,27 @@ pub async fn run(job: CrawlJob) -> u8 {
 
 async fn control(
     job: CrawlJob,
-    sharing: &SharedCrawl,
+    shared: &SharedCrawl,
     display: &Arc<Display>,
     stop: &StopHandle,
 ) -> Result<CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
-    let info = RemoteCrawl::info(sharing).await?;
-    let saved = info.as_ref().and_then(|info| SavedOptions::read(&info.note, &sharing.redis.crawl).ok());
+    let info = RemoteCrawl::info(shared).await?;
+    let saved = info.as_ref().and_then(|info| SavedOptions::read(&info.metadata, &shared.redis.crawl).ok());
     // The seeds that `crawler submit` has added stay in scope.
     let metadata = SavedOptions::distributed(&options.clone().with_seeds_of(saved.as_ref())).to_bytes();
     let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));
     if !changed.is_empty() {
-        (sharing.notice)(&format!("the crawl continues with changed options: {}", changed.join(", ")));
+        (shared.notice)(&format!("the crawl continues with changed options: {}", changed.join(", ")));
     }
     let seeds = crawler.seeds().to_vec();
-    let remote = RemoteCrawl::open(crawler, sharing).await?;
+    let remote = RemoteCrawl::open(crawler, shared).await?;
     if let Some(warning) = remote.durability_warning().await? {
-        (sharing.notice)(&warning);
+        (shared.notice)(&warning);
     }
     let resumed = match &info {
         None => ResumeStatus::New,
-        Some(info) if info.has_result && info.is_finished() && info.note == metadata => {
+        Some(info) if info.has_result && info.is_finished() && info.metadata == metadata => {
             if let Some(report) = remote.report(ResumeStatus::AlreadyFinished).await? {
                 return Ok(report);
             }
@@ -103,8 +103,8 @@ async fn control(
     };
     display.show(&remote.status().await?.snapshot);
     remote.submit(&metadata, &seeds).await?;
-    let mut supervisor = Supervisor::new(sharing, &options, Arc::clone(display));
-    let report = supervise(&remote, &mut supervisor, resumed, sharing, display, stop).await;
+    let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display));
+    let report = supervise(&remote, &mut supervisor, resumed, shared, display, stop).await;
     if report.is_err() {
         // The children may not learn it from Redis.
         supervisor.terminate();
@@ -118,17 +118,17 @@ async fn supervise(
     remote: &RemoteCrawl,
     supervisor: &mut Supervisor,
     resumed: ResumeStatus,
-    sharing: &SharedCrawl,
+    shared: &SharedCrawl,
     display: &Display,
     stop: &StopHandle,
 ) -> Result<CrawlReport, Error> {
     let mut last_shown = Instant::now();
-    let (mut stop_sent, mut loss_detector) = (None, CrawlLossDetector::new(sharing));
+    let (mut stop_sent, mut loss_detector) = (None, CrawlLossDetector::new(shared));
     loop {
-        // Before the phase is read: children exit after the phase has changed to over.
+        // Before the phase is read: children exit after the phase has changed to ended.
         supervisor.reap();
         let (members, state) = remote.members().await?;
-        let is_active = matches!(state.phase, Phase::Opening | Phase::Running);
+        let is_active = matches!(state.phase, Phase::Seeding | Phase::Running);
         if !is_active && let Some(report) = remote.report(resumed).await? {
             return Ok(report);
         }
@@ -144,14 +144,14 @@ async fn supervise(
             stop_sent = Some(Instant::now());
             remote.stop().await?;
         }
-        if stop_sent.is_some_and(|since| since.elapsed() > 2 * sharing.dead_after + STOP_TIMEOUT) {
+        if stop_sent.is_some_and(|since| since.elapsed() > 2 * shared.dead_after + STOP_TIMEOUT) {
             return Err(Error::Redis(
                 "cannot sum up the stopped crawl: no frontier has reported; see the messages above".into(),
             ));
         }
         // The frontier is needed until it has summed up the crawl, workers only while there is work.
         let is_running = is_active && !stop.is_stop_requested();
-        supervisor.restart_exited(is_running, |role| RemoteCrawl::is_taken(&members, role, sharing))?;
+        supervisor.restart_exited(is_running, |role| RemoteCrawl::is_taken(&members, role, shared))?;
         if last_shown.elapsed() >= SHOW_INTERVAL {
             last_shown = Instant::now();
             display.show(&remote.status().await?.snapshot);

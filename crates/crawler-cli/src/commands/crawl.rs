@@ -33,7 +33,7 @@ use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 /// The most idle connections of a worker: more hosts than it fetches from within a delay or two.
 const MAX_IDLE: usize = 1024;
 
-/// Files that a worker has open besides its connections: its runtime's own, and connections that are being closed.
+/// Files that a worker has open in addition to its connections: its runtime's own, and connections that are being closed.
 const FILES_PER_WORKER: usize = 8;
 
 /// Resumes a crawl with the options it was started with, except for those given now. Returns the exit status.

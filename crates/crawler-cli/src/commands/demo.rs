@@ -1,8 +1,8 @@
 //! `crawler demo`: serves a small site on loopback and crawls it.
 
+mod common;
 pub mod distributed;
 pub mod pipeline;
-mod stage;
 
 use std::time::Duration;
 

@@ -42,10 +42,10 @@ impl StoredCrawl {
                 let options = SavedOptions::read(&state.metadata()?, directory.display()).ok();
                 Ok((StoredCrawl::Directory(Box::new(state)), options))
             }
-            CrawlSource::Redis(sharing) => {
-                let metadata = RemoteCrawl::info(sharing).await?.map(|info| info.note).unwrap_or_default();
-                let options = SavedOptions::read(&metadata, &sharing.redis.crawl).ok();
-                Ok((StoredCrawl::Redis(RedisStateReader::open(sharing.redis.clone()).await?), options))
+            CrawlSource::Redis(shared) => {
+                let metadata = RemoteCrawl::info(shared).await?.map(|info| info.metadata).unwrap_or_default();
+                let options = SavedOptions::read(&metadata, &shared.redis.crawl).ok();
+                Ok((StoredCrawl::Redis(RedisStateReader::open(shared.redis.clone()).await?), options))
             }
         }
     }

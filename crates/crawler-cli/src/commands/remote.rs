@@ -14,6 +14,7 @@ use crate::args::{CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
 use crate::commands::crawl::json::CrawlStatusJson;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{status_of, stop_reason};
+use crate::commands::with_hint;
 use crate::format::{counted, elapsed, number};
 use crate::printable::{print_error, print_stdout, printable};
 use crate::summary::Counts;
@@ -30,7 +31,7 @@ struct CommandError(String, u8);
 
 impl From<Error> for CommandError {
     fn from(error: Error) -> CommandError {
-        CommandError(error.to_string(), status_of(&error))
+        CommandError(with_hint(&error), status_of(&error))
     }
 }
 
@@ -57,19 +58,19 @@ pub async fn submit(options: CrawlOptions) -> u8 {
 }
 
 async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
-    let sharing = options.shared_crawl(Arc::new(print_error))?;
-    let mut sharing = sharing.ok_or_else(|| "--redis is missing".to_owned())?;
+    let shared = options.shared_crawl(Arc::new(print_error))?;
+    let mut shared = shared.ok_or_else(|| "--redis is missing".to_owned())?;
     // A user waits for the result, so an outage is an error.
-    sharing.redis.manner.endures = false;
+    shared.redis.connect_options.retry_forever = false;
     let submitted = options.seeds.len() as u64;
     let is_quiet = options.fetch.quiet;
     // Invalid options are reported before anything changes.
     let new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
-    let info = RemoteCrawl::info(&sharing).await?;
+    let info = RemoteCrawl::info(&shared).await?;
     let (options, metadata) = match &info {
         None => (options.clone(), SavedOptions::distributed(&options).to_bytes()),
         Some(info) => {
-            let saved = SavedOptions::read(&info.note, &sharing.redis.crawl)?;
+            let saved = SavedOptions::read(&info.metadata, &shared.redis.crawl)?;
             let is_covered = saved.covers(&options);
             let options = options.merged_over(saved)?;
             // Unchanged options keep their version, so that the running processes need not restart.
@@ -79,13 +80,13 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
         }
     };
     let job = options.clone().validate()?;
-    let remote = RemoteCrawl::open(job.crawler, &sharing).await?;
+    let remote = RemoteCrawl::open(job.crawler, &shared).await?;
     let admitted = remote.submit(&metadata, &new_seeds).await?;
     if !is_quiet {
-        let (name, urls) = (&sharing.redis.crawl, counted(submitted, "URL"));
+        let (name, urls) = (&shared.redis.crawl, counted(submitted, "URL"));
         let action = match info {
             None => format!("started crawl '{name}' with {urls}"),
-            Some(CrawlInfo { state, .. }) if matches!(state.phase, Phase::Over(_)) => {
+            Some(CrawlInfo { state, .. }) if matches!(state.phase, Phase::Ended(_)) => {
                 format!("restarted crawl '{name}' with {urls}")
             }
             Some(_) => format!("added {urls} to crawl '{name}'"),
@@ -96,15 +97,15 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
 }
 
 /// Connects to a crawl, and reads its options.
-async fn open(sharing: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
-    let name = &sharing.redis.crawl;
-    let Some(info) = RemoteCrawl::info(sharing).await? else {
+async fn open(shared: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
+    let name = &shared.redis.crawl;
+    let Some(info) = RemoteCrawl::info(shared).await? else {
         return Err(CommandError(
             format!("there is no crawl '{name}' on this Redis; 'crawler submit' starts one"),
             EXIT_FAILED,
         ));
     };
-    Ok((RemoteCrawl::attach(sharing).await?, SavedOptions::read(&info.note, name)?))
+    Ok((RemoteCrawl::attach(shared).await?, SavedOptions::read(&info.metadata, name)?))
 }
 
 /// Stops a crawl.
@@ -113,9 +114,9 @@ pub async fn stop(redis: RedisArgs) -> u8 {
 }
 
 async fn try_stop(redis: RedisArgs) -> Result<u8, CommandError> {
-    let sharing = redis.validate()?;
-    let (remote, _) = open(&sharing).await?;
-    let name = &sharing.redis.crawl;
+    let shared = redis.validate()?;
+    let (remote, _) = open(&shared).await?;
+    let name = &shared.redis.crawl;
     let text = match remote.stop().await? {
         true => format!(
             "stopping crawl '{name}'; to resume it, use 'crawler submit' or run the same 'crawler crawl' again\n"
@@ -131,13 +132,13 @@ pub async fn status(options: StatusOptions) -> u8 {
 }
 
 async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
-    let sharing = options.redis.validate()?;
+    let shared = options.redis.validate()?;
     if options.ready {
         // A role that waits for its crawl to start is healthy.
-        RemoteCrawl::info(&sharing).await?;
+        RemoteCrawl::info(&shared).await?;
         return Ok(0);
     }
-    let (remote, saved) = open(&sharing).await?;
+    let (remote, saved) = open(&shared).await?;
     let status = remote.status().await?;
     // Only the result is left of a crawl that is over.
     let report = remote.report(ResumeStatus::Resumed).await?;
@@ -146,10 +147,10 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
     }
     let snapshot = report.as_ref().map_or(&status.snapshot, |report| &report.snapshot);
     let counts = match status.state.phase {
-        Phase::Over(_) => Counts::of_ended(snapshot),
+        Phase::Ended(_) => Counts::of_ended(snapshot),
         _ => Counts::of_running(snapshot),
     };
-    let name = &sharing.redis.crawl;
+    let name = &shared.redis.crawl;
     let text = if options.json {
         let redis = report.as_ref().and_then(|report| report.redis_traffic);
         let object = CrawlStatusJson::new(name, &status, counts, redis);
@@ -173,13 +174,13 @@ fn table(name: &str, status: &CrawlStatus, counts: &Counts, saved: &CrawlOptions
         };
         let heartbeat = match member.is_dead {
             true => "dead".to_owned(),
-            false => format!("heartbeat {} ago", elapsed(member.silent)),
+            false => format!("heartbeat {} ago", elapsed(member.since_heartbeat)),
         };
         let role = match member.role {
             Role::Frontier => "Frontier".into(),
             Role::Worker(id) => format!("Worker {}", id.0),
         };
-        text += &format!("{role}: {} · {heartbeat}{load}\n", printable(&member.place));
+        text += &format!("{role}: {} · {heartbeat}{load}\n", printable(&member.location));
     }
     text
 }
@@ -198,9 +199,9 @@ fn describe(phase: &Phase, saved: &CrawlOptions) -> String {
     match phase {
         Phase::Unknown => "not started".into(),
         Phase::Purged => "purged".into(),
-        Phase::Opening => "starting".into(),
+        Phase::Seeding => "starting".into(),
         Phase::Running => "running".into(),
-        Phase::Over(end) => match stop_reason(saved, end_of(end)) {
+        Phase::Ended(end) => match stop_reason(saved, end_of(end)) {
             None => "finished".into(),
             Some(reason) => format!("stopped, {reason}"),
         },
@@ -213,9 +214,9 @@ pub async fn purge(options: PurgeOptions) -> u8 {
 }
 
 async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
-    let sharing = options.redis.validate()?;
-    let name = &sharing.redis.crawl;
-    let processes = running_processes(&sharing).await?;
+    let shared = options.redis.validate()?;
+    let name = &shared.redis.crawl;
+    let processes = running_processes(&shared).await?;
     if processes > 0 {
         if !options.force {
             let are_running =
@@ -227,9 +228,9 @@ async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
                 EXIT_FAILED,
             ));
         }
-        stop_and_wait(&sharing).await?;
+        stop_and_wait(&shared).await?;
     }
-    let keys = RedisBackend::purge(&sharing.redis).await.map_err(Error::from)?;
+    let keys = RedisBackend::purge(&shared.redis).await.map_err(Error::from)?;
     let text = match keys {
         0 => format!("there is no crawl '{name}' to purge\n"),
         keys => format!("purged crawl '{name}': {} removed\n", counted(keys, "key")),
@@ -238,24 +239,24 @@ async fn try_purge(options: PurgeOptions) -> Result<u8, CommandError> {
 }
 
 /// How many processes of a crawl are alive.
-async fn running_processes(sharing: &SharedCrawl) -> Result<usize, CommandError> {
-    let members = RemoteCrawl::info(sharing).await?.map_or(0, |info| info.members);
+async fn running_processes(shared: &SharedCrawl) -> Result<usize, CommandError> {
+    let members = RemoteCrawl::info(shared).await?.map_or(0, |info| info.members);
     if members == 0 {
         return Ok(0);
     }
     // Without its options the heartbeat timeout is unknown, so every member counts.
-    let Ok((remote, saved)) = open(sharing).await else { return Ok(members) };
-    let sharing = SharedCrawl { dead_after: saved.distributed.dead_after, ..sharing.clone() };
+    let Ok((remote, saved)) = open(shared).await else { return Ok(members) };
+    let shared = SharedCrawl { dead_after: saved.distributed.dead_after, ..shared.clone() };
     let (members, _) = remote.members().await?;
-    Ok(members.iter().filter(|member| RemoteCrawl::is_alive(member, &sharing)).count())
+    Ok(members.iter().filter(|member| RemoteCrawl::is_alive(member, &shared)).count())
 }
 
 /// Stops a crawl and waits for its processes to exit: they could write keys after the purge.
-async fn stop_and_wait(sharing: &SharedCrawl) -> Result<(), CommandError> {
-    let (remote, _) = open(sharing).await?;
+async fn stop_and_wait(shared: &SharedCrawl) -> Result<(), CommandError> {
+    let (remote, _) = open(shared).await?;
     remote.stop().await?;
     let started = Instant::now();
-    while running_processes(sharing).await? > 0 && started.elapsed() < EXIT_TIMEOUT {
+    while running_processes(shared).await? > 0 && started.elapsed() < EXIT_TIMEOUT {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())

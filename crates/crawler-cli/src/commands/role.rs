@@ -16,7 +16,7 @@ use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
 use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{make_room_for_workers, status_of};
-use crate::commands::with_hint;
+use crate::commands::{hint, with_hint};
 use crate::printable::print_error;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
@@ -32,21 +32,21 @@ pub async fn run(kind: RoleKind, role: RoleOptions) -> u8 {
     let is_quiet = role.options.fetch.verbosity() == Verbosity::Quiet;
     let notice: Notice = Arc::new(move |message: &str| {
         if !is_quiet {
-            print_error(message);
+            print_error(&format!("{message}{}", hint(message)));
         }
     });
-    let mut sharing = match role.options.shared_crawl(Arc::clone(&notice)) {
-        Ok(Some(sharing)) => sharing,
+    let mut shared = match role.options.shared_crawl(Arc::clone(&notice)) {
+        Ok(Some(shared)) => shared,
         // Clap requires the option.
         Ok(None) => return usage_error("--redis is missing"),
         Err(error) => return usage_error(&error),
     };
     let _size_limit = signals::survive_the_file_size_limit();
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
-    sharing.redis.manner.stop = stop.clone();
+    shared.redis.connect_options.stop = stop.clone();
     let print = |message: &str| notice(message);
     tokio::select! {
-        status = run_role(kind, &role, sharing, &stop) => signal_status.get().unwrap_or(status),
+        status = run_role(kind, &role, shared, &stop) => signal_status.get().unwrap_or(status),
         never = signals::watch(&stop, &signal_status, print, || {}) => match never {},
     }
 }
@@ -56,9 +56,9 @@ fn usage_error(message: &str) -> u8 {
     EXIT_USAGE
 }
 
-async fn run_role(kind: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, stop: &StopHandle) -> u8 {
+async fn run_role(kind: RoleKind, role: &RoleOptions, mut shared: SharedCrawl, stop: &StopHandle) -> u8 {
     loop {
-        let saved = match wait_for_crawl(role, &mut sharing, stop).await {
+        let saved = match wait_for_crawl(role, &mut shared, stop).await {
             Ok(Some(saved)) => saved,
             Ok(None) => return 0,
             Err(status) => return status,
@@ -70,7 +70,7 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, 
             Ok(job) => job,
             Err(error) => return usage_error(&error),
         };
-        let sharing = SharedCrawl { dead_after, ..sharing.clone() };
+        let shared = SharedCrawl { dead_after, ..shared.clone() };
         let max_idle = match make_room_for_workers(1, options.concurrency) {
             Ok(max_idle) => max_idle,
             Err(error) => return usage_error(&error),
@@ -81,13 +81,13 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, 
             .stop_handle(stop.clone())
             .on_outcome(move |url, outcome| outcome_log.record(url, outcome));
         let running = tokio::task::spawn_blocking(move || match kind {
-            RoleKind::Frontier => crawler.run_frontier(&sharing),
-            RoleKind::Worker(id) => crawler.run_worker(&sharing, id),
+            RoleKind::Frontier => crawler.run_frontier(&shared),
+            RoleKind::Worker(id) => crawler.run_worker(&shared, id),
         });
         match running.await {
             Ok(Ok(RoleExit::Stopped)) => return 0,
-            Ok(Ok(RoleExit::Over(CrawlEnd::OutputFailed))) if !role.stay => return EXIT_NOT_WRITTEN,
-            Ok(Ok(RoleExit::Over(_))) if !role.stay => return 0,
+            Ok(Ok(RoleExit::CrawlEnded(CrawlEnd::OutputFailed))) if !role.stay => return EXIT_NOT_WRITTEN,
+            Ok(Ok(RoleExit::CrawlEnded(_))) if !role.stay => return 0,
             // It joins again as a new member, with the options that the crawl has then.
             Ok(Ok(_)) => tokio::time::sleep(POLL_INTERVAL).await,
             Ok(Err(error)) => {
@@ -106,37 +106,37 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut sharing: SharedCrawl, 
 /// role does not stay.
 async fn wait_for_crawl(
     role: &RoleOptions,
-    sharing: &mut SharedCrawl,
+    shared: &mut SharedCrawl,
     stop: &StopHandle,
 ) -> Result<Option<CrawlOptions>, u8> {
-    let (name, mut is_announced) = (sharing.redis.crawl.clone(), false);
+    let (name, mut is_announced) = (shared.redis.crawl.clone(), false);
     loop {
         if stop.is_stop_requested() {
             return Ok(None);
         }
-        let info = RemoteCrawl::info(sharing).await.map_err(|error| {
+        let info = RemoteCrawl::info(shared).await.map_err(|error| {
             print_error(&with_hint(&error));
             status_of(&error)
         })?;
         // The address is right, so a later failure to connect is an outage.
-        sharing.redis.manner.patience = RECONNECT_TIMEOUT;
+        shared.redis.connect_options.connect_timeout = RECONNECT_TIMEOUT;
         let awaited = match info {
             None => "start",
             Some(info) => match info.state.phase {
-                Phase::Over(_) if info.has_result && role.stay => "be restarted",
-                Phase::Over(_) if info.has_result => {
-                    (sharing.notice)(&format!("the crawl '{name}' is over; 'crawler submit' restarts it"));
+                Phase::Ended(_) if info.has_result && role.stay => "be restarted",
+                Phase::Ended(_) if info.has_result => {
+                    (shared.notice)(&format!("the crawl '{name}' is over; 'crawler submit' restarts it"));
                     return Ok(None);
                 }
                 _ => {
                     let options =
-                        SavedOptions::read(&info.note, &name).map_err(|error| usage_error(&error))?;
+                        SavedOptions::read(&info.metadata, &name).map_err(|error| usage_error(&error))?;
                     return Ok(Some(options));
                 }
             },
         };
         if !std::mem::replace(&mut is_announced, true) {
-            (sharing.notice)(&format!("waiting for the crawl '{name}' to {awaited}"));
+            (shared.notice)(&format!("waiting for the crawl '{name}' to {awaited}"));
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

@@ -63,12 +63,12 @@ struct SupervisedRole {
 
 impl Supervisor {
     /// A frontier and the configured number of workers; none of them is started yet.
-    pub(super) fn new(sharing: &SharedCrawl, options: &CrawlOptions, display: Arc<Display>) -> Supervisor {
+    pub(super) fn new(shared: &SharedCrawl, options: &CrawlOptions, display: Arc<Display>) -> Supervisor {
         let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
         let roles = std::iter::once(Role::Frontier).chain(workers);
         Supervisor {
-            crawl: sharing.redis.crawl.clone(),
-            redis: sharing.redis.address.with_secrets(),
+            crawl: shared.redis.crawl.clone(),
+            redis: shared.redis.address.with_secrets(),
             ca_file: options.fetch.ca_file.clone(),
             verbosity: options.fetch.verbosity(),
             display,

@@ -23,17 +23,17 @@ impl Crawled {
         crawled
     }
 
-    fn worker(&self, worker: u16, crawl: &str, deliveries: &[(u64, u64)]) {
+    fn worker(&self, worker: u16, crawl: &str, leases: &[(u64, u64)]) {
         let specs = [
             OutputSpec { output: Box::new(Edges), target: Target::File(self.path("edges.csv")) },
             OutputSpec { output: Box::new(Pages), target: Target::Directory(self.path("pages")) },
         ];
         let crawl = CrawlIdentity { name: crawl.into(), id: "1".into() };
         let mut parts = Parts::open(&specs, worker, &crawl, false).unwrap();
-        for (task_id, loan) in deliveries {
-            let bytes = |what: &str| format!("{what} {task_id}, loan {loan}\n").into_bytes();
-            let additions = [(0, OutputWrite::Append(bytes("edge"))), (1, OutputWrite::File(bytes("page")))];
-            parts.add(*task_id, *loan, &additions).unwrap();
+        for (task_id, lease_id) in leases {
+            let bytes = |what: &str| format!("{what} {task_id}, lease {lease_id}\n").into_bytes();
+            let writes = [(0, OutputWrite::Append(bytes("edge"))), (1, OutputWrite::File(bytes("page")))];
+            parts.add(*task_id, *lease_id, &writes).unwrap();
         }
     }
 
@@ -56,7 +56,7 @@ fn text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-const EDGES: &str = "from,to\nedge 1, loan 1\nedge 2, loan 2\nedge 3, loan 1\n";
+const EDGES: &str = "from,to\nedge 1, lease 1\nedge 2, lease 2\nedge 3, lease 1\n";
 
 #[test]
 fn collect_yields_each_page_once_and_reports_what_it_left_out() {
@@ -70,14 +70,14 @@ fn collect_yields_each_page_once_and_reports_what_it_left_out() {
     let mut pages = names(&crawled.path("pages"));
     pages.sort();
     assert_eq!(pages, ["1", "2", "3"]);
-    assert_eq!(text(crawled.path("pages/2")), "page 2, loan 2\n");
+    assert_eq!(text(crawled.path("pages/2")), "page 2, lease 2\n");
 
     // A crash left an incomplete page.
     let part = crawled.path("edges.1.csv");
     fs::write(&part, text(&part) + "half an e").unwrap();
     let ended = crawled.collect(&["edges.1.csv"], "one.csv", &[]).expect(0);
     assert_eq!(ended.stdout, "merged 2 pages from 1 part file; left out 9 bytes of an incomplete page\n");
-    assert_eq!(text(crawled.path("one.csv")), "from,to\nedge 2, loan 1\nedge 3, loan 1\n");
+    assert_eq!(text(crawled.path("one.csv")), "from,to\nedge 2, lease 1\nedge 3, lease 1\n");
 }
 
 #[test]

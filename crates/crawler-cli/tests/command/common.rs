@@ -163,7 +163,7 @@ impl Running {
     pub fn until(&mut self, what: &str, mut is_true: impl FnMut(&Path) -> bool) {
         let started = Instant::now();
         while !is_true(&self.directory) {
-            assert!(started.elapsed() < CRAWL_TIMEOUT, "{what} was waited for too long");
+            assert!(started.elapsed() < CRAWL_TIMEOUT, "timeout: {what}");
             assert!(!self.has_ended(), "the crawl ended before {what}");
             thread::sleep(POLL_INTERVAL);
         }
@@ -225,11 +225,11 @@ struct CapturedStream {
 impl CapturedStream {
     fn from(mut stream: impl Read + Send + 'static) -> CapturedStream {
         let so_far = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&so_far);
+        let output = Arc::clone(&so_far);
         let reader = thread::spawn(move || {
             let mut buffer = [0; 1 << 16];
             while let Ok(read @ 1..) = stream.read(&mut buffer) {
-                heard.lock().unwrap().extend(&buffer[..read]);
+                output.lock().unwrap().extend(&buffer[..read]);
             }
         });
         CapturedStream { so_far, reader }

@@ -68,7 +68,7 @@ fn second_signal_exits_at_once() {
 fn signal_does_not_wait_for_a_delay() {
     let web = serve(Site::seeded(5, 50));
     let mut crawl = Pipeline::of(web.url("/")).with("--delay 1h").start();
-    crawl.until("the first answer", |_| web.log().first().is_some_and(|hit| hit.ended.is_some()));
+    crawl.until("the first response", |_| web.log().first().is_some_and(|hit| hit.ended.is_some()));
     let started = Instant::now();
     crawl.signal(Signal::INT);
     crawl.wait().expect(130);
@@ -112,12 +112,12 @@ fn output_that_cannot_grow_is_reported_and_the_crawl_continues() {
 fn unwritable_summary_file_is_reported() {
     let web = slow_web(Duration::from_millis(300));
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("here");
-    std::fs::create_dir(&place).unwrap();
-    let file = place.join("summary").display().to_string();
+    let output_dir = directory.path().join("here");
+    std::fs::create_dir(&output_dir).unwrap();
+    let file = output_dir.join("summary").display().to_string();
     let mut crawl = Pipeline::of(web.url("/")).with("--summary").with_one(file).start();
     crawl.until("the first request", |_| web.hits() > 1);
-    std::fs::remove_dir_all(&place).unwrap();
+    std::fs::remove_dir_all(&output_dir).unwrap();
     let ended = crawl.wait().expect(3);
     assert!(ended.stderr.starts_with("crawler: cannot write the summary to '"), "{}", ended.stderr);
 }

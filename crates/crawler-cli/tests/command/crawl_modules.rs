@@ -11,23 +11,23 @@ use crate::pipeline::{Pipeline, objects, objects_in, paths, urls};
 fn several_modules_receive_every_page() {
     let web = serve(Site::seeded(31, 40));
     let directory = tempfile::tempdir().unwrap();
-    let place = |name: &str| directory.path().join(name);
+    let path = |name: &str| directory.path().join(name);
     let ended = Pipeline::of(web.url("/"))
         .with("--similarity 0 --scope host --module noop --module words=3")
-        .module("pages", &place("pages"))
-        .module("jsonl", &place("lines"))
-        .module("edges", &place("edges"))
+        .module("pages", &path("pages"))
+        .module("jsonl", &path("lines"))
+        .module("edges", &path("edges"))
         .run()
         .expect(0);
     let truth = web.truth_from(&web.url("/"), 1_000);
     let pages: Vec<_> =
-        names(&place("pages")).iter().map(|name| read_page(&place("pages").join(name))).collect();
+        names(&path("pages")).iter().map(|name| read_page(&path("pages").join(name))).collect();
     assert_eq!(pages.len(), truth.len());
     assert!(pages.iter().all(|page| truth[&page.url].1 == page.body));
-    assert!(urls(&objects_in(&place("lines"))).iter().eq(truth.keys()));
-    let edges = fs::read_to_string(place("edges")).unwrap();
+    assert!(urls(&objects_in(&path("lines"))).iter().eq(truth.keys()));
+    let edges = fs::read_to_string(path("edges")).unwrap();
     let links: usize =
-        objects_in(&place("lines")).iter().map(|page| page["links"].as_array().unwrap().len()).sum();
+        objects_in(&path("lines")).iter().map(|page| page["links"].as_array().unwrap().len()).sum();
     assert_eq!((edges.lines().next(), edges.lines().count()), (Some("from,to"), links + 1));
     assert!(ended.stdout.contains(" words, "), "{}", ended.stdout);
 }

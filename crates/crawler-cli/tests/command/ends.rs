@@ -59,7 +59,7 @@ fn second_signal_exits_at_once() {
 fn signal_does_not_wait_for_a_delay() {
     let web = slow_web(Duration::ZERO);
     let crawl = Crawl::of(web.url("/")).delay("1h").with("--ignore-robots").start();
-    stops_soon(crawl, |place| place.join("1").exists());
+    stops_soon(crawl, |directory| directory.join("1").exists());
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn killed_crawl_leaves_complete_files_and_overwrite_starts_over() {
             Crawl::of(web.url("/")).into_directory(directory.path()).with("--overwrite --concurrency 4");
         let mut running = crawl.start();
         // There are fewer pages than before until the old ones have been removed.
-        running.until("some pages", |place| web.hits() > moment && names(place).len() > moment / 2);
+        running.until("some pages", |directory| web.hits() > moment && names(directory).len() > moment / 2);
         running.signal(Signal::KILL);
         assert_eq!(running.wait().code(), 137);
         let numbered = names(directory.path()).into_iter().filter(|name| *name != ".page.unfinished");

@@ -69,9 +69,9 @@ fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
         ),
         (Response::page(vec![b'x'; 500_001]), "", "too large", "more than 500000 bytes", 1),
     ];
-    for (answer, options, kind, reason, expected_requests) in cases {
+    for (response, options, kind, reason, expected_requests) in cases {
         let about = format!("{kind}: {reason}");
-        let (ended, requests) = crawl_past(answer, options);
+        let (ended, requests) = crawl_past(response, options);
         assert_eq!(ended.outcomes(), counts(&[("page", 2), (kind, 1)]), "{about}\n{}", ended.stderr);
         assert!(ended.complaint("/bad").contains(reason), "{about}: {}", ended.stderr);
         assert!(ended.complaint("/bad").len() < 250, "{about}: {}", ended.stderr);
@@ -155,7 +155,7 @@ const CODINGS: [(&str, Encode); 7] = [
     ("brotli", brotli),
 ];
 
-/// Brotli without compression: the body in blocks that say how long they are (RFC 7932, section 9.2).
+/// Brotli without compression: the body in blocks with their lengths (RFC 7932, section 9.2).
 fn brotli(body: &[u8]) -> Response {
     let mut coded = Vec::new();
     for (n, block) in body.chunks(1 << 16).enumerate() {

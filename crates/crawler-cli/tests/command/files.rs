@@ -76,16 +76,16 @@ fn unwritable_seed_is_a_write_error() {
 #[test]
 fn removed_directory_is_a_write_error() {
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("pages");
-    fs::create_dir(&place).unwrap();
+    let pages = directory.path().join("pages");
+    fs::create_dir(&pages).unwrap();
     let site = Site::new()
         .page("/", linking_to(&["/a", "/b"]))
         .response("/a", Response::page("x").delay(Duration::from_millis(300)))
         .page("/b", "x");
     let web = serve(site);
-    let mut crawl = Crawl::of(web.url("/")).into_directory(&place).start();
-    crawl.until("the first page", |place| place.join("1").exists() && web.hits() == 3);
-    fs::remove_dir_all(&place).unwrap();
+    let mut crawl = Crawl::of(web.url("/")).into_directory(&pages).start();
+    crawl.until("the first page", |pages| pages.join("1").exists() && web.hits() == 3);
+    fs::remove_dir_all(&pages).unwrap();
     let ended = crawl.wait().expect(3);
     assert_eq!(ended.outcomes(), counts(&[("page", 1), ("not written", 2)]));
 }

@@ -83,11 +83,11 @@ fn server_without_http2_is_crawled_over_kept_http1_connections() {
 #[test]
 fn server_that_closes_after_each_response_is_crawled_completely() {
     let close = |_: &testweb::Request| Response::page("x").close();
-    let silently = |_: &testweb::Request| Response::hostile(testweb::Hostile::CloseIdleConnection);
+    let close_idle = |_: &testweb::Request| Response::hostile(testweb::Hostile::CloseIdleConnection);
     let paths: Vec<String> = (0..20).map(|n| format!("/{n}")).collect();
     let links: Vec<&str> = paths.iter().map(String::as_str).collect();
     let site = || Site::new().page("/", linking_to(&links)).status("/robots.txt", 404);
-    for site in [site().fallback(close), site().fallback(silently)] {
+    for site in [site().fallback(close), site().fallback(close_idle)] {
         let web = Web::builder().site(site).https(Certificate::Good).http1_only().start();
         for seed in [web.https_url("/"), web.url("/")] {
             let ended = crawl_trusting(&web, seed, "--concurrency 2").expect(0);

@@ -8,14 +8,14 @@ use crate::common::{Ended, binary, linking_to, run, serve};
 use crate::state::StateDir;
 
 #[track_caller]
-fn why(place: &StateDir, url: &str, code: i32) -> String {
-    let ended = run(&["why", url, "--state", &place.state()]).expect(code);
+fn why(state_dir: &StateDir, url: &str, code: i32) -> String {
+    let ended = run(&["why", url, "--state", &state_dir.state()]).expect(code);
     assert_eq!(ended.stderr, "");
     ended.stdout
 }
 
-fn show(place: &StateDir, url: &str) -> Ended {
-    run(&["show", url, "--state", &place.state()])
+fn show(state_dir: &StateDir, url: &str) -> Ended {
+    run(&["show", url, "--state", &state_dir.state()])
 }
 
 /// The output of `why` without the time at the end of its second line.
@@ -28,18 +28,19 @@ fn show_prints_a_stored_page_byte_for_byte() {
     // The first bytes decide that it is a page.
     let mut body = b"<p>Zo\xEB says, at some length, what there is to say about binary data.\r\n".repeat(100);
     body.extend((0..=255).cycle().take(70_000));
-    let answer = Response::page(body.clone()).content_type("text/html; charset=latin1");
-    let web = serve(Site::new().page("/", linking_to(&["/a%20b?x=1"])).response("/a%20b?x=1", answer));
-    let place = StateDir::new();
-    place.crawl(web.url("/")).run();
+    let response = Response::page(body.clone()).content_type("text/html; charset=latin1");
+    let web = serve(Site::new().page("/", linking_to(&["/a%20b?x=1"])).response("/a%20b?x=1", response));
+    let state_dir = StateDir::new();
+    state_dir.crawl(web.url("/")).run();
     for spelling in ["/a b?x=1", "/a%20b?x=1#part", "/x/../a%20b?x=1"] {
-        let output = binary().args(["show", &web.url(spelling), "--state", &place.state()]).output().unwrap();
+        let output =
+            binary().args(["show", &web.url(spelling), "--state", &state_dir.state()]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.stdout == body && output.stderr.is_empty());
     }
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let status =
-        binary().args(["show", &web.url("/"), "--state", &place.state()]).stdout(full).status().unwrap();
+        binary().args(["show", &web.url("/"), "--state", &state_dir.state()]).stdout(full).status().unwrap();
     assert_eq!(status.code(), Some(1));
 }
 
@@ -53,8 +54,8 @@ fn show_names_the_reason_why_a_page_is_not_stored() {
         .redirect("/moved", "/")
         .page("/later", "x");
     let web = serve(site);
-    let place = StateDir::new();
-    place.crawl(web.url("/")).with("--scope host --exclude never$ --max-depth 1").run().expect(0);
+    let state_dir = StateDir::new();
+    state_dir.crawl(web.url("/")).with("--scope host --exclude never$ --max-depth 1").run().expect(0);
     let url = |path: &str| web.url(path);
     for (url, words) in [
         (url("/gone"), "HTTP 404"),
@@ -67,13 +68,13 @@ fn show_names_the_reason_why_a_page_is_not_stored() {
         (url("/never"), "excluded (--include, --exclude)"),
         ("http://other.test/".into(), "out of scope: the crawl is limited to 127.0.0.1:"),
     ] {
-        let ended = show(&place, &url).expect(1);
+        let ended = show(&state_dir, &url).expect(1);
         assert!(ended.stderr.starts_with(&format!("crawler: cannot show {url}: ")), "{}", ended.stderr);
         assert!(ended.stderr.contains(words) && ended.stdout.is_empty(), "{words}: {}", ended.stderr);
     }
-    let place = StateDir::new();
-    place.crawl(web.url("/")).with("--no-content").run().expect(0);
-    let ended = show(&place, &web.url("/")).expect(1);
+    let state_dir = StateDir::new();
+    state_dir.crawl(web.url("/")).with("--no-content").run().expect(0);
+    let ended = show(&state_dir, &web.url("/")).expect(1);
     assert!(ended.stderr.contains("the crawl does not store page bodies (--no-content)"), "{}", ended.stderr);
 }
 
@@ -83,11 +84,11 @@ fn stored_page_expires_after_the_ttl() {
         .page("/", linking_to(&["/slow"]))
         .response("/slow", Response::page("y").delay(std::time::Duration::from_millis(1500)));
     let web = serve(site);
-    let place = StateDir::new();
-    place.crawl(web.url("/")).with("--ttl 300ms").run().expect(0);
-    let ended = show(&place, &web.url("/")).expect(1);
+    let state_dir = StateDir::new();
+    state_dir.crawl(web.url("/")).with("--ttl 300ms").run().expect(0);
+    let ended = show(&state_dir, &web.url("/")).expect(1);
     assert!(ended.stderr.contains(", --ttl 300 ms)"), "{}", ended.stderr);
-    assert!(why(&place, &web.url("/"), 0).contains("  outcome: page 1, 20"));
+    assert!(why(&state_dir, &web.url("/"), 0).contains("  outcome: page 1, 20"));
 }
 
 #[test]
@@ -99,12 +100,12 @@ fn why_shows_outcome_outputs_and_discovery_path() {
         .page("/three", linking_to(&["/four"]) + "third")
         .page("/four", "fourth");
     let web = serve(site);
-    let place = StateDir::new();
-    let (lines, pages) = (place.path("lines"), place.path("pages"));
-    let crawl = place.crawl(web.url("/")).with("--max-pages 3 --workers 1 --concurrency 1");
+    let state_dir = StateDir::new();
+    let (lines, pages) = (state_dir.path("lines"), state_dir.path("pages"));
+    let crawl = state_dir.crawl(web.url("/")).with("--max-pages 3 --workers 1 --concurrency 1");
     crawl.module("jsonl", &lines).module("pages", &pages).run().expect(0);
     let url = |path: &str| web.url(path);
-    let printed = why(&place, &url("/three"), 0);
+    let printed = why(&state_dir, &url("/three"), 0);
     assert!(printed.lines().nth(1).unwrap().ends_with(" UTC"), "{printed}");
     assert_eq!(
         without_time(&printed),
@@ -119,27 +120,27 @@ fn why_shows_outcome_outputs_and_discovery_path() {
             url("/")
         )
     );
-    assert!(why(&place, &url("/"), 0).ends_with("\n  discovered via: seed\n"));
-    let two = without_time(&why(&place, &url("/two"), 0));
+    assert!(why(&state_dir, &url("/"), 0).ends_with("\n  discovered via: seed\n"));
+    let two = without_time(&why(&state_dir, &url("/two"), 0));
     assert!(two.contains(&format!("  outcome: redirect to {}\n", url("/three"))), "{two}");
-    let four = why(&place, &url("/four"), 0);
+    let four = why(&state_dir, &url("/four"), 0);
     let expected = format!(
         "{}\n  outcome: pending\n  depth: 3 hops from a seed\n  discovered via: link on {}\n",
         url("/four"),
         url("/three")
     );
     assert!(four.starts_with(&expected), "{four}");
-    let never = why(&place, &url("/never"), 1);
+    let never = why(&state_dir, &url("/never"), 1);
     assert_eq!(never, format!("{}\n  outcome: never admitted, no crawled page links to it\n", url("/never")));
 }
 
 #[test]
 fn why_names_the_reason_why_a_url_was_never_admitted() {
     let web = serve(Site::new().page("/docs/", "x"));
-    let place = StateDir::new();
+    let state_dir = StateDir::new();
     let crawl =
         crate::pipeline::Pipeline::bare(web.url("/docs/")).with("--ignore-robots --scope host --state");
-    crawl.with_one(place.state()).with("--include /docs/ --exclude pdf$").run().expect(0);
+    crawl.with_one(state_dir.state()).with("--include /docs/ --exclude pdf$").run().expect(0);
     let host = web.url("");
     for (url, words) in [
         ("ftp://127.0.0.1/x".into(), "not http or https"),
@@ -152,17 +153,17 @@ fn why_names_the_reason_why_a_url_was_never_admitted() {
         ("http://a.test/docs/".into(), "out of scope"),
         (format!("{host}/docs/other"), "no crawled page links to it\n"),
     ] {
-        let printed = why(&place, &url, 1);
+        let printed = why(&state_dir, &url, 1);
         assert!(
             printed.contains("\n  outcome: never admitted, ") && printed.contains(words),
             "{words} is not in {printed}"
         );
         assert!(!printed.contains("me:pw"), "{printed}");
     }
-    let place = StateDir::new();
+    let state_dir = StateDir::new();
     let crawl = crate::pipeline::Pipeline::bare(web.url("/docs/")).with("--ignore-robots --state");
-    crawl.with_one(place.state()).run().expect(0);
-    assert!(why(&place, "http://10.0.0.1/", 1).contains("private address (--allow-private)"));
+    crawl.with_one(state_dir.state()).run().expect(0);
+    assert!(why(&state_dir, "http://10.0.0.1/", 1).contains("private address (--allow-private)"));
 }
 
 #[test]
@@ -171,9 +172,9 @@ fn long_discovery_path_is_shortened() {
         site.page(&format!("/{n}"), format!("page {n} {}", linking_to(&[&format!("/{}", n + 1)])))
     });
     let web = serve(site);
-    let place = StateDir::new();
-    place.crawl(web.url("/0")).run().expect(0);
-    let printed = why(&place, &web.url("/20"), 0);
+    let state_dir = StateDir::new();
+    state_dir.crawl(web.url("/0")).run().expect(0);
+    let printed = why(&state_dir, &web.url("/20"), 0);
     assert!(
         printed.contains("  depth: 20 hops from a seed\n") && printed.contains("\n  … 14 more …\n"),
         "{printed}"

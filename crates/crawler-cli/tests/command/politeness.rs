@@ -66,9 +66,9 @@ fn delay_also_applies_after_failures_retries_redirects_and_robots_txt() {
     ];
     assert_eq!(paths, expected);
     // The server notices late that the client has stopped reading a body.
-    let (whole, cut): (Vec<_>, Vec<_>) = log.clone().into_iter().partition(|hit| hit.path != "/big");
+    let (complete, cut): (Vec<_>, Vec<_>) = log.clone().into_iter().partition(|hit| hit.path != "/big");
     assert_eq!(cut.len(), 1);
-    check_gaps(&whole.into_iter().collect(), milliseconds(250));
+    check_gaps(&complete.into_iter().collect(), milliseconds(250));
     assert!(log.smallest_start_gap() >= Some(milliseconds(250)));
 }
 

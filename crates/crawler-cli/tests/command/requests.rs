@@ -87,27 +87,27 @@ fn request_on_a_connection_that_the_server_has_closed_counts_when_it_is_sent_aga
 #[test]
 fn requests_of_a_stopped_and_resumed_crawl_add_up() {
     let web = serve(Site::seeded(7, 120));
-    let place = StateDir::new();
-    let mut first = place.crawl(web.url("/")).with("--scope host --similarity 0 --concurrency 4").start();
+    let state_dir = StateDir::new();
+    let mut first = state_dir.crawl(web.url("/")).with("--scope host --similarity 0 --concurrency 4").start();
     first.until("some requests", |_| web.hits() > 30);
     first.signal(Signal::INT);
     let first = first.wait().expect(130);
     assert_eq!(first.summary().requests, web.log().len() as u64);
-    let last = place.resume("").wait().expect(0);
+    let last = state_dir.resume("").wait().expect(0);
     assert_eq!(last.summary().requests, web.log().len() as u64);
-    let finished = place.resume("").wait().expect(0);
+    let finished = state_dir.resume("").wait().expect(0);
     assert_eq!(finished.summary().requests, web.log().len() as u64);
 }
 
 #[test]
 fn killed_process_loses_only_its_uncommitted_requests() {
     let web = serve(Site::seeded(7, 300));
-    let place = StateDir::new();
-    let mut first = place.crawl(web.url("/")).with("--scope host --similarity 0 --concurrency 4").start();
+    let state_dir = StateDir::new();
+    let mut first = state_dir.crawl(web.url("/")).with("--scope host --similarity 0 --concurrency 4").start();
     first.until("some requests", |_| web.hits() > 100);
     first.signal(Signal::KILL);
     first.wait().expect(137);
-    let requests = place.resume("").wait().expect(0).summary().requests;
+    let requests = state_dir.resume("").wait().expect(0).summary().requests;
     let logged = web.log().len() as u64;
     assert!(requests <= logged && requests + 60 > logged, "{requests} counted, {logged} in the log");
 }

@@ -72,40 +72,40 @@ const WITHIN: &str = r"--delay 10ms --include ^http://h\d+\.test:";
 #[test]
 fn stopped_and_resumed_crawl_has_the_outputs_of_an_uninterrupted_one() {
     let (web, seed) = large_web();
-    let (whole, parts) = (StateDir::new(), StateDir::new());
-    whole.crawl_into_files(&seed).with(WITHIN).run().expect(0);
+    let (uninterrupted, resumed) = (StateDir::new(), StateDir::new());
+    uninterrupted.crawl_into_files(&seed).with(WITHIN).run().expect(0);
 
-    let first = stopped_after(&web, 60, parts.crawl_into_files(&seed).with(WITHIN).start());
+    let first = stopped_after(&web, 60, resumed.crawl_into_files(&seed).with(WITHIN).start());
     assert!(
-        first.stderr.contains(&format!("to resume: crawler resume {}\n", parts.state())),
+        first.stderr.contains(&format!("to resume: crawler resume {}\n", resumed.state())),
         "{}",
         first.stderr
     );
-    let second = stopped_after(&web, 60, parts.resume("--workers 3"));
+    let second = stopped_after(&web, 60, resumed.resume("--workers 3"));
     assert!(second.stderr.contains("resuming: ") && second.stderr.contains(" so far, "), "{}", second.stderr);
-    stopped_after(&web, 60, parts.crawl_into_files(&seed).with(WITHIN).start());
-    let last = parts.resume(&format!("--summary {}", parts.path("sum").display())).wait().expect(0);
-    let summary: Value = serde_json::from_slice(&fs::read(parts.path("sum")).unwrap()).unwrap();
-    assert_eq!(adds_up(&summary)["page"] as usize, names(&parts.path("pages")).len());
+    stopped_after(&web, 60, resumed.crawl_into_files(&seed).with(WITHIN).start());
+    let last = resumed.resume(&format!("--summary {}", resumed.path("sum").display())).wait().expect(0);
+    let summary: Value = serde_json::from_slice(&fs::read(resumed.path("sum")).unwrap()).unwrap();
+    assert_eq!(adds_up(&summary)["page"] as usize, names(&resumed.path("pages")).len());
     assert_eq!((&summary["state"], &summary["resumed"]), (&"finished".into(), &true.into()));
     assert!(!last.stdout.contains("Stopped"), "{}", last.stdout);
 
     let truth = web.truth_from(&seed, 1_000);
-    let pages = objects_in(&parts.path("jsonl"));
+    let pages = objects_in(&resumed.path("jsonl"));
     assert!(urls(&pages).iter().eq(truth.keys()));
-    assert!(urls(&objects_in(&whole.path("jsonl"))).iter().eq(truth.keys()));
-    let mut numbers: Vec<u64> = names(&parts.path("pages")).iter().filter_map(|n| n.parse().ok()).collect();
+    assert!(urls(&objects_in(&uninterrupted.path("jsonl"))).iter().eq(truth.keys()));
+    let mut numbers: Vec<u64> = names(&resumed.path("pages")).iter().filter_map(|n| n.parse().ok()).collect();
     numbers.sort_unstable();
     assert!(numbers.iter().copied().eq(1..=truth.len() as u64), "{numbers:?}");
     for (index, page) in pages.iter().enumerate() {
-        let saved = read_page(&parts.path("pages").join((index + 1).to_string()));
+        let saved = read_page(&resumed.path("pages").join((index + 1).to_string()));
         assert_eq!(page["url"], saved.url);
         assert_eq!(truth[&saved.url].1, saved.body);
     }
-    let edges = |place: &StateDir| -> BTreeSet<String> {
-        fs::read_to_string(place.path("edges")).unwrap().lines().map(str::to_owned).collect()
+    let edges = |state_dir: &StateDir| -> BTreeSet<String> {
+        fs::read_to_string(state_dir.path("edges")).unwrap().lines().map(str::to_owned).collect()
     };
-    assert_eq!(edges(&parts), edges(&whole));
+    assert_eq!(edges(&resumed), edges(&uninterrupted));
     let requested: Vec<_> = web.log().iter().map(|hit| (hit.host.clone(), hit.path.clone())).collect();
     let once: BTreeSet<_> = requested.iter().collect();
     assert_eq!(requested.len(), 2 * once.len(), "each crawl requested everything once");
@@ -114,34 +114,35 @@ fn stopped_and_resumed_crawl_has_the_outputs_of_an_uninterrupted_one() {
 #[test]
 fn finished_crawl_does_nothing_when_resumed() {
     let web = serve(Site::seeded(5, 20));
-    let place = StateDir::new();
-    let crawl = || place.crawl(web.url("/")).with("--scope host").module("jsonl", &place.path("lines"));
+    let state_dir = StateDir::new();
+    let crawl =
+        || state_dir.crawl(web.url("/")).with("--scope host").module("jsonl", &state_dir.path("lines"));
     let first = crawl().run().expect(0);
-    let (lines, hits) = (fs::read(place.path("lines")).unwrap(), web.hits());
-    for again in [crawl().run(), place.resume("").wait(), place.resume("--max-pages 90000").wait()] {
+    let (lines, hits) = (fs::read(state_dir.path("lines")).unwrap(), web.hits());
+    for again in [crawl().run(), state_dir.resume("").wait(), state_dir.resume("--max-pages 90000").wait()] {
         let again = again.expect(0);
         let message = format!(
             "the crawl in '{}' is already finished ({} pages); nothing to do\n",
-            place.state(),
+            state_dir.state(),
             first.outcomes()["page"]
         );
         assert!(again.stderr.contains(&message), "{}", again.stderr);
         assert_eq!(again.outcomes(), first.outcomes());
-        assert_eq!((fs::read(place.path("lines")).unwrap(), web.hits()), (lines.clone(), hits));
+        assert_eq!((fs::read(state_dir.path("lines")).unwrap(), web.hits()), (lines.clone(), hits));
     }
-    assert_eq!(place.resume("-q").wait().expect(0).stderr, "");
-    let object = objects(&place.resume("--progress json").wait().expect(0).stderr).pop().unwrap();
+    assert_eq!(state_dir.resume("-q").wait().expect(0).stderr, "");
+    let object = objects(&state_dir.resume("--progress json").wait().expect(0).stderr).pop().unwrap();
     assert_eq!(object["state"], "finished");
 }
 
 #[test]
 fn reached_limit_is_named_and_can_be_raised() {
     let web = serve(Site::seeded(5, 60));
-    let place = StateDir::new();
+    let state_dir = StateDir::new();
     let crawl =
-        |options: &str| place.crawl(web.url("/")).with("--scope host --similarity 0").with(options).run();
+        |options: &str| state_dir.crawl(web.url("/")).with("--scope host --similarity 0").with(options).run();
     let check_hint = |ended: &Ended, option: &str| {
-        let words = format!(": crawler resume {} {option} N\n", place.state());
+        let words = format!(": crawler resume {} {option} N\n", state_dir.state());
         assert!(ended.stderr.contains(&format!("to continue, raise {option} (now ")), "{}", ended.stderr);
         assert!(ended.stderr.contains(&words), "{words} is not in {}", ended.stderr);
     };
@@ -151,13 +152,14 @@ fn reached_limit_is_named_and_can_be_raised() {
     check_hint(&again, "--max-pages");
     assert!(again.stderr.contains("resuming: 10 pages so far, "), "{}", again.stderr);
     assert_eq!((again.outcomes()["page"], web.hits()), (10, hits), "no request was sent");
-    assert_eq!(place.resume("--max-pages 20").wait().expect(0).outcomes()["page"], 20);
+    assert_eq!(state_dir.resume("--max-pages 20").wait().expect(0).outcomes()["page"], 20);
     assert_eq!(crawl("--max-pages 25").expect(0).outcomes()["page"], 25);
     for (option, most, more) in [("--max-bytes", "5KB", "6KB"), ("--max-time", "600ms", "700ms")] {
-        let place = StateDir::new();
-        let crawl = place.crawl(web.url("/")).with("--scope host --delay 100ms").with(option).with(most);
-        let words = format!("): crawler resume {} {option} N\n", place.state());
-        for ended in [crawl.run(), place.resume("").wait(), place.resume(&format!("{option} {more}")).wait()]
+        let state_dir = StateDir::new();
+        let crawl = state_dir.crawl(web.url("/")).with("--scope host --delay 100ms").with(option).with(most);
+        let words = format!("): crawler resume {} {option} N\n", state_dir.state());
+        for ended in
+            [crawl.run(), state_dir.resume("").wait(), state_dir.resume(&format!("{option} {more}")).wait()]
         {
             let ended = ended.expect(0);
             assert!(ended.stderr.contains(&words), "{words} is not in {}", ended.stderr);
@@ -168,9 +170,9 @@ fn reached_limit_is_named_and_can_be_raised() {
 #[test]
 fn options_that_cannot_change_are_rejected_by_name() {
     let web = serve(Site::seeded(5, 60));
-    let place = StateDir::new();
+    let state_dir = StateDir::new();
     let base = "--max-pages 5 --max-depth 9 --scope host";
-    place.crawl(web.url("/")).with(base).run().expect(0);
+    state_dir.crawl(web.url("/")).with(base).run().expect(0);
     let hits = web.hits();
     for (options, words) in [
         ("--max-pages 4 --max-depth 9 --scope host", "--max-pages was 5 and is 4 now"),
@@ -183,14 +185,14 @@ fn options_that_cannot_change_are_rejected_by_name() {
         ("--max-pages 5 --max-depth 9 --scope host --no-content", "--no-content was 'false'"),
         ("--max-pages 5 --max-depth 9 --scope host --module words", "--module was 'noop'"),
     ] {
-        let ended = place.crawl(web.url("/")).with(options).run().expect(2);
+        let ended = state_dir.crawl(web.url("/")).with(options).run().expect(2);
         assert!(ended.stderr.contains(words), "{words} is not in {}", ended.stderr);
     }
-    let other = place.crawl(web.url("/other")).with(base).run().expect(2);
+    let other = state_dir.crawl(web.url("/other")).with(base).run().expect(2);
     assert!(other.stderr.contains("seed was '"), "{}", other.stderr);
     for option in ["--scope any", "--delay 0", "--module words", "--ttl=2h", "--max-depth 3", "--overwrite"] {
         let name = option.split([' ', '=']).next().unwrap();
-        let ended = place.resume(option).wait().expect(2);
+        let ended = state_dir.resume(option).wait().expect(2);
         let message = format!("crawler: {name} cannot be changed on resume; ");
         assert!(ended.stderr.starts_with(&message), "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1);
@@ -202,11 +204,11 @@ fn options_that_cannot_change_are_rejected_by_name() {
         ("--max-pages 1", "--max-pages was 5 and is 1 now"),
         ("-q --progress json", "--quiet"),
     ] {
-        let ended = place.resume(options).wait().expect(2);
+        let ended = state_dir.resume(options).wait().expect(2);
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
     assert_eq!(web.hits(), hits);
-    place.resume("--max-pages 6 --workers 1 --concurrency 3 --max-bytes 1GB").wait().expect(0);
+    state_dir.resume("--max-pages 6 --workers 1 --concurrency 3 --max-bytes 1GB").wait().expect(0);
 }
 
 #[test]
@@ -216,14 +218,15 @@ fn second_process_is_rejected_while_the_first_is_running() {
             Response::page(linking_to(&["/a"]))
                 .delay(std::time::Duration::from_secs(if request.path == "/a" { 60 } else { 0 }))
         }));
-    let place = StateDir::new();
-    let mut first = place.crawl(web.url("/")).with("--timeout 2m").start();
+    let state_dir = StateDir::new();
+    let mut first = state_dir.crawl(web.url("/")).with("--timeout 2m").start();
     first.until("two requests", |_| web.hits() == 2);
-    let words = format!("crawler: cannot open the state in '{}': another process is using it", place.state());
-    let (state, url) = (place.state(), web.url("/"));
+    let words =
+        format!("crawler: cannot open the state in '{}': another process is using it", state_dir.state());
+    let (state, url) = (state_dir.state(), web.url("/"));
     for second in [
-        place.crawl(web.url("/")).with("--timeout 2m").run(),
-        place.resume("").wait(),
+        state_dir.crawl(web.url("/")).with("--timeout 2m").run(),
+        state_dir.resume("").wait(),
         run(&["why", &url, "--state", &state]),
         run(&["show", &url, "--state", &state]),
     ] {
@@ -239,16 +242,16 @@ fn second_process_is_rejected_while_the_first_is_running() {
 #[test]
 fn unusable_state_is_named_and_not_modified() {
     let web = serve(Site::seeded(5, 10));
-    let place = StateDir::new();
+    let state_dir = StateDir::new();
     let at =
         |path: &Path| Pipeline::of(web.url("/")).with("--state").with_one(path.display().to_string()).run();
-    let nowhere = at(&place.path("no/such")).expect(2);
+    let nowhere = at(&state_dir.path("no/such")).expect(2);
     assert!(nowhere.stderr.contains("cannot create the state directory '"), "{}", nowhere.stderr);
-    fs::write(place.path("file"), "dear").unwrap();
-    let file = at(&place.path("file"));
+    fs::write(state_dir.path("file"), "dear").unwrap();
+    let file = at(&state_dir.path("file"));
     assert!([1, 2].contains(&file.code()) && file.stderr.contains("file"), "{}", file.stderr);
     for command in ["resume", "show", "why"] {
-        let empty = place.path("").display().to_string();
+        let empty = state_dir.path("").display().to_string();
         let arguments: &[&str] = match command {
             "resume" => &["resume", &empty],
             command => &[command, "http://a.test/", "--state", &empty],
@@ -256,19 +259,19 @@ fn unusable_state_is_named_and_not_modified() {
         let ended = run(arguments).expect(2);
         assert!(ended.stderr.contains("': there is none; give the state directory"), "{}", ended.stderr);
     }
-    assert_eq!(names(&place.path("")), ["file"], "nothing was created");
+    assert_eq!(names(&state_dir.path("")), ["file"], "nothing was created");
     assert_eq!(web.hits(), 0);
 
-    fs::create_dir(place.path("state")).unwrap();
+    fs::create_dir(state_dir.path("state")).unwrap();
     let text = "This is not a state at all, but a letter. ".repeat(200);
-    let state = place.path("state").join("crawl.state");
+    let state = state_dir.path("state").join("crawl.state");
     fs::write(&state, &text).unwrap();
     let url = web.url("/");
     for ended in [
-        place.crawl(&url).run(),
-        place.resume("").wait(),
-        run(&["why", &url, "--state", &place.state()]),
-        run(&["show", &url, "--state", &place.state()]),
+        state_dir.crawl(&url).run(),
+        state_dir.resume("").wait(),
+        run(&["why", &url, "--state", &state_dir.state()]),
+        run(&["show", &url, "--state", &state_dir.state()]),
     ] {
         let ended = ended.expect(1);
         assert!(ended.stderr.contains("crawl.state"), "{}", ended.stderr);
@@ -281,20 +284,20 @@ fn unusable_state_is_named_and_not_modified() {
 fn crawl_of_another_program_is_not_resumed() {
     let web = serve(Site::new().page("/", "x"));
     for note in ["", "a note", r#"{"options":{}}"#, r#"{"crawler":"9.0","options":{"seeds":[]}}"#] {
-        let place = StateDir::new();
+        let state_dir = StateDir::new();
         let report = crawler::Crawler::new(&web.url("/"))
             .unwrap()
-            .state_dir(place.path("state"))
+            .state_dir(state_dir.path("state"))
             .metadata(note)
             .run_blocking();
         report.unwrap();
-        let ended = place.resume("").wait().expect(2);
+        let ended = state_dir.resume("").wait().expect(2);
         let words = match note.contains("9.0") {
             true => "version 9.0 saved them",
             false => "a program that uses the library started it",
         };
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
-        let why = run(&["why", &web.url("/"), "--state", &place.state()]).expect(0);
+        let why = run(&["why", &web.url("/"), "--state", &state_dir.state()]).expect(0);
         assert!(why.stdout.contains("outcome: page 1, "), "{}", why.stdout);
     }
 }
@@ -302,17 +305,18 @@ fn crawl_of_another_program_is_not_resumed() {
 #[test]
 fn passwords_are_not_saved_and_resume_warns_about_them() {
     let web = serve(Site::seeded(5, 30));
-    let place = StateDir::new();
+    let state_dir = StateDir::new();
     let seed = web.url("/").replace("http://", "http://me:s3cret@");
-    let crawl =
-        |pages: &str| place.crawl(&seed).with("--scope host --similarity 0 --max-pages").with(pages).run();
+    let crawl = |pages: &str| {
+        state_dir.crawl(&seed).with("--scope host --similarity 0 --max-pages").with(pages).run()
+    };
     crawl("5").expect(0);
-    let state = fs::read(place.path("state").join("crawl.state")).unwrap();
+    let state = fs::read(state_dir.path("state").join("crawl.state")).unwrap();
     assert!(!state.windows(6).any(|bytes| bytes == b"s3cret"));
     let warning = "the state does not contain the user name and password for 127.0.0.1";
     for pages in ["--max-pages 10", "--max-pages 15"] {
         let before = web.hits();
-        let ended = place.resume(pages).wait().expect(0);
+        let ended = state_dir.resume(pages).wait().expect(0);
         assert!(ended.stderr.contains(warning), "{}", ended.stderr);
         assert!(web.log()[before..].iter().all(|hit| hit.header("authorization").is_none()));
     }

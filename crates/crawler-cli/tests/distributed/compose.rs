@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// The contents of both files.
 struct Composition {
     services: Value,
-    whole: Value,
+    document: Value,
     dockerfile: String,
 }
 
@@ -32,9 +32,9 @@ impl Composition {
     fn read() -> Composition {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let text = fs::read_to_string(root.join("compose.yaml")).unwrap();
-        let whole: Value = serde_saphyr::from_str(&text).unwrap();
+        let document: Value = serde_saphyr::from_str(&text).unwrap();
         let dockerfile = fs::read_to_string(root.join("Dockerfile")).unwrap();
-        Composition { services: whole["services"].clone(), whole, dockerfile }
+        Composition { services: document["services"].clone(), document, dockerfile }
     }
 
     fn service(&self, name: &str) -> &Value {
@@ -170,13 +170,13 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
     // As `docker compose stop` does.
     let grace = containers.composition.service("worker")["stop_grace_period"].as_str().unwrap();
     let grace = Duration::from_secs(grace.strip_suffix('s').unwrap().parse().unwrap());
-    let begun = Instant::now();
+    let start = Instant::now();
     for role in roles {
         role.signal(Signal::TERM);
         let (status, output) = role.wait();
         assert_eq!(status, Some(143), "{output}");
     }
-    assert!(begun.elapsed() < grace);
+    assert!(start.elapsed() < grace);
     assert!(containers.tool("stop", &[]).contains("is already over"));
     assert!(containers.tool("purge", &[]).contains("purged crawl"));
     redis.signal(Signal::TERM);
@@ -204,7 +204,7 @@ fn every_container_is_confined_and_long_running_ones_have_health_checks() {
         for (kind, declared) in [("volumes", "volumes"), ("networks", "networks")] {
             for used in strings(&service[kind]) {
                 let used = used.split(':').next().unwrap();
-                assert!(composition.whole[declared].get(used).is_some(), "{name} uses {used}");
+                assert!(composition.document[declared].get(used).is_some(), "{name} uses {used}");
             }
         }
         if LONG_RUNNING.contains(&name) {
@@ -219,7 +219,7 @@ fn every_container_is_confined_and_long_running_ones_have_health_checks() {
     }
     // Redis has no password: only the crawler may reach it.
     assert_eq!(strings(&composition.service("redis")["networks"]), ["inside"]);
-    assert_eq!(composition.whole["networks"]["inside"]["internal"], true);
+    assert_eq!(composition.document["networks"]["inside"]["internal"], true);
     assert_eq!(composition.service("redis")["user"], "redis");
     let user = composition.instruction("USER");
     assert!(

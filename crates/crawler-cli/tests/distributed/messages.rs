@@ -22,7 +22,7 @@ pub const CRAWL_FOUND_AGAIN: &str = "the crawl 'crawl' is back";
 pub const CRAWL_LOST: &str = "has lost the crawl 'crawl'";
 
 /// What an operator can do about a crawl that Redis has lost.
-pub const CRAWL_LOST_REMEDY: &str = "run 'crawler purge'";
+pub const CRAWL_LOST_REMEDY: &str = "('crawler purge')";
 
 /// A process finds that the crawl was purged, in the second case before it was over.
 pub const CRAWL_PURGED: &str = "the crawl 'crawl' is gone: it was purged";
@@ -46,12 +46,12 @@ pub fn line_starts(workers: usize) -> Vec<String> {
     ["crawler: ".to_owned(), "crawler: the frontier: ".to_owned()].into_iter().chain(workers).collect()
 }
 
-/// Whether each of these processes has printed a line that goes on with one text and contains another.
+/// Whether each of these processes has printed a line that starts with its prefix and `next`, and contains `also`.
 pub fn all_print(output: &str, line_starts: &[String], next: &str, also: &str) -> bool {
     line_starts.iter().all(|start| prints(output, start, next, also))
 }
 
-/// Whether a process has printed a line that starts so, goes on with one text and contains another.
+/// Whether a process has printed a line that starts with `line_start` and `next`, and contains `also`.
 pub fn prints(output: &str, line_start: &str, next: &str, also: &str) -> bool {
     output.lines().any(|line| line.starts_with(&format!("{line_start}{next}")) && line.contains(also))
 }

@@ -173,7 +173,7 @@ fn crawl_waits_while_redis_is_read_only() {
     check_continues(&fixture, controller);
 }
 
-/// A worker that reaches Redis at an address of its own, and whose requests can be told from those of others.
+/// A worker with its own address of Redis and its own User-Agent.
 fn worker(fixture: &Fixture, name: &str, redis_url: &str) -> Process {
     let mut worker = fixture.crawler(&["worker", "--user-agent", name]);
     worker.env("CRAWLER_REDIS", redis_url);
@@ -251,7 +251,7 @@ fn cut_off_worker(mode: Mode) {
 }
 
 /// Asserts that once a worker sends a request to a host, no other worker does any more: it owns the host. A worker that acts
-/// on an old lease sends a request to a host that another worker goes on fetching from.
+/// on an old lease sends a request to a host that another worker is fetching from.
 fn check_owners_change_once(log: &Log, name: &str) {
     let hosts: BTreeSet<&str> = log.iter().map(|hit| hit.host.as_str()).collect();
     for host in hosts {
@@ -272,8 +272,8 @@ fn cut_off_worker_aborts_its_requests_before_another_worker_sends_them() {
     let mut fixture = Fixture::new(1, 1);
     let page = || Response::page("<title>late</title>");
     // Nobody waits for the first response: it is aborted, or the test fails.
-    let answers = Response::sequence(vec![page().delay(Duration::from_secs(200)), page()]);
-    fixture.web = Web::builder().host("slow.test", Site::new().response("/", answers)).start();
+    let responses = Response::sequence(vec![page().delay(Duration::from_secs(200)), page()]);
+    fixture.web = Web::builder().host("slow.test", Site::new().response("/", responses)).start();
     let (proxy, url) = (Proxy::for_server(&fixture.redis), fixture.web.url_of("slow.test", "/"));
     fixture.submit(&url, &["--dead-after", &seconds(DEAD_AFTER)]);
     let mut roles =
@@ -313,7 +313,7 @@ fn terminate_without_redis(mode: Mode) {
     let controller = start_crawl(&fixture, &proxy, &["--dead-after", "2s"]);
     proxy.set_mode(mode);
     sleep(Duration::from_millis(500));
-    // Without a limit on that, it would wait for Redis for ever.
+    // Without a limit on that, it would wait for Redis indefinitely.
     controller.signal(Signal::TERM);
     let (status, output) = controller.wait();
     assert_eq!(status, Some(143), "{output}");

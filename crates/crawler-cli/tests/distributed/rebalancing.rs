@@ -18,7 +18,7 @@ fn fixture(hosts: usize, pages: usize) -> Fixture {
     Fixture { delay: DELAY, ..Fixture::new(hosts, pages) }
 }
 
-/// A worker whose requests can be told from those of others.
+/// A worker with its own User-Agent.
 fn worker(fixture: &Fixture, name: &str) -> Process {
     Process::start(fixture.crawler(&["worker", "--user-agent", name]))
 }

@@ -15,7 +15,7 @@ use super::process::{Process, texts};
 /// A command that takes longer waits for Redis. It should give up after five seconds, and the machine may be busy.
 const GIVE_UP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A port that nobody listens on.
+/// A port on which no process listens.
 const CLOSED_PORT: u16 = 1;
 
 /// Every command that uses Redis, with this address.

@@ -90,22 +90,20 @@ pub struct RedisBackend {
     home: Home,
 }
 
-/// Which crawl, and where.
+/// A crawl on a Redis.
 #[derive(Clone)]
 pub struct RedisCrawl {
-    /// Where Redis is.
+    /// The address of Redis.
     pub address: Address,
-    /// How it is approached.
-    pub manner: RedisConnectOptions,
+    /// Options for the connection.
+    pub connect_options: RedisConnectOptions,
     /// The name of the crawl: letters, digits, dots, dashes and underscores.
     pub crawl: String,
-    /// Into how many parts its URLs are divided, should the crawl be begun now: as many as suit the server, unless it is
-    /// said here.
+    /// How many partitions a new crawl has. Default: as many as suit the server.
     pub partitions: Option<u16>,
-    /// How many replicas must have a page's links before the page is completed: one where there are any, unless it is said
-    /// here.
+    /// How many replicas must have a page's links before the page is completed. Default: one, if there are any.
     pub replicas: Option<u8>,
-    /// The pause that every host gets after a request, unless it has a longer one of its own.
+    /// The delay after each request to a host, unless the host has a longer one.
     pub delay: Duration,
 }
 
@@ -114,7 +112,7 @@ impl RedisCrawl {
     pub fn new(address: Address, crawl: impl Into<String>) -> RedisCrawl {
         RedisCrawl {
             address,
-            manner: RedisConnectOptions::default(),
+            connect_options: RedisConnectOptions::default(),
             crawl: crawl.into(),
             partitions: None,
             replicas: None,
@@ -129,7 +127,7 @@ impl RedisCrawl {
                 self.crawl
             )));
         }
-        Connection::open(&self.address, self.manner.clone()).await
+        Connection::open(&self.address, self.connect_options.clone()).await
     }
 }
 

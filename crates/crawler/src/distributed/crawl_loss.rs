@@ -15,8 +15,8 @@ pub struct CrawlLossDetector {
     timeout: Duration,
     missing_since: Option<Instant>,
     last_check: Option<Instant>,
-    /// Whether the crawl was finished when it was last seen. A finished crawl that is missing was purged.
-    was_over: bool,
+    /// Whether the crawl had ended when it was last seen. An ended crawl that is missing was purged.
+    had_ended: bool,
 }
 
 impl CrawlLossDetector {
@@ -29,7 +29,7 @@ impl CrawlLossDetector {
             timeout: shared.dead_after,
             missing_since: None,
             last_check: None,
-            was_over: false,
+            had_ended: false,
         }
     }
 
@@ -42,7 +42,7 @@ impl CrawlLossDetector {
         match phase {
             Phase::Purged => true,
             Phase::Unknown => {
-                if self.missing_since.is_none() && !self.was_over {
+                if self.missing_since.is_none() && !self.had_ended {
                     let CrawlLossDetector { crawl, address, timeout, .. } = &self;
                     (self.notice)(&format!(
                         "Redis at {address} no longer has the crawl '{crawl}'; checking again for {timeout:?}"
@@ -54,10 +54,10 @@ impl CrawlLossDetector {
                     self.missing_since = Some(now);
                 }
                 let missing_since = *self.missing_since.get_or_insert(now);
-                self.was_over || now.duration_since(missing_since) >= self.timeout
+                self.had_ended || now.duration_since(missing_since) >= self.timeout
             }
-            Phase::Opening | Phase::Running | Phase::Over(_) => {
-                self.was_over = matches!(phase, Phase::Over(_));
+            Phase::Seeding | Phase::Running | Phase::Ended(_) => {
+                self.had_ended = matches!(phase, Phase::Ended(_));
                 if self.missing_since.take().is_some() {
                     (self.notice)(&format!("the crawl '{}' is back", self.crawl));
                 }
@@ -71,18 +71,17 @@ impl CrawlLossDetector {
         let CrawlLossDetector { crawl, address, .. } = self;
         match phase {
             Phase::Purged => format!("the crawl '{crawl}' is gone: it was purged while it was running"),
-            _ if self.was_over => format!("the crawl '{crawl}' is gone: it was purged after it finished"),
+            _ if self.had_ended => format!("the crawl '{crawl}' is gone: it was purged after it finished"),
             _ => lost_message(crawl, address),
         }
     }
 }
 
-/// Says that Redis has lost a crawl, why that happens, and the remedy.
+/// The message for a crawl that Redis has lost, with possible causes and the remedy.
 pub(super) fn lost_message(crawl: &str, address: &str) -> String {
     format!(
         "Redis at {address} has lost the crawl '{crawl}': Redis was restarted without an append-only file, or failed over to \
-         a replica that did not have the crawl yet; run 'crawler purge' to remove what may be left of it, then start it \
-         again"
+         a replica that did not have the crawl yet; purge what is left of it, then start it again"
     )
 }
 
@@ -122,7 +121,7 @@ mod tests {
         assert!(detector.is_final_at(&Phase::Unknown, second(15)));
         let message = detector.message(&Phase::Unknown);
         assert!(message.contains("has lost the crawl 'news'"), "{message}");
-        assert!(message.contains("run 'crawler purge'"), "{message}");
+        assert!(message.contains("purge what is left of it"), "{message}");
     }
 
     #[test]
@@ -136,11 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn purge_and_absence_of_a_finished_crawl_are_final_at_once() {
+    fn purge_and_absence_of_an_ended_crawl_are_final_at_once() {
         let (mut detector, messages) = detector(Duration::from_secs(3_600));
         assert!(!detector.is_final(&Phase::Running) && detector.is_final(&Phase::Purged));
         assert!(detector.message(&Phase::Purged).contains("it was purged while it was running"));
-        assert!(!detector.is_final(&Phase::Over("done".into())) && detector.is_final(&Phase::Unknown));
+        assert!(!detector.is_final(&Phase::Ended("done".into())) && detector.is_final(&Phase::Unknown));
         assert!(detector.message(&Phase::Unknown).contains("it was purged after it finished"));
         assert!(messages.lock().unwrap().is_empty());
     }

@@ -40,9 +40,9 @@ impl FailureDetector {
             self.heartbeats.clear();
         }
         self.last_check = now;
-        let current = LastHeartbeat { redis_time: member.heard, first_seen: now };
+        let current = LastHeartbeat { redis_time: member.last_heartbeat, first_seen: now };
         let last = self.heartbeats.entry(member.token.clone()).or_insert(current);
-        if last.redis_time != member.heard {
+        if last.redis_time != member.last_heartbeat {
             *last = current;
         }
         now.duration_since(last.first_seen) > self.dead_after
@@ -60,15 +60,15 @@ mod tests {
     use crate::backend::WorkerId;
     use crate::backend::redis::Role;
 
-    fn member(heard: u64) -> Member {
+    fn member(last_heartbeat: u64) -> Member {
         let role = Role::Worker(WorkerId(0));
         Member {
             role,
             token: "a".into(),
-            place: String::new(),
+            location: String::new(),
             is_dead: false,
-            heard,
-            silent: Duration::ZERO,
+            last_heartbeat,
+            since_heartbeat: Duration::ZERO,
             domains: None,
         }
     }

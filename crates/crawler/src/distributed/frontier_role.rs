@@ -37,10 +37,10 @@ fn orphaned_workers(snapshot: &Snapshot, members: &[Member]) -> Vec<Member> {
     let placeholder = |role| Member {
         role,
         token: format!("{NO_MEMBER} {role}"),
-        place: String::new(),
+        location: String::new(),
         is_dead: false,
-        heard: 0,
-        silent: Duration::ZERO,
+        last_heartbeat: 0,
+        since_heartbeat: Duration::ZERO,
         domains: None,
     };
     roles.map(placeholder).collect()
@@ -56,7 +56,7 @@ struct FrontierRole<'a> {
     rebalancer: Rebalancer,
     /// The state of the crawl at the last heartbeat.
     state: CrawlState,
-    /// The opening whose seeds are being admitted, and since when the frontier waits for them.
+    /// The run whose seeds are being admitted, and since when the frontier waits for them.
     seeding_since: Option<(u64, Instant)>,
 }
 
@@ -99,8 +99,8 @@ impl FrontierRole<'_> {
         loop {
             let exit = match self.state.phase.clone() {
                 Phase::Unknown | Phase::Purged => self.wait_for_crawl().await?,
-                Phase::Over(end) => self.store_report(&end).await?,
-                Phase::Opening | Phase::Running => self.route(version).await?,
+                Phase::Ended(end) => self.store_report(&end).await?,
+                Phase::Seeding | Phase::Running => self.route(version).await?,
             };
             if let Some(exit) = exit {
                 return Ok(exit);
@@ -153,13 +153,13 @@ impl FrontierRole<'_> {
                 () if !is_member => return Ok(Some(RoleExit::Lost)),
                 () if finished == Some(false) => return Ok(Some(RoleExit::Stopped)),
                 () if self.state.version != version => return Ok(Some(RoleExit::Changed)),
-                () if !matches!(self.state.phase, Phase::Opening | Phase::Running) => return Ok(None),
-                // Check again, now that the opening is known: seeds may have been admitted since routing
+                () if !matches!(self.state.phase, Phase::Seeding | Phase::Running) => return Ok(None),
+                // Check again, now that the run is known: seeds may have been admitted since routing
                 // finished.
                 () if finished == Some(true) && is_running => {
-                    let opening = self.state.opening;
+                    let run = self.state.run;
                     return match backend.outstanding().await? {
-                        0 => self.end(opening, CrawlEnd::Finished).await,
+                        0 => self.end(run, CrawlEnd::Finished).await,
                         _ => Ok(None),
                     };
                 }
@@ -173,7 +173,7 @@ impl FrontierRole<'_> {
             let (alive, snapshot) = self.reap_dead_members().await?;
             self.rebalance(&alive, &snapshot).await?;
             if is_running && let Some(end) = self.reached_limit().await? {
-                return self.end(self.state.opening, end).await;
+                return self.end(self.state.run, end).await;
             }
         }
     }
@@ -184,23 +184,23 @@ impl FrontierRole<'_> {
     async fn heartbeat(&mut self) -> Result<bool, BackendError> {
         let HeartbeatReply { is_member, state, .. } = self.membership.heartbeat(None).await?;
         self.state = state;
-        if self.state.phase != Phase::Opening {
+        if self.state.phase != Phase::Seeding {
             self.seeding_since = None;
             return Ok(is_member);
         }
-        let opening = self.state.opening;
+        let run = self.state.run;
         let since = match self.seeding_since {
-            Some((awaited, since)) if awaited == opening => since,
-            _ => self.seeding_since.insert((opening, Instant::now())).1,
+            Some((awaited, since)) if awaited == run => since,
+            _ => self.seeding_since.insert((run, Instant::now())).1,
         };
         if is_member && since.elapsed() > self.shared.dead_after {
-            self.state = self.membership.backend.set_running(opening).await?;
+            self.state = self.membership.backend.set_running(run).await?;
         }
         Ok(is_member)
     }
 
-    async fn end(&mut self, opening: u64, end: CrawlEnd) -> Result<Option<RoleExit>, BackendError> {
-        self.state = self.membership.backend.set_over(opening, end_name(end)).await?;
+    async fn end(&mut self, run: u64, end: CrawlEnd) -> Result<Option<RoleExit>, BackendError> {
+        self.state = self.membership.backend.set_ended(run, end_name(end)).await?;
         Ok(None)
     }
 
@@ -218,7 +218,7 @@ impl FrontierRole<'_> {
             let Role::Worker(id) = member.role else { return None };
             // A worker without a recent heartbeat may be dead; one without a number of domains is about to
             // leave.
-            let domains = member.domains.filter(|_| member.silent <= max_age)?;
+            let domains = member.domains.filter(|_| member.since_heartbeat <= max_age)?;
             let (queued, leased) = snapshot.workers.get(usize::from(id.0)).copied().unwrap_or_default();
             Some(WorkerLoad { id, urls: queued + leased, domains })
         };
@@ -248,13 +248,13 @@ impl FrontierRole<'_> {
             (self.shared.notice)(&format!("{} has URLs but no process; reassigning its URLs", worker.role));
         }
         members.retain(|member| !member.token.starts_with(NO_MEMBER));
-        let is_over = matches!(self.state.phase, Phase::Over(_));
+        let has_ended = matches!(self.state.phase, Phase::Ended(_));
         let mut alive = Vec::new();
         for member in members {
             let Role::Worker(id) = member.role else { continue };
             // After the end of the crawl no process takes over from a killed worker, so there is no need to
             // wait for one.
-            let seems_dead = self.failures.is_dead(&member) || is_over && is_surely_dead(&member.token);
+            let seems_dead = self.failures.is_dead(&member) || has_ended && is_surely_dead(&member.token);
             let is_dead = member.is_dead || seems_dead && backend.declare_dead(&member).await?;
             if !is_dead {
                 alive.push(member);
@@ -262,7 +262,7 @@ impl FrontierRole<'_> {
             }
             backend.remove_worker(id).await?;
             backend.leave(member.role, &member.token).await?;
-            let (role, location, seconds) = (member.role, &member.place, member.silent.as_secs());
+            let (role, location, seconds) = (member.role, &member.location, member.since_heartbeat.as_secs());
             (self.shared.notice)(&format!(
                 "{role} ({location}) is declared dead: no heartbeat for {seconds} s; reassigning its URLs"
             ));
@@ -271,9 +271,9 @@ impl FrontierRole<'_> {
     }
 
     /// Waits for the workers to finish their requests in flight, stores the crawl's report, and archives the
-    /// crawl. Returns `None` if the crawl was opened again meanwhile.
+    /// crawl. Returns `None` if the crawl was resumed meanwhile.
     async fn store_report(&mut self, end: &str) -> Result<Option<RoleExit>, BackendError> {
-        let opening = self.state.opening;
+        let run = self.state.run;
         while !self.reap_dead_members().await?.0.is_empty() {
             sleep_until(Instant::now() + self.membership.heartbeat_interval() / 4).await;
             let is_member = self.heartbeat().await?;
@@ -281,7 +281,7 @@ impl FrontierRole<'_> {
                 () if is_absent(&self.state.phase) => return Ok(None),
                 () if !is_member => return Ok(Some(RoleExit::Lost)),
                 () if self.crawler.stop.is_stop_requested() => return Ok(Some(RoleExit::Stopped)),
-                () if self.state.opening != opening => return Ok(None),
+                () if self.state.run != run => return Ok(None),
                 () => {}
             }
         }
@@ -297,9 +297,9 @@ impl FrontierRole<'_> {
             members,
         };
         let report = serde_json::to_string(&report).map_err(|error| BackendError(error.to_string()))?;
-        backend.store_result(opening, &report).await?;
-        self.state = backend.archive(opening).await?;
-        // If the crawl was opened again meanwhile, it continues with everything it had.
-        Ok((self.state.opening == opening).then(|| RoleExit::Over(end_of(end))))
+        backend.store_result(run, &report).await?;
+        self.state = backend.archive(run).await?;
+        // If the crawl was resumed meanwhile, it continues with everything it had.
+        Ok((self.state.run == run).then(|| RoleExit::CrawlEnded(end_of(end))))
     }
 }

@@ -66,25 +66,25 @@ impl RemoteCrawl {
         Ok(RemoteCrawl { backend: RedisBackend::attach(shared.redis.clone()).await? })
     }
 
-    /// Admits seeds and starts the crawl, or resumes it if it was finished. The note holds settings for the
-    /// crawl's processes; an empty note keeps the earlier one.
-    pub async fn submit(&self, note: &[u8], seeds: &[Url]) -> Result<AdmitCounts, Error> {
+    /// Admits seeds and starts the crawl, or resumes it if it had ended. The metadata holds settings for
+    /// the crawl's processes. Empty metadata keeps the earlier one.
+    pub async fn submit(&self, metadata: &[u8], seeds: &[Url]) -> Result<AdmitCounts, Error> {
         let urls = local_run::seed_urls(seeds);
         let mut new = 0;
         loop {
-            let state = self.backend.set_opening(note).await?;
+            let state = self.backend.set_seeding(metadata).await?;
             self.backend.unarchive(&state).await?;
             let admitted = self.backend.admit(urls.clone()).await?;
             new += admitted.new;
-            let state = self.backend.set_running(state.opening).await?;
+            let state = self.backend.set_running(state.run).await?;
             match state.phase {
                 // Another process ended the crawl meanwhile, without knowing of these seeds.
-                Phase::Over(_) => {}
+                Phase::Ended(_) => {}
                 Phase::Unknown | Phase::Purged => {
                     let (crawl, address) = self.backend.name_and_address();
                     return Err(Error::Redis(lost_message(crawl, address)));
                 }
-                Phase::Opening | Phase::Running => {
+                Phase::Seeding | Phase::Running => {
                     return Ok(AdmitCounts { new, seen: (urls.len() as u64).saturating_sub(new) });
                 }
             }
@@ -109,18 +109,18 @@ impl RemoteCrawl {
 
     /// Whether a member seems alive: its heartbeats are recent, and it is not known to have exited.
     pub fn is_alive(member: &Member, shared: &SharedCrawl) -> bool {
-        !member.is_dead && member.silent < shared.dead_after && !is_surely_dead(&member.token)
+        !member.is_dead && member.since_heartbeat < shared.dead_after && !is_surely_dead(&member.token)
     }
 
     /// Stops the crawl. Requests in flight finish. Returns whether the crawl was running.
     pub async fn stop(&self) -> Result<bool, Error> {
         let (_, state) = self.backend.members().await?;
-        if !matches!(state.phase, Phase::Opening | Phase::Running) {
+        if !matches!(state.phase, Phase::Seeding | Phase::Running) {
             return Ok(false);
         }
         // A process that is admitting seeds finds the crawl finished, and opens it again.
-        self.backend.set_running(state.opening).await?;
-        self.backend.set_over(state.opening, end_name(CrawlEnd::Stopped)).await?;
+        self.backend.set_running(state.run).await?;
+        self.backend.set_ended(state.run, end_name(CrawlEnd::Stopped)).await?;
         Ok(true)
     }
 

@@ -160,13 +160,13 @@ impl Crawler {
             let version = *version.get_or_insert(state.version);
             match state.phase {
                 _ if !is_member => return Ok(RoleExit::Lost),
-                Phase::Over(end) => return Ok(RoleExit::Over(end_of(&end))),
+                Phase::Ended(end) => return Ok(RoleExit::CrawlEnded(end_of(&end))),
                 _ if state.version != version => return Ok(RoleExit::Changed),
                 _ => liveness.renew(sent),
             }
             while reports.try_join_next().is_some() {}
             if reports.is_empty() {
-                // In the background: a Redis without memory refuses it for as long as it is full, and heartbeats must go on.
+                // In the background: a Redis whose memory is full rejects it, and heartbeats must continue.
                 let backend = Arc::clone(&membership.backend);
                 reports.spawn(async move { backend.report_requests().await });
             }
@@ -189,7 +189,7 @@ impl Crawler {
             }
             if is_finished && pipeline.output_failure().is_some() {
                 // The output would fail again, so the crawl ends. Nothing is lost: it can be resumed.
-                membership.backend.set_over(state.opening, end_name(CrawlEnd::OutputFailed)).await?;
+                membership.backend.set_ended(state.run, end_name(CrawlEnd::OutputFailed)).await?;
             }
             tokio::select! {
                 biased;

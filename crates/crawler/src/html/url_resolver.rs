@@ -200,8 +200,8 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
         match byte {
             // A segment that starts with these may be a dot segment.
             b'.' | b'%' if at == 0 || bytes[at - 1] == b'/' => match dot_segment(&bytes[at..]) {
-                Segment::Other => at += 1,
-                Segment::Dots { length, up } => {
+                PathSegment::Other => at += 1,
+                PathSegment::Dots { length, up } => {
                     out.push_str(&path[copied..at]);
                     if up && !pop_segment(out, path_start) {
                         return false;
@@ -209,7 +209,7 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
                     at += length;
                     copied = at;
                 }
-                Segment::Undecided => return false,
+                PathSegment::Undecided => return false,
             },
             b'.' | b'%' => at += 1,
             b':' if absolute || path[..at].contains('/') => at += 1,
@@ -225,7 +225,7 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
     true
 }
 
-enum Segment {
+enum PathSegment {
     /// `.` or `..`, with the slash after it.
     Dots { length: usize, up: bool },
     /// Perhaps an encoded dot segment.
@@ -235,19 +235,19 @@ enum Segment {
 }
 
 /// Classifies a segment that starts with a dot or a percent sign.
-fn dot_segment(path: &[u8]) -> Segment {
+fn dot_segment(path: &[u8]) -> PathSegment {
     let (dots, up) = match path {
         [b'.', b'.', ..] => (2, true),
         [b'.', ..] => (1, false),
         // Perhaps `%2e`, which also means a dot.
-        [b'%', b'2', ..] => return Segment::Undecided,
-        _ => return Segment::Other,
+        [b'%', b'2', ..] => return PathSegment::Undecided,
+        _ => return PathSegment::Other,
     };
     match path.get(dots) {
-        Some(b'/') => Segment::Dots { length: dots + 1, up },
-        None | Some(b'?' | b'#') => Segment::Dots { length: dots, up },
-        Some(b'%') => Segment::Undecided,
-        Some(_) => Segment::Other,
+        Some(b'/') => PathSegment::Dots { length: dots + 1, up },
+        None | Some(b'?' | b'#') => PathSegment::Dots { length: dots, up },
+        Some(b'%') => PathSegment::Undecided,
+        Some(_) => PathSegment::Other,
     }
 }
 

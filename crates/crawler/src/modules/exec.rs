@@ -40,14 +40,14 @@ pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a program may run after the last page before it is killed.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The same if the crawl was asked to stop.
+/// The same after a request to stop the crawl.
 pub const SHUTDOWN_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The delay before the first restart. It doubles with each further restart in a row.
 const FIRST_RESTART_DELAY: Duration = Duration::from_millis(100);
 
 /// How long the crawl waits for the program to fail on the last page, so that the page can be sent again. After that
-/// the input is closed, and a failure on the page cannot be told from a failure at the end.
+/// the input is closed, and a failure on the page cannot be distinguished from a failure at the end.
 const LAST_PAGE_GRACE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone, Copy)]

@@ -134,7 +134,7 @@ impl PagePipeline {
 
     /// Writes page `id` once all pages with smaller numbers are written. Returns whether no output has failed so far.
     pub fn write(&self, id: u64, writes: Vec<(usize, OutputWrite)>) -> bool {
-        // Without outputs, a resumed crawl does not know the last page written, and pages would wait for ever.
+        // Without outputs, a resumed crawl does not know the last page written, and pages would wait indefinitely.
         if self.outputs.is_empty() {
             return true;
         }
@@ -216,7 +216,7 @@ impl PagePipeline {
         Some(written)
     }
 
-    /// The crawl is asked to stop: the modules should finish within seconds.
+    /// Called on a request to stop: the modules should finish within seconds.
     pub fn shutdown_requested(&self) {
         for module in &self.modules {
             self.call(&**module, |module| {

@@ -62,7 +62,7 @@ pub enum CrawlEnd {
     LimitReached(Budget),
     /// The time limit was reached.
     TimeLimit,
-    /// The crawl was told to stop.
+    /// The crawl received a request to stop.
     Stopped,
     /// An output could not be written. A durable crawl can be resumed, and then writes what is missing.
     OutputFailed,

@@ -242,19 +242,19 @@ fn late_close_does_not_archive_a_reopened_crawl() {
         block_on(async {
             let (closing, other) =
                 (open(proxy.url(), partitions).await, open(server.url(), partitions).await);
-            let first = other.set_opening(b"note").await.unwrap();
+            let first = other.set_seeding(b"note").await.unwrap();
             other.unarchive(&first).await.unwrap();
             admit(&other, "a", 20).await;
-            other.set_running(first.opening).await.unwrap();
-            other.set_over(first.opening, "stopped").await.unwrap();
+            other.set_running(first.run).await.unwrap();
+            other.set_ended(first.run, "stopped").await.unwrap();
             // The request that closes the crawl comes after one that marks it closed and two that count what
             // is left.
             proxy.hold_request_after(3);
-            assert!(closing.archive(first.opening).await.unwrap().is_closed);
-            let second = other.set_opening(b"").await.unwrap();
+            assert!(closing.archive(first.run).await.unwrap().is_archived);
+            let second = other.set_seeding(b"").await.unwrap();
             other.unarchive(&second).await.unwrap();
             admit(&other, "b", 20).await;
-            assert_eq!(other.set_running(second.opening).await.unwrap().phase, Phase::Running);
+            assert_eq!(other.set_running(second.run).await.unwrap().phase, Phase::Running);
             deliver_late(&proxy, &server);
             for key in server.query::<Vec<String>>("KEYS *").iter().filter(|key| !key.contains(":answer:")) {
                 assert_eq!(server.query::<i64>(&format!("TTL {key}")), -1, "{key} does not expire");

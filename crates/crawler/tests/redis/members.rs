@@ -85,26 +85,23 @@ fn end_applies_only_to_the_opening_it_was_decided_for() {
     block_on(async {
         let backend = open(&server).await;
         assert_eq!(backend.members().await.unwrap().1.phase, Phase::Unknown);
-        let first = backend.set_opening(b"note").await.unwrap();
+        let first = backend.set_seeding(b"note").await.unwrap();
         assert_eq!(
-            backend.set_over(first.opening, "done").await.unwrap().phase,
-            Phase::Opening,
+            backend.set_ended(first.run, "done").await.unwrap().phase,
+            Phase::Seeding,
             "seeds are being admitted"
         );
-        assert_eq!(backend.set_running(first.opening).await.unwrap().phase, Phase::Running);
-        let second = backend.set_opening(b"").await.unwrap();
+        assert_eq!(backend.set_running(first.run).await.unwrap().phase, Phase::Running);
+        let second = backend.set_seeding(b"").await.unwrap();
         assert_eq!(second.version, first.version, "without a note, no process has to restart");
-        assert_eq!(backend.set_running(first.opening).await.unwrap().phase, Phase::Opening);
-        backend.set_running(second.opening).await.unwrap();
-        assert_eq!(backend.set_over(first.opening, "done").await.unwrap().phase, Phase::Running);
-        assert_eq!(
-            backend.set_over(second.opening, "pages").await.unwrap().phase,
-            Phase::Over("pages".into())
-        );
-        backend.store_result(first.opening, "old").await.unwrap();
+        assert_eq!(backend.set_running(first.run).await.unwrap().phase, Phase::Seeding);
+        backend.set_running(second.run).await.unwrap();
+        assert_eq!(backend.set_ended(first.run, "done").await.unwrap().phase, Phase::Running);
+        assert_eq!(backend.set_ended(second.run, "pages").await.unwrap().phase, Phase::Ended("pages".into()));
+        backend.store_result(first.run, "old").await.unwrap();
         assert_eq!(backend.result().await.unwrap(), None);
-        let third = backend.set_opening(b"other").await.unwrap();
+        let third = backend.set_seeding(b"other").await.unwrap();
         assert!(third.version > second.version);
-        assert!(!backend.archive(second.opening).await.unwrap().is_closed, "the crawl was opened again");
+        assert!(!backend.archive(second.run).await.unwrap().is_archived, "the crawl was opened again");
     });
 }

@@ -130,11 +130,11 @@ impl StateJson {
 
     fn in_phase(phase: &Phase) -> StateJson {
         let state = match phase {
-            Phase::Over(end) => return StateJson::ended(end_of(end)),
+            Phase::Ended(end) => return StateJson::ended(end_of(end)),
             Phase::Running => return StateJson::RUNNING,
             Phase::Unknown => "unknown",
             Phase::Purged => "purged",
-            Phase::Opening => "starting",
+            Phase::Seeding => "starting",
         };
         StateJson { state, stopped_by: None }
     }
@@ -234,9 +234,9 @@ impl<'s> MemberJson<'s> {
                 Role::Frontier => "frontier".into(),
                 Role::Worker(id) => format!("worker {}", id.0),
             },
-            process: &member.place,
+            process: &member.location,
             pid: member.process(),
-            seconds_since_heartbeat: member.silent.as_secs_f64(),
+            seconds_since_heartbeat: member.since_heartbeat.as_secs_f64(),
             domains: member.domains,
             dead: member.is_dead,
         }

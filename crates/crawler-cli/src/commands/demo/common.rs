@@ -30,15 +30,15 @@ pub async fn run_demo(demonstration: impl Future<Output = DemoResult<bool>>) -> 
         return EXIT_FAILED;
     };
     // When a signal arrives, the demo is dropped, and with it the running crawl.
-    let run_demo = tokio::select! {
-        run_demo = demonstration => run_demo.map_err(|error| (EXIT_FAILED, error)),
+    let result = tokio::select! {
+        result = demonstration => result.map_err(|error| (EXIT_FAILED, error)),
         _ = interrupt.recv() => Err((EXIT_INTERRUPTED, "interrupted".into())),
         _ = terminate.recv() => Err((EXIT_TERMINATED, "terminated".into())),
     };
-    match run_demo {
+    match result {
         Ok(true) => 0,
         Ok(false) => {
-            print_error("the demo failed: a check above says NO");
+            print_error("the demo failed: a check above printed NO");
             EXIT_FAILED
         }
         Err((status, error)) => {
@@ -92,22 +92,22 @@ pub struct DemoProcess(Child);
 
 impl DemoProcess {
     pub fn start(arguments: &[String]) -> DemoResult<DemoProcess> {
-        DemoProcess::of(arguments, |_| {})
+        DemoProcess::start_with(arguments, |_| {})
     }
 
-    /// Starts the command, after `put` has changed its settings.
-    pub fn of(arguments: &[String], put: impl FnOnce(&mut Command)) -> DemoResult<DemoProcess> {
+    /// Starts the command after `configure` has changed its settings.
+    pub fn start_with(arguments: &[String], configure: impl FnOnce(&mut Command)) -> DemoResult<DemoProcess> {
         print(&prompt(arguments))?;
         let mut command = command(arguments)?;
-        put(&mut command);
+        configure(&mut command);
         let child = command.stdin(Stdio::null()).spawn();
-        child.map(DemoProcess).map_err(|error| format!("the crawl cannot be started: {error}"))
+        child.map(DemoProcess).map_err(|error| format!("cannot start the crawl: {error}"))
     }
 
     /// Waits for a condition while the crawl runs.
     pub async fn until(&mut self, is_true: impl Fn() -> bool) -> DemoResult<()> {
         while !is_true() {
-            if let Some(status) = self.ended()? {
+            if let Some(status) = self.exit_status()? {
                 return Err(format!("the crawl ended too early ({status})"));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -117,14 +117,14 @@ impl DemoProcess {
 
     pub async fn wait(mut self) -> DemoResult<ExitStatus> {
         loop {
-            if let Some(status) = self.ended()? {
+            if let Some(status) = self.exit_status()? {
                 return Ok(status);
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    fn ended(&mut self) -> DemoResult<Option<ExitStatus>> {
+    fn exit_status(&mut self) -> DemoResult<Option<ExitStatus>> {
         self.0.try_wait().map_err(|error| error.to_string())
     }
 
@@ -134,7 +134,7 @@ impl DemoProcess {
 
 impl Drop for DemoProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -142,8 +142,7 @@ impl Drop for DemoProcess {
 
 /// This program, with other arguments.
 pub fn command(arguments: &[String]) -> DemoResult<Command> {
-    let program =
-        std::env::current_exe().map_err(|error| format!("this program cannot be found: {error}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(command)

@@ -8,7 +8,7 @@ use demoweb::{Server, many_hosts};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::stage::{
+use super::common::{
     DELAY, DemoProcess, DemoResult, check, check_pages, check_requests, command, pages_in, print, prompt,
     run_demo,
 };
@@ -18,7 +18,7 @@ use crate::args::Verbosity;
 const KILLED_AFTER: usize = 250;
 
 /// The worker that is killed.
-const VICTIM: &str = "worker 2";
+const KILLED_WORKER: &str = "worker 2";
 
 /// Runs the demo and returns its exit status: 0 only if all checks succeed.
 pub async fn run(redis: String, verbosity: Verbosity) -> u8 {
@@ -26,7 +26,7 @@ pub async fn run(redis: String, verbosity: Verbosity) -> u8 {
 }
 
 /// The web, the crawl, and the directory of its output.
-struct Stage {
+struct DistributedDemo {
     server: Server,
     /// It may contain a password.
     redis: String,
@@ -40,41 +40,42 @@ async fn demonstrate(redis: String, verbosity: Verbosity) -> DemoResult<bool> {
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
     let name = directory.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let crawl = name.unwrap_or_else(|| "crawler-demo".into());
-    let stage = Stage { server, redis, crawl, directory: directory.path().to_owned() };
-    let seed = stage.server.url_of(many_hosts::SEED, "/");
+    let demo = DistributedDemo { server, redis, crawl, directory: directory.path().to_owned() };
+    let seed = demo.server.url_of(many_hosts::SEED, "/");
     print(&format!("Serving fifty hosts on loopback, starting at {seed}.\nFour workers crawl them:\n"))?;
 
-    let mut crawl =
-        DemoProcess::of(&crawl_arguments(&stage, &seed, verbosity), |command| stage.in_place(command))?;
-    crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
-    let process = stage.process_of(VICTIM)?;
-    kill_process(process, Signal::KILL).map_err(|error| format!("{VICTIM}: {error}"))?;
+    let mut crawl = DemoProcess::start_with(&crawl_arguments(&demo, &seed, verbosity), |command| {
+        demo.configure(command)
+    })?;
+    crawl.until(|| demo.server.hits() >= KILLED_AFTER).await?;
+    let process = demo.process_of(KILLED_WORKER)?;
+    kill_process(process, Signal::KILL).map_err(|error| format!("{KILLED_WORKER}: {error}"))?;
     let number = process.as_raw_nonzero();
-    print(&format!("\n{VICTIM} (pid {number}) was killed (kill -9). The crawl continues.\n\n"))?;
+    print(&format!("\n{KILLED_WORKER} (pid {number}) was killed (kill -9). The crawl continues.\n\n"))?;
     let ended = crawl.wait().await?;
 
     print("\nEach worker wrote its own part file. Merging them:\n")?;
     let collect = ["collect", "--of", "pages.jsonl"].map(str::to_owned);
-    let collected = stage.run(&collect)?;
+    let collected = demo.run(&collect)?;
     print("\nChecks:\n")?;
     let mut is_good = check(ended.success() && collected, "the crawl exited with status 0")?;
-    let pages: Vec<Value> = pages_in(&stage.directory.join("pages.jsonl"))?;
-    is_good &= check_pages(&stage.server, &stage.directory.join("summary.json"), &pages)?;
-    is_good &= check_requests(&stage.server)?;
+    let pages: Vec<Value> = pages_in(&demo.directory.join("pages.jsonl"))?;
+    is_good &= check_pages(&demo.server, &demo.directory.join("summary.json"), &pages)?;
+    is_good &= check_requests(&demo.server)?;
 
     print("\nRemoving the crawl from Redis:\n")?;
-    let purge = ["purge", "--crawl", &stage.crawl].map(str::to_owned);
-    is_good &= stage.run(&purge)?;
+    let purge = ["purge", "--crawl", &demo.crawl].map(str::to_owned);
+    is_good &= demo.run(&purge)?;
     print(&format!("\nThe pages are in {}\n", directory.keep().join("pages.jsonl").display()))?;
     Ok(is_good)
 }
 
-fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<String> {
+fn crawl_arguments(demo: &DistributedDemo, seed: &str, verbosity: Verbosity) -> Vec<String> {
     // The address of Redis is in the environment: other users can see the arguments of a process.
     let mut arguments: Vec<String> = ["crawl", seed, "--resolve", "*=127.0.0.1", "--allow-private"]
         .into_iter()
         .map(str::to_owned)
-        .chain(["--delay".into(), format!("{DELAY:?}"), "--crawl".into(), stage.crawl.clone()])
+        .chain(["--delay".into(), format!("{DELAY:?}"), "--crawl".into(), demo.crawl.clone()])
         .chain(["--redis", "--workers", "4", "--max-pages-per-host", "12"].map(str::to_owned))
         .chain(["--module", "jsonl=pages.jsonl", "--summary", "summary.json"].map(str::to_owned))
         .collect();
@@ -84,9 +85,9 @@ fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<Strin
     arguments
 }
 
-impl Stage {
-    /// Runs a command in the output directory, with the address of Redis.
-    fn in_place(&self, command: &mut Command) {
+impl DistributedDemo {
+    /// Sets the output directory and the address of Redis for a command.
+    fn configure(&self, command: &mut Command) {
         command.current_dir(&self.directory).env("CRAWLER_REDIS", &self.redis);
     }
 
@@ -94,7 +95,7 @@ impl Stage {
     fn run(&self, arguments: &[String]) -> DemoResult<bool> {
         print(&prompt(arguments))?;
         let mut command = command(arguments)?;
-        self.in_place(&mut command);
+        self.configure(&mut command);
         let status = command.stdin(Stdio::null()).status().map_err(|error| error.to_string())?;
         Ok(status.success())
     }
@@ -102,7 +103,7 @@ impl Stage {
     /// The pid of a role.
     fn process_of(&self, role: &str) -> DemoResult<Pid> {
         let mut command = command(&["status", "--json", "--crawl", &self.crawl].map(str::to_owned))?;
-        self.in_place(&mut command);
+        self.configure(&mut command);
         let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
         let status: Value = serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
         let member = status["members"].as_array().and_then(|all| all.iter().find(|one| one["role"] == role));

@@ -8,7 +8,7 @@ use crawler::internal::backend::durable::UrlStatus;
 use demoweb::{Server, many_hosts};
 use url::Url;
 
-use super::stage::{
+use super::common::{
     DELAY, DemoProcess, DemoResult, check, check_pages, check_requests, command, pages_in, print, prompt,
     run_demo,
 };
@@ -23,7 +23,7 @@ pub async fn run(verbosity: Verbosity) -> u8 {
 }
 
 /// The web, and the paths of the state and the outputs.
-struct Stage {
+struct PipelineDemo {
     server: Server,
     state: PathBuf,
     lines: PathBuf,
@@ -34,40 +34,40 @@ async fn demonstrate(verbosity: Verbosity) -> DemoResult<bool> {
     let server = Server::start(many_hosts::respond).map_err(|error| error.to_string())?;
     // Removed, unless the demo finishes.
     let directory = tempfile::Builder::new().prefix("crawler-demo-").tempdir().map_err(|e| e.to_string())?;
-    let place = |name: &str| directory.path().join(name);
-    let [state, lines, summary] = ["state", "pages.jsonl", "summary.json"].map(place);
-    let stage = Stage { server, state, lines, summary };
-    let seed = stage.server.url_of(many_hosts::SEED, "/");
+    let path = |name: &str| directory.path().join(name);
+    let [state, lines, summary] = ["state", "pages.jsonl", "summary.json"].map(path);
+    let demo = PipelineDemo { server, state, lines, summary };
+    let seed = demo.server.url_of(many_hosts::SEED, "/");
     print(&format!(
         "Serving fifty hosts on loopback, starting at {seed}: an endless calendar and\nan endless maze, a mirror, a slow \
          host, a dead one, and pages that robots.txt disallows.\n"
     ))?;
 
-    let mut crawl = DemoProcess::start(&crawl_arguments(&stage, &seed, verbosity))?;
-    crawl.until(|| stage.server.hits() >= KILLED_AFTER).await?;
+    let mut crawl = DemoProcess::start(&crawl_arguments(&demo, &seed, verbosity))?;
+    crawl.until(|| demo.server.hits() >= KILLED_AFTER).await?;
     crawl.kill();
-    print(&format!("\nIt was killed (kill -9) after {} requests. Resuming it:\n", stage.server.hits()))?;
+    print(&format!("\nIt was killed (kill -9) after {} requests. Resuming it:\n", demo.server.hits()))?;
 
-    let ended = DemoProcess::start(&["resume".into(), stage.state.display().to_string()])?.wait().await?;
+    let ended = DemoProcess::start(&["resume".into(), demo.state.display().to_string()])?.wait().await?;
     print("\nChecks:\n")?;
     let mut is_good = check(ended.success(), "the resumed crawl exited with status 0")?;
-    let pages = pages_in(&stage.lines)?;
-    is_good &= check_pages(&stage.server, &stage.summary, &pages)?;
-    is_good &= check_requests(&stage.server)?;
+    let pages = pages_in(&demo.lines)?;
+    is_good &= check_pages(&demo.server, &demo.summary, &pages)?;
+    is_good &= check_requests(&demo.server)?;
 
     print("\nThe outcome of a page, and how it was discovered:\n")?;
     let deepest = pages.iter().max_by_key(|page| page["depth"].as_u64());
     is_good &=
-        why(&stage, deepest.and_then(|page| page["url"].as_str()).unwrap_or(&seed), "outcome: page ").await?;
-    match near_duplicate(&stage)? {
-        Some(url) => is_good &= why(&stage, &url, "outcome: near-duplicate of ").await?,
+        why(&demo, deepest.and_then(|page| page["url"].as_str()).unwrap_or(&seed), "outcome: page ").await?;
+    match near_duplicate(&demo)? {
+        Some(url) => is_good &= why(&demo, &url, "outcome: near-duplicate of ").await?,
         None => is_good &= check(false, "one of two near-duplicates is skipped")?,
     }
     print(&format!("\nEverything is in {}\n", directory.keep().display()))?;
     Ok(is_good)
 }
 
-fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<String> {
+fn crawl_arguments(demo: &PipelineDemo, seed: &str, verbosity: Verbosity) -> Vec<String> {
     let mut arguments: Vec<String> = ["crawl", seed, "--resolve", "*=127.0.0.1", "--allow-private"]
         .into_iter()
         .map(str::to_owned)
@@ -75,11 +75,11 @@ fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<Strin
         .chain(["--max-pages-per-host", "12", "--state"].map(str::to_owned))
         .collect();
     arguments.extend([
-        stage.state.display().to_string(),
+        demo.state.display().to_string(),
         "--module".into(),
-        format!("jsonl={}", stage.lines.display()),
+        format!("jsonl={}", demo.lines.display()),
         "--summary".into(),
-        stage.summary.display().to_string(),
+        demo.summary.display().to_string(),
     ]);
     if verbosity == Verbosity::Verbose {
         arguments.push("-v".into());
@@ -88,11 +88,11 @@ fn crawl_arguments(stage: &Stage, seed: &str, verbosity: Verbosity) -> Vec<Strin
 }
 
 /// A page of the mirror or its original, whichever was fetched second.
-fn near_duplicate(stage: &Stage) -> DemoResult<Option<String>> {
-    let mut stored = StateReader::open(&stage.state).map_err(|error| error.to_string())?;
+fn near_duplicate(demo: &PipelineDemo) -> DemoResult<Option<String>> {
+    let mut stored = StateReader::open(&demo.state).map_err(|error| error.to_string())?;
     let (original, paths) = many_hosts::mirrored();
     for (host, path) in paths.iter().flat_map(|path| [("mirror.test", path), (original.as_str(), path)]) {
-        let url = stage.server.url_of(host, path);
+        let url = demo.server.url_of(host, path);
         let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
         let why = stored.history(&parsed).map_err(|error| error.to_string())?;
         if let Some(UrlStatus::Completed { outcome, .. }) = why.map(|why| why.status)
@@ -105,8 +105,8 @@ fn near_duplicate(stage: &Stage) -> DemoResult<Option<String>> {
 }
 
 /// Prints the output of `crawler why` for a URL, which must contain these words.
-async fn why(stage: &Stage, url: &str, words: &str) -> DemoResult<bool> {
-    let arguments = ["why".into(), url.into(), "--state".into(), stage.state.display().to_string()];
+async fn why(demo: &PipelineDemo, url: &str, words: &str) -> DemoResult<bool> {
+    let arguments = ["why".into(), url.into(), "--state".into(), demo.state.display().to_string()];
     let mut command = command(&arguments)?;
     let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -38,26 +38,26 @@ use crate::stop::StopHandle;
 /// How many arrived answers a script is told of.
 const MOST_ARRIVED: usize = 200;
 
-/// How a Redis is approached.
+/// Options for the connection to Redis.
 #[derive(Clone)]
 pub struct RedisConnectOptions {
-    /// How long it is tried to reach it at first.
-    pub patience: Duration,
-    /// Whether it is waited for later on for as long as it takes; otherwise not longer than at first.
-    pub endures: bool,
-    /// Whoever has been asked for the end waits for a Redis that is away only for a moment more.
+    /// Timeout for the first connection.
+    pub connect_timeout: Duration,
+    /// Whether to wait without a limit in a later outage. Otherwise `connect_timeout` applies.
+    pub retry_forever: bool,
+    /// After a request to stop, an outage is waited for only briefly.
     pub stop: StopHandle,
-    /// Is told when Redis is in trouble, and when that is over.
+    /// Receives messages about the start and the end of outages.
     pub notice: Notice,
-    /// Certificates trusted besides the well-known roots, for `rediss://`.
+    /// CA certificates to trust in addition to the well-known roots, for `rediss://`.
     pub extra_roots: Vec<CertificateDer<'static>>,
 }
 
 impl Default for RedisConnectOptions {
     fn default() -> RedisConnectOptions {
         RedisConnectOptions {
-            patience: Duration::from_secs(5),
-            endures: true,
+            connect_timeout: Duration::from_secs(5),
+            retry_forever: true,
             stop: StopHandle::new(),
             notice: Arc::new(|_| {}),
             extra_roots: Vec::new(),
@@ -130,20 +130,20 @@ impl Connection {
     /// Connects, and makes sure that a crawl is safe there.
     pub(super) async fn open(
         address: &Address,
-        manner: RedisConnectOptions,
+        options: RedisConnectOptions,
     ) -> Result<Connection, BackendError> {
         let shown = address.to_string();
         let common = Arc::new(Common {
-            access: Access::new(address, &manner.extra_roots),
-            patience: Arc::new(Patience::new(shown.clone(), manner.notice)),
+            access: Access::new(address, &options.extra_roots),
+            patience: Arc::new(Patience::new(shown.clone(), options.notice)),
             traffic: Default::default(),
             asks_for_role: address.primary.is_some(),
         });
         let nodes = Nodes::new(address.clone(), Arc::clone(&common));
-        let deadline = Instant::now() + manner.patience;
-        let limit = (!manner.endures).then_some(manner.patience);
+        let deadline = Instant::now() + options.connect_timeout;
+        let limit = (!options.retry_forever).then_some(options.connect_timeout);
         let (is_open, arrived) = (AtomicBool::new(false), Mutex::default());
-        let stop = manner.stop;
+        let stop = options.stop;
         let inner = Inner { address: shown, nodes, common, deadline, limit, stop, is_open, arrived };
         let connection = Connection { inner: Arc::new(inner) };
         connection.find().await?;

@@ -46,79 +46,79 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// How far a crawl is.
+/// The phase of a crawl's lifecycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody has begun it, or Redis has lost it.
+    /// The crawl was never started, or Redis has lost it.
     Unknown,
-    /// It was purged a moment ago.
+    /// The crawl was purged recently.
     Purged,
-    /// Its seeds are being admitted.
-    Opening,
-    /// It is under way.
+    /// The seeds are being admitted.
+    Seeding,
+    /// The crawl is running.
     Running,
-    /// It has ended, for this reason.
-    Over(String),
+    /// The crawl has ended, for this reason.
+    Ended(String),
 }
 
-/// How a crawl is.
+/// The state of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrawlState {
-    /// How far it is.
+    /// The phase.
     pub phase: Phase,
-    /// How often it was opened: an end is the end of one opening.
-    pub opening: u64,
-    /// The version of its settings.
+    /// The number of the current run. Each start or resume is a new run.
+    pub run: u64,
+    /// The version of the settings.
     pub version: u64,
-    /// How long it has been under way, all its openings together.
+    /// The active crawl time of all runs.
     pub elapsed: Duration,
-    /// Whether what it had was put away, or is about to be.
-    pub is_closed: bool,
+    /// Whether the crawl is archived, or about to be.
+    pub is_archived: bool,
 }
 
-/// A member of the crew.
+/// A process that takes part in a crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its place.
+    /// The role of the process.
     pub role: Role,
-    /// What tells its process from all others.
+    /// Identifies the process.
     pub token: String,
-    /// Where it runs.
-    pub place: String,
-    /// It was found dead, and what it had is on its way back.
+    /// The process id and host, for people.
+    pub location: String,
+    /// The member is declared dead, and its URLs are being reassigned.
     pub is_dead: bool,
-    /// When it was last heard of, by Redis's clock, in milliseconds: only good to be compared.
-    pub heard: u64,
-    /// How long ago that is.
-    pub silent: Duration,
-    /// Of how many domains a worker had URLs in hand then; nothing of one that takes no more.
+    /// The time of the last heartbeat by Redis's clock, in milliseconds. Compare it only with other values of this field.
+    pub last_heartbeat: u64,
+    /// The time since the last heartbeat.
+    pub since_heartbeat: Duration,
+    /// The number of domains of which a worker has leases. `None` for a worker that accepts no more URLs.
     pub domains: Option<usize>,
 }
 
 impl Member {
-    /// The number of its process, where it runs.
+    /// The process id.
     pub fn process(&self) -> Option<u32> {
         self.token.split('/').nth(1)?.parse().ok()
     }
 }
 
-/// What a member learns when it tells that it lives.
+/// The reply to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeartbeatReply {
-    /// It still has its place.
+    /// Whether the process still is a member.
     pub is_member: bool,
-    /// How the crawl is.
+    /// The state of the crawl.
     pub state: CrawlState,
-    /// To whom it is to pass on a part of what it has.
+    /// The workers to which it should transfer domains.
     pub transfer_targets: Vec<TransferTarget>,
 }
 
-/// What came of asking for a place.
+/// The result of joining a crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JoinResult {
-    /// It is there, where nobody was, since then by Redis's clock.
+    /// The process has joined in a free role, at this time by Redis's clock.
     New(Role, u64),
-    /// It is there, in the place of somebody who is dead, since then.
+    /// The process has taken over the role of a dead process, at this time.
     TookOver(Role, u64),
     /// Somebody is there, or what a dead one had is on its way back.
     Taken(Member),
@@ -139,7 +139,7 @@ impl RedisBackend {
     ) -> Result<JoinResult, BackendError> {
         let mut call = self.of_crew(&scripts::JOIN);
         call.arg(role.map_or_else(String::new, Role::name)).arg(token).arg(place);
-        call.arg(dead.map_or("-", |dead| &dead.token)).arg(dead.map_or(0, |dead| dead.heard));
+        call.arg(dead.map_or("-", |dead| &dead.token)).arg(dead.map_or(0, |dead| dead.last_heartbeat));
         let (what, name, where_, token, heard): (String, String, String, String, u64) =
             self.ask(call).await?;
         let role = Role::named(&name)
@@ -150,10 +150,10 @@ impl RedisBackend {
             what => JoinResult::Taken(Member {
                 role,
                 token,
-                place: where_,
+                location: where_,
                 is_dead: what == "leaving",
-                heard,
-                silent: Duration::ZERO,
+                last_heartbeat: heard,
+                since_heartbeat: Duration::ZERO,
                 domains: None,
             }),
         })
@@ -203,7 +203,15 @@ impl RedisBackend {
             .filter_map(|(name, token, place, is_dead, heard, silent, domains)| {
                 let (role, is_dead) = (Role::named(&name)?, is_dead == 1);
                 let (silent, domains) = (Duration::from_millis(silent), usize::try_from(domains).ok());
-                Some(Member { role, token, place, is_dead, heard, silent, domains })
+                Some(Member {
+                    role,
+                    token,
+                    location: place,
+                    is_dead,
+                    last_heartbeat: heard,
+                    since_heartbeat: silent,
+                    domains,
+                })
             })
             .collect();
         members.sort_by_key(|member| member.role);
@@ -213,7 +221,7 @@ impl RedisBackend {
     /// Declares a member dead that was not heard of since; tells whether it is.
     pub async fn declare_dead(&self, member: &Member) -> Result<bool, BackendError> {
         let mut call = self.of_crew(&scripts::DEAD);
-        call.arg(member.role.name()).arg(&member.token).arg(member.heard);
+        call.arg(member.role.name()).arg(&member.token).arg(member.last_heartbeat);
         Ok(self.ask::<u8>(call).await? == 1)
     }
 
@@ -226,7 +234,7 @@ impl RedisBackend {
 
     /// Opens the crawl, or opens it again, with a note for those who work on it; nobody ends it before it
     /// [runs](RedisBackend::set_running).
-    pub async fn set_opening(&self, note: &[u8]) -> Result<CrawlState, BackendError> {
+    pub async fn set_seeding(&self, note: &[u8]) -> Result<CrawlState, BackendError> {
         self.steer("opening", "", 0, note).await
     }
 
@@ -236,18 +244,18 @@ impl RedisBackend {
     }
 
     /// Ends the crawl, unless it was opened again meanwhile.
-    pub async fn set_over(&self, opening: u64, how: &str) -> Result<CrawlState, BackendError> {
+    pub async fn set_ended(&self, opening: u64, how: &str) -> Result<CrawlState, BackendError> {
         self.steer("over", how, opening, b"").await
     }
 
     /// What the crawl had is put away by now, if it is still over: whatever was to expire expires.
     pub async fn archive(&self, opening: u64) -> Result<CrawlState, BackendError> {
         let course = self.steer("closed", "", opening, b"").await?;
-        if course.is_closed {
+        if course.is_archived {
             self.close_opening(opening).await?;
         }
         let (_, course) = self.members().await?;
-        if course.opening != opening {
+        if course.run != opening {
             // It was opened again meanwhile, perhaps before everything had been put away.
             self.reopen().await?;
         }
@@ -256,11 +264,11 @@ impl RedisBackend {
 
     /// Gets back what was put away, if it was. Whoever is about to put away what earlier openings had comes too late then.
     pub async fn unarchive(&self, course: &CrawlState) -> Result<(), BackendError> {
-        let opening = course.opening;
+        let opening = course.run;
         self.make(async move |moves| moves.note_opening(opening).await).await?;
-        if course.is_closed {
+        if course.is_archived {
             self.reopen().await?;
-            self.steer("reopened", "", course.opening, b"").await?;
+            self.steer("reopened", "", course.run, b"").await?;
         }
         Ok(())
     }
@@ -322,23 +330,23 @@ impl RedisBackend {
     }
 }
 
-/// What is known of a crawl without its settings.
+/// What Redis has about a crawl apart from its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrawlInfo {
-    /// What those who began it noted for those who work on it.
-    pub note: Vec<u8>,
-    /// How far it is.
+    /// Settings for the crawl's processes.
+    pub metadata: Vec<u8>,
+    /// The phase.
     pub state: CrawlState,
-    /// Whether it is known what it came to.
+    /// Whether the crawl has ended and its report is stored.
     pub has_result: bool,
-    /// How many processes are at work on it.
+    /// How many processes take part in it.
     pub members: usize,
 }
 
 impl CrawlInfo {
-    /// Whether nothing was left to do.
+    /// Whether the crawl has ended with no URL left.
     pub fn is_finished(&self) -> bool {
-        self.state.phase == Phase::Over("done".into())
+        self.state.phase == Phase::Ended("done".into())
     }
 }
 
@@ -367,18 +375,24 @@ pub async fn crawl_info(place: &RedisCrawl) -> Result<Option<CrawlInfo>, Backend
         let of = |number: Option<u64>| number.unwrap_or(0);
         let (phase, end) = (phase.unwrap_or_default(), end.unwrap_or_default());
         let course = course((phase, end, of(opening), of(version), of(elapsed), closed.unwrap_or(0)));
-        Ok(Some(CrawlInfo { note, state: course, has_result, members }))
+        Ok(Some(CrawlInfo { metadata: note, state: course, has_result, members }))
     };
     home.run(look).await
 }
 
 fn course((phase, end, opening, version, elapsed, closed): CourseAnswer) -> CrawlState {
     let phase = match phase.as_str() {
-        "opening" => Phase::Opening,
+        "opening" => Phase::Seeding,
         "running" => Phase::Running,
-        "over" => Phase::Over(end),
+        "over" => Phase::Ended(end),
         "purged" => Phase::Purged,
         _ => Phase::Unknown,
     };
-    CrawlState { phase, opening, version, elapsed: Duration::from_millis(elapsed), is_closed: closed == 1 }
+    CrawlState {
+        phase,
+        run: opening,
+        version,
+        elapsed: Duration::from_millis(elapsed),
+        is_archived: closed == 1,
+    }
 }

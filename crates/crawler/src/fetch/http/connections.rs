@@ -64,11 +64,11 @@ pub struct ConnectionPool {
     connector: Connector,
     /// Maximum number of pooled connections, HTTP/1.1 and HTTP/2 together.
     max_idle: usize,
-    state: Mutex<PoolState>,
+    state: Mutex<ConnectionPoolState>,
 }
 
 #[derive(Default)]
-struct PoolState {
+struct ConnectionPoolState {
     /// Idle connections with the time since which they are idle.
     http1: HashMap<Origin, Vec<(Connection, Instant)>>,
     http1_count: usize,
@@ -217,12 +217,12 @@ impl ConnectionPool {
         state.http2.insert(origin.clone(), (sender, driver));
     }
 
-    fn state(&self) -> MutexGuard<'_, PoolState> {
+    fn state(&self) -> MutexGuard<'_, ConnectionPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl PoolState {
+impl ConnectionPoolState {
     /// Number of pooled connections, including HTTP/2 connections in use.
     fn count(&self) -> usize {
         self.http1_count + self.http2.len()

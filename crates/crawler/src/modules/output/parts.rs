@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-pub use self::merge::{Destination, MergeError, MergeReport, collect, parts_of};
+pub use self::merge::{Destination, MergeError, MergeReport, merge, parts_of};
 
 use self::directory::DirectoryPart;
 use self::file::FilePart;
@@ -251,7 +251,7 @@ fn occupied(path: &Path, cause: &str) -> Error {
 fn cannot_resume(path: &Path, cause: &str) -> Error {
     Error::Output(format!(
         "cannot resume part '{}': {cause}; restore the part and its index, or move both away and keep them for \
-         'crawler collect'",
+         merging",
         path.display()
     ))
 }

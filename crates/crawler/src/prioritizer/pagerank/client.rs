@@ -30,7 +30,7 @@ const MAX_BATCH: usize = 100;
 /// The longest query: many servers reject a request line of more than 8 KB.
 const MAX_QUERY_BYTES: usize = 7_000;
 
-/// The length of `&domains%5B%5D=`, which each domain adds to the query besides its name.
+/// The length of `&domains%5B%5D=`, which each domain adds to the query in addition to its name.
 const PARAMETER_BYTES: usize = 15;
 
 /// The largest response. One about a hundred domains has about 20 KB.

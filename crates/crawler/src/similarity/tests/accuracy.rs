@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::corpus::{EDITS, Edit, Random, edited, pages};
+use super::corpus::{CorpusRandom, EDITS, Edit, edited, pages};
 use super::manual;
 use super::*;
 
@@ -29,24 +29,24 @@ impl Tally {
 /// A threshold, the Dice coefficient from which nearly all pages must be found, and the one up to which nearly none may
 /// be found.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct ErrorBounds {
     threshold: f64,
     near: f64,
     far: f64,
 }
 
-const DEFAULT: Bounds = Bounds { threshold: 0.9, near: 0.93, far: 0.85 };
+const DEFAULT: ErrorBounds = ErrorBounds { threshold: 0.9, near: 0.93, far: 0.85 };
 
 /// Edits pages to a Dice coefficient close to either bound and looks them up among all pages. Returns how many were
 /// found of those at or above `near`, and of those at or below `far`.
-fn look_up(pages: &[String], edits: &[Edit], bounds: Bounds, pairs: usize) -> (Tally, Tally) {
-    let Bounds { threshold, near, far } = bounds;
+fn look_up(pages: &[String], edits: &[Edit], bounds: ErrorBounds, pairs: usize) -> (Tally, Tally) {
+    let ErrorBounds { threshold, near, far } = bounds;
     let mut index = Index::new(Threshold::new(threshold).expect("a threshold"), Duration::from_secs(3600));
     let originals: Vec<ExactPage> = pages.iter().map(|page| ExactPage::new(page)).collect();
     for (url, page) in originals.iter().enumerate() {
         index.insert(&page.fingerprint, url as u64, NOW);
     }
-    let mut random = Random::new(1);
+    let mut random = CorpusRandom::new(1);
     let (mut similar, mut different) = (Tally::default(), Tally::default());
     for (page, original) in pages.iter().zip(&originals).cycle().take(pairs) {
         let edit = edits[random.below(edits.len())];
@@ -69,7 +69,7 @@ fn look_up(pages: &[String], edits: &[Edit], bounds: Bounds, pairs: usize) -> (T
     (similar, different)
 }
 
-fn check(pages: &[String], edits: &[Edit], bounds: Bounds, pairs: usize) {
+fn check(pages: &[String], edits: &[Edit], bounds: ErrorBounds, pairs: usize) {
     let (similar, different) = look_up(pages, edits, bounds, pairs);
     let report = format!(
         "threshold {}, {edits:?}: {:.4} of {} similar and {:.4} of {} different pages found",
@@ -119,13 +119,13 @@ fn nearly_no_page_of_a_real_manual_is_a_near_duplicate_of_another() {
 
 #[test]
 fn bands_and_maximum_distance_follow_the_threshold() {
-    check(&pages(), &EDITS, Bounds { threshold: 0.8, near: 0.85, far: 0.72 }, 1_000);
-    check(&pages(), &EDITS, Bounds { threshold: 0.95, near: 0.97, far: 0.91 }, 1_000);
+    check(&pages(), &EDITS, ErrorBounds { threshold: 0.8, near: 0.85, far: 0.72 }, 1_000);
+    check(&pages(), &EDITS, ErrorBounds { threshold: 0.95, near: 0.97, far: 0.91 }, 1_000);
 }
 
 #[test]
 fn similarity_of_sketches_estimates_that_of_the_sets() {
-    let mut random = Random::new(2);
+    let mut random = CorpusRandom::new(2);
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     for page in pages().iter().cycle().take(500) {
         let body = edited(page, Edit::Scattered, random.share() * 0.6, &mut random);

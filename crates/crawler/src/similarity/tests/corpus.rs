@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 /// A deterministic pseudo-random number generator.
-pub struct Random(u64);
+pub struct CorpusRandom(u64);
 
-impl Random {
+impl CorpusRandom {
     pub fn new(seed: u64) -> Self {
-        Random(seed)
+        CorpusRandom(seed)
     }
 
     pub fn next(&mut self) -> u64 {
@@ -85,7 +85,7 @@ pub enum Edit {
 pub const EDITS: [Edit; 5] = [Edit::Scattered, Edit::Thinned, Edit::Rewritten, Edit::Cut, Edit::Inserted];
 
 /// The page with about this share of its shingles changed.
-pub fn edited(page: &str, edit: Edit, share: f64, random: &mut Random) -> String {
+pub fn edited(page: &str, edit: Edit, share: f64, random: &mut CorpusRandom) -> String {
     let pieces = pieces(page);
     let count = pieces.iter().filter(|piece| piece.is_word).count();
     // How many words must change depends on the edit. A replaced word changes two shingles in both sets, a removed word
@@ -103,7 +103,7 @@ pub fn edited(page: &str, edit: Edit, share: f64, random: &mut Random) -> String
     for piece in pieces {
         let within = (start..start + section).contains(&at);
         at += usize::from(piece.is_word);
-        let other = |random: &mut Random| format!("n{:x}", random.next() >> 40);
+        let other = |random: &mut CorpusRandom| format!("n{:x}", random.next() >> 40);
         match edit {
             _ if !(piece.is_word || piece.is_target && matches!(edit, Edit::Scattered)) => {
                 result += piece.text

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Is told what somebody who watches the crawl should know.
+/// Receives messages for the operator.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How long a trouble lasts before anybody is told: many are over sooner.

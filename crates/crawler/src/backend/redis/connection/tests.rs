@@ -19,7 +19,11 @@ impl Notices {
     fn options(&self) -> RedisConnectOptions {
         let notices = self.clone();
         let notice = Arc::new(move |message: &str| notices.0.lock().unwrap().push(message.to_owned()));
-        RedisConnectOptions { patience: Duration::from_millis(300), notice, ..RedisConnectOptions::default() }
+        RedisConnectOptions {
+            connect_timeout: Duration::from_millis(300),
+            notice,
+            ..RedisConnectOptions::default()
+        }
     }
 
     fn all(&self) -> Vec<String> {

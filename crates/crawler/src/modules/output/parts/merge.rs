@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::source::parts_of;
 
-use self::sink::Sink;
+use self::sink::MergeSink;
 use self::source::Source;
 use super::index;
 
@@ -75,7 +75,7 @@ struct PageVersion {
 }
 
 /// Merges the parts of one output of one crawl. An existing output is replaced only if `overwrite` is set.
-pub fn collect(
+pub fn merge(
     parts: &[PathBuf],
     destination: Destination,
     overwrite: bool,
@@ -98,7 +98,7 @@ pub fn collect(
     };
     keep_latest_versions(&mut versions, &mut report);
     let header = source::output_header(&sources)?;
-    let mut sink = Sink::open(destination, source::are_directories(&sources), overwrite)?;
+    let mut sink = MergeSink::open(destination, source::are_directories(&sources), overwrite)?;
     sink.header(&header).map_err(MergeError::NotWritten)?;
     write(&sources, &versions, sink)?;
     Ok(report)
@@ -119,7 +119,7 @@ fn keep_latest_versions(versions: &mut Vec<PageVersion>, report: &mut MergeRepor
     versions.retain(|it| !it.tombstone);
 }
 
-fn write(sources: &[Source], versions: &[PageVersion], mut sink: Sink) -> Result<(), MergeError> {
+fn write(sources: &[Source], versions: &[PageVersion], mut sink: MergeSink) -> Result<(), MergeError> {
     let mut page = Vec::new();
     for version in versions {
         sources[version.part as usize].read(version, &mut page)?;
@@ -133,7 +133,7 @@ fn without_indexes(parts: &[PathBuf]) -> Result<Vec<PathBuf>, MergeError> {
     let indexes: BTreeSet<PathBuf> = parts.iter().map(|part| index::index_path(part)).collect();
     let parts: Vec<PathBuf> = parts.iter().filter(|part| !indexes.contains(*part)).cloned().collect();
     if parts.is_empty() {
-        return Err(MergeError::Refused("cannot collect: no part is given; name the parts".into()));
+        return Err(MergeError::Refused("cannot merge: no part is given; name the parts".into()));
     }
     Ok(parts)
 }
@@ -144,7 +144,7 @@ fn ensure_distinct(parts: &[PathBuf]) -> Result<(), MergeError> {
     for (part, real_path) in parts.iter().filter_map(|part| Some((part, fs::canonicalize(part).ok()?))) {
         if !seen.insert(real_path) {
             return Err(MergeError::Refused(format!(
-                "cannot collect: part '{}' is named twice; name each part once",
+                "cannot merge: part '{}' is named twice; name each part once",
                 part.display()
             )));
         }

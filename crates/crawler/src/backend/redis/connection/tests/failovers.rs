@@ -45,7 +45,8 @@ async fn cluster_is_recognised_and_all_its_nodes_are_queried_concurrently() {
     // The first seed may be down.
     cluster.nodes[0].pause();
     let seeds = format!("redis://{}/", seeds.join(",")).parse().unwrap();
-    let options = RedisConnectOptions { patience: Duration::from_secs(20), ..Notices::default().options() };
+    let options =
+        RedisConnectOptions { connect_timeout: Duration::from_secs(20), ..Notices::default().options() };
     let several = Connection::open(&seeds, options);
     let resume = async {
         sleep(Duration::from_millis(2_500)).await;

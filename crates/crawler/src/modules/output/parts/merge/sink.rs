@@ -10,7 +10,7 @@ use crate::modules::output::files::{create_directory, write_error};
 use crate::modules::output::numbered_dir::NumberedDir;
 
 /// The open destination of a merge.
-pub(super) enum Sink<'w> {
+pub(super) enum MergeSink<'w> {
     File(NewFile),
     Directory { files: NumberedDir, last: u64 },
     Stream(BufWriter<&'w mut dyn Write>),
@@ -25,36 +25,38 @@ pub(super) struct NewFile {
     finished: bool,
 }
 
-impl<'w> Sink<'w> {
+impl<'w> MergeSink<'w> {
     /// Opens the destination. Rejects one that is not empty, unless `overwrite` is set.
     pub(super) fn open(
         destination: Destination<'w>,
         is_directory: bool,
         overwrite: bool,
-    ) -> Result<Sink<'w>, MergeError> {
+    ) -> Result<MergeSink<'w>, MergeError> {
         match destination {
             Destination::Path(path) if is_directory => open_directory(path, overwrite),
-            Destination::Path(path) => NewFile::open(path, overwrite).map(Sink::File),
+            Destination::Path(path) => NewFile::open(path, overwrite).map(MergeSink::File),
             Destination::Stream(_) if is_directory => Err(MergeError::Refused(
                 "cannot print the output: the parts are directories; name a directory as output".into(),
             )),
-            Destination::Stream(stream) => Ok(Sink::Stream(BufWriter::new(stream))),
+            Destination::Stream(stream) => Ok(MergeSink::Stream(BufWriter::new(stream))),
         }
     }
 
     /// Writes the header, before any page.
     pub(super) fn header(&mut self, header: &[u8]) -> io::Result<()> {
         match self {
-            Sink::Directory { .. } => Ok(()),
-            Sink::File(_) | Sink::Stream(_) => self.page(header),
+            MergeSink::Directory { .. } => Ok(()),
+            MergeSink::File(_) | MergeSink::Stream(_) => self.page(header),
         }
     }
 
     /// Writes the next page.
     pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
         match self {
-            Sink::File(file) => file.writer.write_all(page).map_err(|error| write_error(&file.path, &error)),
-            Sink::Directory { files, last } => {
+            MergeSink::File(file) => {
+                file.writer.write_all(page).map_err(|error| write_error(&file.path, &error))
+            }
+            MergeSink::Directory { files, last } => {
                 let number = *last + 1;
                 files
                     .save(number, b"", page)
@@ -62,23 +64,23 @@ impl<'w> Sink<'w> {
                 *last = number;
                 Ok(())
             }
-            Sink::Stream(stream) => stream.write_all(page),
+            MergeSink::Stream(stream) => stream.write_all(page),
         }
     }
 
     /// Writes everything out. A file or directory is fsynced.
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
-            Sink::File(mut file) => file.finish().map_err(|error| write_error(&file.path, &error)),
-            Sink::Directory { files, .. } => {
+            MergeSink::File(mut file) => file.finish().map_err(|error| write_error(&file.path, &error)),
+            MergeSink::Directory { files, .. } => {
                 files.handle().and_then(|it| it.sync()).map_err(|error| write_error(files.path(), &error))
             }
-            Sink::Stream(mut stream) => stream.flush(),
+            MergeSink::Stream(mut stream) => stream.flush(),
         }
     }
 }
 
-fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<Sink<'w>, MergeError> {
+fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<MergeSink<'w>, MergeError> {
     let unusable = |error: crate::Error| MergeError::Refused(error.to_string());
     create_directory(path).map_err(unusable)?;
     let files = NumberedDir::open(path).map_err(unusable)?;
@@ -86,7 +88,7 @@ fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<Sink<'w>, MergeErr
         files.ensure_empty().map_err(unusable)?;
     }
     files.remove_after(0).map_err(unusable)?;
-    Ok(Sink::Directory { files, last: 0 })
+    Ok(MergeSink::Directory { files, last: 0 })
 }
 
 impl NewFile {
@@ -123,10 +125,7 @@ impl NewFile {
                 finished: false,
             }),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::AlreadyExists) => {
-                Err(unusable(
-                    "another process is collecting into it",
-                    "wait until it exits, or name another file",
-                ))
+                Err(unusable("another process is writing to it", "wait until it exits, or name another file"))
             }
             Err(error) => Err(unusable(&error.to_string(), "name a file you may write to")),
         }

@@ -33,7 +33,7 @@ impl Source {
             Ok(metadata) if metadata.is_dir() => Source::open_directory(path, number, versions),
             Ok(metadata) if metadata.is_file() => Source::open_file(path, number, versions),
             Ok(_) => Err(MergeError::Refused(format!(
-                "cannot collect '{}': it is neither a file nor a directory; name the parts",
+                "cannot merge '{}': it is neither a file nor a directory; name the parts",
                 path.display()
             ))),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(not_a_part(path, "it does not exist")),
@@ -170,7 +170,7 @@ pub(super) fn output_header(sources: &[Source]) -> Result<Vec<u8>, MergeError> {
     if let Some(pair) = headers.windows(2).find(|pair| pair[0].1 != pair[1].1) {
         let (one, other) = (pair[0].0.path.display(), pair[1].0.path.display());
         return Err(MergeError::Refused(format!(
-            "cannot collect: parts '{one}' and '{other}' have different headers; name parts of one output"
+            "cannot merge: parts '{one}' and '{other}' have different headers; name parts of one output"
         )));
     }
     Ok(headers.pop().map(|(_, header)| header).unwrap_or_default())
@@ -191,7 +191,7 @@ pub(super) fn ensure_same_output(sources: &[Source]) -> Result<(), MergeError> {
         };
         let (one, other) = (one.display(), other.display());
         return Err(MergeError::Refused(format!(
-            "cannot collect: part '{one}' belongs to {its} and part '{other}' to {others}; collect them separately"
+            "cannot merge: part '{one}' belongs to {its} and part '{other}' to {others}; merge them separately"
         )));
     }
     let is_directory = |source: &&Source| source.file.is_none();
@@ -199,7 +199,7 @@ pub(super) fn ensure_same_output(sources: &[Source]) -> Result<(), MergeError> {
     if let (Some(directory), Some(file)) = (directory, file) {
         let (directory, file) = (directory.path.display(), file.path.display());
         return Err(MergeError::Refused(format!(
-            "cannot collect: part '{directory}' is a directory and part '{file}' is a file; collect them separately"
+            "cannot merge: part '{directory}' is a directory and part '{file}' is a file; merge them separately"
         )));
     }
     Ok(())
@@ -217,7 +217,7 @@ fn not_a_part(path: &Path, cause: &str) -> MergeError {
         }
         _ => format!("its parts are {}", listed.join(", ")),
     };
-    MergeError::Refused(format!("cannot collect '{}': {cause}; {remedy}", path.display()))
+    MergeError::Refused(format!("cannot merge '{}': {cause}; {remedy}", path.display()))
 }
 
 /// The parts of an output, in the order of the workers: the files in its directory that are named like its parts and
@@ -247,7 +247,7 @@ fn worker_in(name: &str, stem: &str, suffix: &str) -> Option<u16> {
 
 fn damaged(path: &Path, cause: &str) -> MergeError {
     MergeError::Unreadable(format!(
-        "cannot collect part '{}': {cause}; restore the part and its index, or leave the part out",
+        "cannot merge part '{}': {cause}; restore the part and its index, or leave the part out",
         path.display()
     ))
 }

@@ -102,12 +102,12 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().unwrap();
         let pages = process_tasks(directory.path(), workers, &lease_ends);
-        let collected = |stem: &str, extension: &str| {
+        let merged = |stem: &str, extension: &str| {
             let part = |worker| directory.path().join(format!("{stem}.{worker}{extension}"));
             let parts: Vec<PathBuf> = (1..=workers).map(part).filter(|part| part.exists()).collect();
             let output = directory.path().join(format!("all{extension}"));
-            let collected = collect(&parts, Destination::Path(&output), false).unwrap();
-            assert_eq!(collected.pages, pages.len() as u64);
+            let merged = merge(&parts, Destination::Path(&output), false).unwrap();
+            assert_eq!(merged.pages, pages.len() as u64);
             output
         };
         let specs = specs(directory.path());
@@ -117,10 +117,10 @@ proptest! {
             bytes
         };
         let lines: Vec<u8> = pages.iter().flat_map(|page| added(page, 0)).collect();
-        prop_assert_eq!(fs::read(collected("pages", ".jsonl")).unwrap(), lines);
+        prop_assert_eq!(fs::read(merged("pages", ".jsonl")).unwrap(), lines);
         let edges: Vec<u8> = pages.iter().flat_map(|page| added(page, 1)).collect();
-        prop_assert_eq!(fs::read(collected("edges", ".csv")).unwrap(), [&b"from,to\n"[..], &edges].concat());
-        let directory = collected("pages", "");
+        prop_assert_eq!(fs::read(merged("edges", ".csv")).unwrap(), [&b"from,to\n"[..], &edges].concat());
+        let directory = merged("pages", "");
         prop_assert_eq!(fs::read_dir(&directory).unwrap().count(), pages.len());
         for (number, page) in (1..).zip(&pages) {
             prop_assert_eq!(fs::read(directory.join(format!("{number}"))).unwrap(), added(page, 2));
@@ -168,12 +168,12 @@ fn killed_worker_continues_and_keeps_every_page_it_added() {
     assert!(completed >= 8, "{completed}");
     let edges = directory.path().join("edges.csv");
     let parts = [directory.path().join("edges.1.csv")];
-    let collected = collect(&parts, Destination::Path(&edges), false).unwrap();
+    let merged = merge(&parts, Destination::Path(&edges), false).unwrap();
     // The last page may have been added and not completed.
-    assert!((completed..=completed + 1).contains(&collected.pages), "{completed} {collected:?}");
+    assert!((completed..=completed + 1).contains(&merged.pages), "{completed} {merged:?}");
     let specs = specs(directory.path());
     let mut expected = b"from,to\n".to_vec();
-    for task_id in 0..collected.pages {
+    for task_id in 0..merged.pages {
         let OutputWrite::Append(lines) = writes(&specs, task_id, 1).swap_remove(1).1 else { unreachable!() };
         expected.extend(lines);
     }

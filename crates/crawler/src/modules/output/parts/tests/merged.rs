@@ -15,7 +15,7 @@ fn part_paths(directory: &Path, (stem, extension): (&str, &str), workers: &[u16]
 
 /// Merges into a path.
 fn merge_into(parts: &[PathBuf], output: &Path, overwrite: bool) -> Result<MergeReport, MergeError> {
-    collect(parts, Destination::Path(output), overwrite)
+    merge(parts, Destination::Path(output), overwrite)
 }
 
 #[track_caller]
@@ -67,7 +67,7 @@ fn merge_is_byte_for_byte_what_one_process_writes() {
         }
         assert_eq!(text(output.clone()), text(expected.clone()));
         let mut printed = Vec::new();
-        collect(&parts, Destination::Stream(&mut printed), false).unwrap();
+        merge(&parts, Destination::Stream(&mut printed), false).unwrap();
         assert_eq!(printed, fs::read(expected).unwrap());
     }
     assert!(contents(directory.path()).keys().all(|path| !path.to_string_lossy().contains("unfinished")));
@@ -216,7 +216,7 @@ fn existing_output_is_replaced_only_with_overwrite_and_a_part_never() {
         text(at("all.csv")).starts_with("from,to\n") && text(at("all/1")).starts_with("http://a.test/1\n")
     );
     let mut printed = Vec::new();
-    let refused = collect(&directories, Destination::Stream(&mut printed), false).unwrap_err().to_string();
+    let refused = merge(&directories, Destination::Stream(&mut printed), false).unwrap_err().to_string();
     assert!(refused.contains("cannot print the output"), "{refused}");
 }
 
