@@ -198,7 +198,7 @@ impl Outcome {
     }
 
     /// Whether the server's `Retry-After` exceeds what the crawler waits for a single URL.
-    pub(crate) fn asks_for_too_long(&self) -> bool {
+    pub(crate) fn exceeds_max_retry_after(&self) -> bool {
         matches!(self, Outcome::HttpStatus { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)
     }
 

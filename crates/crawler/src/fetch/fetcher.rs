@@ -90,7 +90,7 @@ impl Fetcher {
         };
         // A stale keep-alive connection says nothing about the server's health, so the retry needs no pause.
         let stale = failure == Outcome::StaleConnection;
-        if failure.asks_for_too_long() {
+        if failure.exceeds_max_retry_after() {
             return Err(failure);
         }
         if !(stale || self.client.pause(RETRY_PAUSE).await) {

@@ -191,7 +191,7 @@ async fn fetch_rules(
                 return Ok(Ok(rules));
             }
             Err(Outcome::NotReached) => return Err(Outcome::NotReached),
-            Err(failure) if tries == MAX_TRIES || failure.asks_for_too_long() => {
+            Err(failure) if tries == MAX_TRIES || failure.exceeds_max_retry_after() => {
                 return Ok(Err(url_outcome(failure)));
             }
             Err(_) => {}
