@@ -19,7 +19,7 @@ use crate::page::Page;
 ///
 /// - Each page is in the output exactly once, also after a crash and a resume ([`files::OutputFiles`]).
 /// - In a distributed crawl, each worker writes its own part file with an index ([`parts::Parts`]).
-/// - `crawler collect` merges the part files ([`parts::merge`]). It copies byte ranges and does not call the
+/// - `crawler collect` merges the part files ([`parts::merge`](parts::merge())). It copies byte ranges and does not call the
 ///   `Output`, so it works for any format.
 ///
 /// The merge imposes one condition on the format: the file is the header followed by the pages' bytes, in any order of

@@ -9,7 +9,7 @@
 //!   added.
 //!
 //! Worker 3's part of `pages.jsonl` is `pages.3.jsonl`, in the format of its module, with the index
-//! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. [`collect`] merges the
+//! `pages.3.jsonl.index` next to it. Its part of a directory `pages` is the directory `pages.3`. [`merge`](merge()) merges the
 //! parts.
 
 mod directory;
