@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::internal::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::backend::{
+    Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
+};
 use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
@@ -33,7 +35,7 @@ impl Web {
 
     /// The links of a page: one to a new page, some that all pages of its host share, and the others to
     /// random earlier pages.
-    fn links(self, page: usize) -> Vec<DiscoveredUrl> {
+    fn links(self, page: usize) -> Outlinks {
         let Web { pages, hosts } = self;
         let mut seed = page as u64;
         let mut random = |below: usize| {
@@ -53,7 +55,7 @@ impl Web {
             links.push(page_of_host * hosts + page % hosts);
         }
         links.retain(|link| *link < pages);
-        links.into_iter().map(|link| DiscoveredUrl { url: self.url(link), depth: 1, redirects: 0 }).collect()
+        Outlinks::new(links.into_iter().map(|link| self.url(link)), 1)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod redis;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::RequestCounter;
 use crate::task::Depth;
+use crate::url_list::UrlList;
 
 /// A worker of a crawl. Workers are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,7 +38,7 @@ pub struct WorkerId(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub u64);
 
-/// A URL found on a page, or a seed: normalized, in scope and not a crawler trap.
+/// A URL to admit, such as a seed: normalized, in scope and not a crawler trap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredUrl {
     /// The URL.
@@ -45,6 +47,24 @@ pub struct DiscoveredUrl {
     pub depth: Depth,
     /// Number of consecutive redirects that led to the URL.
     pub redirects: u8,
+}
+
+/// The URLs found on a page, or the target of a redirect: normalized, in scope and not crawler traps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outlinks {
+    /// The URLs, with repetitions.
+    pub urls: UrlList,
+    /// Number of links from the nearest seed, along the path through the page.
+    pub depth: Depth,
+    /// Number of consecutive redirects that led to the URLs.
+    pub redirects: u8,
+}
+
+impl Outlinks {
+    /// Links on a page, at this depth.
+    pub fn new<U: AsRef<str>>(urls: impl IntoIterator<Item = U>, depth: Depth) -> Outlinks {
+        Outlinks { urls: urls.into_iter().collect(), depth, redirects: 0 }
+    }
 }
 
 /// How many URLs of an [`admit`](Backend::admit) were new.
@@ -77,7 +97,7 @@ pub struct Lease {
     /// Distinguishes this lease from earlier leases of the same URL. Completing an earlier one has no effect.
     pub lease_id: u64,
     /// The URL.
-    pub url: String,
+    pub url: Arc<str>,
     /// The smallest depth at which the URL was found so far.
     pub depth: Depth,
     /// Number of consecutive redirects that led to the URL.
@@ -173,7 +193,7 @@ pub struct Completion {
     /// Decoded body bytes read since the last reservation.
     pub bytes: u64,
     /// The links to admit.
-    pub outlinks: Vec<DiscoveredUrl>,
+    pub outlinks: Outlinks,
     /// The domains the page links to, without duplicates.
     pub linked_domains: Vec<Domain>,
     /// Number of links rejected before admission, by reason.
@@ -192,7 +212,7 @@ impl Completion {
             lease: lease.clone(),
             outcome: Outcome::NotReached,
             bytes: 0,
-            outlinks: Vec::new(),
+            outlinks: Outlinks::default(),
             linked_domains: Vec::new(),
             rejected_links: BTreeMap::new(),
             writes: Vec::new(),

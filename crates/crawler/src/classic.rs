@@ -270,9 +270,6 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
         self.observer.on_event(Event::Scanning, task.depth, task.url.as_str());
         let depth = task.depth + 1;
         each_link(&task.url, page.content_type.as_deref(), &page.body, |_, target| {
-            if target == Err(BadLink::TooMany) {
-                return;
-            }
             self.stats.links += 1;
             let (url, admitted) = match target {
                 Ok(url) => (url, self.admit(url, depth, 0)),
@@ -283,7 +280,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
                 Ok(LinkStatus::Shallower | LinkStatus::Seen) => self.stats.links_seen += 1,
                 Err(reason) => self.stats.record_rejected_link(reason),
             }
-            if self.observer.wants_links() {
+            // A page can have any number of excess links. They are only counted.
+            if self.observer.wants_links() && target != Err(BadLink::TooMany) {
                 self.report_link(task, url, admitted);
             }
         });

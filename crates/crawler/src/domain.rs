@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use url::Url;
 
@@ -17,7 +18,7 @@ use crate::origin::{Origin, throttle_key};
 /// assert_eq!(of("http://127.0.0.1:8080/"), "127.0.0.1:8080");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Domain(Box<str>);
+pub struct Domain(Arc<str>);
 
 impl Domain {
     /// The domain of a normalised http or https URL:

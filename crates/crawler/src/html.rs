@@ -34,6 +34,18 @@ pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 /// Maximum number of links of a page, so that one page cannot fill the queues.
 pub const MAX_LINKS: usize = 100_000;
 
+/// Maximum total length of a page's links as resolved URLs. A base URL of 2,000 bytes would otherwise turn a page of 430 KB
+/// into 64 MB of URLs. On documentation sites they take up to 1.3 bytes per byte of the page.
+const fn max_link_bytes(page_bytes: usize) -> usize {
+    16 * 1024 + 6 * page_bytes
+}
+
+/// Number of links to reserve memory for.
+const COMMON_LINKS: usize = 128;
+
+/// Each link counts with the length of the page's own URL beyond this one: a list of edges repeats it for each link.
+const COMMON_URL_BYTES: usize = 64;
+
 /// The kind of element a link comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkKind {
@@ -59,7 +71,7 @@ pub enum BadLink {
     Credentials,
     /// It is longer than [`MAX_URL_BYTES`], or longer than [`MAX_TARGET_BYTES`] in the page.
     TooLong,
-    /// It comes after the first [`MAX_LINKS`] of its page.
+    /// It comes after the first [`MAX_LINKS`] of its page, or the links before it take too many bytes as URLs.
     TooMany,
 }
 
@@ -101,10 +113,18 @@ pub fn each_link(
     let charset = Charset::new(content_type, body);
     match charset.transcoded() {
         None => {
-            Targets::scan(body).resolve(page, &|| charset.encoding(), &|| charset.encoding(), &mut on_link)
+            let max_bytes = max_link_bytes(body.len());
+            Targets::scan(body).resolve(
+                page,
+                max_bytes,
+                &|| charset.encoding(),
+                &|| charset.encoding(),
+                &mut on_link,
+            )
         }
         Some(text) => Targets::scan(text.as_bytes()).resolve(
             page,
+            max_link_bytes(body.len()),
             &|| encoding_rs::UTF_8,
             &|| charset.encoding(),
             &mut on_link,
@@ -122,6 +142,9 @@ pub trait PageHandler {
     fn title(&mut self, content: &[u8]) {
         self.text(content);
     }
+
+    /// The number of links that follow, as far as it is known.
+    fn expect_links(&mut self, _: usize) {}
 
     /// A link, as in [`each_link`]. All links follow after the text.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
@@ -143,10 +166,12 @@ impl<F: FnMut(LinkKind, Result<&str, BadLink>)> PageHandler for LinkHandler<F> {
 pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     let text = charset.utf8();
-    let mut sink = PageSink { targets: Targets::default(), handler };
+    let mut sink = PageSink { targets: Targets::new(), handler };
     scanner::scan(&text, &mut sink);
     let PageSink { targets, handler } = sink;
-    targets.resolve(page, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
+    handler.expect_links(targets.links.len());
+    let max_bytes = max_link_bytes(body.len());
+    targets.resolve(page, max_bytes, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
         handler.link(kind, target);
     });
 }
@@ -185,9 +210,14 @@ pub struct Targets<'p> {
 }
 
 impl<'p> Targets<'p> {
+    /// No targets yet, with room for the links of a common page.
+    fn new() -> Self {
+        Targets { links: Vec::with_capacity(COMMON_LINKS), ..Targets::default() }
+    }
+
     /// Scans a page in an ASCII-compatible encoding.
     pub fn scan(page: &'p [u8]) -> Self {
-        let mut targets = Targets::default();
+        let mut targets = Targets::new();
         scanner::scan(page, &mut targets);
         targets
     }
@@ -195,6 +225,7 @@ impl<'p> Targets<'p> {
     fn resolve(
         &self,
         page: &Url,
+        mut max_bytes: usize,
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
         on_link: &mut impl FnMut(LinkKind, Result<&str, BadLink>),
@@ -203,8 +234,8 @@ impl<'p> Targets<'p> {
         let resolver = UrlResolver::new(&base);
         let mut resolved = String::with_capacity(256);
         for &(kind, raw) in &self.links {
-            if raw.len() > MAX_TARGET_BYTES {
-                on_link(kind, Err(BadLink::TooLong));
+            if max_bytes == 0 || raw.len() > MAX_TARGET_BYTES {
+                on_link(kind, Err(if max_bytes == 0 { BadLink::TooMany } else { BadLink::TooLong }));
                 continue;
             }
             let text = attribute_text(raw, decoding);
@@ -213,7 +244,13 @@ impl<'p> Targets<'p> {
                 _ => Some(&*text),
             };
             if let Some(target) = target {
-                let result = resolver.resolve(target, encoding, &mut resolved);
+                let mut result = resolver.resolve(target, encoding, &mut resolved);
+                if result.is_ok() {
+                    let bytes = resolved.len() + page.as_str().len().saturating_sub(COMMON_URL_BYTES);
+                    let fits = bytes <= max_bytes;
+                    max_bytes = if fits { max_bytes - bytes } else { 0 };
+                    result = if fits { Ok(()) } else { Err(BadLink::TooMany) };
+                }
                 on_link(kind, result.map(|()| resolved.as_str()));
             }
         }

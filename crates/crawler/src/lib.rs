@@ -95,6 +95,8 @@ mod stop;
 #[cfg(feature = "net")]
 mod task;
 #[cfg(feature = "net")]
+mod url_list;
+#[cfg(feature = "net")]
 mod worker;
 
 #[cfg(feature = "net")]
@@ -132,6 +134,8 @@ pub use scope::{RejectReason, Scope};
 pub use stats::Stats;
 #[cfg(feature = "net")]
 pub use stop::StopHandle;
+#[cfg(feature = "net")]
+pub use url_list::UrlList;
 
 /// The examples of the README compile.
 #[cfg(all(doctest, feature = "net"))]

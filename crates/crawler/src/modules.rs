@@ -75,6 +75,8 @@ pub(crate) mod example {
 
     use std::time::{Duration, UNIX_EPOCH};
 
+    use hyper::header::{HeaderName, HeaderValue};
+
     use crate::media::Media;
     use crate::page::Page;
 
@@ -84,14 +86,14 @@ pub(crate) mod example {
             url: url.parse().unwrap(),
             depth: 2,
             status: 200,
-            headers: vec![
-                ("content-type".into(), "text/html; charset=utf-8".into()),
-                ("x-note".into(), "one".into()),
-            ],
+            headers: [("content-type", "text/html; charset=utf-8"), ("x-note", "one")]
+                .into_iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+                .collect(),
             media: Media::Html,
             body: body.to_vec().into(),
             title: String::new(),
-            links: links.iter().map(|link| link.to_string()).collect(),
+            links: links.iter().collect(),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),
         }
     }

@@ -50,6 +50,13 @@ impl fmt::Display for Origin {
     }
 }
 
+/// The start of a normalised URL up to the slash after its authority: URLs that start with it have the same origin.
+pub fn origin_prefix(url: &str) -> &str {
+    let authority = url.find("://").map_or(0, |scheme_end| scheme_end + "://".len());
+    let slash = memchr::memchr(b'/', &url.as_bytes()[authority..]);
+    slash.map_or(url, |slash| &url[..=authority + slash])
+}
+
 /// The same as [`Origin::throttle_key`], for a normalised URL as text, without parsing it.
 pub fn throttle_key(url: &str) -> &str {
     let authority = url.split_once("://").map_or("", |(_, rest)| rest);

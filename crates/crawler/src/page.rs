@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use hyper::HeaderMap;
 use url::Url;
 
 use crate::media::Media;
+use crate::url_list::UrlList;
 
 /// A fetched page, as [modules](crate::Module) and [streams](crate::Crawler::pages) receive it.
 #[derive(Debug, Clone)]
@@ -18,8 +20,7 @@ pub struct Page {
     pub depth: u32,
     /// The HTTP status code.
     pub status: u16,
-    /// The response headers in their order, with names in lower case.
-    pub headers: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
     /// HTML or text.
     pub media: Media,
     /// The body after content decoding, otherwise unchanged.
@@ -27,24 +28,29 @@ pub struct Page {
     /// The title of an HTML page as plain text; empty if it has none.
     pub title: String,
     /// The links of the page as normalized URLs, in document order, with repetitions.
-    pub links: Vec<String>,
+    pub links: UrlList,
     /// When it was fetched.
     pub fetched: SystemTime,
 }
 
 impl Page {
     /// The Content-Type header.
-    pub fn content_type(&self) -> Option<&str> {
+    pub fn content_type(&self) -> Option<Cow<'_, str>> {
         self.header("content-type")
     }
 
-    /// The first header with this name, which must be in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    /// The first response header with this name.
+    pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+    }
+
+    /// The response headers, with names in lower case.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        self.headers.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
     }
 
     /// The visible text of an HTML page, or the whole of a text page, decoded from its charset.
     pub fn text(&self) -> Cow<'_, str> {
-        crate::html::text::visible_text(self.content_type(), self.media, &self.body)
+        crate::html::text::visible_text(self.content_type().as_deref(), self.media, &self.body)
     }
 }

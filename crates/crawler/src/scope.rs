@@ -12,7 +12,7 @@ use crate::domain::Domain;
 use crate::error::Error;
 use crate::fetch::http::non_public_kind;
 use crate::html::BadLink;
-use crate::origin::{Origin, throttle_key, without_credentials};
+use crate::origin::{Origin, origin_prefix, throttle_key, without_credentials};
 
 /// The maximum number of path segments. Relative links that never end make paths grow without limit.
 const MAX_PATH_SEGMENTS: usize = 64;
@@ -80,7 +80,7 @@ pub struct Scope {
     /// If present, at least one of these must match.
     include: Option<RegexSet>,
     /// None of these may match.
-    exclude: RegexSet,
+    exclude: Option<RegexSet>,
     /// The rule for non-public addresses; all are allowed if it is absent.
     private: Option<PrivateAddressRule>,
 }
@@ -105,7 +105,7 @@ enum Bounds {
 
 impl Scope {
     fn within(bounds: Bounds) -> Scope {
-        Scope { bounds, include: None, exclude: RegexSet::empty(), private: None }
+        Scope { bounds, include: None, exclude: None, private: None }
     }
 
     /// The whole web.
@@ -147,11 +147,10 @@ impl Scope {
     /// `exclude` patterns. Patterns are regular expressions.
     pub fn with_filters<P: AsRef<str>>(self, include: &[P], exclude: &[P]) -> Result<Scope, Error> {
         let compile = |patterns: &[P]| {
-            RegexSet::new(patterns)
-                .map_err(|error| Error::InvalidSetting(format!("not a regular expression: {error}")))
+            let set = (!patterns.is_empty()).then(|| RegexSet::new(patterns)).transpose();
+            set.map_err(|error| Error::InvalidSetting(format!("not a regular expression: {error}")))
         };
-        let include = if include.is_empty() { None } else { Some(compile(include)?) };
-        Ok(Scope { include, exclude: compile(exclude)?, ..self })
+        Ok(Scope { include: compile(include)?, exclude: compile(exclude)?, ..self })
     }
 
     /// The scope's settings, for comparison when a crawl is resumed.
@@ -162,8 +161,10 @@ impl Scope {
             Bounds::Hosts(_) => "host",
             Bounds::Prefixes(_) => "prefix",
         };
-        let include = self.include.as_ref().map_or(String::new(), |include| include.patterns().join(" "));
-        [("scope", name.to_owned()), ("include", include), ("exclude", self.exclude.patterns().join(" "))]
+        let text = |patterns: &Option<RegexSet>| {
+            patterns.as_ref().map_or(String::new(), |patterns| patterns.patterns().join(" "))
+        };
+        [("scope", name.to_owned()), ("include", text(&self.include)), ("exclude", text(&self.exclude))]
     }
 
     /// Rejects URLs whose host is a non-public address, except the seeds' own origins and hosts with a DNS override,
@@ -186,6 +187,14 @@ impl Scope {
         }
     }
 
+    fn check_origin<'u>(&self, url: &'u str) -> CheckedOrigin<'u> {
+        CheckedOrigin {
+            prefix: origin_prefix(url),
+            is_in_bounds: self.contains(url),
+            is_private: self.private.as_ref().is_some_and(|rule| rule.rejects(url)),
+        }
+    }
+
     /// Whether a normalized URL without credentials lies within the bounds.
     pub(crate) fn contains(&self, url: &str) -> bool {
         match &self.bounds {
@@ -199,13 +208,49 @@ impl Scope {
     /// Checks whether a crawl may fetch a URL. The URL must be normalized, as [`Url::as_str`] returns it, and without
     /// credentials.
     pub fn check(&self, url: &str) -> Result<(), RejectReason> {
-        if !self.contains(url) {
+        self.checker().check(url)
+    }
+
+    /// Checks many URLs.
+    pub(crate) fn checker<'u>(&self) -> ScopeChecker<'_, 'u> {
+        ScopeChecker { scope: self, origin: None }
+    }
+}
+
+/// Checks many URLs. Most links of a page have the origin of the link before them, so what depends on the origin alone is
+/// not checked again.
+pub(crate) struct ScopeChecker<'s, 'u> {
+    scope: &'s Scope,
+    origin: Option<CheckedOrigin<'u>>,
+}
+
+#[derive(Clone, Copy)]
+struct CheckedOrigin<'u> {
+    /// URLs of the origin start with this.
+    prefix: &'u str,
+    is_in_bounds: bool,
+    is_private: bool,
+}
+
+impl<'u> ScopeChecker<'_, 'u> {
+    pub(crate) fn check(&mut self, url: &'u str) -> Result<(), RejectReason> {
+        let origin = match self.origin {
+            Some(origin) if url.starts_with(origin.prefix) => origin,
+            _ => *self.origin.insert(self.scope.check_origin(url)),
+        };
+        let Scope { bounds, include, exclude, .. } = self.scope;
+        let is_in_bounds = match bounds {
+            Bounds::Prefixes(_) => self.scope.contains(url),
+            _ => origin.is_in_bounds,
+        };
+        if !is_in_bounds {
             return Err(RejectReason::External);
         }
-        if self.include.as_ref().is_some_and(|include| !include.is_match(url)) || self.exclude.is_match(url) {
+        let matches = |patterns: &Option<RegexSet>| patterns.as_ref().map(|patterns| patterns.is_match(url));
+        if matches(include) == Some(false) || matches(exclude) == Some(true) {
             return Err(RejectReason::Excluded);
         }
-        if self.private.as_ref().is_some_and(|rule| rule.rejects(url)) {
+        if origin.is_private {
             return Err(RejectReason::PrivateAddress);
         }
         check_path(url)

@@ -7,7 +7,6 @@ pub mod parsed_page;
 pub mod rebalance;
 mod transfers;
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use self::parsed_page::ParsedPage;
 use self::rebalance::RebalanceRequests;
 use self::transfers::PendingTransfers;
 use crate::backend::{
-    Backend, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, Lease,
+    Backend, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, Lease, Outlinks,
     WorkerId,
 };
 use crate::domain::Domain;
@@ -29,12 +28,13 @@ use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::Download;
 use crate::fetch::redirect;
 use crate::modules::page_pipeline::PagePipeline;
-use crate::origin::throttle_key;
+use crate::origin::{origin_prefix, throttle_key};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::scope::{RejectReason, Scope};
 use crate::stop::StopHandle;
 use crate::task::Depth;
+use crate::url_list::UrlList;
 
 /// How long a worker waits for new leases before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -84,7 +84,7 @@ pub struct Worker<R> {
 
 /// A lease after its fetch: the next lease of its host can start, its completion is still to come.
 struct FetchedLease {
-    host: String,
+    host: Arc<str>,
     /// `None` if the crawl stopped first. The URL stays outstanding then.
     completion: Option<Completion>,
     permit: Option<InFlightPermit>,
@@ -119,7 +119,7 @@ impl<R: Backend> Worker<R> {
                 biased;
                 () = stop.stop_requested() => break,
                 Some(completed) = completions.join_next() => {
-                    let host: String = joined(completed)?;
+                    let host: Arc<str> = joined(completed)?;
                     hosts.completed(&host);
                 }
                 Some(fetched) = fetches.join_next() => {
@@ -133,8 +133,9 @@ impl<R: Backend> Worker<R> {
                 }
                 leases = backend.lease(self.id, room.min(LEASE_BATCH), POLL_INTERVAL), if room > 0 => {
                     for lease in leases? {
-                        let host = throttle_key(&lease.url).to_owned();
-                        self.fetcher.throttle().cool_down(&host, lease.cooldown);
+                        let url = Arc::clone(&lease.url);
+                        let host = throttle_key(&url);
+                        self.fetcher.throttle().cool_down(host, lease.cooldown);
                         hosts.add(host, lease);
                     }
                 }
@@ -158,7 +159,7 @@ impl<R: Backend> Worker<R> {
     /// Fetches a lease's URL and processes the response, up to but without the completion.
     async fn process_lease(
         self: Arc<Self>,
-        host: String,
+        host: Arc<str>,
         lease: Lease,
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
@@ -227,8 +228,7 @@ impl<R: Backend> Worker<R> {
             ContentMatch::NearDuplicate(of) => return Ok(Outcome::NearDuplicate { of }),
         }
         if lease.depth < context.max_depth {
-            (completion.outlinks, completion.rejected_links) = self.outlinks(&parsed, lease.depth + 1);
-            completion.linked_domains = linked_domains(&parsed.page.links);
+            self.collect_links(&parsed, completion);
         }
         if !lease.is_revisit {
             let Some(page) = self.run_modules(parsed.page).await else { return Ok(Outcome::NotReached) };
@@ -272,10 +272,10 @@ impl<R: Backend> Worker<R> {
     /// end.
     async fn complete(
         self: Arc<Self>,
-        host: String,
+        host: Arc<str>,
         completion: Option<Completion>,
         _permit: Option<InFlightPermit>,
-    ) -> Result<String, BackendError> {
+    ) -> Result<Arc<str>, BackendError> {
         let Some(completion) = completion else { return Ok(host) };
         let WorkerContext { pipeline, backend, stop, .. } = &*self.context;
         // The outcome of a revisited URL was reported by the first visit.
@@ -302,55 +302,50 @@ impl<R: Backend> Worker<R> {
         Ok(host)
     }
 
-    /// The links to admit, and the number of rejected links by reason.
-    fn outlinks(
-        &self,
-        parsed: &ParsedPage,
-        depth: Depth,
-    ) -> (Vec<DiscoveredUrl>, BTreeMap<&'static str, u64>) {
-        let mut rejected = BTreeMap::new();
-        let mut reject = |why: RejectReason| *rejected.entry(why.label()).or_default() += 1;
-        let mut outlinks = Vec::with_capacity(parsed.page.links.len());
-        for url in &parsed.page.links {
-            match self.context.scope.check(url) {
-                Ok(()) => outlinks.push(DiscoveredUrl { url: url.clone(), depth, redirects: 0 }),
+    /// Sets the outlinks, the linked domains and the rejected links of a completion.
+    fn collect_links(&self, parsed: &ParsedPage, completion: &mut Completion) {
+        let links = &parsed.page.links;
+        let mut outlinks = UrlList::with_capacity_of(links);
+        let mut rejected: Vec<(RejectReason, u64)> = Vec::new();
+        let mut reject = |why: RejectReason| match rejected.iter_mut().find(|(reason, _)| *reason == why) {
+            Some((_, count)) => *count += 1,
+            None => rejected.push((why, 1)),
+        };
+        let mut checker = self.context.scope.checker();
+        let mut origins: Vec<&str> = Vec::new();
+        for url in links.iter() {
+            if origins.last().is_none_or(|origin| !url.starts_with(origin)) {
+                origins.push(origin_prefix(url));
+            }
+            match checker.check(url) {
+                Ok(()) => outlinks.push(url),
                 Err(why) => reject(why),
             }
         }
         for bad_link in &parsed.bad_links {
             reject(RejectReason::InvalidLink(*bad_link));
         }
-        (outlinks, rejected)
+        completion.outlinks = Outlinks { urls: outlinks, depth: completion.lease.depth + 1, redirects: 0 };
+        completion.rejected_links = rejected.iter().map(|(why, count)| (why.label(), *count)).collect();
+        completion.linked_domains = linked_domains(origins);
     }
 
     /// The target has the depth of the URL that redirected to it.
-    fn redirect(
-        &self,
-        url: &Url,
-        lease: &Lease,
-        location: &str,
-        outlinks: &mut Vec<DiscoveredUrl>,
-    ) -> Outcome {
+    fn redirect(&self, url: &Url, lease: &Lease, location: &str, outlinks: &mut Outlinks) -> Outcome {
         redirect::follow(url, lease.redirects, location, |target, redirects| {
             self.context.scope.check(target)?;
-            outlinks.push(DiscoveredUrl { url: target.to_owned(), depth: lease.depth, redirects });
+            *outlinks = Outlinks { urls: [target].iter().collect(), depth: lease.depth, redirects };
             Ok(())
         })
     }
 }
 
-/// The domains that a page links to, without repetitions.
-fn linked_domains(links: &[String]) -> Vec<Domain> {
-    // Most links have the host of the link before.
-    let (mut hosts, mut last) = (HashSet::new(), "");
-    for link in links {
-        let host = throttle_key(link);
-        if host != last {
-            hosts.insert(host);
-            last = host;
-        }
-    }
-    let mut domains: Vec<Domain> = hosts.into_iter().map(Domain::from_throttle_key).collect();
+/// The domains of origins, without repetitions.
+fn linked_domains(mut origins: Vec<&str>) -> Vec<Domain> {
+    origins.sort_unstable();
+    origins.dedup();
+    let hosts = origins.into_iter().map(throttle_key);
+    let mut domains: Vec<Domain> = hosts.map(Domain::from_throttle_key).collect();
     domains.sort();
     domains.dedup();
     domains

@@ -10,7 +10,7 @@ use crawler::internal::backend::local::{BackendConfig, LocalBackend};
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{
     Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, DomainTransfer,
-    Lease, TransferResult, WorkerId,
+    Lease, Outlinks, TransferResult, WorkerId,
 };
 use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
@@ -75,6 +75,8 @@ fn urls_of_host(host: &str, count: usize) -> Vec<DiscoveredUrl> {
 }
 
 fn page(lease: &Lease, outlinks: Vec<DiscoveredUrl>) -> Completion {
+    let depth = outlinks.first().map_or(0, |outlink| outlink.depth);
+    let outlinks = Outlinks::new(outlinks.iter().map(|outlink| &outlink.url), depth);
     Completion { outcome: Outcome::Page, bytes: 10, outlinks, ..Completion::new(lease) }
 }
 
@@ -96,7 +98,7 @@ async fn lease_all(backend: &impl Backend, worker: WorkerId) -> Vec<Lease> {
 }
 
 fn urls(leases: &[Lease]) -> Vec<&str> {
-    leases.iter().map(|lease| lease.url.as_str()).collect()
+    leases.iter().map(|lease| &*lease.url).collect()
 }
 
 async fn url_is_admitted_once(backend: impl Backend) {
@@ -220,7 +222,7 @@ async fn full_queues_overflow_and_lose_nothing(backend: impl Backend) {
         assert!(lengths.chain([&snapshot.url_queue.0]).all(|length| *length <= 100), "{snapshot:?}");
         for worker in [FIRST, SECOND] {
             for lease in backend.lease(worker, 7, NO_WAIT).await.unwrap() {
-                seen.insert(lease.url.clone());
+                seen.insert(lease.url.to_string());
                 backend.complete(vec![page(&lease, Vec::new())]).await.unwrap();
             }
         }
@@ -287,7 +289,7 @@ async fn leased_url_found_at_a_smaller_depth_is_revisited(backend: impl Backend)
     let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
     backend.admit(vec![discovered("http://a/", 3), discovered("http://b/", 3)]).await.unwrap();
     for lease in leases {
-        let outcome = if lease.url == "http://a/" { Outcome::Page } else { Outcome::RobotsDisallowed };
+        let outcome = if &*lease.url == "http://a/" { Outcome::Page } else { Outcome::RobotsDisallowed };
         backend.complete(vec![Completion { outcome, ..page(&lease, Vec::new()) }]).await.unwrap();
     }
     run_frontier(&backend).await;
@@ -327,7 +329,7 @@ async fn url_expires_after_its_ttl_and_never_while_outstanding(backend: impl Bac
     backend.admit(vec![discovered("http://done/", 0), discovered("http://waits/", 0)]).await.unwrap();
     run_frontier(&backend).await;
     let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
-    let done = leases.iter().find(|lease| lease.url == "http://done/").unwrap();
+    let done = leases.iter().find(|lease| &*lease.url == "http://done/").unwrap();
     backend.complete(vec![page(done, Vec::new())]).await.unwrap();
     advance(&backend, 70 * MINUTE).await;
     let admitted =

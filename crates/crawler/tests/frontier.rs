@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crawler::internal::backend::local::{BackendConfig, LocalBackend};
 use crawler::internal::backend::{
-    AdmitCounts, Backend, CompleteResult, Completion, DiscoveredUrl, Lease, UnprioritizedUrl, WorkerId,
+    AdmitCounts, Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, UnprioritizedUrl,
+    WorkerId,
 };
 use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
@@ -150,7 +151,7 @@ impl Model {
             Operation::CompleteAgain(index) => {
                 if !self.ended_leases.is_empty() {
                     let lease = &self.ended_leases[index.index(self.ended_leases.len())];
-                    let outlinks = vec![discovered((99, 0))];
+                    let outlinks = Outlinks::new([discovered((99, 0)).url], 1);
                     let stale = Completion { outcome: Outcome::Page, outlinks, ..Completion::new(lease) };
                     assert_eq!(
                         self.backend.complete(vec![stale]).await.unwrap(),
@@ -180,8 +181,8 @@ impl Model {
 
     async fn lease(&mut self, worker: WorkerId, max: usize) {
         for lease in self.backend.lease(worker, max, NO_WAIT).await.unwrap() {
-            assert!(self.admitted_urls.contains(&lease.url), "{} was never admitted", lease.url);
-            assert!(!self.completed.contains(&lease.url), "{} was leased after its completion", lease.url);
+            assert!(self.admitted_urls.contains(&*lease.url), "{} was never admitted", lease.url);
+            assert!(!self.completed.contains(&*lease.url), "{} was leased after its completion", lease.url);
             let is_leased = self.leases.iter().any(|(_, other)| other.url == lease.url);
             assert!(!is_leased, "{} is leased twice", lease.url);
             self.leases.push((worker, lease));
@@ -192,12 +193,13 @@ impl Model {
         let outlinks: Vec<DiscoveredUrl> = outlinks.iter().copied().map(discovered).collect();
         let expected = self.mark_seen(&outlinks);
         let outcome = if is_page { Outcome::Page } else { Outcome::RobotsDisallowed };
+        let outlinks = Outlinks::new(outlinks.iter().map(|outlink| &outlink.url), 1);
         let done = Completion { outcome, outlinks, ..Completion::new(&lease) };
         match self.backend.complete(vec![done]).await.unwrap()[0] {
             CompleteResult::Applied { id, new, .. } => assert_eq!((id.is_some(), new), (is_page, expected)),
             CompleteResult::StaleLease => panic!("the lease of {} had not ended", lease.url),
         }
-        assert!(self.completed.insert(lease.url.clone()), "{} is completed twice", lease.url);
+        assert!(self.completed.insert(lease.url.to_string()), "{} is completed twice", lease.url);
         self.ended_leases.push(lease);
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use testweb::{Certificate, Hostile, Request, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, linking_to, serve};
+use crate::pipeline::Pipeline;
 
 /// The memory limit of every crawl.
 const MAX_MEMORY: u64 = 200 << 20;
@@ -155,4 +156,32 @@ fn sixteen_concurrent_decompression_bombs_stay_within_bounds() {
     let ended = Crawl::of(serve(site).url("/")).with("--concurrency 16").run().expect(0);
     assert_eq!(ended.pages().len(), 1);
     assert!(ended.peak_rss < MAX_MEMORY, "{} MB", ended.peak_rss >> 20);
+}
+
+/// Pages of 280 KB with a base URL of 1,900 bytes: resolved without a limit, the links of each take 40 MB.
+fn site_with_long_bases() -> Web {
+    let page = |request: &Request| {
+        let number: usize = request.path[1..].parse().unwrap_or(0);
+        let next = format!("<a href=/{}>next</a>", number + 1);
+        let links: String = (0..20_000).map(|link| format!("<a href={link}>")).collect();
+        Response::page(format!("<base href=/{number}-{}/>{next}{links}", "x".repeat(1_900)))
+    };
+    serve(Site::new().fallback(page))
+}
+
+#[test]
+fn links_with_a_long_base_swell_neither_memory_nor_state_nor_outputs() {
+    let web = site_with_long_bases();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let crawl = Pipeline::of(web.url("/0")).with("--max-pages 12 --similarity 0");
+    let crawl = crawl.module("jsonl", &path("pages.jsonl")).module("edges", &path("edges.csv"));
+    let ended = crawl.with("--state").with_one(path("state").display().to_string()).run().expect(0);
+    assert!(ended.peak_rss < 300 << 20, "{} MB", ended.peak_rss >> 20);
+    let read = 12 * 280_000;
+    for name in ["pages.jsonl", "edges.csv", "state/crawl.state"] {
+        let bytes = std::fs::metadata(path(name)).unwrap().len();
+        assert!(bytes < 8 * read, "{name}: {bytes} bytes for {read} bytes read");
+    }
+    assert!(ended.stderr.contains("too many links on the page"), "{}", ended.stderr);
 }

@@ -160,7 +160,7 @@ impl<S: Storage> LocalBackend<S> {
 
 impl<S: Storage> Backend for LocalBackend<S> {
     async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        let (admitted, commit) = self.atomically(|state| state.admit(urls, None))?;
+        let (admitted, commit) = self.atomically(|state| state.admit(&urls))?;
         self.prioritizer.notify_one();
         self.wait_committed(commit).await?;
         Ok(admitted)
@@ -222,13 +222,13 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
-        let ((completed, to_wake, work), commit) = self.atomically(|state| {
+        let ((completed, work), commit) = self.atomically(|state| {
             let completed: Result<Vec<CompleteResult>, BackendError> =
                 completions.into_iter().map(|completion| state.complete(completion)).collect();
-            Ok((completed?, std::mem::take(&mut state.workers_to_wake), state.frontier_work()))
+            self.wake_workers(state.workers_to_wake.drain(..));
+            Ok((completed?, state.frontier_work()))
         })?;
         self.wake_frontier(work);
-        self.wake_workers(to_wake);
         self.wait_committed(commit).await?;
         Ok(completed)
     }

@@ -82,14 +82,6 @@ pub struct Download {
     pub body: Bytes,
 }
 
-impl Download {
-    /// The headers as text, with names in lower case.
-    pub fn header_list(&self) -> Vec<(String, String)> {
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
-    }
-}
-
 /// Sends requests over pooled keep-alive connections.
 pub struct Downloader {
     config: Arc<FetchConfig>,

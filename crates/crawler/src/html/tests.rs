@@ -194,3 +194,17 @@ fn handler_receives_the_text_as_utf_8_and_then_the_links() {
         ]
     );
 }
+
+#[test]
+fn links_of_a_page_take_a_bounded_number_of_bytes() {
+    let base = format!("http://host/{}/", "x".repeat(1_900));
+    let links = 33_000;
+    let body = format!("<base href={base}>{}", "<a href=a></a>".repeat(links));
+    let (mut bytes, mut resolved, mut too_many) = (0, 0, 0);
+    each_link(&Url::parse("http://host/").unwrap(), None, body.as_bytes(), |_, target| match target {
+        Ok(url) => (bytes, resolved) = (bytes + url.len(), resolved + 1),
+        Err(bad_link) => too_many += usize::from(bad_link == BadLink::TooMany),
+    });
+    assert!(resolved > 500 && bytes < 7 * body.len(), "{resolved} links of {bytes} bytes");
+    assert_eq!(resolved + too_many, links, "every link is counted");
+}

@@ -24,7 +24,14 @@ pub fn visible_text<'p>(content_type: Option<&str>, media: Media, body: &'p [u8]
 /// Decodes a title from UTF-8 with character references and joins it into one line.
 pub fn title(content: &[u8]) -> String {
     let text = htmlize::unescape(String::from_utf8_lossy(content));
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut title = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !title.is_empty() {
+            title.push(' ');
+        }
+        title.push_str(word);
+    }
+    title
 }
 
 struct TextSink {

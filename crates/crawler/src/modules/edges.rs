@@ -24,7 +24,7 @@ impl Output for Edges {
         push_field(&mut from, page.url.as_str());
         let size = page.links.iter().map(|to| from.len() + to.len() + 2).sum();
         let mut lines = Vec::with_capacity(size);
-        for to in &page.links {
+        for to in page.links.iter() {
             lines.extend_from_slice(&from);
             lines.push(b',');
             push_field(&mut lines, to);

@@ -1,5 +1,6 @@
 //! Pages as JSON lines: one object per page, with its keys in a fixed order. Only this file knows the keys.
 
+use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
@@ -8,6 +9,7 @@ use serde_json::ser::Formatter;
 
 use super::{Output, OutputWrite, timestamp};
 use crate::page::Page;
+use crate::url_list::UrlList;
 
 /// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, fetched (RFC
 /// 3339, UTC), links.
@@ -32,7 +34,7 @@ pub(super) fn line_with_content(page: &Page) -> Vec<u8> {
     let body = std::str::from_utf8(&page.body);
     line(&FullRecord {
         record: Record::new(page),
-        headers: &page.headers,
+        headers: page.headers().collect(),
         text: &text,
         body: body.ok(),
         body_base64: body.is_err().then(|| base64(&page.body)),
@@ -50,10 +52,10 @@ struct Record<'p> {
     depth: u32,
     status: u16,
     title: &'p str,
-    content_type: Option<&'p str>,
+    content_type: Option<Cow<'p, str>>,
     bytes: usize,
     fetched: String,
-    links: &'p [String],
+    links: &'p UrlList,
 }
 
 impl<'p> Record<'p> {
@@ -75,7 +77,7 @@ impl<'p> Record<'p> {
 struct FullRecord<'p> {
     #[serde(flatten)]
     record: Record<'p>,
-    headers: &'p [(String, String)],
+    headers: Vec<(&'p str, Cow<'p, str>)>,
     text: &'p str,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'p str>,

@@ -2,6 +2,7 @@
 //! turns.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use crate::backend::Lease;
 use crate::domain::Domain;
@@ -11,17 +12,18 @@ pub(super) struct HostQueues {
     /// The most concurrent fetches of a host.
     max_per_host: usize,
     /// Hosts with leases that wait, are being fetched or are being completed.
-    hosts: HashMap<String, Host>,
+    hosts: HashMap<Arc<str>, Host>,
     /// How many entries of `hosts` each domain has.
     domains: HashMap<Domain, usize>,
     /// Domains of which no new fetch starts.
     paused: HashSet<Domain>,
     /// Hosts with a waiting lease whose fetch can start, each once, in the order in which they became ready.
-    ready: VecDeque<String>,
+    ready: VecDeque<Arc<str>>,
     waiting: usize,
 }
 
 struct Host {
+    name: Arc<str>,
     domain: Domain,
     waiting: VecDeque<Lease>,
     fetching: usize,
@@ -58,20 +60,30 @@ impl HostQueues {
     }
 
     /// Queues a lease of a host.
-    pub(super) fn add(&mut self, name: String, lease: Lease) {
+    pub(super) fn add(&mut self, name: &str, lease: Lease) {
         self.waiting += 1;
-        let domains = &mut self.domains;
-        let host = self.hosts.entry(name.clone()).or_insert_with_key(|name| {
-            let domain = Domain::from_throttle_key(name);
-            *domains.entry(domain.clone()).or_default() += 1;
-            Host { domain, waiting: VecDeque::new(), fetching: 0, completing: 0, ready: false }
-        });
-        host.waiting.push_back(lease);
-        self.mark_ready(&name);
+        match self.hosts.get_mut(name) {
+            Some(host) => host.waiting.push_back(lease),
+            None => {
+                let domain = Domain::from_throttle_key(name);
+                *self.domains.entry(domain.clone()).or_default() += 1;
+                let (name, waiting): (Arc<str>, _) = (name.into(), VecDeque::from([lease]));
+                let host = Host {
+                    name: Arc::clone(&name),
+                    domain,
+                    waiting,
+                    fetching: 0,
+                    completing: 0,
+                    ready: false,
+                };
+                self.hosts.insert(name, host);
+            }
+        }
+        self.mark_ready(name);
     }
 
     /// The next lease to fetch: one of the host that has been ready for longest.
-    pub(super) fn next(&mut self) -> Option<(String, Lease)> {
+    pub(super) fn next(&mut self) -> Option<(Arc<str>, Lease)> {
         loop {
             let name = self.ready.pop_front()?;
             let Some(host) = self.hosts.get_mut(&name) else { continue };
@@ -160,7 +172,7 @@ impl HostQueues {
         }
     }
 
-    fn hosts_of(&self, domain: &Domain) -> Vec<String> {
+    fn hosts_of(&self, domain: &Domain) -> Vec<Arc<str>> {
         let hosts = self.hosts.iter().filter(|(_, host)| host.domain == *domain);
         hosts.map(|(name, _)| name.clone()).collect()
     }
@@ -185,7 +197,7 @@ impl HostQueues {
         let can_start = !host.waiting.is_empty() && host.fetching < self.max_per_host;
         if !host.ready && can_start && !self.paused.contains(&host.domain) {
             host.ready = true;
-            self.ready.push_back(name.to_owned());
+            self.ready.push_back(Arc::clone(&host.name));
         }
     }
 }
@@ -202,19 +214,19 @@ mod tests {
             let lease = Lease {
                 task_id: TaskId(number),
                 lease_id: number,
-                url: url.to_string(),
+                url: (*url).into(),
                 depth: 0,
                 redirects: 0,
                 is_revisit: false,
                 cooldown: Duration::ZERO,
             };
-            hosts.add(url[..1].to_owned(), lease);
+            hosts.add(&url[..1], lease);
         }
         hosts
     }
 
     fn next(hosts: &mut HostQueues) -> Option<String> {
-        hosts.next().map(|(_, lease)| lease.url)
+        hosts.next().map(|(_, lease)| lease.url.to_string())
     }
 
     fn finish(hosts: &mut HostQueues, host: &str) {
@@ -280,7 +292,7 @@ mod tests {
         let domain = Domain::from_throttle_key("a");
         hosts.pause(domain.clone());
         let added = Lease { url: "a/2".into(), ..hosts.idle_domains([&domain].into_iter())[0].1[0].clone() };
-        hosts.add("a".into(), added);
+        hosts.add("a", added);
         assert_eq!(next(&mut hosts), None);
         hosts.resume(&domain);
         assert_eq!((next(&mut hosts).as_deref(), next(&mut hosts)), (Some("a/1"), None));

@@ -10,6 +10,7 @@ use crate::media::Media;
 use crate::page::Page;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
+use crate::url_list::UrlList;
 
 /// A page, and what the worker needs to know about it.
 pub struct ParsedPage {
@@ -31,8 +32,7 @@ impl ParsedPage {
         download: Download,
         drop_near_duplicates: bool,
     ) -> ParsedPage {
-        let headers = download.header_list();
-        let Download { status, content_type, media, body, .. } = download;
+        let Download { status, content_type, media, body, headers, .. } = download;
         let content_type = content_type.as_deref();
         let mut extract = PageExtract::default();
         let fingerprint = match (media, drop_near_duplicates) {
@@ -57,7 +57,7 @@ impl ParsedPage {
 struct PageExtract {
     /// The first title, as in browsers.
     title: Option<String>,
-    links: Vec<String>,
+    links: UrlList,
     bad_links: Vec<BadLink>,
 }
 
@@ -69,9 +69,13 @@ impl PageHandler for PageExtract {
         self.title.get_or_insert_with(|| text::title(content));
     }
 
+    fn expect_links(&mut self, count: usize) {
+        self.links.reserve(count);
+    }
+
     fn link(&mut self, _: LinkKind, target: Result<&str, BadLink>) {
         match target {
-            Ok(url) => self.links.push(url.to_owned()),
+            Ok(url) => self.links.push(url),
             Err(bad_link) => self.bad_links.push(bad_link),
         }
     }
@@ -93,7 +97,7 @@ mod tests {
             b"<svg><title>no</title></svg><title>Yes</title><title>nor this</title><a href=x><a href=tel:1>";
         let PageExtract { title, links, bad_links } = extract(page);
         assert_eq!(title.as_deref(), Some("Yes"));
-        assert_eq!((links, bad_links), (vec!["http://a/x".to_owned()], vec![BadLink::Scheme]));
+        assert_eq!((links, bad_links), (["http://a/x"].iter().collect(), vec![BadLink::Scheme]));
         assert_eq!(extract(b"<p>none").title, None);
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use crawler::StopHandle;
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::internal::backend::{Backend, BudgetDecision, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::backend::{
+    Backend, BudgetDecision, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
+};
 use crawler::internal::frontier;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{DepthPopularity, Random};
@@ -26,9 +28,10 @@ fn page(number: usize) -> DiscoveredUrl {
     DiscoveredUrl { url: format!("http://h{}.test/{number}", number % 37), depth: 1, redirects: 0 }
 }
 
-fn outlinks(url: &str) -> Vec<DiscoveredUrl> {
+fn outlinks(url: &str) -> Outlinks {
     let number: usize = url.rsplit('/').next().unwrap().parse().unwrap();
-    [2 * number + 1, 2 * number + 2, 0].into_iter().filter(|page| *page < PAGES).map(page).collect()
+    let linked = [2 * number + 1, 2 * number + 2, 0].into_iter().filter(|page| *page < PAGES);
+    Outlinks::new(linked.map(|number| page(number).url), 1)
 }
 
 fn completion(lease: &Lease) -> Completion {

@@ -82,7 +82,7 @@ async fn finish(backend: &RedisBackend, workers: &[WorkerId]) -> BTreeMap<Worker
             let leases = lease(backend, *worker, 1_000).await;
             let results = backend.complete(leases.iter().map(page).collect()).await.unwrap();
             assert!(results.iter().all(|result| matches!(result, CompleteResult::Applied { .. })));
-            crawled.entry(*worker).or_default().extend(leases.into_iter().map(|lease| lease.url));
+            crawled.entry(*worker).or_default().extend(leases.into_iter().map(|lease| lease.url.to_string()));
         }
         let snapshot = backend.snapshot().await.unwrap();
         assert_adds_up(&snapshot);

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 use crawler::internal::backend::durable::{UrlHistory, UrlStatus};
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl, RedisStateReader};
-use crawler::internal::backend::{Backend, BackendError, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::backend::{
+    Backend, BackendError, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
+};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
 use crawler::internal::similarity::{Fingerprint, Threshold};
@@ -39,9 +41,9 @@ async fn lease(backend: &RedisBackend) -> Vec<Lease> {
 }
 
 /// Completes a URL with this outcome.
-async fn complete(backend: &RedisBackend, url: &str, outcome: Outcome, outlinks: Vec<DiscoveredUrl>) {
+async fn complete(backend: &RedisBackend, url: &str, outcome: Outcome, outlinks: Outlinks) {
     let leases = lease(backend).await;
-    let lease = leases.iter().find(|lease| lease.url == url).expect("the URL is leased");
+    let lease = leases.iter().find(|lease| &*lease.url == url).expect("the URL is leased");
     if outcome == Outcome::Page && !lease.is_revisit {
         let fingerprint = Fingerprint::of_text(backend.hash_key(), None, url.as_bytes());
         backend.store_content(url, &fingerprint, url.as_bytes()).await.unwrap();
@@ -74,19 +76,19 @@ fn history_has_outcome_depth_and_path_of_a_url() {
             let config = BackendConfig { keep_depths: true, similarity: Threshold::new(0.9), ..unlimited() };
             let backend = RedisBackend::open(redis_crawl(&server, partitions), config).await.unwrap();
             backend.admit(vec![discovered("http://a.test/", 0)]).await.unwrap();
-            let outlinks = vec![discovered("http://b.test/moved", 1)];
+            let outlinks = Outlinks::new(["http://b.test/moved"], 1);
             complete(&backend, "http://a.test/", Outcome::Page, outlinks).await;
             let to = "http://c.test/".to_owned();
-            let target = DiscoveredUrl { url: to.clone(), depth: 1, redirects: 1 };
-            complete(&backend, "http://b.test/moved", Outcome::Redirect { to }, vec![target]).await;
-            let outlinks = vec![discovered("http://c.test/gone", 2)];
+            let target = Outlinks { redirects: 1, ..Outlinks::new([&to], 1) };
+            complete(&backend, "http://b.test/moved", Outcome::Redirect { to }, target).await;
+            let outlinks = Outlinks::new(["http://c.test/gone"], 2);
             complete(&backend, "http://c.test/", Outcome::Page, outlinks).await;
             let stored = RedisStateReader::open(redis_crawl(&server, 0)).await.unwrap();
             let waiting = why(&stored, "http://c.test/gone").await;
             assert_eq!((waiting.status, waiting.depth), (UrlStatus::Pending, 2));
 
             let missing = Outcome::HttpStatus { code: 404, retry_after: None };
-            complete(&backend, "http://c.test/gone", missing, Vec::new()).await;
+            complete(&backend, "http://c.test/gone", missing, Outlinks::default()).await;
             let gone = why(&stored, "http://user:word@c.test/gone#here").await;
             assert_eq!((gone.url.as_str(), outcome_of(&gone)), ("http://c.test/gone", "HTTP 404"));
             assert_eq!((gone.depth, gone.by_redirect), (2, false));
@@ -125,20 +127,20 @@ fn url_found_at_a_lower_depth_has_the_shorter_path_and_its_first_outcome() {
             .admit(vec![discovered("http://a.test/", 0), discovered("http://far.test/", 5)])
             .await
             .unwrap();
-        let links = || vec![discovered("http://page.test/", 6), discovered("http://none.test/", 6)];
+        let links = |depth| Outlinks::new(["http://page.test/", "http://none.test/"], depth);
         let leases = lease(&backend).await;
-        let far = leases.iter().find(|lease| lease.url == "http://far.test/").unwrap();
-        let page = Completion { outcome: Outcome::Page, outlinks: links(), ..Completion::new(far) };
+        let far = leases.iter().find(|lease| &*lease.url == "http://far.test/").unwrap();
+        let page = Completion { outcome: Outcome::Page, outlinks: links(6), ..Completion::new(far) };
         backend.complete(vec![page]).await.unwrap();
         for lease in lease(&backend).await {
-            let outcome = match lease.url.as_str() {
+            let outcome = match &*lease.url {
                 "http://page.test/" => Outcome::Page,
                 _ => Outcome::RobotsDisallowed,
             };
             backend.complete(vec![Completion { outcome, ..Completion::new(&lease) }]).await.unwrap();
         }
-        let near = leases.iter().find(|lease| lease.url == "http://a.test/").unwrap();
-        let outlinks = links().into_iter().map(|link| DiscoveredUrl { depth: 1, ..link }).collect();
+        let near = leases.iter().find(|lease| &*lease.url == "http://a.test/").unwrap();
+        let outlinks = links(1);
         let fingerprint = Fingerprint::of_text(backend.hash_key(), None, b"a");
         backend.store_content("http://a.test/", &fingerprint, b"a").await.unwrap();
         backend
@@ -202,7 +204,7 @@ fn url_found_at_a_lower_depth_by_a_page_completed_with_it_leaves_no_record() {
         backend.admit(vec![discovered("http://a.test/", 0), discovered("http://b.test/", 5)]).await.unwrap();
         let mut leases = lease(&backend).await;
         leases.sort_by(|one, other| one.url.cmp(&other.url));
-        let outlinks = vec![discovered("http://b.test/", 1), discovered("http://new.test/", 1)];
+        let outlinks = Outlinks::new(["http://b.test/", "http://new.test/"], 1);
         let page = Completion { outcome: Outcome::Page, outlinks, ..Completion::new(&leases[0]) };
         let disallowed = Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(&leases[1]) };
         backend.complete(vec![page, disallowed]).await.unwrap();
@@ -251,11 +253,10 @@ fn seen_link_takes_at_most_60_bytes_with_its_history() {
                 break;
             }
             let completions = leases.iter().map(|lease| {
-                let outlinks = (next + 1..LINKS).take(2).map(|number| {
-                    discovered(&format!("http://h{}.test/{number}", number % 1_000), number as u32 % 300 + 1)
-                });
-                let outlinks: Vec<DiscoveredUrl> = outlinks.collect();
-                next += outlinks.len();
+                let numbers = (next + 1..LINKS).take(2);
+                let urls = numbers.map(|number| format!("http://h{}.test/{number}", number % 1_000));
+                let outlinks = Outlinks::new(urls, next as u32 % 300 + 1);
+                next += outlinks.urls.len();
                 Completion { outcome: Outcome::Page, outlinks, ..Completion::new(lease) }
             });
             backend.complete(completions.collect()).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{Phase, RedisBackend, RedisCrawl};
 use crawler::internal::backend::{
-    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId,
+    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
 };
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
@@ -276,11 +276,11 @@ fn partition(domain: &str) -> u64 {
 }
 
 /// The links of a page: five to domains of other partitions and, if `has_own`, one to its own domain.
-fn outlinks(has_own: bool) -> Vec<DiscoveredUrl> {
-    let own = has_own.then(|| discovered("http://a0.test/own".into()));
+fn outlinks(has_own: bool) -> Outlinks {
+    let own = has_own.then(|| "http://a0.test/own".to_owned());
     let hosts = (0..).map(|number| format!("linked{number}.test"));
     let elsewhere = hosts.filter(|host| partition(host) != partition("a0.test")).take(5);
-    elsewhere.map(|host| discovered(format!("http://{host}/"))).chain(own).collect()
+    Outlinks::new(elsewhere.map(|host| format!("http://{host}/")).chain(own), 1)
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn worker_that_dies_between_commit_and_end_of_a_lease_loses_no_links_and_counts_
                 route(&after).await;
                 let leases = lease(&after).await;
                 for lease in &leases {
-                    let completion = match lease.url.as_str() {
+                    let completion = match &*lease.url {
                         "http://a0.test/" => Completion { outlinks: outlinks(has_own), ..page(lease) },
                         _ => page(lease),
                     };
@@ -327,7 +327,7 @@ fn worker_that_dies_between_commit_and_end_of_a_lease_loses_no_links_and_counts_
                         [CompleteResult::Applied { .. }]
                     ));
                 }
-                crawled.extend(leases.into_iter().map(|lease| lease.url));
+                crawled.extend(leases.into_iter().map(|lease| lease.url.to_string()));
             }
             let pages = 6 + u64::from(has_own);
             let snapshot = after.snapshot().await.unwrap();

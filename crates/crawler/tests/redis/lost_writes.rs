@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::internal::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
+use crawler::internal::backend::{
+    Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
+};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
 use testredis::Server;
@@ -34,9 +36,10 @@ fn completion(lease: &Lease) -> Completion {
     let links = if lease.url.contains("/first/") { 2 } else { 0 };
     let outlinks = (0..links).map(|link| {
         let target = (number + link) % 40;
-        discovered(format!("http://h{}.test/second/{target}", target % 7))
+        format!("http://h{}.test/second/{target}", target % 7)
     });
-    Completion { outcome: Outcome::Page, bytes: 1, outlinks: outlinks.collect(), ..Completion::new(lease) }
+    let outlinks = Outlinks::new(outlinks, 1);
+    Completion { outcome: Outcome::Page, bytes: 1, outlinks, ..Completion::new(lease) }
 }
 
 async fn route_and_lease(backend: &RedisBackend) -> Vec<Lease> {

@@ -51,7 +51,7 @@ fn page(lease: &Lease) -> Completion {
 }
 
 fn urls(leases: &[Lease]) -> BTreeSet<String> {
-    leases.iter().map(|lease| lease.url.clone()).collect()
+    leases.iter().map(|lease| lease.url.to_string()).collect()
 }
 
 fn hosts(count: usize) -> impl Iterator<Item = String> {
@@ -84,7 +84,7 @@ fn delay_of_a_host_applies_after_the_death_of_its_worker() {
         assert!(lease(&backend, FIRST).await.is_empty(), "this registers the worker again, without URLs yet");
         route(&backend).await;
         for lease in lease(&backend, FIRST).await {
-            let expected = match lease.url.as_str() {
+            let expected = match &*lease.url {
                 "http://slow.test/" => LONG_DELAY,
                 "http://busy.test/" => 2 * LONG_DELAY,
                 _ => DELAY,

@@ -16,7 +16,7 @@ use super::seen_cache::{CacheLimits, SeenUrlCache};
 use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
 use crate::backend::local::storage::{
-    Body, Commit, CompletedUrl, Generation, QueuedTask, SeenStatus, Storage,
+    Body, Commit, CompletedUrl, Generation, QueuedTask, SeenStatus, Storage, TaskRef,
 };
 use crate::domain::Domain;
 use crate::modules::OutputWrite;
@@ -185,14 +185,14 @@ impl Storage for DiskStorage {
         self.mark_url_seen(id, depth, now)
     }
 
-    fn admit(&mut self, id: u64, task: QueuedTask, now: Duration) {
+    fn admit(&mut self, id: u64, task: TaskRef, now: Duration) {
         let generation = self.generation.at(now).number();
-        let QueuedTask { task_id, depth, .. } = task;
-        self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(&task, generation).to_bytes()));
+        let TaskRef { task_id, depth, .. } = task;
+        self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(task, generation).to_bytes()));
         self.seen_cache.update(id, SeenRow { task_id, depth, generation });
         if self.on_disk == 0 && self.loaded.len() < READ_AHEAD {
             self.next_on_disk = task_id.0 + 1;
-            self.loaded.push_back(task);
+            self.loaded.push_back(task.to_task());
         } else {
             self.on_disk += 1;
         }

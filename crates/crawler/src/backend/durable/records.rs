@@ -1,7 +1,7 @@
 //! Encodes and decodes the rows of a durable state. A row that cannot be decoded is damaged.
 
 use super::super::TaskId;
-use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask};
+use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask, TaskRef};
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::similarity::Fingerprint;
@@ -74,8 +74,8 @@ pub(crate) struct HostRow {
 }
 
 impl TaskRow {
-    pub(crate) fn from_task(task: &QueuedTask, generation: u32) -> TaskRow {
-        let QueuedTask { from, depth, redirects, is_revisit, .. } = *task;
+    pub(crate) fn from_task(task: TaskRef, generation: u32) -> TaskRow {
+        let TaskRef { from, depth, redirects, is_revisit, .. } = task;
         TaskRow { from, depth, generation, redirects, is_revisit, url: task.url.to_string() }
     }
 

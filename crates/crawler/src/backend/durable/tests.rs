@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::super::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
+use super::super::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId};
 use super::disk_storage::DiskStorage;
 use super::open::open_with;
 use super::seen_cache::CacheLimits;
@@ -265,8 +265,9 @@ async fn complete(state: &TestState, model: &mut Model, index: usize, outlink: O
     let number = number_of(&lease.url);
     let mut completion = Completion::new(&lease);
     completion.outcome = Outcome::Page;
-    let discovered = outlink.map(|(number, depth)| DiscoveredUrl { url: url(number), depth, redirects: 0 });
-    completion.outlinks.extend(discovered);
+    if let Some((number, depth)) = outlink {
+        completion.outlinks = Outlinks::new([url(number)], depth);
+    }
     let completed = state.backend().complete(vec![completion]).await.unwrap();
     let [CompleteResult::Applied { id, new, .. }] = completed[..] else { panic!("{completed:?}") };
     assert_eq!(id.is_some(), !lease.is_revisit);

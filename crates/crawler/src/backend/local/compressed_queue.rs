@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::TaskId;
-use super::storage::QueuedTask;
+use super::storage::{QueuedTask, TaskRef};
 
 /// URLs are stored in chunks of this size. A growing queue copies nothing, and a chunk is freed when it has been read.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -33,17 +33,10 @@ impl CompressedUrlQueue {
         self.length
     }
 
-    pub(crate) fn push(&mut self, task: QueuedTask) {
-        let QueuedTask {
-            task_id: TaskId(task_id),
-            from: TaskId(from),
-            url,
-            depth,
-            redirects,
-            is_revisit,
-            domain: _,
-        } = task;
-        let shared = common_prefix_len(&self.last_pushed.url, &url);
+    pub(crate) fn push(&mut self, task: TaskRef) {
+        let TaskRef { task_id: TaskId(task_id), from: TaskId(from), url, depth, redirects, is_revisit } =
+            task;
+        let shared = common_prefix_len(&self.last_pushed.url, url);
         let suffix = &url.as_bytes()[shared..];
         // A task is stored in one chunk. Its numbers take at most 48 bytes.
         let needed = suffix.len() + 48;
@@ -162,7 +155,7 @@ mod tests {
             let (mut queue, mut model) = (CompressedUrlQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
                 for (task_id, from, url, depth, redirects, is_revisit) in pushed {
-                    queue.push(task(task_id, from, &url, depth, redirects, is_revisit));
+                    queue.push(task(task_id, from, &url, depth, redirects, is_revisit).borrowed());
                     model.push_back(task(task_id, from, &url, depth, redirects, is_revisit));
                 }
                 for _ in 0..popped {
@@ -179,12 +172,12 @@ mod tests {
         let url =
             |number: u64| format!("http://host/{number}/{}", "x".repeat((number as usize * 7919) % 70_000));
         for number in 0..200 {
-            queue.push(task(number, number / 2, &url(number), 3, 0, false));
+            queue.push(task(number, number / 2, &url(number), 3, 0, false).borrowed());
         }
         assert!(queue.chunks.len() > 50);
         for number in 0..200 {
             assert_eq!(
-                queue.pop().map(|task| (task.task_id.0, String::from(task.url))),
+                queue.pop().map(|task| (task.task_id.0, task.url.to_string())),
                 Some((number, url(number)))
             );
         }

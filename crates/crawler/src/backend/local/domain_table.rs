@@ -84,7 +84,7 @@ impl<Parked: Default> DomainTable<Parked> {
     pub(super) fn route(
         &self,
         domain: &Domain,
-        lengths: &[Option<usize>],
+        mut lengths: impl Iterator<Item = Option<usize>> + Clone,
         queue_size: usize,
     ) -> RouteDecision {
         let owned = self.domains.get(domain).filter(|entry| self.is_owned(entry));
@@ -94,10 +94,12 @@ impl<Parked: Default> DomainTable<Parked> {
                 return RouteDecision::Park;
             }
             Some(entry) => Some(entry.owner),
-            None => shortest_queue(lengths),
+            None => shortest_queue(lengths.clone()),
         };
         match worker {
-            Some(worker) if lengths[usize::from(worker.0)].is_some_and(|length| length < queue_size) => {
+            Some(worker)
+                if lengths.nth(usize::from(worker.0)).flatten().is_some_and(|length| length < queue_size) =>
+            {
                 RouteDecision::Enqueue(worker)
             }
             _ => RouteDecision::WorkerFull,
@@ -208,8 +210,8 @@ impl<Parked: Default> DomainTable<Parked> {
 }
 
 /// The running worker with the shortest queue.
-fn shortest_queue(lengths: &[Option<usize>]) -> Option<WorkerId> {
-    let running = lengths.iter().enumerate().filter_map(|(index, length)| Some(((*length)?, index)));
+fn shortest_queue(lengths: impl Iterator<Item = Option<usize>>) -> Option<WorkerId> {
+    let running = lengths.enumerate().filter_map(|(index, length)| Some((length?, index)));
     running.min().and_then(|(_, index)| u16::try_from(index).ok()).map(WorkerId)
 }
 
@@ -237,7 +239,11 @@ mod tests {
         };
         domains.park(&domain, task, &mut storage);
         assert_eq!((domains.parked(), domains.owned()), (1, 1));
-        assert_eq!(domains.route(&domain, &[Some(0)], 10), RouteDecision::Park, "URLs stay in order");
+        assert_eq!(
+            domains.route(&domain, [Some(0)].into_iter(), 10),
+            RouteDecision::Park,
+            "URLs stay in order"
+        );
         let tasks = domains.refill(WorkerId(0), 10, &mut storage).unwrap();
         assert_eq!(tasks.iter().map(|task| task.task_id).collect::<Vec<_>>(), [task_id]);
         assert_eq!(domains.parked(), 0);

@@ -7,7 +7,7 @@ use super::BackendConfig;
 use super::compressed_queue::CompressedUrlQueue;
 use super::seen_urls::{SeenLookup, SeenUrls};
 use super::segment_store::SegmentStore;
-use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage};
+use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
 use crate::modules::OutputWrite;
 use crate::similarity::{Fingerprint, HashKey};
@@ -56,7 +56,7 @@ impl Storage for MemoryStorage {
         })
     }
 
-    fn admit(&mut self, id: u64, task: QueuedTask, _: Duration) {
+    fn admit(&mut self, id: u64, task: TaskRef, _: Duration) {
         self.seen.mark_outstanding(id);
         self.overflow.push(task);
     }
@@ -70,12 +70,15 @@ impl Storage for MemoryStorage {
     }
 
     fn depth(&self, task: &QueuedTask) -> Depth {
+        if !self.seen.tracks_depths() {
+            return task.depth;
+        }
         let smallest = self.seen.depth(self.id(&task.url));
         smallest.map_or(task.depth, |smallest| smallest.min(task.depth))
     }
 
     fn park(&mut self, queue: &mut CompressedUrlQueue, task: QueuedTask) {
-        queue.push(task);
+        queue.push(task.borrowed());
     }
 
     fn unpark(&mut self, queue: &mut CompressedUrlQueue) -> Result<Option<QueuedTask>, BackendError> {

@@ -87,6 +87,10 @@ impl SeenUrls {
         }
     }
 
+    pub(super) fn tracks_depths(&self) -> bool {
+        self.depths.is_some()
+    }
+
     /// The smallest depth at which a URL was found, if depths are tracked.
     pub(super) fn depth(&self, id: u64) -> Option<Depth> {
         self.depths.as_ref()?.get(&id).copied()

@@ -1,11 +1,12 @@
 //! The frontier's state machine: applies each operation to the queues of a crawl in one process, over any storage.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::{
     AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl,
-    HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
+    HostDelay, Lease, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use super::BackendConfig;
 use super::budgets::{BudgetReservation, Budgets};
@@ -13,12 +14,13 @@ use super::content_index::ContentIndex;
 use super::counters::CrawlCounters;
 use super::domain_table::{DomainTable, RouteDecision};
 use super::host_cooldowns::HostCooldowns;
-use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage};
+use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
 use crate::similarity::Fingerprint;
+use crate::task::Depth;
 
 pub(crate) struct LocalState<S: Storage> {
     pub(crate) config: BackendConfig,
@@ -40,7 +42,7 @@ pub(crate) struct LocalState<S: Storage> {
     requeued: VecDeque<QueuedTask>,
     leases: HashMap<TaskId, ActiveLease>,
     /// Workers whose queues got URLs since they were last woken.
-    pub(super) workers_to_wake: HashSet<WorkerId>,
+    pub(super) workers_to_wake: Vec<WorkerId>,
 }
 
 struct ActiveLease {
@@ -48,6 +50,15 @@ struct ActiveLease {
     worker: WorkerId,
     lease_id: u64,
     reservation: Option<BudgetReservation>,
+}
+
+/// A URL to add to the queues. A seed was not found on a page.
+struct NewTask<'u> {
+    url: &'u str,
+    depth: Depth,
+    redirects: u8,
+    from: Option<TaskId>,
+    is_revisit: bool,
 }
 
 /// Which frontier loops have work.
@@ -81,62 +92,64 @@ impl<S: Storage> LocalState<S> {
             worker_queues: (0..config.workers).map(|_| Some(VecDeque::new())).collect(),
             requeued: VecDeque::new(),
             leases: HashMap::new(),
-            workers_to_wake: HashSet::new(),
+            workers_to_wake: Vec::new(),
             config,
         }
     }
 
-    /// Admits URLs found on the page `from`, or seeds.
-    pub(super) fn admit(
-        &mut self,
-        found: Vec<DiscoveredUrl>,
-        from: Option<TaskId>,
-    ) -> Result<AdmitCounts, BackendError> {
+    /// Admits seeds.
+    pub(super) fn admit(&mut self, found: &[DiscoveredUrl]) -> Result<AdmitCounts, BackendError> {
         let now = self.clock.now();
         let mut admitted = AdmitCounts::default();
-        for found in found {
-            let id = self.storage.id(&found.url);
-            match self.storage.mark_seen(id, found.depth, now)? {
-                SeenStatus::Seen => admitted.seen += 1,
-                SeenStatus::New => {
-                    admitted.new += 1;
-                    self.enqueue(id, found, from, false, now);
-                }
-                SeenStatus::Shallower => {
-                    admitted.seen += 1;
-                    self.counters.revisits += 1;
-                    self.enqueue(id, found, from, true, now);
-                }
-            }
+        for DiscoveredUrl { url, depth, redirects } in found {
+            self.admit_url(&url, *depth, *redirects, None, now, &mut admitted)?;
         }
         self.fill_url_queue()?;
         Ok(admitted)
     }
 
-    fn enqueue(
+    /// Admits the outlinks of the page `from`.
+    fn admit_outlinks(&mut self, outlinks: &Outlinks, from: TaskId) -> Result<AdmitCounts, BackendError> {
+        let now = self.clock.now();
+        let mut admitted = AdmitCounts::default();
+        for url in outlinks.urls.iter() {
+            self.admit_url(url, outlinks.depth, outlinks.redirects, Some(from), now, &mut admitted)?;
+        }
+        self.fill_url_queue()?;
+        Ok(admitted)
+    }
+
+    fn admit_url(
         &mut self,
-        id: u64,
-        found: DiscoveredUrl,
+        url: &str,
+        depth: Depth,
+        redirects: u8,
         from: Option<TaskId>,
-        is_revisit: bool,
         now: Duration,
-    ) {
+        admitted: &mut AdmitCounts,
+    ) -> Result<(), BackendError> {
+        let id = self.storage.id(url);
+        let status = self.storage.mark_seen(id, depth, now)?;
+        match status {
+            SeenStatus::New => admitted.new += 1,
+            SeenStatus::Seen | SeenStatus::Shallower => admitted.seen += 1,
+        }
+        if status != SeenStatus::Seen {
+            let is_revisit = status == SeenStatus::Shallower;
+            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit }, now);
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, id: u64, task: NewTask, now: Duration) {
         self.counters.last_task_id += 1;
         self.counters.admitted += 1;
+        self.counters.revisits += u64::from(task.is_revisit);
         let task_id = TaskId(self.counters.last_task_id);
-        let DiscoveredUrl { url, depth, redirects } = found;
-        let url = url.into_boxed_str();
-        let task = QueuedTask {
-            task_id,
-            from: from.unwrap_or(task_id),
-            url,
-            depth,
-            redirects,
-            is_revisit,
-            domain: None,
-        };
+        let NewTask { url, depth, redirects, from, is_revisit } = task;
+        let from = from.unwrap_or(task_id);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
-        self.storage.admit(id, task, now);
+        self.storage.admit(id, TaskRef { task_id, from, url, depth, redirects, is_revisit }, now);
     }
 
     fn fill_url_queue(&mut self) -> Result<(), BackendError> {
@@ -210,9 +223,8 @@ impl<S: Storage> LocalState<S> {
     /// Puts a URL where the domain table decides. Returns it if there is no room.
     fn route_task(&mut self, task: QueuedTask, routed: &mut RouteResult) -> Result<(), QueuedTask> {
         let domain = task.domain();
-        let lengths: Vec<Option<usize>> =
-            self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len)).collect();
-        match self.domains.route(&domain, &lengths, self.config.queue_size) {
+        let lengths = self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len));
+        match self.domains.route(&domain, lengths, self.config.queue_size) {
             RouteDecision::Enqueue(worker) => {
                 self.domains.assign(&domain, worker);
                 self.worker_queue(worker).push_back(task);
@@ -240,7 +252,7 @@ impl<S: Storage> LocalState<S> {
             leases.push(Lease {
                 task_id: task.task_id,
                 lease_id,
-                url: task.url.to_string(),
+                url: Arc::clone(&task.url),
                 depth: self.storage.depth(&task),
                 redirects: task.redirects,
                 is_revisit: task.is_revisit,
@@ -300,7 +312,7 @@ impl<S: Storage> LocalState<S> {
         }
         // Outlinks are admitted before the page is completed, so `outstanding` reaches zero only at the end of the
         // crawl.
-        let AdmitCounts { new, seen } = self.admit(outlinks, Some(lease.task_id))?;
+        let AdmitCounts { new, seen } = self.admit_outlinks(&outlinks, lease.task_id)?;
         let Some(ActiveLease { task, worker, reservation, .. }) = self.leases.remove(&lease.task_id) else {
             return Ok(CompleteResult::StaleLease);
         };
@@ -331,14 +343,15 @@ impl<S: Storage> LocalState<S> {
         self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number }, now);
         // Found at a smaller depth while it was leased: its links were admitted with too large a depth.
         if depth < lease.depth && outcome.has_links() {
-            let found = DiscoveredUrl { url: task.url.to_string(), depth, redirects: task.redirects };
-            self.counters.revisits += 1;
-            self.enqueue(id, found, Some(task.from), true, now);
+            let (url, redirects, from) = (&*task.url, task.redirects, Some(task.from));
+            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true }, now);
             self.fill_url_queue()?;
         }
         self.domains.release(&task.domain());
         self.refill_queue(worker)?;
-        self.workers_to_wake.insert(worker);
+        if !self.workers_to_wake.contains(&worker) {
+            self.workers_to_wake.push(worker);
+        }
         Ok(CompleteResult::Applied { id: page_number, new, exhausted: self.budgets.exhausted() })
     }
 

@@ -1,6 +1,7 @@
 //! The storage under the frontier's state machine: the seen set, the unbounded overflow of the URL queue, stored pages,
 //! and everything that survives the process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -25,7 +26,7 @@ pub(crate) struct QueuedTask {
     pub(crate) task_id: TaskId,
     /// The task on whose page the URL was found. A seed has its own id.
     pub(crate) from: TaskId,
-    pub(crate) url: Box<str>,
+    pub(crate) url: Arc<str>,
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
@@ -33,7 +34,30 @@ pub(crate) struct QueuedTask {
     pub(crate) domain: Option<Domain>,
 }
 
+/// A task whose URL is borrowed, on its way into a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskRef<'u> {
+    pub(crate) task_id: TaskId,
+    pub(crate) from: TaskId,
+    pub(crate) url: &'u str,
+    pub(crate) depth: Depth,
+    pub(crate) redirects: u8,
+    pub(crate) is_revisit: bool,
+}
+
+impl TaskRef<'_> {
+    pub(crate) fn to_task(self) -> QueuedTask {
+        let TaskRef { task_id, from, url, depth, redirects, is_revisit } = self;
+        QueuedTask { task_id, from, url: url.into(), depth, redirects, is_revisit, domain: None }
+    }
+}
+
 impl QueuedTask {
+    pub(crate) fn borrowed(&self) -> TaskRef<'_> {
+        let QueuedTask { task_id, from, ref url, depth, redirects, is_revisit, .. } = *self;
+        TaskRef { task_id, from, url, depth, redirects, is_revisit }
+    }
+
     pub(crate) fn domain(&self) -> Domain {
         self.domain.clone().unwrap_or_else(|| Domain::from_url_str(&self.url))
     }
@@ -90,7 +114,7 @@ pub(crate) trait Storage: Send + 'static {
     fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError>;
 
     /// Puts a URL that [`mark_seen`](Storage::mark_seen) returned as new or shallower at the end of the overflow.
-    fn admit(&mut self, id: u64, task: QueuedTask, now: Duration);
+    fn admit(&mut self, id: u64, task: TaskRef, now: Duration);
 
     /// Takes up to `max` URLs from the overflow, in the order of admission.
     fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;
@@ -218,6 +242,11 @@ impl Generation {
 
     /// Advances to a time, and returns how many generations have passed.
     pub(crate) fn advance(&mut self, now: Duration) -> u32 {
+        // Without the division for most links.
+        let start = self.length.saturating_mul(self.number);
+        if now >= start && now - start < self.length {
+            return 0;
+        }
         let earlier = std::mem::replace(self, self.at(now));
         self.number.saturating_sub(earlier.number)
     }

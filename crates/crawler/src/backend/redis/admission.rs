@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{AdmitCounts, BackendError, DiscoveredUrl};
+use super::super::{AdmitCounts, BackendError, DiscoveredUrl, Outlinks};
 use super::completion::CONFIRMATION;
 use super::connection::Call;
 use super::moves::Moves;
@@ -82,9 +82,25 @@ impl<'a> Sorted<'a> {
     }
 }
 
+/// A URL that was found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'a> {
+    url: &'a str,
+    depth: Depth,
+    redirects: u8,
+}
+
+/// The URLs that a page links to.
+pub(super) fn on_page(outlinks: &Outlinks) -> impl Iterator<Item = Found<'_>> {
+    let Outlinks { urls, depth, redirects } = outlinks;
+    urls.iter().map(|url| Found { url, depth: *depth, redirects: *redirects })
+}
+
 impl Moves {
     pub(super) async fn admit(&self, found: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        let sorted = self.sorted(&found, &[]);
+        let seeds =
+            found.iter().map(|seed| Found { url: &seed.url, depth: seed.depth, redirects: seed.redirects });
+        let sorted = self.sorted(seeds, &[]);
         let admissions = self.admissions(&sorted, None);
         // Nobody finds again what only these seeds lead to.
         let counts = self.connection.all_confirmed(admissions, self.replicas, CONFIRMATION).await?;
@@ -97,10 +113,14 @@ impl Moves {
     }
 
     /// Sorts what was found on a page, and the domains that it links to, by where they belong.
-    pub(super) fn sorted<'a>(&self, found: &'a [DiscoveredUrl], linked: &'a [Domain]) -> Sorted<'a> {
+    pub(super) fn sorted<'a>(
+        &self,
+        found: impl Iterator<Item = Found<'a>>,
+        linked: &'a [Domain],
+    ) -> Sorted<'a> {
         let at = self.clock();
-        let mut with_ids: Vec<(u64, &DiscoveredUrl)> =
-            found.iter().map(|found| (self.key.url_id(&found.url), found)).collect();
+        let mut with_ids: Vec<(u64, Found)> =
+            found.map(|found| (self.key.url_id(found.url), found)).collect();
         let known = self.recent.untold(at, &mut with_ids, |(id, found)| (*id, found.depth));
         let told = with_ids.iter().map(|(id, found)| (*id, found.depth)).collect();
         let mut batches: BTreeMap<usize, Vec<Batch>> = BTreeMap::new();
@@ -152,20 +172,19 @@ fn last<'b, 'a>(batches: &'b mut BTreeMap<usize, Vec<Batch<'a>>>, partition: usi
     &mut parts[index]
 }
 
-fn by_host<'a>(found: &[(u64, &'a DiscoveredUrl)]) -> Vec<OfHost<'a>> {
+fn by_host<'a>(found: &[(u64, Found<'a>)]) -> Vec<OfHost<'a>> {
     let mut hosts: Vec<OfHost> = Vec::new();
-    for (id, DiscoveredUrl { url, depth, redirects }) in found {
+    for &(id, Found { url, depth, redirects }) in found {
         let host = throttle_key(url);
         let latest = hosts.len().saturating_sub(LATEST_HOSTS);
         let same_host = hosts[latest..].iter().rposition(|other| other.host == host).map(|at| latest + at);
         match same_host {
-            Some(at) if (hosts[at].depth, hosts[at].redirects) == (*depth, *redirects) => {
-                hosts[at].found.push((*id, url));
+            Some(at) if (hosts[at].depth, hosts[at].redirects) == (depth, redirects) => {
+                hosts[at].found.push((id, url));
             }
             other => {
                 let domain = other.map_or_else(|| Domain::from_url_str(url), |at| hosts[at].domain.clone());
-                let (depth, redirects, found) = (*depth, *redirects, vec![(*id, url.as_str())]);
-                hosts.push(OfHost { host, domain, depth, redirects, found });
+                hosts.push(OfHost { host, domain, depth, redirects, found: vec![(id, url)] });
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::{BackendError, CompleteResult, Completion, TaskId, WorkerId};
-use super::admission::{Batch, Sorted, sum};
+use super::admission::{Batch, Sorted, on_page, sum};
 use super::connection::Call;
 use super::ended::Ended;
 use super::loans::budget;
@@ -49,7 +49,7 @@ impl Moves {
             && let Some(completion) = completions.pop()
         {
             // What is completed meanwhile goes together.
-            let weight = |completion: &Completion| LOAN_WEIGHT + completion.outlinks.len();
+            let weight = |completion: &Completion| LOAN_WEIGHT + completion.outlinks.urls.len();
             let complete = async |all: Vec<Completion>| self.complete_all(&all).await;
             return Ok(vec![self.completing.make(completion, self.loans.count(), weight, complete).await?]);
         }
@@ -80,7 +80,7 @@ impl Moves {
         }
         let mut all = Vec::with_capacity(completions.len());
         for completion in completions {
-            let mut sorted = self.sorted(&completion.outlinks, linked(completion));
+            let mut sorted = self.sorted(on_page(&completion.outlinks), linked(completion));
             let own = sorted.take_last(0);
             let page = Some(self.key.url_id(&completion.lease.url));
             let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
@@ -108,7 +108,7 @@ impl Moves {
     async fn complete_across(&self, completions: &[Completion]) -> Result<Vec<CompleteResult>, BackendError> {
         let (mut calls, mut endings) = (Vec::new(), Vec::new());
         for completion in completions {
-            let mut sorted = self.sorted(&completion.outlinks, linked(completion));
+            let mut sorted = self.sorted(on_page(&completion.outlinks), linked(completion));
             let own = sorted.take_last(self.keys.of_ticket(completion.lease.task_id));
             let page = self.key.url_id(&completion.lease.url);
             let admissions = self.admissions(&sorted, Some(page));

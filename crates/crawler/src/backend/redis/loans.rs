@@ -64,7 +64,7 @@ impl Moves {
                 Lease {
                     task_id: TaskId(task_id),
                     lease_id,
-                    url,
+                    url: url.into(),
                     depth,
                     redirects,
                     is_revisit: is_revisit == 1,

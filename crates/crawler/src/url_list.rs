@@ -1,0 +1,95 @@
+//! A list of URLs in one buffer: a page has hundreds of links, and most of them need no copy of their own.
+
+use serde::{Serialize, Serializer};
+
+/// A list of URLs in one buffer.
+///
+/// ```
+/// use crawler::UrlList;
+///
+/// let links: UrlList = ["https://example.org/", "https://example.org/a"].into_iter().collect();
+/// assert_eq!(links.len(), 2);
+/// assert!(links.iter().any(|link| link.ends_with("/a")));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct UrlList {
+    text: String,
+    /// Where each URL ends in the text.
+    ends: Vec<usize>,
+}
+
+impl UrlList {
+    /// Reserves memory for this many further URLs of common length.
+    pub(crate) fn reserve(&mut self, urls: usize) {
+        self.text.reserve(64 * urls);
+        self.ends.reserve(urls);
+    }
+
+    /// An empty list with room for all URLs of this one.
+    pub(crate) fn with_capacity_of(other: &UrlList) -> UrlList {
+        UrlList { text: String::with_capacity(other.text.len()), ends: Vec::with_capacity(other.ends.len()) }
+    }
+
+    /// Appends a URL.
+    pub fn push(&mut self, url: &str) {
+        self.text.push_str(url);
+        self.ends.push(self.text.len());
+    }
+
+    /// The number of URLs.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no URLs.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The URLs in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.text[std::mem::replace(&mut start, end)..end])
+    }
+}
+
+impl<U: AsRef<str>> Extend<U> for UrlList {
+    fn extend<I: IntoIterator<Item = U>>(&mut self, urls: I) {
+        urls.into_iter().for_each(|url| self.push(url.as_ref()));
+    }
+}
+
+impl<U: AsRef<str>> FromIterator<U> for UrlList {
+    fn from_iter<I: IntoIterator<Item = U>>(urls: I) -> UrlList {
+        let mut list = UrlList::default();
+        list.extend(urls);
+        list
+    }
+}
+
+impl std::fmt::Debug for UrlList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for UrlList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_returns_what_was_pushed_in_order() {
+        let urls = ["http://a/", "", "http://b/é", "http://a/"];
+        let list: UrlList = urls.iter().collect();
+        assert_eq!(list.iter().collect::<Vec<_>>(), urls);
+        assert_eq!((list.len(), list.is_empty(), UrlList::default().is_empty()), (4, false, true));
+        assert_eq!(format!("{list:?}"), format!("{urls:?}"));
+        assert_eq!(serde_json::to_string(&list).unwrap(), serde_json::to_string(&urls).unwrap());
+    }
+}

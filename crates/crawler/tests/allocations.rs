@@ -1,0 +1,79 @@
+//! The number of memory allocations per page and per link of a pipeline crawl.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crawler::Crawler;
+use crawler::internal::pipeline::CrawlerInternals;
+use testweb::{Response, Request, Site, Web};
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The server runs on a thread of its own, whose allocations do not count.
+    static IS_SERVER: Cell<bool> = const { Cell::new(false) };
+}
+
+struct CountingAllocator;
+
+fn count() {
+    if !IS_SERVER.get() {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: all calls are passed on to the system's allocator.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// The allocations of a crawl of this many pages. Each page links to `links` pages of the site, all of which exist; page n
+/// links to page n + 1 too.
+fn allocations(pages: usize, links: usize) -> u64 {
+    let page = move |request: &Request| {
+        IS_SERVER.set(true);
+        let number: usize = request.path[1..].parse().unwrap_or(0);
+        let targets = (0..links).map(|link| (number * 31 + link * 7) % pages).chain([(number + 1) % pages]);
+        let html: String = targets.map(|target| format!("<a href={target}>page {target}</a>\n")).collect();
+        Response::page(format!("<title>{number}</title>{html}"))
+    };
+    let web = Web::builder().site(Site::new().fallback(page)).start();
+    let crawl = Crawler::new(&web.url("/0")).unwrap().delay(Duration::ZERO).obey_robots(false);
+    let crawl = crawl.near_duplicates(None).unwrap().configure_backend(|config| config.keep_content = false);
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let report = crawl.run_blocking().unwrap();
+    assert_eq!(report.snapshot.pages, pages as u64);
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn a_page_takes_at_most_40_allocations_and_a_known_link_none() {
+    // The difference of two crawls leaves out what a crawl allocates once.
+    let few = allocations(200, 10);
+    let per_page = (allocations(600, 10) - few) as f64 / 400.0;
+    // Each page is one new link.
+    assert!(per_page <= 41.0, "{per_page:.1} allocations per page with one new link and ten known ones");
+    let per_link = (allocations(200, 110).saturating_sub(few)) as f64 / (200.0 * 100.0);
+    assert!(per_link < 0.1, "{per_link:.2} allocations per known link");
+    println!("{per_page:.1} allocations per page, {per_link:.3} per known link");
+}
