@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crawler::Crawler;
 use crawler::internal::pipeline::CrawlerInternals;
-use testweb::{Response, Request, Site, Web};
+use testweb::{Request, Response, Site, Web};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 

@@ -15,6 +15,13 @@ use crate::backend::local::storage::Storage;
 /// Minimum time between the starts of two commits, so that several pages share one.
 const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(10);
 
+/// A commit of this many completed URLs starts before the interval has passed, as soon as no further ones arrive: all
+/// fetches may be waiting for it.
+const EARLY_COMMIT_URLS: usize = 16;
+
+/// How often arrivals are checked for an early commit.
+const ARRIVAL_INTERVAL: Duration = Duration::from_millis(1);
+
 /// How long to wait for changes before checking again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -49,8 +56,25 @@ pub(crate) fn run(shared: &Arc<SharedState<DiskStorage>>, tables: &Tables) -> Re
         let closing = storage.closing;
         drop(state);
         if !closing {
-            std::thread::sleep(MIN_COMMIT_INTERVAL.saturating_sub(started.elapsed()));
+            wait_for_arrivals(shared, started);
         }
+    }
+}
+
+/// Waits until the interval since the last commit started has passed, or an early commit is due.
+fn wait_for_arrivals(shared: &SharedState<DiskStorage>, last_started: Instant) {
+    let mut arrived = 0;
+    loop {
+        let left = MIN_COMMIT_INTERVAL.saturating_sub(last_started.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(ARRIVAL_INTERVAL));
+        let completed = shared.state().storage.batch.completed.len();
+        if completed >= EARLY_COMMIT_URLS && completed == arrived {
+            return;
+        }
+        arrived = completed;
     }
 }
 
