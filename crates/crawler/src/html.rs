@@ -96,18 +96,19 @@ pub fn each_link(
     page: &Url,
     content_type: Option<&str>,
     body: &[u8],
-    mut on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
+    on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
 ) {
     let charset = Charset::new(content_type, body);
+    let handler = &mut LinkHandler(on_link);
     match charset.transcoded() {
         None => {
-            Targets::scan(body).resolve(page, &|| charset.encoding(), &|| charset.encoding(), &mut on_link)
+            Targets::scan(body).resolve(page, &|| charset.encoding(), &|| charset.encoding(), handler);
         }
         Some(text) => Targets::scan(text.as_bytes()).resolve(
             page,
             &|| encoding_rs::UTF_8,
             &|| charset.encoding(),
-            &mut on_link,
+            handler,
         ),
     }
 }
@@ -125,6 +126,11 @@ pub trait PageHandler {
 
     /// A link, as in [`each_link`]. All links follow after the text.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
+
+    /// A link to a place in the page itself, such as `#top`. Its target is the URL of the page.
+    fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        self.link(kind, target);
+    }
 }
 
 /// A handler that ignores the text and calls a function with each link.
@@ -146,9 +152,7 @@ pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut i
     let mut sink = PageSink { targets: Targets::default(), handler };
     scanner::scan(&text, &mut sink);
     let PageSink { targets, handler } = sink;
-    targets.resolve(page, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
-        handler.link(kind, target);
-    });
+    targets.resolve(page, &|| encoding_rs::UTF_8, &|| charset.encoding(), handler);
 }
 
 /// Collects the link targets of a page and passes its text to the handler.
@@ -197,14 +201,14 @@ impl<'p> Targets<'p> {
         page: &Url,
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
-        on_link: &mut impl FnMut(LinkKind, Result<&str, BadLink>),
+        handler: &mut impl PageHandler,
     ) {
         let base = self.base_url(page, decoding);
         let resolver = UrlResolver::new(&base);
         let mut resolved = String::with_capacity(256);
         for &(kind, raw) in &self.links {
             if raw.len() > MAX_TARGET_BYTES {
-                on_link(kind, Err(BadLink::TooLong));
+                handler.link(kind, Err(BadLink::TooLong));
                 continue;
             }
             let text = attribute_text(raw, decoding);
@@ -214,12 +218,16 @@ impl<'p> Targets<'p> {
             };
             if let Some(target) = target {
                 let result = resolver.resolve(target, encoding, &mut resolved);
-                on_link(kind, result.map(|()| resolved.as_str()));
+                let result = result.map(|()| resolved.as_str());
+                match self.base.is_none() && matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {
+                    true => handler.link_to_itself(kind, result),
+                    false => handler.link(kind, result),
+                }
             }
         }
         for _ in 0..self.excess {
             // Their kind is not stored; nearly all links are anchors.
-            on_link(LinkKind::Anchor, Err(BadLink::TooMany));
+            handler.link(LinkKind::Anchor, Err(BadLink::TooMany));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::fetch::http::Download;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
 use crate::page::Page;
-use crate::similarity::{Fingerprint, HashKey};
+use crate::similarity::{Fingerprint, HashKey, Threshold};
 use crate::task::Depth;
 
 /// A page, and what the worker needs to know about it.
@@ -22,27 +22,31 @@ pub struct ParsedPage {
 }
 
 impl ParsedPage {
-    /// Parses a download; HTML in one pass. The fingerprint has a similarity sketch only if
-    /// `drop_near_duplicates` is set.
+    /// Parses a download; HTML in one pass. The fingerprint has what pages are compared by under this
+    /// threshold, or nothing if they are not compared.
     pub fn new(
         key: HashKey,
         url: Url,
         depth: Depth,
         download: Download,
-        drop_near_duplicates: bool,
+        similarity: Option<Threshold>,
     ) -> ParsedPage {
         let headers = download.header_list();
         let Download { status, content_type, media, body, .. } = download;
         let content_type = content_type.as_deref();
         let mut extract = PageExtract::default();
-        let fingerprint = match (media, drop_near_duplicates) {
-            (Media::Html, true) => Fingerprint::of_html(key, &url, content_type, &body, &mut extract),
-            (Media::Text, true) => Fingerprint::of_text(key, content_type, &body),
-            (Media::Html, false) => {
+        let fingerprint = match (media, similarity) {
+            (Media::Html, None) => {
                 html::read(&url, content_type, &body, &mut extract);
-                Fingerprint::exact(key, &body)
+                Fingerprint::not_compared()
             }
-            (Media::Text, false) => Fingerprint::exact(key, &body),
+            (Media::Text, None) => Fingerprint::not_compared(),
+            (Media::Html, Some(threshold)) if threshold.is_exact() => {
+                Fingerprint::exact_html(key, &url, content_type, &body, &mut extract)
+            }
+            (Media::Text, Some(threshold)) if threshold.is_exact() => Fingerprint::exact(key, &body),
+            (Media::Html, Some(_)) => Fingerprint::of_html(key, &url, content_type, &body, &mut extract),
+            (Media::Text, Some(_)) => Fingerprint::of_text(key, content_type, &body),
         };
         let PageExtract { title, links, bad_links } = extract;
         let title = title.unwrap_or_default();
