@@ -39,7 +39,7 @@ pub enum Estimate {
 const MAX_ERROR: f64 = 4.0;
 
 /// Minimum probability that two pages at the threshold share a band.
-const MIN_RECALL: f64 = 0.995;
+const MIN_RECALL: f64 = 0.999;
 
 /// Too many unrelated pages would share a band of a single value.
 const MIN_ROWS: usize = 2;
