@@ -70,7 +70,7 @@ async fn process(backend: Arc<RedisBackend>, lease: Lease, web: Web) {
     backend.reserve(&lease, 0).await.unwrap();
     let body = body(page);
     let fingerprint = Fingerprint::of_text(backend.hash_key(), None, &body);
-    backend.store_content(&lease.url, &fingerprint, &body).await.unwrap();
+    backend.store_content(&lease.url, &fingerprint, &body, false).await.unwrap();
     let completion = Completion {
         outcome: Outcome::Page,
         bytes: body.len() as u64,

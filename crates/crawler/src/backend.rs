@@ -108,6 +108,13 @@ pub struct Lease {
     pub cooldown: Duration,
 }
 
+impl Lease {
+    /// Whether the URL is a seed, or the target of a seed's redirects.
+    pub fn is_seed(&self) -> bool {
+        self.depth == 0
+    }
+}
+
 /// When the next request to a host is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostDelay {
@@ -376,12 +383,13 @@ pub trait Backend: Send + Sync + 'static {
     fn request_counter(&self) -> RequestCounter;
 
     /// Stores a page, unless it is a duplicate or near-duplicate of a page from another URL. A page that is delivered
-    /// twice is not a duplicate of itself.
+    /// twice is not a duplicate of itself. A seed is always stored.
     fn store_content(
         &self,
         url: &str,
         fingerprint: &Fingerprint,
         body: &[u8],
+        is_seed: bool,
     ) -> impl BackendFuture<ContentMatch>;
 
     /// Returns a page while it is stored.

@@ -108,9 +108,10 @@ pub fn each_link(
     page: &Url,
     content_type: Option<&str>,
     body: &[u8],
-    mut on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
+    on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
 ) {
     let charset = Charset::new(content_type, body);
+    let handler = &mut LinkHandler(on_link);
     match charset.transcoded() {
         None => {
             let max_bytes = max_link_bytes(body.len());
@@ -119,15 +120,15 @@ pub fn each_link(
                 max_bytes,
                 &|| charset.encoding(),
                 &|| charset.encoding(),
-                &mut on_link,
-            )
+                handler,
+            );
         }
         Some(text) => Targets::scan(text.as_bytes()).resolve(
             page,
             max_link_bytes(body.len()),
             &|| encoding_rs::UTF_8,
             &|| charset.encoding(),
-            &mut on_link,
+            handler,
         ),
     }
 }
@@ -148,6 +149,11 @@ pub trait PageHandler {
 
     /// A link, as in [`each_link`]. All links follow after the text.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
+
+    /// A link to a place in the page itself, such as `#top`. Its target is the URL of the page.
+    fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        self.link(kind, target);
+    }
 }
 
 /// A handler that ignores the text and calls a function with each link.
@@ -171,9 +177,7 @@ pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut i
     let PageSink { targets, handler } = sink;
     handler.expect_links(targets.links.len());
     let max_bytes = max_link_bytes(body.len());
-    targets.resolve(page, max_bytes, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
-        handler.link(kind, target);
-    });
+    targets.resolve(page, max_bytes, &|| encoding_rs::UTF_8, &|| charset.encoding(), handler);
 }
 
 /// Collects the link targets of a page and passes its text to the handler.
@@ -228,14 +232,14 @@ impl<'p> Targets<'p> {
         mut max_bytes: usize,
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
-        on_link: &mut impl FnMut(LinkKind, Result<&str, BadLink>),
+        handler: &mut impl PageHandler,
     ) {
         let base = self.base_url(page, decoding);
         let resolver = UrlResolver::new(&base);
         let mut resolved = String::with_capacity(256);
         for &(kind, raw) in &self.links {
             if max_bytes == 0 || raw.len() > MAX_TARGET_BYTES {
-                on_link(kind, Err(if max_bytes == 0 { BadLink::TooMany } else { BadLink::TooLong }));
+                handler.link(kind, Err(if max_bytes == 0 { BadLink::TooMany } else { BadLink::TooLong }));
                 continue;
             }
             let text = attribute_text(raw, decoding);
@@ -251,12 +255,16 @@ impl<'p> Targets<'p> {
                     max_bytes = if fits { max_bytes - bytes } else { 0 };
                     result = if fits { Ok(()) } else { Err(BadLink::TooMany) };
                 }
-                on_link(kind, result.map(|()| resolved.as_str()));
+                let result = result.map(|()| resolved.as_str());
+                match self.base.is_none() && matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {
+                    true => handler.link_to_itself(kind, result),
+                    false => handler.link(kind, result),
+                }
             }
         }
         for _ in 0..self.excess {
             // Their kind is not stored; nearly all links are anchors.
-            on_link(LinkKind::Anchor, Err(BadLink::TooMany));
+            handler.link(LinkKind::Anchor, Err(BadLink::TooMany));
         }
     }
 

@@ -43,11 +43,15 @@ pub enum Outcome {
     Duplicate {
         /// The URL of the other page.
         of: String,
+        /// Whether links on the page were followed nevertheless.
+        links_followed: bool,
     },
     /// The content is nearly identical to another page's.
     NearDuplicate {
         /// The URL of the other page.
         of: String,
+        /// Whether links on the page were followed nevertheless.
+        links_followed: bool,
     },
     /// The host has reached its page limit.
     HostPageLimit,
@@ -114,6 +118,9 @@ pub enum Outcome {
     /// Still pending when the crawl stopped.
     NotReached,
 }
+
+/// Ends the text of a duplicate's outcome. No URL contains a space.
+const LINKS_FOLLOWED: &str = " (links followed)";
 
 /// The groups of outcomes in summaries. The counts of all groups add up to the admitted URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -189,12 +196,19 @@ impl Outcome {
 
     /// Whether the URL led to further URLs.
     pub(crate) fn has_links(&self) -> bool {
-        matches!(self, Outcome::Page | Outcome::Redirect { .. })
+        match self {
+            Outcome::Page | Outcome::Redirect { .. } => true,
+            Outcome::Duplicate { links_followed, .. } | Outcome::NearDuplicate { links_followed, .. } => {
+                *links_followed
+            }
+            _ => false,
+        }
     }
 
     /// [`has_links`](Outcome::has_links) of an outcome that was stored as its `Display` text.
     pub(crate) fn text_has_links(text: &str) -> bool {
-        text == "page" || text.starts_with("redirect to ")
+        let is_duplicate = text.starts_with("duplicate of ") || text.starts_with("near-duplicate of ");
+        text == "page" || text.starts_with("redirect to ") || is_duplicate && text.ends_with(LINKS_FOLLOWED)
     }
 
     /// Whether the server's `Retry-After` exceeds what the crawler waits for a single URL.
@@ -224,7 +238,9 @@ impl fmt::Display for Outcome {
             Outcome::RedirectRejected { to, why: RejectReason::External } => write!(f, "{label}: {to}"),
             Outcome::RedirectRejected { to, why } => write!(f, "{label}: {to} ({why})"),
             Outcome::RobotsDisallowed => f.write_str("robots.txt disallows it"),
-            Outcome::Duplicate { of } | Outcome::NearDuplicate { of } => write!(f, "{label} of {of}"),
+            Outcome::Duplicate { of, links_followed } | Outcome::NearDuplicate { of, links_followed } => {
+                write!(f, "{label} of {of}{}", if *links_followed { LINKS_FOLLOWED } else { "" })
+            }
             Outcome::HostPageLimit => f.write_str("host page limit reached"),
             Outcome::UnsupportedMedia { what } => write!(f, "{label}: {what}"),
             Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
@@ -263,8 +279,10 @@ pub(crate) mod tests {
             Outcome::TooManyRedirects,
             Outcome::RobotsDisallowed,
             Outcome::RobotsUnavailable { cause: text() },
-            Outcome::Duplicate { of: text() },
-            Outcome::NearDuplicate { of: text() },
+            Outcome::Duplicate { of: text(), links_followed: false },
+            Outcome::Duplicate { of: text(), links_followed: true },
+            Outcome::NearDuplicate { of: text(), links_followed: false },
+            Outcome::NearDuplicate { of: text(), links_followed: true },
             Outcome::HostPageLimit,
             Outcome::UnsupportedMedia { what: text() },
             Outcome::TooLarge { limit: 1 },

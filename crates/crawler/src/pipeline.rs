@@ -66,6 +66,7 @@ pub struct Crawler {
     pub(crate) scope: Scope,
     pub(crate) max_depth: Option<u32>,
     pub(crate) max_time: Option<Duration>,
+    pub(crate) follow_duplicates: bool,
     pub(crate) settings: BackendConfig,
     pub(crate) prioritizer: Box<dyn Prioritizer>,
     pub(crate) modules: Vec<Box<dyn Module>>,
@@ -123,6 +124,7 @@ impl Crawler {
             scope: Scope::anywhere(),
             max_depth: None,
             max_time: None,
+            follow_duplicates: false,
             settings,
             prioritizer: Box::new(DepthPopularity),
             modules: Vec::new(),
@@ -210,7 +212,7 @@ impl Crawler {
     }
 
     /// Sets the similarity (Dice coefficient of the texts, above 0 and up to 1) from which a page is skipped as a
-    /// near-duplicate; 0.9 by default. With `None`, only identical pages are skipped.
+    /// near-duplicate; 0.9 by default. With `None`, only identical pages are skipped. Seeds are never skipped.
     pub fn near_duplicates(mut self, similarity: Option<f64>) -> Result<Crawler, Error> {
         let invalid = |value| Error::InvalidSetting(format!("similarity {value} is not above 0 and up to 1"));
         self.settings.similarity = match similarity {
@@ -218,6 +220,12 @@ impl Crawler {
             None => Threshold::new(1.0),
         };
         Ok(self)
+    }
+
+    /// Sets whether links on duplicates and near-duplicates are followed; false by default.
+    pub fn follow_duplicates(mut self, follow: bool) -> Crawler {
+        self.follow_duplicates = follow;
+        self
     }
 
     /// Sets how priorities are computed; from depth and popularity by default.

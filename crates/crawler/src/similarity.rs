@@ -1,7 +1,8 @@
 //! Detects duplicates and near-duplicates of stored pages.
 //!
-//! Two pages are *duplicates* if their bodies are equal, and *near-duplicates* if the Dice coefficient of their sets of
-//! *shingles* reaches a [`Threshold`]. The shingles of a page are
+//! Two pages are *duplicates* if their bodies are equal and their links resolve to the same targets. They are
+//! *near-duplicates* if the Dice coefficient of their sets of *shingles* reaches a [`Threshold`]. The shingles of a page
+//! are
 //!
 //! - every two consecutive words of the title and the visible text, in document order and in lower case, where a word
 //!   is a maximal run of letters and digits within a run of text; and
@@ -9,34 +10,43 @@
 //!
 //! A page with fewer than [`MIN_SHINGLES`] different shingles can be a duplicate but not a near-duplicate.
 //!
-//! A [`Fingerprint`] is all that has to be stored of a page for this. [`Index`] stores fingerprints in memory. For
-//! other storages, [`Threshold`] computes the keys to store a fingerprint under and compares two of them.
+//! A [`Fingerprint`] is all that has to be stored of a page to estimate the coefficient. [`Index`] stores fingerprints in
+//! memory. For other storages, [`Threshold`] computes the keys to store a fingerprint under and compares two of them.
+//! Where the estimate is too close to the threshold to decide, [`ExactComparison`] computes the coefficient from the
+//! bodies.
 
 use url::Url;
 
 use self::minhash::MinHasher;
-use self::shingles::ShingleHasher;
+use self::shingles::{ShingleHasher, ShingleSink};
 use crate::html::charset::Charset;
 use crate::html::{self, BadLink, LinkKind, PageHandler};
+use crate::media::Media;
 
+mod comparison;
 mod hash;
 mod index;
 mod minhash;
 mod shingles;
 mod threshold;
 
+pub use comparison::{
+    ContentType, Decision, ExactComparison, MAX_COMPARISONS, PageBody, Undecided, Verdicts,
+};
 pub use hash::HashKey;
-pub use index::{Index, MAX_CANDIDATES, Match};
+pub use index::{Index, Lookup, MAX_CANDIDATES, Match};
 pub use minhash::{BINS, LSH_VALUES, MIN_SHINGLES, Sketch};
-pub use threshold::{MAX_BANDS, Threshold};
+pub use threshold::{Estimate, MAX_BANDS, Threshold};
 
 /// What is stored of a page to recognise its duplicates and near-duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// The hash of the body.
+    /// The hash of the body and of the link targets.
     pub exact: u128,
-    /// The sketch of the page's shingles; `None` if there are too few.
+    /// Estimates the similarity to other pages; `None` if the page has too few shingles, or is compared exactly only.
     pub sketch: Option<Box<Sketch>>,
+    /// How the body is read.
+    pub content_type: ContentType,
 }
 
 impl Fingerprint {
@@ -49,53 +59,140 @@ impl Fingerprint {
         body: &[u8],
         handler: &mut impl PageHandler,
     ) -> Fingerprint {
-        let mut fingerprinter =
-            FingerprintHandler { hasher: ShingleHasher::new(key, MinHasher::new()), inner: handler };
-        html::read(page, content_type, body, &mut fingerprinter);
-        Self::new(key, body, &fingerprinter.hasher)
+        let mut shingles = ShingleHandler::new(key, ShingleHasher::new(key, MinHasher::new()), handler);
+        html::read(page, content_type, body, &mut shingles);
+        Fingerprint {
+            exact: shingles.links.with_body(body),
+            sketch: shingles.hasher.shingles.sketch().map(Box::new),
+            content_type: ContentType::new(Media::Html, content_type),
+        }
     }
 
     /// The fingerprint of plain text.
     pub fn of_text(key: HashKey, content_type: Option<&str>, body: &[u8]) -> Fingerprint {
         let mut hasher = ShingleHasher::new(key, MinHasher::new());
         hasher.plain_text(&Charset::new(content_type, body).utf8());
-        Self::new(key, body, &hasher)
+        Fingerprint {
+            sketch: hasher.shingles.sketch().map(Box::new),
+            content_type: ContentType::new(Media::Text, content_type),
+            ..Fingerprint::exact(key, body)
+        }
     }
 
-    /// The fingerprint of a page without a sketch, for exact comparison only.
+    /// The fingerprint of an HTML page without a sketch, for exact comparison only. Passes the page on to `handler`.
+    pub fn exact_html(
+        key: HashKey,
+        page: &Url,
+        content_type: Option<&str>,
+        body: &[u8],
+        handler: &mut impl PageHandler,
+    ) -> Fingerprint {
+        let mut links = LinkHashHandler { links: LinkHash::new(key), inner: handler };
+        html::read(page, content_type, body, &mut links);
+        Fingerprint { exact: links.links.with_body(body), ..Fingerprint::not_compared() }
+    }
+
+    /// The fingerprint of a page without links and without a sketch, for exact comparison only.
     pub fn exact(key: HashKey, body: &[u8]) -> Fingerprint {
-        Fingerprint { exact: key.hash(body), sketch: None }
+        Fingerprint { exact: key.hash(body), ..Fingerprint::not_compared() }
     }
 
-    fn new(key: HashKey, body: &[u8], hasher: &ShingleHasher<MinHasher>) -> Fingerprint {
-        Fingerprint { exact: key.hash(body), sketch: hasher.shingles.sketch().map(Box::new) }
+    /// Stands for the fingerprint of a page that is not compared with any other.
+    pub fn not_compared() -> Fingerprint {
+        let content_type = ContentType { media: Media::Html, charset: None };
+        Fingerprint { exact: 0, sketch: None, content_type }
     }
 
-    /// Encodes the fingerprint, identically on every machine: 16 bytes without a sketch, 272 with one.
+    /// Encodes the fingerprint, identically on every machine: about 20 bytes without a sketch, 280 with one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.exact.to_le_bytes().to_vec();
         bytes.extend(self.sketch.iter().flat_map(|sketch| sketch.to_bytes()));
+        bytes.extend(self.content_type.to_bytes());
         bytes
     }
 
-    /// Decodes a fingerprint; `None` if the bytes have the wrong length.
+    /// Decodes a fingerprint; `None` if the bytes are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Option<Fingerprint> {
-        let (exact, sketch) = bytes.split_first_chunk()?;
-        let sketch = match sketch {
-            [] => None,
-            bytes => Some(Box::new(Sketch::from_bytes(bytes.try_into().ok()?))),
+        let (exact, rest) = bytes.split_first_chunk()?;
+        // A content type is shorter than a sketch.
+        let (sketch, content_type) = match rest.split_first_chunk() {
+            Some((sketch, content_type)) => (Some(Box::new(Sketch::from_bytes(sketch))), content_type),
+            None => (None, rest),
         };
-        Some(Fingerprint { exact: u128::from_le_bytes(*exact), sketch })
+        let content_type = ContentType::from_bytes(content_type)?;
+        Some(Fingerprint { exact: u128::from_le_bytes(*exact), sketch, content_type })
     }
 }
 
-/// Hashes the shingles of a page and passes its text and links on to another handler.
-struct FingerprintHandler<'h, S, H> {
-    hasher: ShingleHasher<S>,
+/// Hashes the link targets of a page, in document order. Links to the page itself, such as `#top`, are not included:
+/// their targets differ in all copies.
+struct LinkHash {
+    key: HashKey,
+    links: Option<u128>,
+}
+
+impl LinkHash {
+    fn new(key: HashKey) -> Self {
+        LinkHash { key, links: None }
+    }
+
+    fn add(&mut self, target: u128) {
+        self.links = Some(self.key.chain(self.links.unwrap_or(0), target));
+    }
+
+    /// The hash of the body and of the link targets.
+    fn with_body(&self, body: &[u8]) -> u128 {
+        let body = self.key.hash(body);
+        self.links.map_or(body, |links| self.key.chain(body, links))
+    }
+}
+
+/// Hashes the link targets of a page and passes its text and links on to another handler.
+struct LinkHashHandler<'h, H> {
+    links: LinkHash,
     inner: &'h mut H,
 }
 
-impl<S: shingles::ShingleSink, H: PageHandler> PageHandler for FingerprintHandler<'_, S, H> {
+impl<H: PageHandler> PageHandler for LinkHashHandler<'_, H> {
+    #[inline]
+    fn text(&mut self, run: &[u8]) {
+        self.inner.text(run);
+    }
+
+    fn title(&mut self, content: &[u8]) {
+        self.inner.title(content);
+    }
+
+    fn expect_links(&mut self, count: usize) {
+        self.inner.expect_links(count);
+    }
+
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        if let Ok(target) = target {
+            self.links.add(self.links.key.hash(target.as_bytes()));
+        }
+        self.inner.link(kind, target);
+    }
+
+    fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        self.inner.link_to_itself(kind, target);
+    }
+}
+
+/// Hashes the shingles and the link targets of a page and passes its text and links on to another handler.
+struct ShingleHandler<'h, S, H> {
+    hasher: ShingleHasher<S>,
+    links: LinkHash,
+    inner: &'h mut H,
+}
+
+impl<'h, S: ShingleSink, H: PageHandler> ShingleHandler<'h, S, H> {
+    fn new(key: HashKey, hasher: ShingleHasher<S>, inner: &'h mut H) -> Self {
+        ShingleHandler { hasher, links: LinkHash::new(key), inner }
+    }
+}
+
+impl<S: ShingleSink, H: PageHandler> PageHandler for ShingleHandler<'_, S, H> {
     #[inline]
     fn text(&mut self, run: &[u8]) {
         self.hasher.html_text(run);
@@ -107,11 +204,21 @@ impl<S: shingles::ShingleSink, H: PageHandler> PageHandler for FingerprintHandle
         self.inner.title(content);
     }
 
+    fn expect_links(&mut self, count: usize) {
+        self.inner.expect_links(count);
+    }
+
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         if let Ok(target) = target {
+            let target = self.links.key.hash(target.as_bytes());
             self.hasher.link_target(target);
+            self.links.add(target);
         }
         self.inner.link(kind, target);
+    }
+
+    fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        self.inner.link_to_itself(kind, target);
     }
 }
 

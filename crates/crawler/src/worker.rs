@@ -32,6 +32,7 @@ use crate::origin::{origin_prefix, throttle_key};
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::scope::{RejectReason, Scope};
+use crate::similarity::Threshold;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::url_list::UrlList;
@@ -61,8 +62,10 @@ pub struct WorkerContext<R> {
     pub max_depth: Depth,
     /// The largest page, unless less is left of the byte budget.
     pub max_page_bytes: usize,
-    /// Whether near-duplicate pages are dropped.
-    pub drop_near_duplicates: bool,
+    /// How pages are compared; `None` if they are not.
+    pub similarity: Option<Threshold>,
+    /// Whether links on duplicates and near-duplicates are followed.
+    pub follow_duplicates: bool,
     /// The most leases a worker holds: the size of its queue.
     pub max_leases: usize,
     /// Stops the workers.
@@ -208,27 +211,27 @@ impl<R: Backend> Worker<R> {
         completion: &mut Completion,
     ) -> Result<Outcome, BackendError> {
         let context = &*self.context;
-        let parsed = ParsedPage::new(
-            context.backend.hash_key(),
-            url,
-            lease.depth,
-            download,
-            context.drop_near_duplicates,
-        );
+        let parsed =
+            ParsedPage::new(context.backend.hash_key(), url, lease.depth, download, context.similarity);
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
             true => ContentMatch::New,
             false => {
-                context.backend.store_content(&lease.url, &parsed.fingerprint, &parsed.page.body).await?
+                let (fingerprint, body) = (&parsed.fingerprint, &parsed.page.body);
+                context.backend.store_content(&lease.url, fingerprint, body, lease.is_seed()).await?
             }
         };
-        match content_match {
-            ContentMatch::New => {}
-            ContentMatch::Duplicate(of) => return Ok(Outcome::Duplicate { of }),
-            ContentMatch::NearDuplicate(of) => return Ok(Outcome::NearDuplicate { of }),
-        }
-        if lease.depth < context.max_depth {
+        let links_followed = context.follow_duplicates;
+        let dropped = match content_match {
+            ContentMatch::New => None,
+            ContentMatch::Duplicate(of) => Some(Outcome::Duplicate { of, links_followed }),
+            ContentMatch::NearDuplicate(of) => Some(Outcome::NearDuplicate { of, links_followed }),
+        };
+        if lease.depth < context.max_depth && (dropped.is_none() || links_followed) {
             self.collect_links(&parsed, completion);
+        }
+        if let Some(dropped) = dropped {
+            return Ok(dropped);
         }
         if !lease.is_revisit {
             let Some(page) = self.run_modules(parsed.page).await else { return Ok(Outcome::NotReached) };

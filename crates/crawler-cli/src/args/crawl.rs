@@ -43,6 +43,9 @@ pub struct CrawlOptions {
     /// Similarity (Dice, 0 to 1) from which a page is dropped as a near-duplicate; 1 drops only exact duplicates, 0 none
     #[arg(long, value_name = "N", default_value = "0.9", value_parser = values::similarity, help_heading = "Pages")]
     pub similarity: f64,
+    /// Follow the links on pages that are dropped as duplicates or near-duplicates
+    #[arg(long, help_heading = "Pages")]
+    pub follow_duplicates: bool,
     /// Do not store page bodies; keep only fingerprints for duplicate detection
     #[arg(long, help_heading = "Pages")]
     pub no_content: bool,
@@ -187,6 +190,7 @@ impl CrawlOptions {
             .map_err(|error| error.to_string())?
             .configure(|fetch| *fetch = FetchConfig { adaptive_delay: true, ..config })
             .scope(options.scope(&seeds)?)
+            .follow_duplicates(options.follow_duplicates)
             .overwrite(options.overwrite);
         if let Some(queues) = PriorityQueues::new(options.priority_queues) {
             crawler = crawler.configure_backend(|settings| settings.priority_queues = queues);
@@ -373,7 +377,8 @@ mod tests {
         let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
                    --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
-                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite --state s";
+                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite --state s \
+                   --follow-duplicates";
         for options in ["http://a.test/", all].map(parse) {
             let text = serde_json::to_string(&options).unwrap();
             assert_eq!(serde_json::from_str::<CrawlOptions>(&text).unwrap(), options, "{text}");

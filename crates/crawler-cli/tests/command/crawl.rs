@@ -141,9 +141,13 @@ fn patterns_and_depth_limit_the_crawl() {
 
 #[test]
 fn similarity_threshold_decides_which_near_duplicates_are_skipped() {
-    let site = Site::seeded(9, 20).with_print_views().page("/twin", "the same").page("/other", "the same");
+    let site = Site::seeded(9, 20)
+        .with_print_views()
+        .page("/twins", linking_to(&["/twin", "/other"]))
+        .page("/twin", "the same")
+        .page("/other", "the same");
     let web = serve(site);
-    let seeds = format!("{} {}", web.url("/twin"), web.url("/other"));
+    let seeds = web.url("/twins");
     let outcome = |similarity: &str, kind: &str| {
         let (_, ended) = crawl(web.url("/"), &format!("{seeds} --scope host --similarity {similarity}"));
         ended.outcomes().get(kind).copied().unwrap_or(0)

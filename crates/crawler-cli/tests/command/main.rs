@@ -13,6 +13,7 @@ mod crawl_modules;
 mod crawl_output;
 mod crawls;
 mod demo;
+mod duplicates;
 mod ends;
 mod errors;
 mod files;

@@ -168,3 +168,30 @@ fn robots_txt_redirect_to_another_domain_is_not_followed() {
     assert_eq!(log.for_host("h0.test").paths(), ["/robots.txt", "/"]);
     assert!(log.for_host("other.test").is_empty(), "another worker may own that domain");
 }
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn seeds_are_not_dropped_and_links_of_duplicates_are_followed_on_request() {
+    let text: String = (0..300).map(|word| format!("word{word} ")).collect();
+    let link = |to: &str| format!("<a href={to}>x</a>");
+    let site = Site::new()
+        .page("/one", link("/two") + &text)
+        .page("/seed", link("/two") + &text)
+        .page("/two", link("/two") + &link("/three") + &text)
+        .page("/three", "the end");
+    let fixture = Fixture { web: Web::builder().host("h0.test", site).start(), ..Fixture::new(1, 1) };
+    let [one, seed] = ["/one", "/seed"].map(|path| fixture.web.url_of("h0.test", path));
+    for (name, more, outcomes) in
+        [("dropped", &[][..], (2, 1)), ("followed", &["--follow-duplicates"], (3, 1))]
+    {
+        let mut crawl =
+            fixture.crawler(&["crawl", &one, &seed, "--redis", &fixture.redis_url, "--workers", "2"]);
+        crawl.args(["--crawl", name, "--delay", "0", "--allow-private", "--resolve", "*=127.0.0.1"]);
+        crawl.args(["--summary", "summary.json"]).args(more);
+        Process::start(crawl).wait_for_success();
+        let summary = fs::read(fixture.directory.path().join("summary.json")).unwrap();
+        let summary: Value = serde_json::from_slice(&summary).unwrap();
+        let near_duplicates = &summary["skipped"]["by_reason"]["near-duplicate"];
+        assert_eq!((&summary["pages"], near_duplicates), (&outcomes.0.into(), &outcomes.1.into()), "{name}");
+    }
+}

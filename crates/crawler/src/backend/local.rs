@@ -22,14 +22,14 @@ use tokio::time::timeout;
 use self::content_index::compress;
 pub(crate) use self::content_index::decompress;
 use self::memory_storage::MemoryStorage;
-use self::state::{FrontierWork, LocalState};
+use self::state::{BorderCase, FrontierWork, LocalState, NewPage, StoreResult};
 use self::storage::{Clock, Commit, Storage};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use crate::prioritizer::{Priority, PriorityQueues};
-use crate::similarity::{Fingerprint, HashKey, Threshold};
+use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, Threshold, Verdicts};
 use crate::stats::RequestCounter;
 
 /// Queue sizes, limits and lifetimes of a crawl.
@@ -67,6 +67,7 @@ pub struct LocalBackend<S: Storage = MemoryStorage> {
     pub(crate) shared: Arc<SharedState<S>>,
     key: HashKey,
     keep_content: bool,
+    similarity: Option<Threshold>,
     /// Wakes the prioritizer: a URL was admitted, or a priority queue has room.
     prioritizer: Notify,
     /// Wakes the router: a URL was prioritized, a worker's queue has room, or the crawl is finished.
@@ -109,6 +110,7 @@ impl<S: Storage> LocalBackend<S> {
         LocalBackend {
             key,
             keep_content: state.config.keep_content,
+            similarity: state.config.similarity,
             prioritizer: Notify::new(),
             router: Notify::new(),
             workers: (0..state.config.workers).map(|_| Notify::new()).collect(),
@@ -149,6 +151,29 @@ impl<S: Storage> LocalBackend<S> {
         if router {
             self.router.notify_one();
         }
+    }
+
+    /// Compares a page with border cases, up to the first near-duplicate.
+    fn compare(
+        &self,
+        comparison: &ExactComparison,
+        pages: Vec<BorderCase>,
+        verdicts: &mut Verdicts,
+    ) -> Result<(), BackendError> {
+        for BorderCase { page, url, body } in pages {
+            let is_near_duplicate = match (self.similarity, body) {
+                (Some(threshold), Some((content_type, body))) => {
+                    let other = PageBody { url: &url, content_type, body: &decompress(body)? };
+                    comparison.is_near_duplicate(&other, threshold)
+                }
+                _ => page.is_similar,
+            };
+            verdicts.add(page.url, is_near_duplicate);
+            if is_near_duplicate {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Waits until an operation is committed.
@@ -260,9 +285,21 @@ impl<S: Storage> Backend for LocalBackend<S> {
         url: &str,
         fingerprint: &Fingerprint,
         body: &[u8],
+        is_seed: bool,
     ) -> Result<ContentMatch, BackendError> {
-        let body = if self.keep_content { Some(compress(body)) } else { None };
-        self.state().store_content(url, fingerprint, body)
+        let stored_body = if self.keep_content { Some(compress(body)) } else { None };
+        let page = NewPage { url, fingerprint, body: stored_body.as_ref(), is_seed };
+        let body = PageBody { url, content_type: fingerprint.content_type, body };
+        let comparison = ExactComparison::new(self.key, body);
+        let mut verdicts = Verdicts::default();
+        loop {
+            // The lock is released before the comparison, and the next look-up finds what was stored meanwhile.
+            let result = self.state().store_content(&page, &verdicts)?;
+            match result {
+                StoreResult::Done(content_match) => return Ok(content_match),
+                StoreResult::Undecided(pages) => self.compare(&comparison, pages, &mut verdicts)?,
+            }
+        }
     }
 
     async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {

@@ -335,9 +335,10 @@ impl Backend for RedisBackend {
         url: &str,
         fingerprint: &Fingerprint,
         body: &[u8],
+        is_seed: bool,
     ) -> Result<ContentMatch, BackendError> {
         // Compressed here, so that nobody else waits for it.
-        let page = self.moves.page(url, fingerprint, body);
+        let page = self.moves.page(url, fingerprint, body, is_seed);
         self.make(async |moves| moves.remember(page).await).await
     }
 

@@ -21,6 +21,7 @@ impl Crawler {
         recorded.fixed("max-depth", self.max_depth.map_or("none".into(), |depth| depth.to_string()));
         recorded.fixed("module", list(&mut self.module_specs.iter().map(|spec| quoted(spec))));
         recorded.fixed("similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
+        recorded.fixed("follow-duplicates", self.follow_duplicates);
         recorded.fixed("no-content", !settings.keep_content);
         recorded.fixed("ttl", format!("{:?}", settings.ttl));
         recorded.fixed("domain-ttl", format!("{:?}", settings.domain_ttl));

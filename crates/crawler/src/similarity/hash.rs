@@ -49,6 +49,14 @@ impl HashKey {
         }
         u128::from(fold(left, self.end)) << 64 | u128::from(fold(right, self.word))
     }
+
+    /// The hash of a sequence of hashes, from the hash of all but the last one.
+    pub(super) fn chain(&self, sequence: u128, last: u128) -> u128 {
+        let ([low, high], [last_low, last_high]) = (split(sequence), split(last));
+        let left = fold(low ^ last_low, self.first ^ last_high);
+        let right = fold(high ^ last_high, self.second ^ last_low.rotate_left(32));
+        u128::from(left) << 64 | u128::from(right)
+    }
 }
 
 /// Does not print the secret.
@@ -67,6 +75,11 @@ pub(super) fn fold(a: u64, b: u64) -> u64 {
 
 #[inline]
 fn halves(block: &[u8; 16]) -> [u64; 2] {
-    let block = u128::from_le_bytes(*block);
-    [block as u64, (block >> 64) as u64]
+    split(u128::from_le_bytes(*block))
+}
+
+/// The lower and the upper half.
+#[inline]
+fn split(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
 }

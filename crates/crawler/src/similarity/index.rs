@@ -1,4 +1,5 @@
-//! Indexes the fingerprints of pages for a limited time and finds duplicates and near-duplicates of a new page.
+//! Indexes the fingerprints of pages for a limited time and finds duplicates and near-duplicates of a new page, and the
+//! border cases that must be compared exactly.
 //!
 //! Pages are numbered in the order in which they are stored, which is also the order in which they expire. There is one
 //! hash table for the exact hash and one for each band. A table maps each key to the newest page with it, and each page
@@ -12,6 +13,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::Fingerprint;
+use super::comparison::{Decision, Undecided, Verdicts};
 use super::hash::fold;
 use super::minhash::Bits;
 use super::threshold::Threshold;
@@ -20,7 +22,18 @@ use super::threshold::Threshold;
 /// share a key, and must not slow the look-up down.
 pub const MAX_CANDIDATES: usize = 16;
 
-/// The result of a look-up. URLs are given by ID.
+/// The result of a look-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// There is no duplicate or near-duplicate.
+    New,
+    /// There is one.
+    Match(Match),
+    /// None is certain, but these pages must be compared exactly first, the most similar first.
+    Undecided(Vec<Undecided>),
+}
+
+/// A page that was found. URLs are given by ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     /// The page of this URL has the same content.
@@ -115,20 +128,39 @@ impl Index {
 
     /// Finds a duplicate, or else a near-duplicate, with another URL than `not_from`. The time does not depend on the
     /// number of pages.
-    pub fn find(&self, fingerprint: &Fingerprint, not_from: u64, now: Duration) -> Option<Match> {
+    ///
+    /// Border cases are decided by the [`verdicts`](Verdicts::decide).
+    pub fn find(
+        &self,
+        fingerprint: &Fingerprint,
+        not_from: u64,
+        now: Duration,
+        verdicts: Option<&Verdicts>,
+    ) -> Lookup {
         let is_other = |page: &&IndexedPage| page.url != not_from && page.expires > now;
         let mut keys = self.keys(fingerprint).enumerate();
-        let (table, key) = keys.next()?;
-        let mut candidates = self.pages_with_key(table, key).filter(is_other);
-        if let Some(duplicate) = candidates.find(|page| page.exact == fingerprint.exact) {
-            return Some(Match::Duplicate(duplicate.url));
+        let same = keys.next().and_then(|(table, key)| {
+            let mut candidates = self.pages_with_key(table, key).filter(is_other);
+            candidates.find(|page| page.exact == fingerprint.exact)
+        });
+        if let Some(duplicate) = same {
+            return Lookup::Match(Match::Duplicate(duplicate.url));
         }
-        let sketch = fingerprint.sketch.as_deref()?;
-        let is_similar = |page: &&IndexedPage| {
-            page.bits.as_ref().is_some_and(|bits| self.threshold.within(bits, &sketch.bits))
-        };
-        let mut candidates = keys.flat_map(|(table, key)| self.pages_with_key(table, key).filter(is_other));
-        candidates.find(is_similar).map(|page| Match::NearDuplicate(page.url))
+        let Some(sketch) = fingerprint.sketch.as_deref() else { return Lookup::New };
+        let mut undecided = Vec::new();
+        for page in keys.flat_map(|(table, key)| self.pages_with_key(table, key)).filter(is_other) {
+            let Some(bits) = &page.bits else { continue };
+            let estimate = self.threshold.estimate_bits(bits, &sketch.bits);
+            match Verdicts::decide(verdicts, page.url, estimate) {
+                Decision::Similar => return Lookup::Match(Match::NearDuplicate(page.url)),
+                Decision::Different => {}
+                Decision::Undecided(page) => undecided.push(page),
+            }
+        }
+        match verdicts.map(|verdicts| verdicts.select(undecided)) {
+            Some(pages) if !pages.is_empty() => Lookup::Undecided(pages),
+            _ => Lookup::New,
+        }
     }
 
     /// The URLs that [`find`](Index::find) compares the fingerprint with, without duplicates.

@@ -38,9 +38,9 @@ impl<S: ShingleSink> ShingleHasher<S> {
         self.run::<false>(text);
     }
 
-    /// Adds a link target, which is one shingle: two URLs with a common part are different.
-    pub(super) fn link_target(&mut self, url: &str) {
-        self.shingles.add(self.key.hash(url.as_bytes()) as u64);
+    /// Adds a link target, given by its hash. It is one shingle: two URLs with a common part are different.
+    pub(super) fn link_target(&mut self, hash: u128) {
+        self.shingles.add(hash as u64);
     }
 
     #[inline(never)]

@@ -6,7 +6,8 @@ use super::minhash::{BINS, Bits, LSH_VALUES, Sketch, distance};
 /// The Dice coefficient from which two pages are near-duplicates: more than 0 and at most 1.
 ///
 /// With a threshold of 0.9, sketches classify pages with a coefficient above 0.93 or below 0.85 correctly nearly
-/// always. Below 0.3 they start to classify unrelated pages as near-duplicates.
+/// always. Below 0.3 they start to classify unrelated pages as near-duplicates. Between those bounds the
+/// [estimate](Threshold::estimate) is a border case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     dice: f64,
@@ -14,10 +15,31 @@ pub struct Threshold {
     rows: usize,
     /// Maximum number of different bits in the sketches of near-duplicates.
     max_distance: u32,
+    /// Distances that differ from `max_distance` by at most this much are border cases.
+    border: u32,
 }
 
+/// What the sketches of two pages say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Estimate {
+    /// The pages are near-duplicates.
+    Similar,
+    /// The estimate is within its own error of the threshold. More likely, the pages are near-duplicates, or they are not.
+    Border {
+        /// Whether they more likely are.
+        is_similar: bool,
+        /// The number of different bits, to sort border cases by their estimates.
+        distance: u32,
+    },
+    /// The pages are not near-duplicates.
+    Different,
+}
+
+/// The error of an estimate, in standard deviations. A larger error occurs once in 16,000 pairs.
+const MAX_ERROR: f64 = 4.0;
+
 /// Minimum probability that two pages at the threshold share a band.
-const MIN_RECALL: f64 = 0.995;
+const MIN_RECALL: f64 = 0.999;
 
 /// Too many unrelated pages would share a band of a single value.
 const MIN_ROWS: usize = 2;
@@ -40,8 +62,14 @@ impl Threshold {
         };
         let rows = (MIN_ROWS..=MAX_ROWS).rev().find(|&rows| recall(rows) >= MIN_RECALL).unwrap_or(MIN_ROWS);
         // The bits of different ranks agree half of the time.
-        let max_distance = ((1.0 - jaccard) / 2.0 * BINS as f64) as u32;
-        Some(Threshold { dice, rows, max_distance })
+        let differing = (1.0 - jaccard) / 2.0;
+        let deviation = (BINS as f64 * differing * (1.0 - differing)).sqrt();
+        Some(Threshold {
+            dice,
+            rows,
+            max_distance: (differing * BINS as f64) as u32,
+            border: (MAX_ERROR * deviation).ceil() as u32,
+        })
     }
 
     /// The Dice coefficient.
@@ -55,13 +83,20 @@ impl Threshold {
     }
 
     /// Whether two pages are near-duplicates, by their sketches.
-    pub fn similar(&self, a: &Sketch, b: &Sketch) -> bool {
-        self.within(&a.bits, &b.bits)
+    pub fn estimate(&self, a: &Sketch, b: &Sketch) -> Estimate {
+        self.estimate_bits(&a.bits, &b.bits)
     }
 
     #[inline]
-    pub(super) fn within(&self, a: &Bits, b: &Bits) -> bool {
-        !self.is_exact() && distance(a, b) <= self.max_distance
+    pub(super) fn estimate_bits(&self, a: &Bits, b: &Bits) -> Estimate {
+        let distance = distance(a, b);
+        let is_similar = distance <= self.max_distance;
+        match distance.abs_diff(self.max_distance) <= self.border {
+            _ if self.is_exact() => Estimate::Different,
+            true => Estimate::Border { is_similar, distance },
+            false if is_similar => Estimate::Similar,
+            false => Estimate::Different,
+        }
     }
 
     /// Number of bands under this threshold.

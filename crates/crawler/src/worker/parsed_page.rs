@@ -8,7 +8,7 @@ use crate::fetch::http::Download;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
 use crate::page::Page;
-use crate::similarity::{Fingerprint, HashKey};
+use crate::similarity::{Fingerprint, HashKey, Threshold};
 use crate::task::Depth;
 use crate::url_list::UrlList;
 
@@ -23,32 +23,49 @@ pub struct ParsedPage {
 }
 
 impl ParsedPage {
-    /// Parses a download; HTML in one pass. The fingerprint has a similarity sketch only if
-    /// `drop_near_duplicates` is set.
+    /// Parses a download; HTML in one pass. The fingerprint has what pages are compared by under this
+    /// threshold, or nothing if they are not compared.
     pub fn new(
         key: HashKey,
         url: Url,
         depth: Depth,
         download: Download,
-        drop_near_duplicates: bool,
+        similarity: Option<Threshold>,
     ) -> ParsedPage {
         let Download { status, content_type, media, body, headers, .. } = download;
         let content_type = content_type.as_deref();
         let mut extract = PageExtract::default();
-        let fingerprint = match (media, drop_near_duplicates) {
-            (Media::Html, true) => Fingerprint::of_html(key, &url, content_type, &body, &mut extract),
-            (Media::Text, true) => Fingerprint::of_text(key, content_type, &body),
-            (Media::Html, false) => {
-                html::read(&url, content_type, &body, &mut extract);
-                Fingerprint::exact(key, &body)
-            }
-            (Media::Text, false) => Fingerprint::exact(key, &body),
-        };
+        let fingerprint = read_page(key, &url, content_type, media, &body, similarity, &mut extract);
         let PageExtract { title, links, bad_links } = extract;
         let title = title.unwrap_or_default();
         let page =
             Page { url, depth, status, headers, media, body, title, links, fetched: SystemTime::now() };
         ParsedPage { page, fingerprint, bad_links }
+    }
+}
+
+/// Reads a page once: collects its title and links, and hashes what pages are compared by.
+fn read_page(
+    key: HashKey,
+    url: &Url,
+    content_type: Option<&str>,
+    media: Media,
+    body: &[u8],
+    similarity: Option<Threshold>,
+    extract: &mut PageExtract,
+) -> Fingerprint {
+    match (media, similarity) {
+        (Media::Html, None) => {
+            html::read(url, content_type, body, extract);
+            Fingerprint::not_compared()
+        }
+        (Media::Text, None) => Fingerprint::not_compared(),
+        (Media::Html, Some(threshold)) if threshold.is_exact() => {
+            Fingerprint::exact_html(key, url, content_type, body, extract)
+        }
+        (Media::Text, Some(threshold)) if threshold.is_exact() => Fingerprint::exact(key, body),
+        (Media::Html, Some(_)) => Fingerprint::of_html(key, url, content_type, body, extract),
+        (Media::Text, Some(_)) => Fingerprint::of_text(key, content_type, body),
     }
 }
 
@@ -89,6 +106,24 @@ mod tests {
         let mut extract = PageExtract::default();
         html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
         extract
+    }
+
+    #[test]
+    fn body_is_hashed_only_if_pages_are_compared() {
+        let (key, url) = (HashKey::new(1), Url::parse("http://a/").unwrap());
+        let fingerprint = |media, similarity| {
+            let mut extract = PageExtract::default();
+            let body = b"<a href=x>some text";
+            let fingerprint = read_page(key, &url, None, media, body, similarity, &mut extract);
+            assert_eq!(extract.links.len(), usize::from(media == Media::Html));
+            fingerprint
+        };
+        for media in [Media::Html, Media::Text] {
+            assert_eq!(fingerprint(media, None), Fingerprint::not_compared());
+            for similarity in [0.9, 1.0] {
+                assert_ne!(fingerprint(media, Threshold::new(similarity)).exact, 0);
+            }
+        }
     }
 
     #[test]

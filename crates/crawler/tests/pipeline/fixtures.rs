@@ -43,7 +43,8 @@ pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerCon
         scope: Scope::anywhere(),
         max_depth: 3,
         max_page_bytes: 10_000,
-        drop_near_duplicates: false,
+        similarity: None,
+        follow_duplicates: false,
         max_leases: 100,
         stop: stop.clone(),
     })

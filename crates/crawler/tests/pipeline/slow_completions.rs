@@ -92,8 +92,9 @@ impl Backend for SlowBackend {
         url: &str,
         fingerprint: &Fingerprint,
         body: &[u8],
+        is_seed: bool,
     ) -> Result<ContentMatch, BackendError> {
-        self.inner.store_content(url, fingerprint, body).await
+        self.inner.store_content(url, fingerprint, body, is_seed).await
     }
 
     async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {

@@ -46,7 +46,7 @@ async fn complete(backend: &RedisBackend, url: &str, outcome: Outcome, outlinks:
     let lease = leases.iter().find(|lease| &*lease.url == url).expect("the URL is leased");
     if outcome == Outcome::Page && !lease.is_revisit {
         let fingerprint = Fingerprint::of_text(backend.hash_key(), None, url.as_bytes());
-        backend.store_content(url, &fingerprint, url.as_bytes()).await.unwrap();
+        backend.store_content(url, &fingerprint, url.as_bytes(), false).await.unwrap();
     }
     let completion = Completion { outcome, outlinks, ..Completion::new(lease) };
     backend.complete(vec![completion]).await.unwrap();
@@ -142,7 +142,7 @@ fn url_found_at_a_lower_depth_has_the_shorter_path_and_its_first_outcome() {
         let near = leases.iter().find(|lease| &*lease.url == "http://a.test/").unwrap();
         let outlinks = links(1);
         let fingerprint = Fingerprint::of_text(backend.hash_key(), None, b"a");
-        backend.store_content("http://a.test/", &fingerprint, b"a").await.unwrap();
+        backend.store_content("http://a.test/", &fingerprint, b"a", false).await.unwrap();
         backend
             .complete(vec![Completion { outcome: Outcome::Page, outlinks, ..Completion::new(near) }])
             .await

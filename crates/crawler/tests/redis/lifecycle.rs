@@ -84,7 +84,7 @@ async fn crawl_pages(backend: &RedisBackend, max: usize) -> usize {
                 backend.reserve(&lease, 0).await.unwrap();
                 let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
                 let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
-                backend.store_content(&lease.url, &fingerprint, text.as_bytes()).await.unwrap();
+                backend.store_content(&lease.url, &fingerprint, text.as_bytes(), false).await.unwrap();
             }
         };
         for leases in leases.chunks(100) {

@@ -122,7 +122,8 @@ impl Crawl {
             scope: Scope::domains(&hosts),
             max_depth: 1_000,
             max_page_bytes: 500_000,
-            drop_near_duplicates: self.config.similarity.is_some(),
+            similarity: self.config.similarity,
+            follow_duplicates: false,
             max_leases: 100,
             stop: stop.clone(),
         });

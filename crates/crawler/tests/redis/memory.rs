@@ -186,7 +186,7 @@ fn one_of_several_near_duplicates_stored_concurrently_is_new() {
             tasks.spawn(async move {
                 let fingerprint = Fingerprint::of_text(backend.hash_key(), None, body.as_bytes());
                 let url = format!("http://h/{page}");
-                backend.store_content(&url, &fingerprint, body.as_bytes()).await.unwrap()
+                backend.store_content(&url, &fingerprint, body.as_bytes(), false).await.unwrap()
             });
         }
         let results = tasks.join_all().await;

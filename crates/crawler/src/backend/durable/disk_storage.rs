@@ -245,7 +245,7 @@ impl Storage for DiskStorage {
         id: u64,
         url: &str,
         fingerprint: &Fingerprint,
-        body: Option<Body>,
+        body: Option<&Body>,
         now: Duration,
     ) {
         let body = body.map(|body| {

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(writes_from_bytes(&writes_to_bytes(&writes)), Some(writes));
         let body = BodyLocation { segment: 4, offset: 1, length: 3, is_compressed: true };
         for body in [None, Some(body), Some(BodyLocation { is_compressed: false, ..body })] {
-            let fingerprint = Fingerprint { exact: 5, sketch: None };
+            let fingerprint = Fingerprint { exact: 5, ..Fingerprint::not_compared() };
             let page = PageRow { stored_at: 6, body, url: "http://a/".into(), fingerprint };
             assert_eq!(PageRow::from_bytes(&page.to_bytes()), Some(page));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::{BackendError, ContentMatch};
 use super::segment_store::SegmentStore;
 use super::storage::Body;
-use crate::similarity::{Fingerprint, Index, Match, Threshold};
+use crate::similarity::{ContentType, Fingerprint, Index, Lookup, Match, Threshold, Undecided, Verdicts};
 
 /// LZ4 expands a byte to at most this many. A stored page that claims to be larger is damaged.
 const MAX_EXPANSION: usize = 255;
@@ -28,6 +28,17 @@ pub(crate) struct ContentIndex {
 struct StoredPage {
     stored_at: Duration,
     bytes: u64,
+    content_type: ContentType,
+}
+
+/// What the index knows about a page.
+pub(super) enum IndexLookup {
+    /// It has no duplicate or near-duplicate.
+    New,
+    /// It has one.
+    Match(ContentMatch),
+    /// These pages must be compared with it exactly first.
+    Undecided(Vec<Undecided>),
 }
 
 impl ContentIndex {
@@ -53,7 +64,7 @@ impl ContentIndex {
         stored_at: Duration,
     ) {
         self.bytes += bytes;
-        self.pages.insert(id, StoredPage { stored_at, bytes });
+        self.pages.insert(id, StoredPage { stored_at, bytes, content_type: fingerprint.content_type });
         self.urls.insert_text(id, url);
         self.restoring.push((stored_at, id, fingerprint));
     }
@@ -75,18 +86,36 @@ impl ContentIndex {
         (self.pages.len(), self.bytes)
     }
 
-    /// The page from another URL that this one duplicates, if any.
-    pub(crate) fn find_match(
+    /// Finds the page from another URL that this one duplicates. Border cases are decided by the verdicts, or by the
+    /// estimates if there are none.
+    pub(super) fn find(
         &self,
         id: u64,
         fingerprint: &Fingerprint,
         now: Duration,
-    ) -> Option<ContentMatch> {
-        let url_of = |id: u64| self.urls.text(id).unwrap_or_default().to_owned();
-        match self.index.as_ref()?.find(fingerprint, id, now)? {
-            Match::Duplicate(other) => Some(ContentMatch::Duplicate(url_of(other))),
-            Match::NearDuplicate(other) => Some(ContentMatch::NearDuplicate(url_of(other))),
+        verdicts: Option<&Verdicts>,
+    ) -> IndexLookup {
+        let Some(index) = &self.index else { return IndexLookup::New };
+        match index.find(fingerprint, id, now, verdicts) {
+            Lookup::New => IndexLookup::New,
+            Lookup::Undecided(pages) => IndexLookup::Undecided(pages),
+            Lookup::Match(Match::Duplicate(other)) => {
+                IndexLookup::Match(ContentMatch::Duplicate(self.url(other).to_owned()))
+            }
+            Lookup::Match(Match::NearDuplicate(other)) => {
+                IndexLookup::Match(ContentMatch::NearDuplicate(self.url(other).to_owned()))
+            }
         }
+    }
+
+    /// The URL of a stored page.
+    pub(super) fn url(&self, id: u64) -> &str {
+        self.urls.text(id).unwrap_or_default()
+    }
+
+    /// How the body of a stored page is read.
+    pub(super) fn content_type(&self, id: u64) -> Option<ContentType> {
+        self.pages.get(&id).map(|page| page.content_type)
     }
 
     /// Adds a page whose body takes `bytes`.
@@ -100,7 +129,8 @@ impl ContentIndex {
         self.bytes += bytes;
         self.order.push_back((now, id));
         self.urls.insert_text(id, url);
-        if let Some(before) = self.pages.insert(id, StoredPage { stored_at: now, bytes }) {
+        let page = StoredPage { stored_at: now, bytes, content_type: fingerprint.content_type };
+        if let Some(before) = self.pages.insert(id, page) {
             self.bytes -= before.bytes;
         }
     }

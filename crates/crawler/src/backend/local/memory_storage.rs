@@ -97,9 +97,9 @@ impl Storage for MemoryStorage {
         self.seen.len()
     }
 
-    fn store_page(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<Body>, _: Duration) {
+    fn store_page(&mut self, id: u64, _: &str, _: &Fingerprint, body: Option<&Body>, _: Duration) {
         if let Some(body) = body {
-            self.bodies.insert(id, &body);
+            self.bodies.insert(id, body);
         }
     }
 

@@ -10,7 +10,7 @@ use super::super::{
 };
 use super::BackendConfig;
 use super::budgets::{BudgetReservation, Budgets};
-use super::content_index::ContentIndex;
+use super::content_index::{ContentIndex, IndexLookup};
 use super::counters::CrawlCounters;
 use super::domain_table::{DomainTable, RouteDecision};
 use super::host_cooldowns::HostCooldowns;
@@ -19,7 +19,7 @@ use crate::domain::Domain;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
-use crate::similarity::Fingerprint;
+use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
 use crate::task::Depth;
 
 pub(crate) struct LocalState<S: Storage> {
@@ -59,6 +59,31 @@ struct NewTask<'u> {
     redirects: u8,
     from: Option<TaskId>,
     is_revisit: bool,
+}
+
+/// A page to store.
+pub(super) struct NewPage<'a> {
+    pub(super) url: &'a str,
+    pub(super) fingerprint: &'a Fingerprint,
+    /// `None` if bodies are not stored.
+    pub(super) body: Option<&'a Body>,
+    /// A seed is stored whatever it is a duplicate of.
+    pub(super) is_seed: bool,
+}
+
+/// The result of storing a page.
+pub(super) enum StoreResult {
+    Done(ContentMatch),
+    /// The page must be compared with these pages first.
+    Undecided(Vec<BorderCase>),
+}
+
+/// A stored page whose similarity to a new page is too close to the threshold for an estimate.
+pub(super) struct BorderCase {
+    pub(super) page: Undecided,
+    pub(super) url: String,
+    /// `None` if the body is not stored.
+    pub(super) body: Option<(ContentType, Body)>,
 }
 
 /// Which frontier loops have work.
@@ -360,21 +385,29 @@ impl<S: Storage> LocalState<S> {
         self.storage.set_host_delay(host, host_delay)
     }
 
-    /// Stores a page, unless it is a duplicate. The caller has compressed the body, so that no operation waits for
-    /// that.
+    /// Stores a page, unless it is a duplicate. The caller has compressed the body, and compares border cases, so that
+    /// no operation waits for that.
     pub(super) fn store_content(
         &mut self,
-        url: &str,
-        fingerprint: &Fingerprint,
-        body: Option<Body>,
-    ) -> Result<ContentMatch, BackendError> {
+        page: &NewPage,
+        verdicts: &Verdicts,
+    ) -> Result<StoreResult, BackendError> {
+        let NewPage { url, fingerprint, body, is_seed } = *page;
         let now = self.clock.now();
         for expired in self.content.expire(now) {
             self.storage.remove_page(expired)?;
         }
         let id = self.storage.id(url);
-        if let Some(duplicate) = self.content.find_match(id, fingerprint, now) {
-            return Ok(duplicate);
+        if !is_seed {
+            // Without bodies, nothing can be compared exactly.
+            match self.content.find(id, fingerprint, now, body.and(Some(verdicts))) {
+                IndexLookup::New => {}
+                IndexLookup::Match(duplicate) => return Ok(StoreResult::Done(duplicate)),
+                IndexLookup::Undecided(pages) => {
+                    let pages = pages.into_iter().map(|page| self.border_case(page));
+                    return Ok(StoreResult::Undecided(pages.collect::<Result<_, _>>()?));
+                }
+            }
         }
         // Delivered again after a crash: replace the stored page.
         if self.content.contains(id, now) {
@@ -382,11 +415,20 @@ impl<S: Storage> LocalState<S> {
         }
         // If pages are neither compared nor stored there is nothing to add.
         if self.config.similarity.is_some() || body.is_some() {
-            let bytes = body.as_ref().map_or(0, |body| body.bytes().len() as u64);
+            let bytes = body.map_or(0, |body| body.bytes().len() as u64);
             self.content.add(id, url, fingerprint, bytes, now);
             self.storage.store_page(id, url, fingerprint, body, now);
         }
-        Ok(ContentMatch::New)
+        Ok(StoreResult::Done(ContentMatch::New))
+    }
+
+    fn border_case(&self, page: Undecided) -> Result<BorderCase, BackendError> {
+        let content_type = self.content.content_type(page.url);
+        let body = content_type.and_then(|content_type| {
+            let body = self.storage.body(page.url).transpose()?;
+            Some(body.map(|body| (content_type, body)))
+        });
+        Ok(BorderCase { page, url: self.content.url(page.url).to_owned(), body: body.transpose()? })
     }
 
     pub(super) fn load_content(&self, url: &str) -> Result<Option<Body>, BackendError> {

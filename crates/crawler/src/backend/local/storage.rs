@@ -143,7 +143,7 @@ pub(crate) trait Storage: Send + 'static {
         id: u64,
         url: &str,
         fingerprint: &Fingerprint,
-        body: Option<Body>,
+        body: Option<&Body>,
         now: Duration,
     );
 

@@ -9,11 +9,14 @@ use redis::Value;
 
 use super::super::{BackendError, ContentMatch};
 use super::connection::Call;
+use super::kept::KeptLookup;
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 use crate::backend::local::storage::Body;
 use crate::backend::local::{BackendConfig, decompress};
-use crate::similarity::{Fingerprint, MAX_CANDIDATES, Threshold};
+use crate::similarity::{
+    Decision, ExactComparison, Fingerprint, MAX_CANDIDATES, PageBody, Threshold, Undecided, Verdicts,
+};
 
 /// The first byte of a stored body.
 const PLAIN: u8 = 0;
@@ -41,6 +44,18 @@ pub(super) struct Page {
     /// The pages that Redis has told of because it had to be compared with them, and how often it did.
     met: Vec<u64>,
     tries: usize,
+    /// A seed is stored whatever it is like.
+    is_seed: bool,
+    /// The exact comparisons with border cases so far.
+    verdicts: Verdicts,
+}
+
+/// How a page is like another.
+enum Likeness {
+    Same,
+    Similar,
+    Undecided(Undecided),
+    Different,
 }
 
 impl Page {
@@ -53,12 +68,28 @@ impl Page {
 
     /// Whether this page would be compared with another, and is not like it.
     fn is_unlike(&self, other: &Page, threshold: Threshold) -> bool {
-        let (Some(one), Some(two)) = (&self.fingerprint.sketch, &other.fingerprint.sketch) else {
-            return false;
+        self.bands.iter().zip(&other.bands).any(|(one, two)| one == two)
+            && matches!(self.likeness(other.id, &other.fingerprint, threshold), Likeness::Different)
+    }
+
+    /// How this page is like another.
+    fn likeness(&self, id: u64, other: &Fingerprint, threshold: Threshold) -> Likeness {
+        if self.fingerprint.exact == other.exact {
+            return Likeness::Same;
+        }
+        let (Some(one), Some(two)) = (&self.fingerprint.sketch, &other.sketch) else {
+            return Likeness::Different;
         };
-        self.fingerprint.exact != other.fingerprint.exact
-            && self.bands.iter().zip(&other.bands).any(|(one, two)| one == two)
-            && !threshold.similar(one, two)
+        match Verdicts::decide(self.verdicts(), id, threshold.estimate(one, two)) {
+            Decision::Similar => Likeness::Similar,
+            Decision::Different => Likeness::Different,
+            Decision::Undecided(undecided) => Likeness::Undecided(undecided),
+        }
+    }
+
+    /// `None` if bodies are not stored, so that nothing can be compared exactly.
+    fn verdicts(&self) -> Option<&Verdicts> {
+        (!self.body.is_empty()).then_some(&self.verdicts)
     }
 }
 
@@ -103,11 +134,13 @@ pub(super) enum Turn {
     Like(ContentMatch),
     /// Others are kept that it has yet to be compared with; they are known now.
     Compare,
+    /// It has to be compared exactly with these.
+    CompareExactly(Vec<Undecided>),
 }
 
 impl Moves {
     /// A page, compressed.
-    pub(super) fn page(&self, url: &str, fingerprint: &Fingerprint, body: &[u8]) -> Page {
+    pub(super) fn page(&self, url: &str, fingerprint: &Fingerprint, body: &[u8], is_seed: bool) -> Page {
         let body = if self.settings.keep_content { compressed(body) } else { Vec::new() };
         let sketch = fingerprint.sketch.iter();
         let bands = |threshold: Threshold| sketch.flat_map(|sketch| threshold.bands(sketch)).collect();
@@ -119,6 +152,8 @@ impl Moves {
             body,
             met: Vec::new(),
             tries: 0,
+            is_seed,
+            verdicts: Verdicts::default(),
         }
     }
 
@@ -139,17 +174,57 @@ impl Moves {
                     return Ok(other);
                 }
                 Turn::Compare => page.tries += 1,
+                Turn::CompareExactly(others) => {
+                    if let Some(url) = self.compare_exactly(&mut page, &others).await? {
+                        self.remove_body(&page).await?;
+                        return Ok(ContentMatch::NearDuplicate(url));
+                    }
+                }
                 Turn::Stored => return Ok(ContentMatch::New),
             }
         }
     }
 
+    /// Compares a page with border cases by their bodies. Returns the URL of the first near-duplicate. Where a body is not
+    /// there (it expired, or is on its way), the estimate decides.
+    async fn compare_exactly(
+        &self,
+        page: &mut Page,
+        others: &[Undecided],
+    ) -> Result<Option<String>, BackendError> {
+        let Some(threshold) = self.settings.similarity else { return Ok(None) };
+        let bodies = self.stored(&others.iter().map(|other| other.url).collect::<Vec<_>>()).await?;
+        let body = plain(&page.body)?;
+        let content_type = page.fingerprint.content_type;
+        let comparison =
+            ExactComparison::new(self.key, PageBody { url: &page.url, content_type, body: &body });
+        for (undecided, (stored, body)) in others.iter().zip(bodies) {
+            let url = stored.as_ref().map(|other| other.url.clone()).unwrap_or_default();
+            let is_near_duplicate = match (stored, body) {
+                (Some(other), Some(body)) => {
+                    let content_type = other.fingerprint.content_type;
+                    let other = PageBody { url: &other.url, content_type, body: &plain(&body)? };
+                    comparison.is_near_duplicate(&other, threshold)
+                }
+                (stored, _) => undecided.is_similar && stored.is_some(),
+            };
+            page.verdicts.add(undecided.url, is_near_duplicate);
+            if is_near_duplicate {
+                return Ok(Some(url));
+            }
+        }
+        Ok(None)
+    }
+
     /// Stores pages, as far as they are like none and have been compared with all.
     async fn store(&self, pages: Vec<Page>) -> Result<Vec<(Page, Turn)>, BackendError> {
         let now = self.moment();
-        let is_like = |page: &Page| self.kept.like(page.id, &page.fingerprint, now);
-        let likes: Vec<Option<ContentMatch>> = pages.iter().map(is_like).collect();
-        let unlike = pages.iter().zip(&likes).filter(|(_, like)| like.is_none());
+        let is_like = |page: &Page| match page.is_seed {
+            true => KeptLookup::Unlike,
+            false => self.kept.like(page.id, &page.fingerprint, now, page.verdicts()),
+        };
+        let likes: Vec<KeptLookup> = pages.iter().map(is_like).collect();
+        let unlike = pages.iter().zip(&likes).filter(|(_, like)| **like == KeptLookup::Unlike);
         let unlike: Vec<&Page> = unlike.map(|(page, _)| page).collect();
         let (expires, others) = match unlike.is_empty() {
             true => (0, Vec::new()),
@@ -158,8 +233,9 @@ impl Moves {
         let mut others = others.into_iter();
         let turns = pages.into_iter().zip(likes).map(|(mut page, like)| {
             let turn = match like {
-                Some(other) => Turn::Like(other),
-                None => self.learn(&mut page, others.next().unwrap_or_default(), now, expires),
+                KeptLookup::Like(other) => Turn::Like(other),
+                KeptLookup::Undecided(others) => Turn::CompareExactly(others),
+                KeptLookup::Unlike => self.learn(&mut page, others.next().unwrap_or_default(), now, expires),
             };
             (page, turn)
         });
@@ -192,7 +268,7 @@ impl Moves {
             self.kept.add(page.id, &page.url, &page.fingerprint, now, latest);
             return Turn::Stored;
         }
-        let mut turn = Turn::Compare;
+        let (mut turn, mut undecided) = (Turn::Compare, Vec::new());
         for other in others.iter().filter_map(|other| Stored::from_bytes(other)) {
             let id = self.key.url_id(&other.url);
             let sooner = Duration::from_millis(expires.saturating_sub(other.expires));
@@ -200,26 +276,24 @@ impl Moves {
             page.met.push(id);
             // At once: many may be alike in a part, and only so many of them are looked at next time.
             if let Turn::Compare = turn
-                && let Some(like) = self.likeness(page, &other)
+                && let Some(threshold) = self.settings.similarity
             {
-                turn = Turn::Like(like);
+                match page.likeness(id, &other.fingerprint, threshold) {
+                    Likeness::Same => turn = Turn::Like(ContentMatch::Duplicate(other.url)),
+                    Likeness::Similar => turn = Turn::Like(ContentMatch::NearDuplicate(other.url)),
+                    Likeness::Undecided(other) => undecided.push(other),
+                    Likeness::Different => {}
+                }
             }
         }
-        if let Turn::Like(_) = turn {
-            page.tries += 1;
+        if let Turn::Compare = turn {
+            match page.verdicts.select(undecided) {
+                others if others.is_empty() => return Turn::Compare,
+                others => turn = Turn::CompareExactly(others),
+            }
         }
+        page.tries += 1;
         turn
-    }
-
-    /// How a page is like another, if it is.
-    fn likeness(&self, page: &Page, other: &Stored) -> Option<ContentMatch> {
-        let (one, two) = (&page.fingerprint, &other.fingerprint);
-        if one.exact == two.exact {
-            return Some(ContentMatch::Duplicate(other.url.clone()));
-        }
-        let threshold = self.settings.similarity?;
-        let are_similar = threshold.similar(one.sketch.as_ref()?, two.sketch.as_ref()?);
-        are_similar.then(|| ContentMatch::NearDuplicate(other.url.clone()))
     }
 
     /// Asks for pages to be stored. Answers when those that are expire, and of each the others that it has to be compared
@@ -243,16 +317,17 @@ impl Moves {
                 }
             }
         }
+        // Bodies first: who learns of a page may compare it.
         let bodies = pages.iter().filter_map(|page| self.store_body(page));
-        let answer = self.connection.all([call].into_iter().chain(bodies).collect()).await?.swap_remove(0);
-        self.connection.read(answer)
+        let answers = self.connection.all(bodies.chain([call]).collect()).await?;
+        self.connection.read(answers.into_iter().next_back().unwrap_or_default())
     }
 
     /// The names of the pages that a page was compared with: those known here, and those that go before it.
     fn compared(&self, page: &Page, before: &[&Page], now: Duration) -> String {
         let mut names = String::new();
         let Some(threshold) = self.settings.similarity else { return names };
-        if page.tries >= MOST_TRIES {
+        if page.is_seed || page.tries >= MOST_TRIES {
             return ANY.to_owned();
         }
         let known = self.kept.compared(page.id, &page.fingerprint, now).into_iter();
@@ -277,18 +352,26 @@ impl Moves {
     }
 
     pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        let id = self.key.url_id(url);
-        let looks = vec![Call::plain("TIME"), get(self.page_key(id)), get(self.body_key(id))];
-        let mut answers = self.connection.all(looks).await?.into_iter();
-        let now = self.time(answers.next().unwrap_or_default())?;
-        let page: Option<Vec<u8>> = self.connection.read(answers.next().unwrap_or_default())?;
-        let body: Option<Vec<u8>> = self.connection.read(answers.next().unwrap_or_default())?;
-        let is_there = page.and_then(|page| Stored::from_bytes(&page)).is_some_and(|page| page.expires > now);
-        match body.as_deref() {
-            Some([PLAIN, body @ ..]) if is_there => Ok(Some(body.to_vec())),
-            Some([_, body @ ..]) if is_there => decompress(Body::Compressed(body.into())).map(Some),
+        match self.stored(&[self.key.url_id(url)]).await?.pop() {
+            Some((Some(_), Some(body))) => plain(&body).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// The pages of these IDs that are stored, and their bodies.
+    async fn stored(&self, ids: &[u64]) -> Result<Vec<(Option<Stored>, Option<Vec<u8>>)>, BackendError> {
+        let mut looks = vec![Call::plain("TIME")];
+        looks.extend(ids.iter().flat_map(|id| [get(self.page_key(*id)), get(self.body_key(*id))]));
+        let mut answers = self.connection.all(looks).await?.into_iter();
+        let now = self.time(answers.next().unwrap_or_default())?;
+        let mut next = || self.connection.read(answers.next().unwrap_or_default());
+        let mut stored = Vec::with_capacity(ids.len());
+        for _ in ids {
+            let (page, body): (Option<Vec<u8>>, Option<Vec<u8>>) = (next()?, next()?);
+            let page = page.and_then(|page| Stored::from_bytes(&page)).filter(|page| page.expires > now);
+            stored.push((page, body));
+        }
+        Ok(stored)
     }
 
     /// The URL of a page that is stored.
@@ -330,6 +413,15 @@ const NAME: usize = 14;
 
 fn name(id: u64) -> String {
     format!("{id:0NAME$x}")
+}
+
+/// The body of a page, as it came.
+fn plain(stored: &[u8]) -> Result<Vec<u8>, BackendError> {
+    match stored {
+        [PLAIN, body @ ..] => Ok(body.to_vec()),
+        [_, body @ ..] => decompress(Body::Compressed(body.into())),
+        [] => Ok(Vec::new()),
+    }
 }
 
 /// A body as it is stored: compressed, unless that gains nothing.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::super::ContentMatch;
-use crate::similarity::{Fingerprint, Index, Match, Threshold};
+use crate::similarity::{Fingerprint, Index, Lookup, Match, Threshold, Undecided, Verdicts};
 
 /// How many are known, the newest of them; each takes some 500 bytes. Others are asked for.
 const MOST_PAGES: usize = 1 << 15;
@@ -29,6 +29,16 @@ struct Named {
     times: u32,
 }
 
+/// What is known about a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum KeptLookup {
+    /// It is like none.
+    Unlike,
+    Like(ContentMatch),
+    /// It must be compared with these exactly first.
+    Undecided(Vec<Undecided>),
+}
+
 impl Kept {
     pub(super) fn new(similarity: Option<Threshold>, lifetime: Duration) -> Kept {
         let pages =
@@ -41,12 +51,22 @@ impl Kept {
     }
 
     /// The page from another URL that this one is like, if it is known.
-    pub(super) fn like(&self, id: u64, fingerprint: &Fingerprint, now: Duration) -> Option<ContentMatch> {
-        let pages = self.pages()?;
+    pub(super) fn like(
+        &self,
+        id: u64,
+        fingerprint: &Fingerprint,
+        now: Duration,
+        verdicts: Option<&Verdicts>,
+    ) -> KeptLookup {
+        let Some(pages) = self.pages() else { return KeptLookup::Unlike };
         let url = |id| pages.urls.get(&id).map(|named| named.url.to_string()).unwrap_or_default();
-        match pages.index.find(fingerprint, id, now)? {
-            Match::Duplicate(other) => Some(ContentMatch::Duplicate(url(other))),
-            Match::NearDuplicate(other) => Some(ContentMatch::NearDuplicate(url(other))),
+        match pages.index.find(fingerprint, id, now, verdicts) {
+            Lookup::New => KeptLookup::Unlike,
+            Lookup::Undecided(pages) => KeptLookup::Undecided(pages),
+            Lookup::Match(Match::Duplicate(other)) => KeptLookup::Like(ContentMatch::Duplicate(url(other))),
+            Lookup::Match(Match::NearDuplicate(other)) => {
+                KeptLookup::Like(ContentMatch::NearDuplicate(url(other)))
+            }
         }
     }
 
@@ -126,13 +146,14 @@ mod tests {
         let (first, second) = (HOUR, HOUR + HOUR / 2);
         kept.add(1, "http://a/", &page(1), Duration::ZERO, first);
         kept.add(1, "http://a/", &page(1), HOUR / 2, second);
-        let same = Some(ContentMatch::Duplicate("http://a/".into()));
-        assert_eq!(kept.like(2, &page(1), first), same);
+        let same = KeptLookup::Like(ContentMatch::Duplicate("http://a/".into()));
+        let like = |id, number, now| kept.like(id, &page(number), now, None);
+        assert_eq!(like(2, 1, first), same);
         kept.add(3, "http://c/", &page(3), first, first + HOUR);
-        assert_eq!(kept.like(2, &page(1), first), same, "its name too");
+        assert_eq!(like(2, 1, first), same, "its name too");
         assert_eq!(kept.compared(2, &page(1), first), [1]);
-        assert_eq!(kept.like(1, &page(1), first), None, "it is not like itself");
-        assert_eq!(kept.like(2, &page(1), second), None);
+        assert_eq!(like(1, 1, first), KeptLookup::Unlike, "it is not like itself");
+        assert_eq!(like(2, 1, second), KeptLookup::Unlike);
         assert!(kept.compared(2, &page(1), second).is_empty());
     }
 
@@ -145,9 +166,10 @@ mod tests {
         let pages = kept.pages().unwrap();
         assert_eq!((pages.index.len(), pages.urls.len()), (MOST_PAGES, MOST_PAGES));
         drop(pages);
-        assert_eq!(kept.like(u64::MAX, &page(9), Duration::ZERO), None);
-        assert!(kept.like(u64::MAX, &page(10), Duration::ZERO).is_some());
+        let is_like = |number| kept.like(u64::MAX, &page(number), Duration::ZERO, None) != KeptLookup::Unlike;
+        assert!(!is_like(9));
+        assert!(is_like(10));
         kept.clear();
-        assert_eq!(kept.like(u64::MAX, &page(10), Duration::ZERO), None);
+        assert!(!is_like(10));
     }
 }

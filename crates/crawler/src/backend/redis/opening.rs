@@ -14,7 +14,7 @@ use crate::prioritizer::PriorityQueues;
 use crate::similarity::{HashKey, Threshold};
 
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// What may be raised by who opens a crawl again.
 const BUDGETS: [&str; 3] = ["--max-pages", "--max-bytes", "--max-pages-per-host"];

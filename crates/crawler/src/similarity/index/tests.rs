@@ -1,7 +1,7 @@
 //! Tests of the similarity index.
 
 use super::*;
-use crate::similarity::{HashKey, Sketch};
+use crate::similarity::{Estimate, HashKey, MAX_COMPARISONS, Sketch};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const START: Duration = Duration::ZERO;
@@ -21,15 +21,24 @@ fn large(number: u64, changed: usize) -> Fingerprint {
     Fingerprint::of_text(HashKey::new(1), None, (0..400).map(word).collect::<String>().as_bytes())
 }
 
+/// What the estimates find.
+fn find(index: &Index, fingerprint: &Fingerprint, not_from: u64, now: Duration) -> Option<Match> {
+    match index.find(fingerprint, not_from, now, None) {
+        Lookup::Match(found) => Some(found),
+        Lookup::New => None,
+        Lookup::Undecided(pages) => panic!("{pages:?} without bodies"),
+    }
+}
+
 #[test]
 fn duplicate_is_found_only_under_another_url() {
     let mut index = index();
     for page in [small(1), large(1, 0)] {
         index.insert(&page, 10, START);
-        assert_eq!(index.find(&page, 10, START), None);
-        assert_eq!(index.find(&page, 11, START), Some(Match::Duplicate(10)));
+        assert_eq!(find(&index, &page, 10, START), None);
+        assert_eq!(find(&index, &page, 11, START), Some(Match::Duplicate(10)));
     }
-    assert_eq!(index.find(&small(2), 11, START), None);
+    assert_eq!(find(&index, &small(2), 11, START), None);
 }
 
 #[test]
@@ -37,8 +46,8 @@ fn page_stored_twice_is_found_under_the_other_url() {
     for order in [[1, 2], [2, 1]] {
         let mut index = index();
         order.iter().for_each(|&url| index.insert(&large(1, 0), url, START));
-        assert_eq!(index.find(&large(1, 0), 1, START), Some(Match::Duplicate(2)));
-        assert_eq!(index.find(&large(1, 0), 2, START), Some(Match::Duplicate(1)));
+        assert_eq!(find(&index, &large(1, 0), 1, START), Some(Match::Duplicate(2)));
+        assert_eq!(find(&index, &large(1, 0), 2, START), Some(Match::Duplicate(1)));
     }
 }
 
@@ -48,21 +57,21 @@ fn near_duplicate_is_found_and_a_duplicate_wins() {
     index.insert(&large(1, 0), 1, START);
     index.insert(&large(1, 10), 2, START);
     index.insert(&large(2, 0), 3, START);
-    assert_eq!(index.find(&large(1, 0), 9, START), Some(Match::Duplicate(1)));
-    assert!(matches!(index.find(&large(1, 5), 9, START), Some(Match::NearDuplicate(1 | 2))));
-    assert_eq!(index.find(&large(1, 5), 2, START), Some(Match::NearDuplicate(1)));
-    assert_eq!(index.find(&large(1, 200), 9, START), None);
-    assert_eq!(index.find(&large(3, 0), 9, START), None);
+    assert_eq!(find(&index, &large(1, 0), 9, START), Some(Match::Duplicate(1)));
+    assert!(matches!(find(&index, &large(1, 5), 9, START), Some(Match::NearDuplicate(1 | 2))));
+    assert_eq!(find(&index, &large(1, 5), 2, START), Some(Match::NearDuplicate(1)));
+    assert_eq!(find(&index, &large(1, 200), 9, START), None);
+    assert_eq!(find(&index, &large(3, 0), 9, START), None);
 }
 
 #[test]
 fn threshold_one_matches_duplicates_only() {
     let mut index = Index::new(Threshold::new(1.0).expect("a threshold"), HOUR);
     index.insert(&large(1, 0), 1, START);
-    assert_eq!(index.find(&large(1, 0), 2, START), Some(Match::Duplicate(1)));
-    assert_eq!(index.find(&large(1, 1), 2, START), None);
+    assert_eq!(find(&index, &large(1, 0), 2, START), Some(Match::Duplicate(1)));
+    assert_eq!(find(&index, &large(1, 1), 2, START), None);
     let sketch = large(1, 0).sketch.expect("many words");
-    assert!(!index.threshold.similar(&sketch, &sketch));
+    assert_eq!(index.threshold.estimate(&sketch, &sketch), Estimate::Different);
 }
 
 #[test]
@@ -71,14 +80,14 @@ fn page_expires_after_the_ttl_and_not_before() {
     index.insert(&large(1, 0), 1, START);
     index.insert(&large(2, 0), 2, START + HOUR / 2);
     let (almost, hour) = (HOUR - Duration::from_millis(1), HOUR);
-    assert_eq!(index.find(&large(1, 0), 9, almost), Some(Match::Duplicate(1)));
-    assert_eq!(index.find(&large(1, 0), 9, hour), None, "an expired page is not found before its removal");
+    assert_eq!(find(&index, &large(1, 0), 9, almost), Some(Match::Duplicate(1)));
+    assert_eq!(find(&index, &large(1, 0), 9, hour), None, "an expired page is not found before its removal");
     index.remove_expired(almost);
     assert_eq!(index.len(), 2);
     index.remove_expired(hour);
     assert_eq!(index.len(), 1);
-    assert_eq!(index.find(&large(1, 3), 9, hour), None);
-    assert_eq!(index.find(&large(2, 3), 9, hour), Some(Match::NearDuplicate(2)));
+    assert_eq!(find(&index, &large(1, 3), 9, hour), None);
+    assert_eq!(find(&index, &large(2, 3), 9, hour), Some(Match::NearDuplicate(2)));
     index.remove_expired(hour * 2);
     assert!(index.is_empty());
     assert!(index.newest.iter().all(HashTable::is_empty), "all tables are empty");
@@ -97,7 +106,7 @@ fn index_agrees_with_a_model() {
         for number in 0..100 {
             let newest = alive.clone().rev().find(|stored| stored % 90 == number);
             assert_eq!(
-                index.find(&small(number), u64::MAX, now),
+                find(&index, &small(number), u64::MAX, now),
                 newest.map(Match::Duplicate),
                 "{number} at {step}"
             );
@@ -121,5 +130,30 @@ fn number_of_candidates_is_limited_however_many_pages_share_a_key() {
     for (band, key) in index.threshold.bands(&sketch).enumerate() {
         assert_eq!(index.pages_with_key(band + 1, key as u32).count(), MAX_CANDIDATES);
     }
-    assert_eq!(index.find(&large(1, 0), 5000, START), None);
+    assert_eq!(find(&index, &large(1, 0), 5000, START), None);
+}
+
+#[test]
+fn border_cases_are_compared_exactly_the_most_similar_first_and_a_limited_number_of_them() {
+    let mut index = index();
+    let page = large(1, 0);
+    // About 0.9, and far more of them than are compared.
+    for url in 0..40 {
+        index.insert(&large(1, 36 + url as usize % 8), url, START);
+    }
+    let mut verdicts = Verdicts::default();
+    let Lookup::Undecided(pages) = index.find(&page, 99, START, Some(&verdicts)) else { panic!("decided") };
+    assert_eq!(pages.len(), MAX_COMPARISONS);
+    assert!(pages.is_sorted_by_key(|page| page.distance));
+    verdicts.add(pages[0].url, false);
+    assert_eq!(index.find(&page, 99, START, Some(&verdicts)), Lookup::Undecided(pages[1..].to_vec()));
+    let mut similar = verdicts.clone();
+    similar.add(pages[1].url, true);
+    let found = Lookup::Match(Match::NearDuplicate(pages[1].url));
+    assert_eq!(index.find(&page, 99, START, Some(&similar)), found);
+    pages[1..].iter().for_each(|page| verdicts.add(page.url, false));
+    assert_eq!(index.find(&page, 99, START, Some(&verdicts)), Lookup::New, "no more are compared");
+    index.insert(&large(1, 2), 50, START);
+    let found = Lookup::Match(Match::NearDuplicate(50));
+    assert_eq!(index.find(&page, 99, START, Some(&verdicts)), found, "not a border case");
 }

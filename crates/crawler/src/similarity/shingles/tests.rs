@@ -63,7 +63,7 @@ fn invalid_utf8_separates_words() {
 fn link_target_is_one_shingle() {
     let mut hasher = ShingleHasher::new(HashKey::new(7), HashSet::new());
     for url in ["http://a.test/", "http://a.test/b", "http://a.test/", "http://a.test/b\0"] {
-        hasher.link_target(url);
+        hasher.link_target(HashKey::new(7).hash(url.as_bytes()));
     }
     assert_eq!(hasher.shingles.len(), 3);
 }

@@ -35,6 +35,14 @@ struct ErrorBounds {
     far: f64,
 }
 
+/// What the estimates find.
+fn find(index: &Index, page: &Fingerprint, not_from: u64) -> Option<Match> {
+    match index.find(page, not_from, NOW, None) {
+        Lookup::Match(found) => Some(found),
+        Lookup::New | Lookup::Undecided(_) => None,
+    }
+}
+
 const DEFAULT: ErrorBounds = ErrorBounds { threshold: 0.9, near: 0.93, far: 0.85 };
 
 /// Edits pages to a Dice coefficient close to either bound and looks them up among all pages. Returns how many were
@@ -56,7 +64,7 @@ fn look_up(pages: &[String], edits: &[Edit], bounds: ErrorBounds, pairs: usize) 
         if page.shingles.len() < MIN_SHINGLES || original.shingles.len() < MIN_SHINGLES {
             continue;
         }
-        let found = index.find(&page.fingerprint, u64::MAX, NOW);
+        let found = find(&index, &page.fingerprint, u64::MAX);
         match original.dice(&page) {
             dice if dice >= near => similar.add(found.is_some()),
             // The page may be similar to another page than its original.
@@ -106,7 +114,7 @@ fn nearly_no_page_of_a_real_manual_is_a_near_duplicate_of_another() {
         Index::new(Threshold::new(DEFAULT.threshold).expect("a threshold"), Duration::from_secs(3600));
     let mut wrong = Tally::default();
     for (url, page) in pages.iter().enumerate() {
-        let found = index.find(&page.fingerprint, url as u64, NOW);
+        let found = find(&index, &page.fingerprint, url as u64);
         wrong.add(
             matches!(found, Some(Match::NearDuplicate(other)) if pages[other as usize].dice(page) <= DEFAULT.far),
         );
@@ -137,4 +145,64 @@ fn similarity_of_sketches_estimates_that_of_the_sets() {
     let (bias, deviation) = (f64::abs(sum / count), f64::sqrt(squares / count));
     println!("bias {bias:.4}, deviation {deviation:.4}");
     assert!(count > 400.0 && bias < 0.005 && deviation < 0.025, "bias {bias:.4}, deviation {deviation:.4}");
+}
+
+/// A page to compare exactly.
+fn html_page(body: &str) -> PageBody<'_> {
+    let content_type = ContentType { media: Media::Html, charset: None };
+    PageBody { url: "http://example.org/dir/page.html", content_type, body: body.as_bytes() }
+}
+
+/// How many pages at a Dice coefficient of about `dice` to a stored page are found: by the estimates, and if border cases
+/// are compared exactly.
+fn found_at(dice: f64) -> (Tally, Tally) {
+    let (key, threshold) = (HashKey::new(KEY), Threshold::new(0.9).expect("a threshold"));
+    let (mut estimated, mut compared) = (Tally::default(), Tally::default());
+    let mut random = CorpusRandom::new(3);
+    let pages: Vec<String> =
+        pages().into_iter().filter(|page| (1_000..6_000).contains(&page.len())).collect();
+    let originals: Vec<ExactPage> = pages.iter().map(|page| ExactPage::new(page)).collect();
+    for (original, one) in pages.iter().zip(&originals).cycle().take(2_500) {
+        let edit = EDITS[random.below(EDITS.len())];
+        let body = edited(original, edit, 1.0 - dice + (random.share() - 0.5) * 0.02, &mut random);
+        let two = ExactPage::new(&body);
+        if (one.dice(&two) - dice).abs() > 0.0025 {
+            continue;
+        }
+        let mut index = Index::new(threshold, Duration::from_secs(3600));
+        index.insert(&one.fingerprint, 1, NOW);
+        estimated.add(find(&index, &two.fingerprint, 2).is_some());
+        let mut verdicts = Verdicts::default();
+        let found = match index.find(&two.fingerprint, 2, NOW, Some(&verdicts)) {
+            Lookup::Undecided(_) => {
+                let comparison = ExactComparison::new(key, html_page(&body));
+                verdicts.add(1, comparison.is_near_duplicate(&html_page(original), threshold));
+                index.find(&two.fingerprint, 2, NOW, Some(&verdicts))
+            }
+            decided => decided,
+        };
+        compared.add(found != Lookup::New);
+        if compared.pairs == 500 {
+            break;
+        }
+    }
+    (estimated, compared)
+}
+
+#[test]
+fn verdict_at_the_border_is_exact_if_bodies_are_stored() {
+    for (dice, is_duplicate) in
+        [(0.87, false), (0.89, false), (0.897, false), (0.903, true), (0.91, true), (0.93, true)]
+    {
+        let (estimated, compared) = found_at(dice);
+        let wrong = |tally: &Tally| if is_duplicate { 1.0 - tally.share() } else { tally.share() };
+        let report = format!(
+            "at {dice}, {} pairs: {:.4} wrong by the estimate, {:.4} by the comparison",
+            compared.pairs,
+            wrong(&estimated),
+            wrong(&compared)
+        );
+        println!("{report}");
+        assert!(compared.pairs >= 80 && wrong(&compared) == 0.0, "{report}");
+    }
 }

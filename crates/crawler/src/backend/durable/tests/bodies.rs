@@ -19,12 +19,13 @@ fn text(number: usize) -> Vec<u8> {
 }
 
 fn fingerprint(number: usize) -> Fingerprint {
-    Fingerprint { exact: number as u128, sketch: None }
+    Fingerprint { exact: number as u128, ..Fingerprint::not_compared() }
 }
 
 /// Stores a page. It is committed with the next operation that waits for a commit.
 async fn store(state: &TestState, number: usize, body: &[u8]) {
-    let result = state.backend().store_content(&url(number), &fingerprint(number), body).await.unwrap();
+    let result =
+        state.backend().store_content(&url(number), &fingerprint(number), body, false).await.unwrap();
     assert_eq!(result, ContentMatch::New);
 }
 
@@ -53,7 +54,7 @@ async fn store_two_in_one_commit(state: &TestState) {
             let (id, now) = (state.storage.id(&url(number)), state.clock.now() + TTL / 2 * number as u32);
             let (fingerprint, body) = (fingerprint(number), Body::Plain(text(number).into()));
             state.content.add(id, &url(number), &fingerprint, body.bytes().len() as u64, now);
-            state.storage.store_page(id, &url(number), &fingerprint, Some(body), now);
+            state.storage.store_page(id, &url(number), &fingerprint, Some(&body), now);
         }
     }
     wait_committed(state).await;

@@ -62,17 +62,20 @@ async fn thousands_of_urls_expire_step_by_step() {
 
 /// Completes URLs and stores a page, then finds all of them again after a pause.
 async fn find_again<S: Storage>(backend: &LocalBackend<S>, ttl: Duration) {
-    let fingerprint = Fingerprint { exact: 5, sketch: None };
+    let fingerprint = Fingerprint { exact: 5, ..Fingerprint::not_compared() };
     backend.admit(discovered(0..10)).await.unwrap();
     complete_all(backend).await;
-    assert_eq!(backend.store_content(&url(0), &fingerprint, b"body").await.unwrap(), ContentMatch::New);
+    assert_eq!(
+        backend.store_content(&url(0), &fingerprint, b"body", false).await.unwrap(),
+        ContentMatch::New
+    );
     tokio::time::sleep(Duration::from_millis(60)).await;
     let is_long = ttl > Duration::from_secs(60);
     let admitted = backend.admit(discovered(0..10)).await.unwrap();
     assert_eq!((admitted.new, admitted.seen), if is_long { (0, 10) } else { (10, 0) }, "{ttl:?}");
     let content = backend.load_content(&url(0)).await.unwrap();
     assert_eq!(content.as_deref(), is_long.then_some(b"body".as_slice()), "{ttl:?}");
-    let result = backend.store_content(&url(1), &fingerprint, b"body").await.unwrap();
+    let result = backend.store_content(&url(1), &fingerprint, b"body", false).await.unwrap();
     assert_eq!(result == ContentMatch::New, !is_long, "{ttl:?}");
     complete_all(backend).await;
     assert_eq!(backend.snapshot().await.unwrap().stored_pages, 1, "{ttl:?}");
