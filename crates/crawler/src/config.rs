@@ -23,6 +23,16 @@ pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// The number of consecutive redirects that are followed.
 pub const MAX_REDIRECTS: u8 = 10;
 
+/// What happens to a page that is larger than the maximum size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Oversize {
+    /// The download stops at the maximum size. What was read is the page.
+    Truncate,
+    /// The page is skipped.
+    Drop,
+}
+
 /// How pages are fetched.
 #[derive(Debug, Clone)]
 pub struct FetchConfig {
@@ -49,8 +59,10 @@ pub struct FetchConfig {
     pub connect_timeout: Duration,
     /// The timeout for a whole request.
     pub timeout: Duration,
-    /// The maximum size of a page, in decoded bytes.
+    /// The maximum size of a page, in bytes: of what is received, and of what it decodes to.
     pub max_page_bytes: usize,
+    /// What happens to a larger page.
+    pub oversize: Oversize,
     /// Addresses that are used instead of DNS.
     pub dns_overrides: Vec<DnsOverride>,
     /// Certificates that are trusted in addition to the well-known roots.
@@ -73,6 +85,7 @@ impl Default for FetchConfig {
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
             max_page_bytes: 500_000,
+            oversize: Oversize::Drop,
             dns_overrides: Vec::new(),
             extra_roots: Vec::new(),
             allow_private: false,
@@ -112,12 +125,6 @@ macro_rules! fetch_setters {
         /// Sets the timeout for DNS lookup, TCP connect and TLS handshake; 5 seconds by default.
         pub fn connect_timeout(mut self, timeout: Duration) -> Self {
             self.config.connect_timeout = timeout;
-            self
-        }
-
-        /// Sets the maximum size of a page in decoded bytes; 500 KB by default. A larger page is skipped.
-        pub fn max_page_bytes(mut self, bytes: usize) -> Self {
-            self.config.max_page_bytes = bytes;
             self
         }
 

@@ -90,6 +90,7 @@ pub(crate) mod example {
             ],
             media: Media::Html,
             body: body.to_vec().into(),
+            truncated: false,
             title: String::new(),
             links: links.iter().map(|link| link.to_string()).collect(),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),

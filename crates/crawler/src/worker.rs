@@ -24,6 +24,7 @@ use crate::backend::{
     Backend, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, Lease,
     WorkerId,
 };
+use crate::config::Oversize;
 use crate::domain::Domain;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::Download;
@@ -33,6 +34,7 @@ use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::scope::{RejectReason, Scope};
+use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 
@@ -61,6 +63,8 @@ pub struct WorkerContext<R> {
     pub max_depth: Depth,
     /// The largest page, unless less is left of the byte budget.
     pub max_page_bytes: usize,
+    /// What happens to a larger page.
+    pub oversize: Oversize,
     /// Whether near-duplicate pages are dropped.
     pub drop_near_duplicates: bool,
     /// The most leases a worker holds: the size of its queue.
@@ -162,7 +166,8 @@ impl<R: Backend> Worker<R> {
         lease: Lease,
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
-        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.in_flight);
+        let page_limit = (context.max_page_bytes, context.oversize);
+        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.in_flight, page_limit);
         let mut completion = Completion::new(&lease);
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
@@ -179,9 +184,10 @@ impl<R: Backend> Worker<R> {
         if let Outcome::TooLarge { limit } = completion.outcome
             && limit < context.max_page_bytes
         {
-            // Only the rest of the byte budget was too small for the page. The crawl ends; the URL stays
-            // outstanding.
-            if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, limit as u64).await? {
+            // Only the rest of the byte budget was too small for the page, which uses it up. The crawl ends; the
+            // URL stays outstanding.
+            let read = BodyBytes::unencoded(limit as u64);
+            if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, read).await? {
                 context.stop.stop();
                 return Ok(FetchedLease { host, completion: None, permit: budget.into_permit() });
             }

@@ -16,6 +16,7 @@ use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use crawler::internal::similarity::{Fingerprint, Threshold};
+use crawler::internal::stats::BodyBytes;
 use testredis::Server;
 
 const NO_WAIT: Duration = Duration::ZERO;
@@ -75,7 +76,7 @@ fn urls_of_host(host: &str, count: usize) -> Vec<DiscoveredUrl> {
 }
 
 fn page(lease: &Lease, outlinks: Vec<DiscoveredUrl>) -> Completion {
-    Completion { outcome: Outcome::Page, bytes: 10, outlinks, ..Completion::new(lease) }
+    Completion { outcome: Outcome::Page, bytes: BodyBytes::unencoded(10), outlinks, ..Completion::new(lease) }
 }
 
 /// Prioritizes and routes everything that can be.
@@ -141,7 +142,7 @@ async fn urls_of_a_dead_worker_are_requeued_and_its_leases_are_stale(backend: im
     let lost = backend.lease(FIRST, 3, NO_WAIT).await.unwrap();
     assert_eq!(lost.len(), 3, "with equal queues, the first worker gets the domain");
     backend.remove_worker(FIRST).await.unwrap();
-    assert_eq!(backend.reserve(&lost[0], 0).await.unwrap(), BudgetDecision::LeaseLost);
+    assert_eq!(backend.reserve(&lost[0], BodyBytes::default()).await.unwrap(), BudgetDecision::LeaseLost);
     assert_eq!(
         backend.complete(vec![page(&lost[0], Vec::new())]).await.unwrap(),
         [CompleteResult::StaleLease]
@@ -315,12 +316,12 @@ async fn revisit_does_not_use_the_page_budget(backend: impl Backend) {
     backend.admit(vec![discovered("http://a.test/", 7)]).await.unwrap();
     run_frontier(&backend).await;
     let lease = lease_all(&backend, FIRST).await.remove(0);
-    assert_eq!(backend.reserve(&lease, 0).await.unwrap(), BudgetDecision::Granted(1000));
+    assert_eq!(backend.reserve(&lease, BodyBytes::default()).await.unwrap(), BudgetDecision::Granted(1000));
     backend.complete(vec![page(&lease, Vec::new())]).await.unwrap();
     backend.admit(vec![discovered("http://a.test/", 3)]).await.unwrap();
     run_frontier(&backend).await;
     let revisit = lease_all(&backend, FIRST).await.remove(0);
-    assert_eq!(backend.reserve(&revisit, 0).await.unwrap(), BudgetDecision::Granted(1000));
+    assert_eq!(backend.reserve(&revisit, BodyBytes::default()).await.unwrap(), BudgetDecision::Granted(1000));
 }
 
 async fn url_expires_after_its_ttl_and_never_while_outstanding(backend: impl Backend) {
@@ -340,28 +341,38 @@ async fn budgets_are_reserved_before_a_request_and_committed_after_it(backend: i
     run_frontier(&backend).await;
     let leases = lease_all(&backend, FIRST).await;
     // This crawl has a budget of three pages and 2,500 bytes.
-    assert_eq!(backend.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(1000));
-    assert_eq!(backend.reserve(&leases[1], 0).await.unwrap(), BudgetDecision::Granted(1000));
     assert_eq!(
-        backend.reserve(&leases[2], 0).await.unwrap(),
+        backend.reserve(&leases[0], BodyBytes::default()).await.unwrap(),
+        BudgetDecision::Granted(1000)
+    );
+    assert_eq!(
+        backend.reserve(&leases[1], BodyBytes::default()).await.unwrap(),
+        BudgetDecision::Granted(1000)
+    );
+    assert_eq!(
+        backend.reserve(&leases[2], BodyBytes::default()).await.unwrap(),
         BudgetDecision::RetryLater,
         "a page must not be truncated because of reservations"
     );
-    backend.release(&leases[1], 0).await.unwrap();
+    backend.release(&leases[1], BodyBytes::default()).await.unwrap();
     assert_eq!(
-        backend.reserve(&leases[2], 0).await.unwrap(),
+        backend.reserve(&leases[2], BodyBytes::default()).await.unwrap(),
         BudgetDecision::Granted(1000),
         "the released reservation"
     );
     backend.complete(vec![page(&leases[0], Vec::new())]).await.unwrap();
-    let failed = Completion { outcome: Outcome::RobotsDisallowed, bytes: 0, ..page(&leases[1], Vec::new()) };
+    let failed = Completion {
+        outcome: Outcome::RobotsDisallowed,
+        bytes: BodyBytes::default(),
+        ..page(&leases[1], Vec::new())
+    };
     backend.complete(vec![failed]).await.unwrap();
     assert_eq!(
-        backend.reserve(&leases[3], 0).await.unwrap(),
+        backend.reserve(&leases[3], BodyBytes::default()).await.unwrap(),
         BudgetDecision::Granted(1000),
         "unused bytes are returned"
     );
-    let read = Completion { bytes: 1_900, ..page(&leases[2], Vec::new()) };
+    let read = Completion { bytes: BodyBytes::unencoded(1_900), ..page(&leases[2], Vec::new()) };
     backend
         .complete(vec![
             read,
@@ -370,14 +381,17 @@ async fn budgets_are_reserved_before_a_request_and_committed_after_it(backend: i
         .await
         .unwrap();
     assert_eq!(
-        backend.reserve(&leases[4], 0).await.unwrap(),
+        backend.reserve(&leases[4], BodyBytes::default()).await.unwrap(),
         BudgetDecision::Granted(580),
         "all bytes that are left"
     );
-    assert_eq!(backend.reserve(&leases[5], 0).await.unwrap(), BudgetDecision::RetryLater);
+    assert_eq!(backend.reserve(&leases[5], BodyBytes::default()).await.unwrap(), BudgetDecision::RetryLater);
     let last = backend.complete(vec![page(&leases[4], Vec::new())]).await.unwrap();
     assert_eq!(last, [CompleteResult::Applied { id: Some(3), new: 0, exhausted: Some(Budget::Pages) }]);
-    assert_eq!(backend.reserve(&leases[5], 0).await.unwrap(), BudgetDecision::Exhausted(Budget::Pages));
+    assert_eq!(
+        backend.reserve(&leases[5], BodyBytes::default()).await.unwrap(),
+        BudgetDecision::Exhausted(Budget::Pages)
+    );
     let snapshot = backend.snapshot().await.unwrap();
     assert_eq!((snapshot.pages, snapshot.bytes), (3, 1_930));
 }
@@ -386,11 +400,20 @@ async fn no_request_is_granted_after_the_byte_budget_is_used_up(backend: impl Ba
     backend.admit(urls_of_host("a.test", 3)).await.unwrap();
     run_frontier(&backend).await;
     let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
-    assert_eq!(backend.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(1000));
-    let read =
-        Completion { bytes: 2_500, outcome: Outcome::RobotsDisallowed, ..page(&leases[0], Vec::new()) };
+    assert_eq!(
+        backend.reserve(&leases[0], BodyBytes::default()).await.unwrap(),
+        BudgetDecision::Granted(1000)
+    );
+    let read = Completion {
+        bytes: BodyBytes::unencoded(2_500),
+        outcome: Outcome::RobotsDisallowed,
+        ..page(&leases[0], Vec::new())
+    };
     backend.complete(vec![read]).await.unwrap();
-    assert_eq!(backend.reserve(&leases[1], 0).await.unwrap(), BudgetDecision::Exhausted(Budget::Bytes));
+    assert_eq!(
+        backend.reserve(&leases[1], BodyBytes::default()).await.unwrap(),
+        BudgetDecision::Exhausted(Budget::Bytes)
+    );
     assert_eq!(backend.exhausted_budget().await.unwrap(), Some(Budget::Bytes));
 }
 
@@ -401,7 +424,10 @@ async fn pages_per_host_are_limited(backend: impl Backend) {
     let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
     let mut decisions = Vec::new();
     for lease in &leases {
-        decisions.push((lease.url.contains("a.test"), backend.reserve(lease, 0).await.unwrap()));
+        decisions.push((
+            lease.url.contains("a.test"),
+            backend.reserve(lease, BodyBytes::default()).await.unwrap(),
+        ));
     }
     assert_eq!(
         decisions.iter().filter(|decision| **decision == (true, BudgetDecision::RetryLater)).count(),
@@ -418,7 +444,7 @@ async fn pages_per_host_are_limited(backend: impl Backend) {
         backend.complete(vec![page(lease, Vec::new())]).await.unwrap();
     }
     let (last, _) = rest.remove(0);
-    assert_eq!(backend.reserve(last, 0).await.unwrap(), BudgetDecision::HostExhausted);
+    assert_eq!(backend.reserve(last, BodyBytes::default()).await.unwrap(), BudgetDecision::HostExhausted);
 }
 
 async fn prioritizer_gets_the_number_of_pages_linking_to_a_domain(backend: impl Backend) {

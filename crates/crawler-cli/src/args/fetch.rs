@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawler::internal::config::{self, Certificates, DnsOverride, FetchConfig};
+use crawler::internal::config::{self, Certificates, DnsOverride, FetchConfig, Oversize};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -19,7 +19,7 @@ pub struct FetchArgs {
     #[arg(long, help_heading = "Scope", display_order = 90)]
     pub allow_private: bool,
 
-    /// Maximum decoded size of a page; larger pages are skipped
+    /// Maximum size of a page, received and decoded; larger pages are skipped
     #[arg(long, value_name = "SIZE", default_value = "500KB", value_parser = values::size, help_heading = "Limits", display_order = 90)]
     pub max_page_bytes: usize,
 
@@ -72,6 +72,7 @@ impl FetchArgs {
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
             max_page_bytes: self.max_page_bytes,
+            oversize: Oversize::Drop,
             dns_overrides: self.resolve.clone(),
             extra_roots,
             allow_private: self.allow_private,

@@ -22,6 +22,7 @@ mod https;
 mod inspect;
 mod open_files;
 mod output;
+mod page_size;
 mod pipeline;
 mod politeness;
 mod redirects;

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{Fingerprint, HashKey, Threshold};
-use crate::stats::RequestCounter;
+use crate::stats::{BodyBytes, RequestCounter};
 
 /// Queue sizes, limits and lifetimes of a crawl.
 #[derive(Debug, Clone)]
@@ -212,11 +212,11 @@ impl<S: Storage> Backend for LocalBackend<S> {
         Ok(leases)
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
         Ok(self.state().reserve(lease, read))
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
         self.state().release(lease, read);
         Ok(())
     }

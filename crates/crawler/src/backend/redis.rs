@@ -82,7 +82,7 @@ use crate::backend::local::BackendConfig;
 use crate::modules::output::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, HashKey};
-use crate::stats::RequestCounter;
+use crate::stats::{BodyBytes, RequestCounter};
 
 /// A crawl's resources on Redis.
 pub struct RedisBackend {
@@ -298,12 +298,12 @@ impl Backend for RedisBackend {
         self.make(async move |moves| moves.pass_on(from, handovers).await).await
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
         let lease = lease.clone();
         self.make(async move |moves| moves.reserve(lease, read).await).await
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
         let lease = lease.clone();
         self.make(async move |moves| moves.release(&lease, read).await).await
     }

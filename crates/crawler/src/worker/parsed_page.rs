@@ -32,7 +32,7 @@ impl ParsedPage {
         drop_near_duplicates: bool,
     ) -> ParsedPage {
         let headers = download.header_list();
-        let Download { status, content_type, media, body, .. } = download;
+        let Download { status, content_type, media, body, truncated, .. } = download;
         let content_type = content_type.as_deref();
         let mut extract = PageExtract::default();
         let fingerprint = match (media, drop_near_duplicates) {
@@ -46,8 +46,8 @@ impl ParsedPage {
         };
         let PageExtract { title, links, bad_links } = extract;
         let title = title.unwrap_or_default();
-        let page =
-            Page { url, depth, status, headers, media, body, title, links, fetched: SystemTime::now() };
+        let fetched = SystemTime::now();
+        let page = Page { url, depth, status, headers, media, body, truncated, title, links, fetched };
         ParsedPage { page, fingerprint, bad_links }
     }
 }

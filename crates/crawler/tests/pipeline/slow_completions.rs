@@ -14,7 +14,7 @@ use crawler::internal::config::{DnsOverride, FetchConfig};
 use crawler::internal::frontier;
 use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
 use crawler::internal::similarity::{Fingerprint, HashKey};
-use crawler::internal::stats::RequestCounter;
+use crawler::internal::stats::{BodyBytes, RequestCounter};
 use testweb::{Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
@@ -63,11 +63,11 @@ impl Backend for SlowBackend {
         self.inner.lease(worker, max, wait).await
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
         self.inner.reserve(lease, read).await
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
         self.inner.release(lease, read).await
     }
 

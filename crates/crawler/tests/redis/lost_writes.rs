@@ -9,6 +9,7 @@ use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{Backend, CompleteResult, Completion, DiscoveredUrl, Lease, WorkerId};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
+use crawler::internal::stats::BodyBytes;
 use testredis::Server;
 
 use super::{block_on, config};
@@ -36,7 +37,12 @@ fn completion(lease: &Lease) -> Completion {
         let target = (number + link) % 40;
         discovered(format!("http://h{}.test/second/{target}", target % 7))
     });
-    Completion { outcome: Outcome::Page, bytes: 1, outlinks: outlinks.collect(), ..Completion::new(lease) }
+    Completion {
+        outcome: Outcome::Page,
+        bytes: BodyBytes::unencoded(1),
+        outlinks: outlinks.collect(),
+        ..Completion::new(lease)
+    }
 }
 
 async fn route_and_lease(backend: &RedisBackend) -> Vec<Lease> {

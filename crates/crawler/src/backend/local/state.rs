@@ -19,6 +19,7 @@ use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
 use crate::similarity::Fingerprint;
+use crate::stats::BodyBytes;
 
 pub(crate) struct LocalState<S: Storage> {
     pub(crate) config: BackendConfig,
@@ -260,7 +261,7 @@ impl<S: Storage> LocalState<S> {
         Ok(())
     }
 
-    pub(super) fn reserve(&mut self, lease: &Lease, read: u64) -> BudgetDecision {
+    pub(super) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
         let Some(active) =
             self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id)
         else {
@@ -276,7 +277,7 @@ impl<S: Storage> LocalState<S> {
         }
     }
 
-    pub(super) fn release(&mut self, lease: &Lease, read: u64) {
+    pub(super) fn release(&mut self, lease: &Lease, read: BodyBytes) {
         if let Some(active) = self.leases.get_mut(&lease.task_id)
             && active.lease_id == lease.lease_id
         {
@@ -427,7 +428,8 @@ impl<S: Storage> LocalState<S> {
             links_rejected: self.counters.links_rejected.clone(),
             requests: self.counters.requests.total(),
             pages: self.budgets.pages(),
-            bytes: self.budgets.bytes(),
+            bytes: self.budgets.bytes().decoded,
+            received: self.budgets.bytes().received,
             url_queue: (self.url_queue.len(), self.storage.overflow_len()),
             priority_queues: self.priority_queues.iter().map(VecDeque::len).collect(),
             workers: workers
