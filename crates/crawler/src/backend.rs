@@ -21,6 +21,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::prioritizer::Priority;
@@ -347,6 +348,10 @@ pub trait Backend: Send + Sync + 'static {
     /// Stores when the next request to a host is allowed. It holds for every worker, also after a crash. For delays
     /// that cannot wait for a completion.
     fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> impl BackendFuture<()>;
+
+    /// Stores the kinds of address that a seed's host has, unless some are stored already, and returns the stored ones.
+    /// They hold for every worker, also after a crash.
+    fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> impl BackendFuture<AddressKinds>;
 
     /// Records that the outputs are written up to page `last_id` and have these lengths. The backend can drop what it
     /// stored for them.

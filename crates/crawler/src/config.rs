@@ -1,6 +1,7 @@
 //! How pages are fetched: the settings that all modes share, and their setters.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -65,6 +66,8 @@ pub struct FetchConfig {
     pub oversize: Oversize,
     /// Addresses that are used instead of DNS.
     pub dns_overrides: Vec<DnsOverride>,
+    /// A file of lines `HOST=ADDRESS` that is read at each lookup, for tests of names whose address changes.
+    pub dns_file: Option<PathBuf>,
     /// Certificates that are trusted in addition to the well-known roots.
     pub extra_roots: Certificates,
     /// Let links and redirects lead to private and other non-public addresses.
@@ -87,6 +90,7 @@ impl Default for FetchConfig {
             max_page_bytes: 500_000,
             oversize: Oversize::Drop,
             dns_overrides: Vec::new(),
+            dns_file: None,
             extra_roots: Vec::new(),
             allow_private: false,
         }
@@ -135,7 +139,7 @@ macro_rules! fetch_setters {
         }
 
         /// Sets whether links and redirects may lead to private, loopback and other non-public addresses; false by
-        /// default. The origins of the seeds are always allowed.
+        /// default. The origins of the seeds may have addresses of the kind that they have at their first lookup.
         pub fn allow_private(mut self, allow: bool) -> Self {
             self.config.allow_private = allow;
             self

@@ -97,6 +97,11 @@ struct FetchedLease {
 impl<R: Backend> Worker<R> {
     /// A worker with its own fetcher. No other worker sends requests to its hosts.
     pub fn new(id: WorkerId, fetcher: Fetcher, context: Arc<WorkerContext<R>>) -> Worker<R> {
+        let backend = Arc::clone(&context.backend);
+        let fetcher = fetcher.with_pin(Arc::new(move |host, kinds| {
+            let backend = Arc::clone(&backend);
+            Box::pin(async move { backend.pin_address_kinds(&host, kinds).await.ok() })
+        }));
         let permits = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (in_flight, module_calls) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_MODULE_CALLS));
         Worker { id, fetcher, context, in_flight, module_calls, rebalance_requests: Arc::default() }

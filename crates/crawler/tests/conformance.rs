@@ -13,6 +13,7 @@ use crawler::internal::backend::{
     Lease, TransferResult, WorkerId,
 };
 use crawler::internal::domain::Domain;
+use crawler::internal::fetch::http::AddressKinds;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use crawler::internal::similarity::{Fingerprint, Threshold};
@@ -417,6 +418,37 @@ async fn no_request_is_granted_after_the_byte_budget_is_used_up(backend: impl Ba
     assert_eq!(backend.exhausted_budget().await.unwrap(), Some(Budget::Bytes));
 }
 
+async fn received_bytes_count_against_the_byte_budget_as_decoded_ones_do(backend: impl Backend) {
+    backend.admit(urls_of_host("a.test", 3)).await.unwrap();
+    run_frontier(&backend).await;
+    let leases = lease_all(&backend, FIRST).await;
+    backend.reserve(&leases[0], BodyBytes::default()).await.unwrap();
+    let read = BodyBytes { decoded: 10, received: 900 };
+    assert_eq!(backend.reserve(&leases[0], read).await.unwrap(), BudgetDecision::Granted(1000));
+    backend.release(&leases[0], BodyBytes { decoded: 1_000, received: 900 }).await.unwrap();
+    assert_eq!(
+        backend.reserve(&leases[1], BodyBytes::default()).await.unwrap(),
+        BudgetDecision::Granted(700),
+        "1,800 of 2,500 bytes are received"
+    );
+    let last = Completion { bytes: BodyBytes { decoded: 5, received: 700 }, ..page(&leases[1], Vec::new()) };
+    let completed = backend.complete(vec![last]).await.unwrap();
+    let exhausted = Some(Budget::Bytes);
+    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), new: 0, exhausted }]);
+    let snapshot = backend.snapshot().await.unwrap();
+    assert_eq!((snapshot.bytes, snapshot.received), (1_015, 2_500));
+}
+
+async fn address_kinds_of_a_host_are_those_that_are_stored_first(backend: impl Backend) {
+    let kinds = |address: [u8; 4]| AddressKinds::of_addresses(&[address.into()]);
+    let [public, loopback] = [[1, 1, 1, 1], [127, 0, 0, 1]].map(kinds);
+    for (host, first, later) in [("a.test", public, loopback), ("b.test:81", loopback, public)] {
+        for offered in [first, later] {
+            assert_eq!(backend.pin_address_kinds(host, offered).await.unwrap(), first, "{host}");
+        }
+    }
+}
+
 async fn pages_per_host_are_limited(backend: impl Backend) {
     let all = [urls_of_host("a.test", 3), urls_of_host("b.test", 1)].concat();
     backend.admit(all).await.unwrap();
@@ -561,6 +593,9 @@ conformance_tests! {
     url_expires_after_its_ttl_and_never_while_outstanding;
     budgets_are_reserved_before_a_request_and_committed_after_it with BackendConfig { max_pages: 3, max_bytes: 2500, ..config() };
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
+    received_bytes_count_against_the_byte_budget_as_decoded_ones_do
+        with BackendConfig { max_bytes: 2_500, ..config() };
+    address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain;
     operations_are_idempotent;
@@ -610,6 +645,9 @@ conformance_tests_in_partitions! {
     budgets_are_reserved_before_a_request_and_committed_after_it
         with BackendConfig { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..config() };
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
+    received_bytes_count_against_the_byte_budget_as_decoded_ones_do
+        with BackendConfig { max_bytes: 2_500, ..config() };
+    address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain with BackendConfig { workers: 1, ..config() };
     operations_are_idempotent;

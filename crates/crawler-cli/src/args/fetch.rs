@@ -46,6 +46,9 @@ pub struct FetchArgs {
     #[arg(long, value_name = "HOST=ADDR", value_parser = values::resolve, help_heading = "Network")]
     #[serde(with = "resolve_as_text")]
     pub resolve: Vec<DnsOverride>,
+    /// File of lines HOST=ADDR that is read at each lookup, for tests of names whose address changes
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub resolve_file: Option<PathBuf>,
     /// Also trust the CA certificates in this PEM file
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub ca_file: Option<PathBuf>,
@@ -74,6 +77,7 @@ impl FetchArgs {
             max_page_bytes: self.max_page_bytes,
             oversize: Oversize::Drop,
             dns_overrides: self.resolve.clone(),
+            dns_file: self.resolve_file.clone(),
             extra_roots,
             allow_private: self.allow_private,
             adaptive_delay: false,

@@ -28,6 +28,7 @@ use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
+use crate::fetch::http::AddressKinds;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{Fingerprint, HashKey, Threshold};
 use crate::stats::{BodyBytes, RequestCounter};
@@ -236,6 +237,12 @@ impl<S: Storage> Backend for LocalBackend<S> {
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         let ((), commit) = self.atomically(|state| state.set_host_delay(host, host_delay))?;
         self.wait_committed(commit).await
+    }
+
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
+        let (pinned, commit) = self.atomically(|state| state.pin_address_kinds(host, kinds))?;
+        self.wait_committed(commit).await?;
+        Ok(pinned)
     }
 
     async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {

@@ -79,6 +79,7 @@ use super::{
     WorkerId,
 };
 use crate::backend::local::BackendConfig;
+use crate::fetch::http::AddressKinds;
 use crate::modules::output::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, HashKey};
@@ -315,6 +316,11 @@ impl Backend for RedisBackend {
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         let host = host.to_owned();
         self.make(async move |moves| moves.pace(&host, host_delay).await).await
+    }
+
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
+        let host = host.to_owned();
+        self.make(async move |moves| moves.pin_address_kinds(&host, kinds).await).await
     }
 
     async fn record_outputs_written(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), BackendError> {

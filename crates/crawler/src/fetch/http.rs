@@ -22,8 +22,9 @@ use hyper::{Request, Response, Uri};
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-pub use self::address::non_public_kind;
+pub use self::address::{AddressKinds, non_public_kind};
 pub use self::body::{BodyPolicy, ByteCounter};
+pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
 use self::connections::{Connection, ConnectionPool, SendError};
 use crate::config::FetchConfig;
@@ -73,8 +74,8 @@ pub struct Downloader {
 }
 
 impl Downloader {
-    /// A downloader for a crawl of these seeds. The seeds' origins may have non-public addresses. Credentials in a seed
-    /// are sent to its own origin only.
+    /// A downloader for a crawl of these seeds. The seeds' origins may have non-public addresses, of the kinds that they
+    /// have at first. Credentials in a seed are sent to its own origin only.
     pub fn new(config: Arc<FetchConfig>, seeds: &[Url]) -> Result<Downloader, Error> {
         let user_agent = HeaderValue::from_str(&config.user_agent).map_err(|_| {
             Error::InvalidSetting(format!(
@@ -102,6 +103,11 @@ impl Downloader {
         let connections = ConnectionPool::new(connector, config.max_idle_connections);
         let requests = RequestCounter::default();
         Ok(Downloader { config, connections, headers, credentials, requests })
+    }
+
+    /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
+    pub fn with_pin(self, pin: PinKinds) -> Downloader {
+        Downloader { connections: self.connections.with_pin(pin), ..self }
     }
 
     /// Counts the requests it sends in this counter.

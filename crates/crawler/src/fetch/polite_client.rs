@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use url::Url;
 
-use super::http::{BodyPolicy, ByteCounter, Download, Downloader};
+use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
 use super::throttle::HostThrottle;
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
@@ -86,6 +86,11 @@ impl PoliteClient {
     /// Sends requests only while the guard counts this worker as alive.
     pub fn with_liveness(self, liveness: LivenessGuard) -> PoliteClient {
         PoliteClient { liveness, ..self }
+    }
+
+    /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
+    pub fn with_pin(self, pin: PinKinds) -> PoliteClient {
+        PoliteClient { downloader: self.downloader.with_pin(pin), ..self }
     }
 
     /// Counts the requests it sends in this counter.

@@ -11,6 +11,7 @@ use crawler::internal::backend::{
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use crawler::internal::config::{DnsOverride, FetchConfig};
+use crawler::internal::fetch::http::AddressKinds;
 use crawler::internal::frontier;
 use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
 use crawler::internal::similarity::{Fingerprint, HashKey};
@@ -73,6 +74,10 @@ impl Backend for SlowBackend {
 
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         self.inner.set_host_delay(host, host_delay).await
+    }
+
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
+        self.inner.pin_address_kinds(host, kinds).await
     }
 
     async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {

@@ -15,6 +15,7 @@ use super::domain_table::{DomainTable, RouteDecision};
 use super::host_cooldowns::HostCooldowns;
 use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage};
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
@@ -30,6 +31,8 @@ pub(crate) struct LocalState<S: Storage> {
     pub(crate) content: ContentIndex,
     pub(crate) budgets: Budgets,
     pub(crate) cooldowns: HostCooldowns,
+    /// The kinds of address that the seeds' hosts had at first.
+    pub(crate) address_kinds: HashMap<String, AddressKinds>,
     next_lease_id: u64,
     url_queue: VecDeque<QueuedTask>,
     prioritizing: HashMap<TaskId, QueuedTask>,
@@ -74,6 +77,7 @@ impl<S: Storage> LocalState<S> {
             content: ContentIndex::new(config.similarity, config.ttl),
             budgets: Budgets::new(&config),
             cooldowns: HostCooldowns::default(),
+            address_kinds: HashMap::new(),
             next_lease_id: 1,
             url_queue: VecDeque::new(),
             prioritizing: HashMap::new(),
@@ -346,6 +350,19 @@ impl<S: Storage> LocalState<S> {
     pub(super) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         self.cooldowns.set(host.to_owned(), host_delay);
         self.storage.set_host_delay(host, host_delay)
+    }
+
+    pub(super) fn pin_address_kinds(
+        &mut self,
+        host: &str,
+        kinds: AddressKinds,
+    ) -> Result<AddressKinds, BackendError> {
+        if let Some(pinned) = self.address_kinds.get(host) {
+            return Ok(*pinned);
+        }
+        self.address_kinds.insert(host.to_owned(), kinds);
+        self.storage.set_address_kinds(host, kinds)?;
+        Ok(kinds)
     }
 
     /// Stores a page, unless it is a duplicate. The caller has compressed the body, so that no operation waits for

@@ -10,9 +10,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::super::{BackendError, Budget, BudgetDecision, HostDelay, Lease, TaskId, WorkerId};
 use super::connection::Call;
+use super::keys::Keys;
 use super::moves::{GATHERING, Moves, Waiting, milliseconds};
 use super::scripts;
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::origin::throttle_key;
 use crate::stats::BodyBytes;
 
@@ -160,6 +162,18 @@ impl Moves {
     pub(super) fn host_delay(&self, HostDelay { delay, cooldown: rest }: HostDelay) -> (u64, u64) {
         let delay = if delay > self.delay { milliseconds(delay) } else { 0 };
         (milliseconds(rest), delay)
+    }
+
+    /// Stores the kinds of address that a seed's host has beside the settings, unless some are there already.
+    pub(super) async fn pin_address_kinds(
+        &self,
+        host: &str,
+        kinds: AddressKinds,
+    ) -> Result<AddressKinds, BackendError> {
+        let mut pin = self.script(&scripts::PIN, &Keys::settings(&self.keys.crawl));
+        pin.arg(format!("addresses of {host}")).arg(kinds.bits());
+        let bits: String = self.connection.one(pin).await?;
+        Ok(AddressKinds::from_bits(bits.parse().unwrap_or_default()))
     }
 
     pub(super) async fn pace(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {

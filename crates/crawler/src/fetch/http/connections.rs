@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::connect::{Connector, Transport};
+use super::connect::{Connector, PinKinds, Transport};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 
@@ -99,6 +99,11 @@ impl ConnectionPool {
     /// An empty pool.
     pub fn new(connector: Connector, max_idle: usize) -> ConnectionPool {
         ConnectionPool { connector, max_idle, state: Mutex::default() }
+    }
+
+    /// Shares the kinds of address that trusted hosts have with other processes.
+    pub fn with_pin(self, pin: PinKinds) -> ConnectionPool {
+        ConnectionPool { connector: self.connector.with_pin(pin), ..self }
     }
 
     /// Returns a connection to the origin, a pooled one if there is one.
