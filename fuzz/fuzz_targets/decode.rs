@@ -1,5 +1,5 @@
 //! Decoding of response bodies: the outcome does not depend on how the network splits the body, the decoded bytes never
-//! exceed the limit, and decoding undoes encoding.
+//! exceed the limit, nothing is decoded after the end of the stream, and decoding undoes encoding.
 #![no_main]
 
 use std::io::Write;
@@ -110,8 +110,10 @@ fn decode<'b>(name: &str, limit: usize, chunks: impl Iterator<Item = &'b [u8]>) 
     let mut decoder = Decoder::new(Some(name), limit, limit / 2).expect("a supported coding");
     let mut decoded = 0;
     for chunk in chunks {
+        let had_ended = decoder.has_ended();
         let fed = decoder.feed(Bytes::copy_from_slice(chunk));
         assert!((decoded..=limit).contains(&decoder.decoded().len()), "{name}");
+        assert!(!had_ended || decoder.has_ended() && decoder.decoded().len() == decoded, "{name}: after its end");
         decoded = decoder.decoded().len();
         match fed {
             Ok(()) => {}
@@ -121,7 +123,7 @@ fn decode<'b>(name: &str, limit: usize, chunks: impl Iterator<Item = &'b [u8]>) 
     }
     match decoder.finish() {
         Ok(body) => {
-            assert!((decoded..=limit).contains(&body.len()), "{name}");
+            assert_eq!(body.len(), decoded, "{name}: feeding decodes everything");
             Ok(body)
         }
         Err(DecodeError::TooLarge) => panic!("{name}: feeding reports the limit"),

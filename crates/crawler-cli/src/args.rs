@@ -223,6 +223,7 @@ fn explicit_options(grammar: &clap::Command, matches: &ArgMatches) -> Vec<String
 /// The grammar of the command line. The commands of a crawl share their options; here each gets its own help for them.
 fn grammar() -> clap::Command {
     let grammar = Cli::command()
+        .mut_args(classic::adapt)
         .mut_subcommand("crawl", crawl::adapt_help)
         .mut_subcommand("submit", |submit| distributed::adapt_submit(crawl::adapt_help(submit)))
         .mut_subcommand("frontier", |role| distributed::adapt_role(role, &distributed::FRONTIER_OPTIONS))

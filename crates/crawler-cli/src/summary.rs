@@ -24,8 +24,10 @@ const MAX_REASONS: usize = 8;
 #[derive(Serialize)]
 pub struct Counts {
     pub pages: u64,
-    /// Body bytes: of the saved pages in the classic mode, of all responses in the pipeline.
+    /// Decoded body bytes: of the saved pages in the classic mode, of all responses in the pipeline.
     pub bytes: u64,
+    /// Body bytes received, of all responses.
+    received: u64,
     redirects: u64,
     skipped: Breakdown,
     failed: Breakdown,
@@ -65,6 +67,7 @@ impl Counts {
         Counts {
             pages: stats.pages(),
             bytes: stats.bytes,
+            received: stats.received,
             redirects: stats.in_group(OutcomeGroup::Redirect),
             skipped: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Skipped),
             failed: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Failed),
@@ -91,6 +94,7 @@ impl Counts {
         Counts {
             pages: snapshot.pages,
             bytes: snapshot.bytes,
+            received: snapshot.received,
             redirects: in_group(OutcomeGroup::Redirect).total,
             skipped: in_group(OutcomeGroup::Skipped),
             failed: in_group(OutcomeGroup::Failed),
@@ -154,7 +158,8 @@ impl Counts {
         let mut links: Vec<String> = links.map(|(count, what)| format!("{} {what}", number(count))).collect();
         let rejected = self.links.rejected.reasons(|reason, count| format!("{} {reason}", number(count)));
         links.extend(Some(rejected).filter(|rejected| !rejected.is_empty()));
-        let speed = format!("{} · {}", rate(self.pages_per_second(time)), elapsed(time));
+        let received = format!("{} received", bytes(self.received));
+        let speed = format!("{received} · {} · {}", rate(self.pages_per_second(time)), elapsed(time));
         let rows = [
             ("Pages", self.pages, bytes(self.bytes)),
             ("Redirects", self.redirects, String::new()),
@@ -220,6 +225,7 @@ mod tests {
         snapshot.admitted = 1_112;
         snapshot.pages = 500;
         snapshot.bytes = 2_600_000;
+        snapshot.received = 910_000;
         snapshot.outcomes = counts(&[
             ("page", 500),
             ("redirect", 267),
@@ -240,7 +246,7 @@ Skipped           80   not a page 51 · robots.txt 21 · near-duplicate 8
 Failed            62   HTTP 404 ×60 · timeout ×2
 Not reached      203
 Links          2,611   1,111 new · 1,297 seen · 203 out of scope
-Requests       1,013   98 pages/s · 5.1 s
+Requests       1,013   910 KB received · 98 pages/s · 5.1 s
 ";
         assert_eq!(Counts::of_ended(&snapshot).table(Duration::from_millis(5_100)), expected);
         let line = "Pages 500 · Redirects 267 · Skipped 80 · Failed 62 · Pending 203 · Requests 1,013 · 9.0 pages/s · 2.6 MB";
@@ -249,7 +255,7 @@ Requests       1,013   98 pages/s · 5.1 s
 
     #[test]
     fn rows_of_zero_are_left_out() {
-        let expected = "Pages              0   0 bytes\nLinks              0\nRequests           0   0.0 pages/s · 0.0 s\n";
+        let expected = "Pages              0   0 bytes\nLinks              0\nRequests           0   0 bytes received · 0.0 pages/s · 0.0 s\n";
         assert_eq!(Counts::of_ended(&Snapshot::default()).table(Duration::ZERO), expected);
     }
 

@@ -16,6 +16,7 @@ use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use crawler::internal::similarity::{Fingerprint, Threshold};
+use crawler::internal::stats::BodyBytes;
 
 const LINKS: usize = 25;
 const IN_FLIGHT: usize = 16;
@@ -67,13 +68,13 @@ fn body(page: usize) -> Vec<u8> {
 async fn process(backend: Arc<RedisBackend>, lease: Lease, web: Web) {
     let page: usize =
         lease.url.rsplit('-').next().and_then(|end| end.strip_suffix(".html")).unwrap().parse().unwrap();
-    backend.reserve(&lease, 0).await.unwrap();
+    backend.reserve(&lease, BodyBytes::default()).await.unwrap();
     let body = body(page);
     let fingerprint = Fingerprint::of_text(backend.hash_key(), None, &body);
     backend.store_content(&lease.url, &fingerprint, &body, false).await.unwrap();
     let completion = Completion {
         outcome: Outcome::Page,
-        bytes: body.len() as u64,
+        bytes: BodyBytes::unencoded(body.len() as u64),
         outlinks: web.links(page),
         linked_domains: vec![Domain::from_url_str(&lease.url)],
         ..Completion::new(&lease)

@@ -22,11 +22,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, HashKey};
-use crate::stats::RequestCounter;
+use crate::stats::{BodyBytes, RequestCounter};
 use crate::task::Depth;
 use crate::url_list::UrlList;
 
@@ -160,7 +161,7 @@ pub enum TransferResult {
 /// Whether the budgets allow a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
-    /// The request may be sent and may read this many body bytes.
+    /// The request may be sent and may read this many body bytes: at most as many may be received, and decoded.
     Granted(u64),
     /// Not now: requests in flight have reserved what is left, and may return it.
     RetryLater,
@@ -177,7 +178,7 @@ pub enum BudgetDecision {
 pub enum Budget {
     /// Number of pages.
     Pages,
-    /// Number of body bytes read.
+    /// Number of body bytes, received or decoded, whichever is more.
     Bytes,
 }
 
@@ -197,8 +198,8 @@ pub struct Completion {
     pub lease: Lease,
     /// The outcome of the URL. [`Outcome::Page`] counts against the page budget.
     pub outcome: Outcome,
-    /// Decoded body bytes read since the last reservation.
-    pub bytes: u64,
+    /// Body bytes read since the last reservation.
+    pub bytes: BodyBytes,
     /// The links to admit.
     pub outlinks: Outlinks,
     /// The domains the page links to, without duplicates.
@@ -218,7 +219,7 @@ impl Completion {
         Completion {
             lease: lease.clone(),
             outcome: Outcome::NotReached,
-            bytes: 0,
+            bytes: BodyBytes::default(),
             outlinks: Outlinks::default(),
             linked_domains: Vec::new(),
             rejected_links: BTreeMap::new(),
@@ -276,8 +277,11 @@ pub struct Snapshot {
     pub links_rejected: BTreeMap<String, u64>,
     /// Pages.
     pub pages: u64,
-    /// Body bytes read.
+    /// Body bytes after decoding.
     pub bytes: u64,
+    /// Body bytes as received.
+    #[serde(default)]
+    pub received: u64,
     /// HTTP requests sent, by all processes. A process that is killed does not report its most recent ones.
     #[serde(default)]
     pub requests: u64,
@@ -359,10 +363,10 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Reserves one page, and as many body bytes as a page may have or as are left, for a request. Counts the bytes
     /// that earlier requests of the same lease `read`, and returns their reservation.
-    fn reserve(&self, lease: &Lease, read: u64) -> impl BackendFuture<BudgetDecision>;
+    fn reserve(&self, lease: &Lease, read: BodyBytes) -> impl BackendFuture<BudgetDecision>;
 
     /// Returns what a lease has reserved, and counts the bytes its requests `read`. The worker pauses the fetch.
-    fn release(&self, lease: &Lease, read: u64) -> impl BackendFuture<()>;
+    fn release(&self, lease: &Lease, read: BodyBytes) -> impl BackendFuture<()>;
 
     /// Ends leases. Admits the outlinks first, then counts the outcome and returns the unused part of the reservation.
     /// A lease can be completed once.
@@ -371,6 +375,10 @@ pub trait Backend: Send + Sync + 'static {
     /// Stores when the next request to a host is allowed. It holds for every worker, also after a crash. For delays
     /// that cannot wait for a completion.
     fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> impl BackendFuture<()>;
+
+    /// Stores the kinds of address that a seed's host has, unless some are stored already, and returns the stored ones.
+    /// They hold for every worker, also after a crash.
+    fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> impl BackendFuture<AddressKinds>;
 
     /// Records that the outputs are written up to page `last_id` and have these lengths. The backend can drop what it
     /// stored for them.

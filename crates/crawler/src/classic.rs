@@ -4,17 +4,20 @@ mod levels;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use url::Url;
 
 use self::levels::{Levels, LinkStatus};
+use crate::backend::HostDelay;
 use crate::config::{FetchConfig, fetch_setters};
 use crate::error::Error;
 use crate::event::{Event, NoopObserver, Observer};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyPolicy, Download};
+use crate::fetch::polite_client::FetchBudget;
 use crate::fetch::redirect;
 use crate::fetch::throttle::HostThrottle;
 use crate::html::{BadLink, each_link};
@@ -24,9 +27,12 @@ use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::pipeline::local_run::{block_on, check_outside_runtime};
 use crate::scope::{RejectReason, Scope};
-use crate::stats::{RequestCounter, Stats};
+use crate::stats::{BodyBytes, RequestCounter, Stats};
 use crate::stop::StopHandle;
 use crate::task::{Depth, Task};
+
+/// The default maximum size of a page. Pages are saved whole, so this only protects the memory.
+const MAX_PAGE_BYTES: usize = 50_000_000;
 
 /// A crawl of one site into a directory of numbered files: configure it, then run it.
 ///
@@ -80,7 +86,8 @@ impl ClassicCrawl {
             return Err(invalid(&format!("a {} URL", seed.scheme())));
         }
         let (seed, seed_with_credentials) = (without_credentials(&seed), seed);
-        let (scope, config) = (Scope::origin(&seed), FetchConfig::default());
+        let config = FetchConfig { max_page_bytes: MAX_PAGE_BYTES, ..FetchConfig::default() };
+        let scope = Scope::origin(&seed);
         let (directory, stop) = (directory.into(), StopHandle::new());
         Ok(ClassicCrawl {
             seed,
@@ -100,6 +107,13 @@ impl ClassicCrawl {
     /// the next request; with more, from request to request.
     pub fn concurrency(mut self, requests: usize) -> ClassicCrawl {
         (self.config.concurrency, self.config.max_per_host) = (requests.max(1), requests.max(1));
+        self
+    }
+
+    /// Sets the maximum size of a page in bytes, of what is received and of what it decodes to; 50 MB by default. A
+    /// larger page is skipped. Each request in flight may take this much memory.
+    pub fn max_page_bytes(mut self, bytes: usize) -> ClassicCrawl {
+        self.config.max_page_bytes = bytes;
         self
     }
 
@@ -143,7 +157,7 @@ impl ClassicCrawl {
     pub async fn run_with_observer<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
         let pages = PageFiles::open(&self.directory, self.overwrite)?;
         let concurrency = self.config.concurrency.max(1);
-        let body_policy = BodyPolicy::Page(self.config.max_page_bytes);
+        let budget = Arc::new(PageBudget::new(self.config.max_page_bytes));
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let seeds = [self.seed_with_credentials];
         let requests = RequestCounter::default();
@@ -170,14 +184,17 @@ impl ClassicCrawl {
                 && let Some(task) = crawl.levels.next()
             {
                 crawl.observer.on_fetch_start(task.url.as_str(), task.depth);
-                let fetcher = Arc::clone(&fetcher);
+                let (fetcher, budget) = (Arc::clone(&fetcher), Arc::clone(&budget));
                 fetches.spawn(async move {
-                    let result = fetcher.fetch(&task.url, &body_policy).await;
+                    let result = fetcher.fetch(&task.url, &*budget).await;
                     (task, result)
                 });
             }
             match fetches.join_next().await {
-                Some(Ok((task, result))) => crawl.complete(&task, result),
+                Some(Ok((task, result))) => {
+                    crawl.stats.received = budget.received.load(Ordering::Relaxed);
+                    crawl.complete(&task, result);
+                }
                 Some(Err(failed)) => std::panic::resume_unwind(failed.into_panic()),
                 None if !stop.is_stop_requested() && crawl.levels.descend() => {}
                 None => break,
@@ -201,6 +218,32 @@ impl ClassicInternals for ClassicCrawl {
         change(&mut self.config);
         self
     }
+}
+
+/// The budget of all requests of a crawl: pages have a maximum size, and received bytes are counted.
+struct PageBudget {
+    policy: BodyPolicy,
+    received: AtomicU64,
+}
+
+impl PageBudget {
+    fn new(max_page_bytes: usize) -> PageBudget {
+        PageBudget { policy: BodyPolicy::page(max_page_bytes), received: AtomicU64::new(0) }
+    }
+}
+
+impl FetchBudget for PageBudget {
+    async fn before_wait(&self) {}
+
+    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
+        Ok(Some(self.policy))
+    }
+
+    fn record_bytes(&self, bytes: BodyBytes) {
+        self.received.fetch_add(bytes.received, Ordering::Relaxed);
+    }
+
+    async fn host_slowed(&self, _: &str, _: HostDelay) {}
 }
 
 /// A running crawl.

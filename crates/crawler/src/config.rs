@@ -1,6 +1,7 @@
 //! How pages are fetched: the settings that all modes share, and their setters.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
@@ -22,6 +23,16 @@ pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// The number of consecutive redirects that are followed.
 pub const MAX_REDIRECTS: u8 = 10;
+
+/// What happens to a page that is larger than the maximum size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Oversize {
+    /// The download stops at the maximum size. What was read is the page.
+    Truncate,
+    /// The page is skipped.
+    Drop,
+}
 
 /// How pages are fetched.
 #[derive(Debug, Clone)]
@@ -49,10 +60,14 @@ pub struct FetchConfig {
     pub connect_timeout: Duration,
     /// The timeout for a whole request.
     pub timeout: Duration,
-    /// The maximum size of a page, in decoded bytes.
+    /// The maximum size of a page, in bytes: of what is received, and of what it decodes to.
     pub max_page_bytes: usize,
+    /// What happens to a larger page.
+    pub oversize: Oversize,
     /// Addresses that are used instead of DNS.
     pub dns_overrides: Vec<DnsOverride>,
+    /// A file of lines `HOST=ADDRESS` that is read at each lookup, for tests of names whose address changes.
+    pub dns_file: Option<PathBuf>,
     /// Certificates that are trusted in addition to the well-known roots.
     pub extra_roots: Certificates,
     /// Let links and redirects lead to private and other non-public addresses.
@@ -73,7 +88,9 @@ impl Default for FetchConfig {
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
             max_page_bytes: 500_000,
+            oversize: Oversize::Drop,
             dns_overrides: Vec::new(),
+            dns_file: None,
             extra_roots: Vec::new(),
             allow_private: false,
         }
@@ -115,12 +132,6 @@ macro_rules! fetch_setters {
             self
         }
 
-        /// Sets the maximum size of a page in decoded bytes; 500 KB by default. A larger page is skipped.
-        pub fn max_page_bytes(mut self, bytes: usize) -> Self {
-            self.config.max_page_bytes = bytes;
-            self
-        }
-
         /// Sets whether robots.txt is fetched and obeyed; true by default. Only turn it off for sites that you own.
         pub fn obey_robots(mut self, obey: bool) -> Self {
             self.config.obey_robots = obey;
@@ -128,7 +139,7 @@ macro_rules! fetch_setters {
         }
 
         /// Sets whether links and redirects may lead to private, loopback and other non-public addresses; false by
-        /// default. The origins of the seeds are always allowed.
+        /// default. The origins of the seeds may have addresses of the kind that they have at their first lookup.
         pub fn allow_private(mut self, allow: bool) -> Self {
             self.config.allow_private = allow;
             self

@@ -107,6 +107,8 @@ pub use callbacks::{CallbackCrawl, CallbackReport, LinkRule, StartError, crawl};
 #[cfg(feature = "net")]
 pub use classic::{ClassicCrawl, ClassicReport};
 #[cfg(feature = "net")]
+pub use config::Oversize;
+#[cfg(feature = "net")]
 pub use domain::Domain;
 #[cfg(feature = "net")]
 pub use error::Error;

@@ -92,6 +92,7 @@ pub(crate) mod example {
                 .collect(),
             media: Media::Html,
             body: body.to_vec().into(),
+            truncated: false,
             title: String::new(),
             links: links.iter().collect(),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),

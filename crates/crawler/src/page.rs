@@ -25,6 +25,8 @@ pub struct Page {
     pub media: Media,
     /// The body after content decoding, otherwise unchanged.
     pub body: Bytes,
+    /// Whether the page was larger than the [maximum size](crate::Crawler::max_page_bytes), and `body` is its start.
+    pub truncated: bool,
     /// The title of an HTML page as plain text; empty if it has none.
     pub title: String,
     /// The links of the page as normalized URLs, in document order, with repetitions.

@@ -21,7 +21,7 @@ pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
 use crate::backend::local::{BackendConfig, LocalBackend};
 use crate::backend::{Snapshot, WorkerId};
-use crate::config::{FetchConfig, fetch_setters};
+use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
@@ -103,7 +103,12 @@ impl Crawler {
             )));
         }
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let config = FetchConfig { concurrency: CONCURRENCY, adaptive_delay: true, ..FetchConfig::default() };
+        let config = FetchConfig {
+            concurrency: CONCURRENCY,
+            adaptive_delay: true,
+            oversize: Oversize::Truncate,
+            ..FetchConfig::default()
+        };
         let settings = BackendConfig {
             queue_size: 10_000,
             priority_queues: PriorityQueues::new(10).expect("10 is a valid number of queues"),
@@ -154,6 +159,19 @@ impl Crawler {
         self
     }
 
+    /// Sets the maximum size of a page in bytes, of what is received and of what it decodes to; 500 KB by default.
+    pub fn max_page_bytes(mut self, bytes: usize) -> Crawler {
+        self.config.max_page_bytes = bytes;
+        self
+    }
+
+    /// Sets what happens to a larger page. By default the download stops at the maximum size, and what was read is the
+    /// page: [`Page::truncated`](crate::Page::truncated) is set, and its links are followed.
+    pub fn oversize(mut self, oversize: Oversize) -> Crawler {
+        self.config.oversize = oversize;
+        self
+    }
+
     /// Sets whether the delay of a host grows with its response time, up to 30 seconds; true by default.
     pub fn adaptive_delay(mut self, adaptive: bool) -> Crawler {
         self.config.adaptive_delay = adaptive;
@@ -193,7 +211,7 @@ impl Crawler {
         self
     }
 
-    /// Stops the crawl after this many bytes of decoded bodies; 50 MB by default.
+    /// Stops the crawl after this many bytes of bodies, received or decoded, whichever is more; 50 MB by default.
     pub fn max_bytes(mut self, bytes: u64) -> Crawler {
         self.settings.max_bytes = bytes;
         self

@@ -1,6 +1,7 @@
 //! Counters of a crawl: admitted URLs and their outcomes, links, requests.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -52,6 +53,34 @@ impl RequestCounter {
     }
 }
 
+/// Bytes of response bodies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BodyBytes {
+    /// After content decoding. Bodies that were discarded are not decoded.
+    pub decoded: u64,
+    /// As received.
+    pub received: u64,
+}
+
+impl BodyBytes {
+    /// A body without content encoding.
+    pub fn unencoded(bytes: u64) -> BodyBytes {
+        BodyBytes { decoded: bytes, received: bytes }
+    }
+
+    /// What counts against a limit on bytes, which applies to both.
+    pub fn counted(self) -> u64 {
+        self.decoded.max(self.received)
+    }
+}
+
+impl AddAssign for BodyBytes {
+    fn add_assign(&mut self, more: BodyBytes) {
+        self.decoded += more.decoded;
+        self.received += more.received;
+    }
+}
+
 /// The counts of a crawl, while it runs and at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,6 +91,8 @@ pub struct Stats {
     pub outcomes: BTreeMap<String, u64>,
     /// Bytes of the saved pages.
     pub bytes: u64,
+    /// Body bytes received, of all responses to page requests.
+    pub received: u64,
     /// Links found on pages.
     pub links: u64,
     /// Links to URLs that had been seen before.

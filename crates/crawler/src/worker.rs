@@ -23,6 +23,7 @@ use crate::backend::{
     Backend, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, Lease, Outlinks,
     WorkerId,
 };
+use crate::config::Oversize;
 use crate::domain::Domain;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::Download;
@@ -33,6 +34,7 @@ use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::scope::{RejectReason, Scope};
 use crate::similarity::Threshold;
+use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::url_list::UrlList;
@@ -62,6 +64,8 @@ pub struct WorkerContext<R> {
     pub max_depth: Depth,
     /// The largest page, unless less is left of the byte budget.
     pub max_page_bytes: usize,
+    /// What happens to a larger page.
+    pub oversize: Oversize,
     /// How pages are compared; `None` if they are not.
     pub similarity: Option<Threshold>,
     /// Whether links on duplicates and near-duplicates are followed.
@@ -96,6 +100,11 @@ struct FetchedLease {
 impl<R: Backend> Worker<R> {
     /// A worker with its own fetcher. No other worker sends requests to its hosts.
     pub fn new(id: WorkerId, fetcher: Fetcher, context: Arc<WorkerContext<R>>) -> Worker<R> {
+        let backend = Arc::clone(&context.backend);
+        let fetcher = fetcher.with_pin(Arc::new(move |host, kinds| {
+            let backend = Arc::clone(&backend);
+            Box::pin(async move { backend.pin_address_kinds(&host, kinds).await.ok() })
+        }));
         let permits = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (in_flight, module_calls) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_MODULE_CALLS));
         Worker { id, fetcher, context, in_flight, module_calls, rebalance_requests: Arc::default() }
@@ -166,7 +175,8 @@ impl<R: Backend> Worker<R> {
         lease: Lease,
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
-        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.in_flight);
+        let page_limit = (context.max_page_bytes, context.oversize);
+        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.in_flight, page_limit);
         let mut completion = Completion::new(&lease);
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
@@ -183,9 +193,10 @@ impl<R: Backend> Worker<R> {
         if let Outcome::TooLarge { limit } = completion.outcome
             && limit < context.max_page_bytes
         {
-            // Only the rest of the byte budget was too small for the page. The crawl ends; the URL stays
-            // outstanding.
-            if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, limit as u64).await? {
+            // Only the rest of the byte budget was too small for the page, which uses it up. The crawl ends; the
+            // URL stays outstanding.
+            let read = BodyBytes::unencoded(limit as u64);
+            if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, read).await? {
                 context.stop.stop();
                 return Ok(FetchedLease { host, completion: None, permit: budget.into_permit() });
             }

@@ -1,5 +1,8 @@
 //! The conformance tests of the [`Backend`] trait. Written once, run on every implementation.
 
+#[path = "conformance/budgets.rs"]
+mod budgets;
+
 use std::any::Any;
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,10 +16,14 @@ use crawler::internal::backend::{
     Lease, Outlinks, TransferResult, WorkerId,
 };
 use crawler::internal::domain::Domain;
+use crawler::internal::fetch::http::AddressKinds;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use crawler::internal::similarity::{Estimate, Fingerprint, Threshold};
+use crawler::internal::stats::BodyBytes;
 use testredis::Server;
+
+use self::budgets::*;
 
 const NO_WAIT: Duration = Duration::ZERO;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -77,7 +84,7 @@ fn urls_of_host(host: &str, count: usize) -> Vec<DiscoveredUrl> {
 fn page(lease: &Lease, outlinks: Vec<DiscoveredUrl>) -> Completion {
     let depth = outlinks.first().map_or(0, |outlink| outlink.depth);
     let outlinks = Outlinks::new(outlinks.iter().map(|outlink| &outlink.url), depth);
-    Completion { outcome: Outcome::Page, bytes: 10, outlinks, ..Completion::new(lease) }
+    Completion { outcome: Outcome::Page, bytes: BodyBytes::unencoded(10), outlinks, ..Completion::new(lease) }
 }
 
 /// Prioritizes and routes everything that can be.
@@ -91,6 +98,11 @@ async fn run_frontier(backend: &impl Backend) {
             return;
         }
     }
+}
+
+/// Reserves for the first request of a lease.
+async fn reserve(backend: &impl Backend, lease: &Lease) -> BudgetDecision {
+    backend.reserve(lease, BodyBytes::default()).await.unwrap()
 }
 
 async fn lease_all(backend: &impl Backend, worker: WorkerId) -> Vec<Lease> {
@@ -143,7 +155,7 @@ async fn urls_of_a_dead_worker_are_requeued_and_its_leases_are_stale(backend: im
     let lost = backend.lease(FIRST, 3, NO_WAIT).await.unwrap();
     assert_eq!(lost.len(), 3, "with equal queues, the first worker gets the domain");
     backend.remove_worker(FIRST).await.unwrap();
-    assert_eq!(backend.reserve(&lost[0], 0).await.unwrap(), BudgetDecision::LeaseLost);
+    assert_eq!(reserve(&backend, &lost[0]).await, BudgetDecision::LeaseLost);
     assert_eq!(
         backend.complete(vec![page(&lost[0], Vec::new())]).await.unwrap(),
         [CompleteResult::StaleLease]
@@ -317,12 +329,12 @@ async fn revisit_does_not_use_the_page_budget(backend: impl Backend) {
     backend.admit(vec![discovered("http://a.test/", 7)]).await.unwrap();
     run_frontier(&backend).await;
     let lease = lease_all(&backend, FIRST).await.remove(0);
-    assert_eq!(backend.reserve(&lease, 0).await.unwrap(), BudgetDecision::Granted(1000));
+    assert_eq!(reserve(&backend, &lease).await, BudgetDecision::Granted(1000));
     backend.complete(vec![page(&lease, Vec::new())]).await.unwrap();
     backend.admit(vec![discovered("http://a.test/", 3)]).await.unwrap();
     run_frontier(&backend).await;
     let revisit = lease_all(&backend, FIRST).await.remove(0);
-    assert_eq!(backend.reserve(&revisit, 0).await.unwrap(), BudgetDecision::Granted(1000));
+    assert_eq!(reserve(&backend, &revisit).await, BudgetDecision::Granted(1000));
 }
 
 async fn url_expires_after_its_ttl_and_never_while_outstanding(backend: impl Backend) {
@@ -337,90 +349,14 @@ async fn url_expires_after_its_ttl_and_never_while_outstanding(backend: impl Bac
     assert_eq!((admitted.new, admitted.seen), (1, 1));
 }
 
-async fn budgets_are_reserved_before_a_request_and_committed_after_it(backend: impl Backend) {
-    backend.admit(urls_of_host("a.test", 10)).await.unwrap();
-    run_frontier(&backend).await;
-    let leases = lease_all(&backend, FIRST).await;
-    // This crawl has a budget of three pages and 2,500 bytes.
-    assert_eq!(backend.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(1000));
-    assert_eq!(backend.reserve(&leases[1], 0).await.unwrap(), BudgetDecision::Granted(1000));
-    assert_eq!(
-        backend.reserve(&leases[2], 0).await.unwrap(),
-        BudgetDecision::RetryLater,
-        "a page must not be truncated because of reservations"
-    );
-    backend.release(&leases[1], 0).await.unwrap();
-    assert_eq!(
-        backend.reserve(&leases[2], 0).await.unwrap(),
-        BudgetDecision::Granted(1000),
-        "the released reservation"
-    );
-    backend.complete(vec![page(&leases[0], Vec::new())]).await.unwrap();
-    let failed = Completion { outcome: Outcome::RobotsDisallowed, bytes: 0, ..page(&leases[1], Vec::new()) };
-    backend.complete(vec![failed]).await.unwrap();
-    assert_eq!(
-        backend.reserve(&leases[3], 0).await.unwrap(),
-        BudgetDecision::Granted(1000),
-        "unused bytes are returned"
-    );
-    let read = Completion { bytes: 1_900, ..page(&leases[2], Vec::new()) };
-    backend
-        .complete(vec![
-            read,
-            Completion { outcome: Outcome::RobotsDisallowed, ..page(&leases[3], Vec::new()) },
-        ])
-        .await
-        .unwrap();
-    assert_eq!(
-        backend.reserve(&leases[4], 0).await.unwrap(),
-        BudgetDecision::Granted(580),
-        "all bytes that are left"
-    );
-    assert_eq!(backend.reserve(&leases[5], 0).await.unwrap(), BudgetDecision::RetryLater);
-    let last = backend.complete(vec![page(&leases[4], Vec::new())]).await.unwrap();
-    assert_eq!(last, [CompleteResult::Applied { id: Some(3), new: 0, exhausted: Some(Budget::Pages) }]);
-    assert_eq!(backend.reserve(&leases[5], 0).await.unwrap(), BudgetDecision::Exhausted(Budget::Pages));
-    let snapshot = backend.snapshot().await.unwrap();
-    assert_eq!((snapshot.pages, snapshot.bytes), (3, 1_930));
-}
-
-async fn no_request_is_granted_after_the_byte_budget_is_used_up(backend: impl Backend) {
-    backend.admit(urls_of_host("a.test", 3)).await.unwrap();
-    run_frontier(&backend).await;
-    let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
-    assert_eq!(backend.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(1000));
-    let read =
-        Completion { bytes: 2_500, outcome: Outcome::RobotsDisallowed, ..page(&leases[0], Vec::new()) };
-    backend.complete(vec![read]).await.unwrap();
-    assert_eq!(backend.reserve(&leases[1], 0).await.unwrap(), BudgetDecision::Exhausted(Budget::Bytes));
-    assert_eq!(backend.exhausted_budget().await.unwrap(), Some(Budget::Bytes));
-}
-
-async fn pages_per_host_are_limited(backend: impl Backend) {
-    let all = [urls_of_host("a.test", 3), urls_of_host("b.test", 1)].concat();
-    backend.admit(all).await.unwrap();
-    run_frontier(&backend).await;
-    let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
-    let mut decisions = Vec::new();
-    for lease in &leases {
-        decisions.push((lease.url.contains("a.test"), backend.reserve(lease, 0).await.unwrap()));
+async fn address_kinds_of_a_host_are_those_that_are_stored_first(backend: impl Backend) {
+    let kinds = |address: [u8; 4]| AddressKinds::of_addresses(&[address.into()]);
+    let [public, loopback] = [[1, 1, 1, 1], [127, 0, 0, 1]].map(kinds);
+    for (host, first, later) in [("a.test", public, loopback), ("b.test:81", loopback, public)] {
+        for offered in [first, later] {
+            assert_eq!(backend.pin_address_kinds(host, offered).await.unwrap(), first, "{host}");
+        }
     }
-    assert_eq!(
-        decisions.iter().filter(|decision| **decision == (true, BudgetDecision::RetryLater)).count(),
-        1
-    );
-    assert!(decisions.contains(&(false, BudgetDecision::Granted(1000))));
-    let (granted, mut rest): (Vec<_>, Vec<_>) = leases
-        .iter()
-        .zip(&decisions)
-        .filter(|(_, (is_a, _))| *is_a)
-        .map(|(lease, (_, decision))| (lease, *decision))
-        .partition(|(_, decision)| *decision == BudgetDecision::Granted(1000));
-    for (lease, _) in granted {
-        backend.complete(vec![page(lease, Vec::new())]).await.unwrap();
-    }
-    let (last, _) = rest.remove(0);
-    assert_eq!(backend.reserve(last, 0).await.unwrap(), BudgetDecision::HostExhausted);
 }
 
 async fn prioritizer_gets_the_number_of_pages_linking_to_a_domain(backend: impl Backend) {
@@ -457,7 +393,7 @@ async fn duplicate_with_followed_links_is_revisited(backend: impl Backend) {
     backend.admit(vec![discovered("http://a/", 7), discovered("http://b/", 7)]).await.unwrap();
     run_frontier(&backend).await;
     for lease in [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat() {
-        let links_followed = lease.url == "http://b/";
+        let links_followed = &*lease.url == "http://b/";
         let outcome = Outcome::NearDuplicate { of: "http://c/".into(), links_followed };
         backend.complete(vec![Completion { outcome, ..page(&lease, Vec::new()) }]).await.unwrap();
     }
@@ -607,6 +543,9 @@ conformance_tests! {
     url_expires_after_its_ttl_and_never_while_outstanding;
     budgets_are_reserved_before_a_request_and_committed_after_it with BackendConfig { max_pages: 3, max_bytes: 2500, ..config() };
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
+    received_bytes_count_against_the_byte_budget_as_decoded_ones_do
+        with BackendConfig { max_bytes: 2_500, ..config() };
+    address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain;
     operations_are_idempotent;
@@ -660,6 +599,9 @@ conformance_tests_in_partitions! {
     budgets_are_reserved_before_a_request_and_committed_after_it
         with BackendConfig { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..config() };
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
+    received_bytes_count_against_the_byte_budget_as_decoded_ones_do
+        with BackendConfig { max_bytes: 2_500, ..config() };
+    address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain with BackendConfig { workers: 1, ..config() };
     operations_are_idempotent;

@@ -60,6 +60,16 @@ pub enum Hostile {
     HugeChunkSize,
     /// A chunked body that ends in the middle of a chunk.
     EarlyClose,
+    /// A deflate stream with a page, then endless zeros.
+    BytesAfterDeflate,
+    /// A gzip member with a page, then endless empty members.
+    EmptyGzipMembers,
+    /// A zstd frame with a page, then endless skippable frames.
+    SkippableZstdFrames,
+    /// An endless brotli stream of empty metadata blocks.
+    EmptyBrotliBlocks,
+    /// An endless body in chunks of one byte.
+    TinyChunks,
     /// Endless `100 Continue` and `103 Early Hints` responses.
     InformationalFlood,
     /// A head, then a reset instead of the body.
@@ -97,12 +107,13 @@ pub enum Hostile {
 impl Hostile {
     /// All behaviours, for tests that try each.
     #[rustfmt::skip]
-    pub const ALL: [Hostile; 36] = {
+    pub const ALL: [Hostile; 41] = {
         use Hostile::*;
         [
             EndlessBody, EndlessChunkedBody, DripBody, DripHeaders, Silence, GzipBomb, BrotliBomb, ZstdBomb,
             HugeHeader, ManyHeaders, GarbageStatusLine, GarbageBytes, NotHttp, ShortBody, LongBody,
             NegativeContentLength, TwoContentLengths, BrokenChunk, HugeChunkSize, EarlyClose,
+            BytesAfterDeflate, EmptyGzipMembers, SkippableZstdFrames, EmptyBrotliBlocks, TinyChunks,
             InformationalFlood, ResetAfterHeaders, ResetImmediately, CloseImmediately, CloseIdleConnection, RedirectLoop,
             EscapeSequences, EscapeHeaders, Nuls, LongLink, ManyLinks, DeepNesting, BinaryAsHtml, HtmlAsBinary,
             NoContentTypeHtml, NoContentTypeBinary,
@@ -137,6 +148,19 @@ impl Hostile {
         match self {
             Hostile::EndlessBody => Repeat(head("Connection: close\r\n"), filler(), fast),
             Hostile::EndlessChunkedBody => Repeat(head(CHUNKED), chunk(&filler()), fast),
+            Hostile::BytesAfterDeflate => endless_encoded(content::page().deflate(), &[0; 1 << 16]),
+            Hostile::EmptyGzipMembers => {
+                let empty = Response::page("").gzip().plain.body;
+                endless_encoded(content::page().gzip(), &empty.repeat(3_000))
+            }
+            Hostile::SkippableZstdFrames => {
+                endless_encoded(content::page().zstd(), &b"\x50\x2a\x4d\x18\0\0\0\0".repeat(8_000))
+            }
+            // The first bit is the window size; each block is padded to a byte.
+            Hostile::EmptyBrotliBlocks => {
+                endless_encoded(Response::page("").brotli_bytes(&b"\x0c"[..]), &[0x06; 1 << 16])
+            }
+            Hostile::TinyChunks => Repeat(head(CHUNKED), chunk(b"a").repeat(1_000), fast),
             Hostile::DripBody => Repeat(head("Content-Length: 1000000\r\n"), b"a".to_vec(), DRIP),
             Hostile::DripHeaders => Repeat(b"HTTP/1.1 200 OK\r\nX-Drip: ".to_vec(), b"a".to_vec(), DRIP),
             Hostile::Silence => Repeat(Vec::new(), Vec::new(), Duration::from_secs(3600)),
@@ -198,6 +222,13 @@ impl Hostile {
             _ => Send(Vec::new(), ConnectionEnd::Close),
         }
     }
+}
+
+/// The encoded body of an answer in one chunk, then chunks of `more`.
+fn endless_encoded(answer: Response, more: &[u8]) -> Script {
+    let (_, coding) = answer.plain.headers.last().expect("an encoded answer names its coding");
+    let head = head(&format!("{CHUNKED}Content-Encoding: {coding}\r\n"));
+    Script::Repeat([head, chunk(&answer.plain.body)].concat(), chunk(more), Duration::ZERO)
 }
 
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";

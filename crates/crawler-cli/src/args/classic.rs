@@ -42,6 +42,11 @@ pub struct ClassicArgs {
     fetch: FetchArgs,
 }
 
+/// Gives an option that the classic crawl shares with `crawl` its own default: pages are saved whole.
+pub fn adapt(option: clap::Arg) -> clap::Arg {
+    if option.get_id() == "max_page_bytes" { option.default_value("50MB") } else { option }
+}
+
 /// A checked classic crawl.
 pub struct ClassicJob {
     /// The crawl.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use crawler::Crawler;
 use crawler::Scope;
-use crawler::internal::config::FetchConfig;
+use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::modules::Target;
 use crawler::internal::modules::registry::{self, RegisteredModule};
@@ -66,7 +66,7 @@ pub struct CrawlOptions {
     /// Stop after N pages
     #[arg(long, value_name = "N", default_value = "10000", value_parser = values::count, help_heading = "Limits")]
     pub max_pages: u64,
-    /// Stop after SIZE of decoded response bodies
+    /// Stop after SIZE of response bodies, received or decoded, whichever is more
     #[arg(long, value_name = "SIZE", default_value = "50MB", value_parser = values::large_size, help_heading = "Limits")]
     pub max_bytes: u64,
     /// Stop after TIME [default: unlimited]
@@ -79,6 +79,16 @@ pub struct CrawlOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub fetch: FetchArgs,
+    /// What to do with a page larger than --max-page-bytes: truncate it there, or drop it
+    #[arg(
+        long,
+        value_name = "RULE",
+        value_enum,
+        default_value = "truncate",
+        help_heading = "Limits",
+        display_order = 91
+    )]
+    pub oversize: OversizeRule,
     /// Maximum requests in flight per host; if more than 1, the delay applies between request starts
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::concurrency, help_heading = "Politeness", display_order = 2)]
     pub per_host: usize,
@@ -143,6 +153,7 @@ pub struct CrawlOptions {
 /// Gives options that `crawl` shares with the classic crawl their help for a crawl of many hosts.
 pub fn adapt_help(crawl: clap::Command) -> clap::Command {
     crawl
+        .mut_arg("max_page_bytes", |option| option.help("Maximum size of a page, received and decoded"))
         .mut_arg("verbose", |option| option.help("Print the outcome of each URL"))
         .mut_arg("crawl", |option| option.env("CRAWLER_CRAWL").hide_env_values(true))
 }
@@ -155,6 +166,14 @@ pub enum ScopeKind {
     Domain,
     Host,
     Prefix,
+}
+
+/// What happens to a page that is larger than the maximum size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OversizeRule {
+    Truncate,
+    Drop,
 }
 
 /// The form of the progress display.
@@ -186,9 +205,13 @@ impl CrawlOptions {
         let seeds = options.seeds()?;
         let config = options.fetch.config(options.concurrency, options.per_host)?;
         let page_rank = options.page_rank(&config)?;
+        let oversize = match options.oversize {
+            OversizeRule::Truncate => Oversize::Truncate,
+            OversizeRule::Drop => Oversize::Drop,
+        };
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(|error| error.to_string())?
-            .configure(|fetch| *fetch = FetchConfig { adaptive_delay: true, ..config })
+            .configure(|fetch| *fetch = FetchConfig { adaptive_delay: true, oversize, ..config })
             .scope(options.scope(&seeds)?)
             .follow_duplicates(options.follow_duplicates)
             .overwrite(options.overwrite);
@@ -375,7 +398,7 @@ mod tests {
     #[test]
     fn options_survive_serialization() {
         let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
-                   --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 \
+                   --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
                    --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite --state s \
                    --follow-duplicates";

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crawler::internal::config::{self, Certificates, DnsOverride, FetchConfig};
+use crawler::internal::config::{self, Certificates, DnsOverride, FetchConfig, Oversize};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -19,7 +19,7 @@ pub struct FetchArgs {
     #[arg(long, help_heading = "Scope", display_order = 90)]
     pub allow_private: bool,
 
-    /// Maximum decoded size of a page; larger pages are skipped
+    /// Maximum size of a page, received and decoded; larger pages are skipped
     #[arg(long, value_name = "SIZE", default_value = "500KB", value_parser = values::size, help_heading = "Limits", display_order = 90)]
     pub max_page_bytes: usize,
 
@@ -46,6 +46,9 @@ pub struct FetchArgs {
     #[arg(long, value_name = "HOST=ADDR", value_parser = values::resolve, help_heading = "Network")]
     #[serde(with = "resolve_as_text")]
     pub resolve: Vec<DnsOverride>,
+    /// File of lines HOST=ADDR that is read at each lookup, for tests of names whose address changes
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub resolve_file: Option<PathBuf>,
     /// Also trust the CA certificates in this PEM file
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub ca_file: Option<PathBuf>,
@@ -72,7 +75,9 @@ impl FetchArgs {
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
             max_page_bytes: self.max_page_bytes,
+            oversize: Oversize::Drop,
             dns_overrides: self.resolve.clone(),
+            dns_file: self.resolve_file.clone(),
             extra_roots,
             allow_private: self.allow_private,
             adaptive_delay: false,

@@ -54,7 +54,7 @@ fn summary_accounts_for_every_url_and_link() {
     let ended = Pipeline::bare(web.url("/")).with("--module words=2 --workers 1").run().expect(0);
     // The target of a redirect counts as a link, so every admitted URL is a seed or a new link.
     let expected = "\
-Pages              4   536 bytes
+Pages              4   444 bytes
 Redirects          1
 Skipped            3   duplicate 1 · not a page 1 · robots.txt 1
 Failed             1   HTTP 404 ×1
@@ -134,6 +134,7 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "links",
         "requests",
         "queues",
+        "received",
         "workers",
         "active_hosts",
         "owned_domains",

@@ -67,7 +67,13 @@ fn each_failure_is_named_and_counted_and_only_transient_ones_are_retried() {
             "not a page: image/xxxx",
             1,
         ),
-        (Response::page(vec![b'x'; 500_001]), "", "too large", "more than 500000 bytes", 1),
+        (
+            Response::page(vec![b'x'; 500_001]),
+            "--max-page-bytes 500KB",
+            "too large",
+            "more than 500000 bytes",
+            1,
+        ),
     ];
     for (response, options, kind, reason, expected_requests) in cases {
         let about = format!("{kind}: {reason}");
@@ -195,9 +201,13 @@ fn every_offered_content_encoding_is_decoded_up_to_the_size_limit() {
 }
 
 #[test]
-fn default_page_size_limit_is_500_kilobytes() {
-    let (ended, _) = crawl_past(Response::page(vec![b'x'; 500_000]), "");
-    assert_eq!(ended.body_of("/bad").len(), 500_000);
+fn large_pages_are_saved_whole_by_default() {
+    let (ended, _) = crawl_past(Response::page(vec![b'x'; 3_000_000]), "");
+    assert_eq!(ended.body_of("/bad").len(), 3_000_000);
+    // Its length is known from its header, so that nothing of it is read.
+    let too_large = Response::page(vec![b'x'; 50_000_001]);
+    let (ended, _) = crawl_past(too_large, "");
+    assert!(ended.complaint("/bad").contains("too large: more than 50000000 bytes"), "{}", ended.stderr);
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod https;
 mod inspect;
 mod open_files;
 mod output;
+mod page_size;
 mod pipeline;
 mod politeness;
 mod redirects;

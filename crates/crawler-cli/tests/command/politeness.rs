@@ -1,8 +1,11 @@
 //! Politeness, checked with the server's access log.
 
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use testweb::{Hostile, Log, Response, Site, Web};
+use testweb::{Certificate, Hostile, Log, Response, Site, Web};
 
 use crate::common::{Crawl, linking_to, serve};
 
@@ -44,7 +47,7 @@ fn delay_also_applies_after_failures_retries_redirects_and_robots_txt() {
         .response("/to", Response::page("x").close())
         .page("/last", "x");
     let web = serve(site);
-    Crawl::of(web.url("/")).delay("250ms").run().expect(0);
+    Crawl::of(web.url("/")).delay("250ms").with("--max-page-bytes 500KB").run().expect(0);
     let log = web.log();
     let mut paths = log.paths();
     paths.sort_unstable();
@@ -123,6 +126,51 @@ fn delay_separates_the_starts_of_concurrent_requests() {
     let (first, last) = (log.first().unwrap(), log.last().unwrap());
     assert!(last.started - first.started + LATE >= milliseconds(12 * 200));
     assert!((2..=4).contains(&log.max_concurrent()), "{}", log.max_concurrent());
+}
+
+/// Forwards connections to a port, one of them only after some time. Returns its own port.
+fn relay_to(port: u16, slow_connection: usize, time: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own_port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for (number, client) in listener.incoming().enumerate() {
+            thread::spawn(move || {
+                if number == slow_connection {
+                    thread::sleep(time);
+                }
+                let (client, server) = (client.unwrap(), TcpStream::connect(("127.0.0.1", port)).unwrap());
+                let (mut from_client, mut to_server) =
+                    (client.try_clone().unwrap(), server.try_clone().unwrap());
+                let upstream = thread::spawn(move || {
+                    let _ = io::copy(&mut from_client, &mut to_server);
+                    let _ = to_server.shutdown(Shutdown::Write);
+                });
+                let _ = io::copy(&mut &server, &mut &client);
+                let _ = client.shutdown(Shutdown::Both);
+                let _ = upstream.join();
+            });
+        }
+    });
+    own_port
+}
+
+#[test]
+fn delay_separates_the_starts_of_requests_whose_handshakes_take_different_times() {
+    let paths: Vec<String> = (0..5).map(|n| format!("/{n}")).collect();
+    let links: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let site = Site::new().page("/", linking_to(&links));
+    // Slow responses, so that each request needs a connection of its own.
+    let site = site.fallback(|_| Response::page("x").delay(Duration::from_secs(3)));
+    let web = Web::builder().site(site).https(Certificate::Good).http1_only().start();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("root.pem");
+    std::fs::write(&root, web.ca_pem()).unwrap();
+    let port = relay_to(web.https_port(), 1, milliseconds(700));
+    let crawl = Crawl::of(format!("https://127.0.0.1:{port}/")).delay("500ms");
+    let crawl = crawl.with("--concurrency 5 --ignore-robots --ca-file").with_one(root.display().to_string());
+    assert_eq!(crawl.run().expect(0).pages().len(), 6);
+    let gap = web.log().smallest_start_gap().unwrap();
+    assert!(gap + LATE >= milliseconds(500), "{gap:?}");
 }
 
 #[test]

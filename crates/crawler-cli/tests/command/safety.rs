@@ -1,8 +1,12 @@
 //! What a page or server cannot do: reach private addresses, learn secrets, keep the crawl busy forever.
 
+use std::fs;
+use std::path::Path;
+
 use testweb::{Request, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
+use crate::pipeline::Pipeline;
 
 /// A site whose robots.txt redirects to this URL.
 fn robots_redirecting_to(target: &str) -> Web {
@@ -58,6 +62,37 @@ fn seed_host_can_have_a_private_address() {
     let ended = Crawl::of(seed).with("--resolve *.site.test=127.0.0.1").run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/a"]);
     assert!(web.log().iter().all(|hit| hit.host == "www.site.test"));
+}
+
+/// A site whose start page changes the address of `h.test` in a file, and closes the connection.
+fn rebinding_site(file: &Path, address: &'static str) -> Web {
+    let file = file.to_owned();
+    serve(Site::new().page("/a", "x").fallback(move |_| {
+        fs::write(&file, format!("h.test={address}")).unwrap();
+        Response::page(linking_to(&["/a"])).close()
+    }))
+}
+
+#[test]
+fn seed_may_only_have_the_kind_of_address_that_it_had_at_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("addresses");
+    for (later, is_saved) in [("127.0.0.1", true), ("10.255.255.1", false), ("169.254.169.254", false)] {
+        let web = rebinding_site(&file, later);
+        let options = format!("--ignore-robots --connect-timeout 1s --resolve-file {}", file.display());
+        fs::write(&file, "h.test=127.0.0.1").unwrap();
+        let classic = Crawl::of(web.url_of("h.test", "/")).with(&options).run().expect(0);
+        fs::write(&file, "h.test=127.0.0.1").unwrap();
+        let pipeline = Pipeline::bare(web.url_of("h.test", "/")).with(&options).run().expect(0);
+        for ended in [classic, pipeline] {
+            let expected = if is_saved {
+                counts(&[("page", 2)])
+            } else {
+                counts(&[("page", 1), ("blocked address", 1)])
+            };
+            assert_eq!(ended.outcomes(), expected, "{later}: {}", ended.stderr);
+        }
+    }
 }
 
 #[test]

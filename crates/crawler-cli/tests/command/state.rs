@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testweb::{Request, Response, Site, Web};
 
-use crate::common::{Ended, Running, binary, linking_to, names, read_page, run, serve};
+use crate::common::{Ended, Running, binary, counts, linking_to, names, read_page, run, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in, urls};
 
 /// A directory with the state of a crawl and the outputs of its modules.
@@ -324,4 +324,23 @@ fn passwords_are_not_saved_and_resume_warns_about_them() {
     let ended = crawl("20").expect(0);
     assert!(!ended.stderr.contains(warning), "{}", ended.stderr);
     assert!(web.log()[before..].iter().any(|hit| hit.header("authorization").is_some()));
+}
+
+#[test]
+fn resumed_crawl_does_not_follow_a_public_seed_to_a_private_address() {
+    let (web, place) = (serve(Site::new().page("/", "x")), StateDir::new());
+    let file = place.path("addresses");
+    fs::write(&file, "h.test=1.1.1.1").unwrap();
+    // The retry waits for the delay, so that the crawl stops before it.
+    let crawl = Pipeline::bare(web.url_of("h.test", "/"))
+        .with("--ignore-robots --connect-timeout 100ms --delay 1s --max-time 600ms --state")
+        .with_one(place.state())
+        .with("--resolve-file")
+        .with_one(file.display().to_string());
+    let stopped = crawl.run();
+    assert!(stopped.stdout.contains("Not reached"), "{}{}", stopped.stdout, stopped.stderr);
+    fs::write(&file, "h.test=127.0.0.1").unwrap();
+    let resumed = place.resume("--max-time 50s").wait();
+    assert_eq!(resumed.outcomes(), counts(&[("page", 0), ("blocked address", 1)]), "{}", resumed.stderr);
+    assert_eq!(web.hits(), 0);
 }

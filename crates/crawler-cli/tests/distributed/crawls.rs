@@ -195,3 +195,26 @@ fn seeds_are_not_dropped_and_links_of_duplicates_are_followed_on_request() {
         assert_eq!((&summary["pages"], near_duplicates), (&outcomes.0.into(), &outcomes.1.into()), "{name}");
     }
 }
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn later_worker_does_not_follow_a_public_seed_to_a_private_address() {
+    let fixture = Fixture::new(1, 1);
+    let file = fixture.directory.path().join("addresses");
+    let url = fixture.web.url_of("h0.test", "/");
+    let crawl = |max_time: &str| {
+        let mut command = fixture.crawler(&["crawl", &url, "--redis", &fixture.redis_url, "--workers", "1"]);
+        command.args(["--delay", "4s", "--ignore-robots", "--connect-timeout", "100ms"]);
+        command.args(["--max-time", max_time]);
+        command.arg("--resolve-file").arg(&file);
+        Process::start(command).wait().1
+    };
+    fs::write(&file, "h0.test=1.1.1.1").unwrap();
+    // The retry waits for the delay, so that the crawl stops before it.
+    let stopped = crawl("900ms");
+    assert!(stopped.contains("Not reached"), "{stopped}");
+    fs::write(&file, "h0.test=127.0.0.1").unwrap();
+    let resumed = crawl("50s");
+    assert!(resumed.contains("blocked address 1"), "{resumed}");
+    assert_eq!(fixture.web.hits(), 0);
+}

@@ -28,9 +28,10 @@ use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
+use crate::fetch::http::AddressKinds;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, Threshold, Verdicts};
-use crate::stats::RequestCounter;
+use crate::stats::{BodyBytes, RequestCounter};
 
 /// Queue sizes, limits and lifetimes of a crawl.
 #[derive(Debug, Clone)]
@@ -237,11 +238,11 @@ impl<S: Storage> Backend for LocalBackend<S> {
         Ok(leases)
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
         Ok(self.state().reserve(lease, read))
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
         self.state().release(lease, read);
         Ok(())
     }
@@ -261,6 +262,12 @@ impl<S: Storage> Backend for LocalBackend<S> {
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         let ((), commit) = self.atomically(|state| state.set_host_delay(host, host_delay))?;
         self.wait_committed(commit).await
+    }
+
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
+        let (pinned, commit) = self.atomically(|state| state.pin_address_kinds(host, kinds))?;
+        self.wait_committed(commit).await?;
+        Ok(pinned)
     }
 
     async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {

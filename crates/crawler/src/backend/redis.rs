@@ -79,10 +79,11 @@ use super::{
     WorkerId,
 };
 use crate::backend::local::BackendConfig;
+use crate::fetch::http::AddressKinds;
 use crate::modules::output::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
 use crate::similarity::{Fingerprint, HashKey};
-use crate::stats::RequestCounter;
+use crate::stats::{BodyBytes, RequestCounter};
 
 /// A crawl's resources on Redis.
 pub struct RedisBackend {
@@ -298,12 +299,12 @@ impl Backend for RedisBackend {
         self.make(async move |moves| moves.pass_on(from, handovers).await).await
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
         let lease = lease.clone();
         self.make(async move |moves| moves.reserve(lease, read).await).await
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
         let lease = lease.clone();
         self.make(async move |moves| moves.release(&lease, read).await).await
     }
@@ -315,6 +316,11 @@ impl Backend for RedisBackend {
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         let host = host.to_owned();
         self.make(async move |moves| moves.pace(&host, host_delay).await).await
+    }
+
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
+        let host = host.to_owned();
+        self.make(async move |moves| moves.pin_address_kinds(&host, kinds).await).await
     }
 
     async fn record_outputs_written(&self, _last_id: u64, _lengths: Vec<u64>) -> Result<(), BackendError> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::http::{Download, Downloader};
+use super::http::{Download, Downloader, PinKinds};
 use super::polite_client::{FetchBudget, PoliteClient};
 use super::robots::Robots;
 use super::throttle::HostThrottle;
@@ -53,6 +53,11 @@ impl Fetcher {
     /// Sends requests only while the guard counts this worker as alive.
     pub fn with_liveness(self, liveness: LivenessGuard) -> Fetcher {
         Fetcher { client: self.client.with_liveness(liveness), ..self }
+    }
+
+    /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
+    pub fn with_pin(self, pin: PinKinds) -> Fetcher {
+        Fetcher { client: self.client.with_pin(pin), ..self }
     }
 
     /// Counts the requests it sends in this counter.

@@ -1,6 +1,7 @@
 //! Sends one HTTP request and reads its response within all limits. HTTP is known only here.
 
 mod address;
+mod body;
 pub(crate) mod connect;
 mod connections;
 pub mod decode;
@@ -10,58 +11,28 @@ use std::collections::HashSet;
 use std::error::Error as _;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
-use hyper::body::{Body as _, Incoming};
+use http_body_util::Empty;
+use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, Uri};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
-pub use self::address::non_public_kind;
+pub use self::address::{AddressKinds, non_public_kind};
+pub use self::body::{BodyPolicy, ByteCounter};
+pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
-use self::connections::{Connection, ConnectionPool};
-use self::decode::{DecodeError, Decoder};
+use self::connections::{Connection, ConnectionPool, SendError};
 use crate::config::FetchConfig;
 use crate::error::Error;
-use crate::media::{self, Declared, Media, SNIFF_BYTES};
+use crate::media::Media;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::stats::RequestCounter;
-
-/// The body of a response without a page is read up to this size, so that its connection can be reused.
-const MAX_DRAIN_BYTES: usize = 64 * 1024;
-
-/// How long to read that body; a new connection costs less than waiting longer.
-const MAX_DRAIN_TIME: Duration = Duration::from_millis(250);
-
-/// How much of a response body to read, and of which media types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyPolicy {
-    /// A complete HTML or text body of at most this many decoded bytes.
-    Page(usize),
-    /// Any body, truncated after this many decoded bytes.
-    Prefix(usize),
-}
-
-/// Counts the body bytes of one request: decoded bytes, or received bytes for a body that is discarded.
-#[derive(Debug, Default)]
-pub struct ByteCounter(AtomicU64);
-
-impl ByteCounter {
-    /// The number of bytes.
-    pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, bytes: usize) {
-        self.0.store(bytes as u64, Ordering::Relaxed);
-    }
-}
 
 /// One HTTP response.
 #[derive(Debug)]
@@ -80,6 +51,8 @@ pub struct Download {
     pub media: Media,
     /// The decoded body of a successful response; empty otherwise.
     pub body: Bytes,
+    /// Whether the body is only the start of a larger one.
+    pub truncated: bool,
 }
 
 /// Sends requests over pooled keep-alive connections.
@@ -93,8 +66,8 @@ pub struct Downloader {
 }
 
 impl Downloader {
-    /// A downloader for a crawl of these seeds. The seeds' origins may have non-public addresses. Credentials in a seed
-    /// are sent to its own origin only.
+    /// A downloader for a crawl of these seeds. The seeds' origins may have non-public addresses, of the kinds that they
+    /// have at first. Credentials in a seed are sent to its own origin only.
     pub fn new(config: Arc<FetchConfig>, seeds: &[Url]) -> Result<Downloader, Error> {
         let user_agent = HeaderValue::from_str(&config.user_agent).map_err(|_| {
             Error::InvalidSetting(format!(
@@ -124,6 +97,11 @@ impl Downloader {
         Ok(Downloader { config, connections, headers, credentials, requests })
     }
 
+    /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
+    pub fn with_pin(self, pin: PinKinds) -> Downloader {
+        Downloader { connections: self.connections.with_pin(pin), ..self }
+    }
+
     /// Counts the requests it sends in this counter.
     pub fn with_request_counter(self, requests: RequestCounter) -> Downloader {
         Downloader { requests, ..self }
@@ -139,44 +117,53 @@ impl Downloader {
         Some(self)
     }
 
-    /// Requests a URL once. A response with any status is `Ok`; `Err` means that there was no complete response.
-    /// `byte_counter` counts the bytes read in either case.
+    /// Requests a URL once. The request is written when `may_start` is ready, which is polled only once there is a
+    /// connection to write to; its time does not count against the timeout. A response with any status is `Ok`; `Err`
+    /// means that there was no complete response. `byte_counter` counts the bytes read in either case.
     pub async fn get(
         &self,
         url: &Url,
+        may_start: impl Future<Output = ()>,
         body_policy: BodyPolicy,
         byte_counter: &ByteCounter,
     ) -> Result<Download, Outcome> {
-        let limit = self.config.timeout;
-        let result = timeout(limit, self.exchange(url, body_policy, byte_counter)).await;
-        result.unwrap_or_else(|_| {
+        let (limit, origin, started) = (self.config.timeout, Origin::from_url(url), Instant::now());
+        let timed_out = |_| {
             // An unresponsive HTTP/2 connection must not be shared by further requests.
-            self.connections.evict_http2(&Origin::from_url(url));
-            Err(Outcome::Timeout { doing: "the request", limit })
-        })
+            self.connections.evict_http2(&origin);
+            Outcome::Timeout { doing: "the request", limit }
+        };
+        let connection = timeout(limit, self.connections.acquire(&origin)).await.map_err(timed_out)??;
+        let left = limit.saturating_sub(started.elapsed());
+        may_start.await;
+        let exchange = self.exchange(url, &origin, connection, body_policy, byte_counter);
+        timeout(left, exchange).await.map_err(timed_out)?
     }
 
     async fn exchange(
         &self,
         url: &Url,
+        origin: &Origin,
+        mut connection: Connection,
         body_policy: BodyPolicy,
         byte_counter: &ByteCounter,
     ) -> Result<Download, Outcome> {
-        let origin = Origin::from_url(url);
-        let mut connection = self.connections.acquire(&origin).await?;
-        let request = self.request(url, &origin, &connection)?;
+        let request = self.request(url, origin, &connection)?;
         self.requests.record();
         let response = match connection.send(request).await {
             Ok(response) => response,
-            Err(error) => {
+            Err(SendError::TooManyInterim) => {
+                return Err(Outcome::InvalidResponse { cause: "too many interim responses (1xx)".into() });
+            }
+            Err(SendError::Http(error)) => {
                 if error.is_canceled() {
                     // The connection was closed before the request was written.
                     self.requests.retract();
                 }
                 let failure = http_failure(&error, connection.reused);
                 match failure {
-                    Outcome::StaleConnection => self.connections.evict(&origin),
-                    Outcome::RequestNotProcessed => self.connections.evict_connection(&origin, &connection),
+                    Outcome::StaleConnection => self.connections.evict(origin),
+                    Outcome::RequestNotProcessed => self.connections.evict_connection(origin, &connection),
                     _ => {}
                 }
                 return Err(failure);
@@ -184,7 +171,7 @@ impl Downloader {
         };
         let (download, complete) = read_response(response, body_policy, byte_counter).await?;
         if complete {
-            self.connections.release(&origin, connection);
+            self.connections.release(origin, connection);
         }
         Ok(download)
     }
@@ -255,103 +242,15 @@ async fn read_response(
         headers: HeaderMap::new(),
         media: Media::Text,
         body: Bytes::new(),
+        truncated: false,
     };
     if !head.status.is_success() || matches!(status, 204 | 205) {
-        let complete = timeout(MAX_DRAIN_TIME, drain(body, body_policy, byte_counter)).await.unwrap_or(false);
-        return Ok((download, complete));
+        return Ok((download, body::drain(body, body_policy, byte_counter).await));
     }
     let encoding = headers::list(&head.headers, header::CONTENT_ENCODING);
     download.headers = head.headers;
-    let complete = read_body(&mut download, body, encoding.as_deref(), body_policy, byte_counter).await?;
+    let complete = body::read(&mut download, body, encoding.as_deref(), body_policy, byte_counter).await?;
     Ok((download, complete))
-}
-
-/// Reads and decodes a body into `download`. Returns whether it was read to its end.
-async fn read_body(
-    download: &mut Download,
-    mut body: Incoming,
-    encoding: Option<&str>,
-    body_policy: BodyPolicy,
-    byte_counter: &ByteCounter,
-) -> Result<bool, Outcome> {
-    let content_type = download.content_type.clone();
-    let declared = match body_policy {
-        BodyPolicy::Page(_) => media::declared(content_type.as_deref()),
-        BodyPolicy::Prefix(_) => Declared::Page(Media::Text),
-    };
-    let declared_type = headers::excerpt(content_type.as_deref().unwrap_or(""));
-    if declared == Declared::Other {
-        return Err(Outcome::UnsupportedMedia { what: declared_type });
-    }
-    let binary = || Outcome::UnsupportedMedia {
-        what: match declared_type.as_str() {
-            "" => "binary".into(),
-            declared_type => format!("binary content declared as {declared_type}"),
-        },
-    };
-    let (BodyPolicy::Page(limit) | BodyPolicy::Prefix(limit)) = body_policy;
-    let expected = body.size_hint().exact().unwrap_or(0);
-    if encoding.is_none() && expected > limit as u64 && matches!(body_policy, BodyPolicy::Page(_)) {
-        return Err(Outcome::TooLarge { limit });
-    }
-    let mut decoder =
-        Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::InvalidResponse {
-            cause: format!("unsupported content encoding {:?}", headers::excerpt(&unknown)),
-        })?;
-    let page_media = |start: &[u8]| match body_policy {
-        BodyPolicy::Page(_) => media::sniff(declared, content_type.as_deref(), start),
-        BodyPolicy::Prefix(_) => Some(Media::Text),
-    };
-    let mut sniffed = false;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| http_failure(&error, false))?.into_data() else { continue };
-        let result = decoder.feed(data);
-        byte_counter.set(decoder.decoded().len());
-        match result {
-            Ok(()) => {}
-            Err(DecodeError::TooLarge) if matches!(body_policy, BodyPolicy::Prefix(_)) => {
-                download.body = decoder.into_partial();
-                return Ok(false);
-            }
-            Err(error) => return Err(decode_failure(error, limit)),
-        }
-        if !sniffed && decoder.decoded().len() >= SNIFF_BYTES {
-            sniffed = true;
-            page_media(decoder.decoded()).ok_or_else(binary)?;
-        }
-    }
-    download.body = decoder.finish().map_err(|error| decode_failure(error, limit))?;
-    byte_counter.set(download.body.len());
-    download.media = page_media(&download.body).ok_or_else(binary)?;
-    Ok(true)
-}
-
-fn decode_failure(error: DecodeError, limit: usize) -> Outcome {
-    match error {
-        DecodeError::TooLarge => Outcome::TooLarge { limit },
-        DecodeError::Corrupt(cause) => {
-            Outcome::InvalidResponse { cause: format!("cannot decode the body: {cause}") }
-        }
-    }
-}
-
-/// Discards a body if it is short, within the limit of the policy. Returns whether it was read to its end.
-async fn drain(mut body: Incoming, body_policy: BodyPolicy, byte_counter: &ByteCounter) -> bool {
-    let (BodyPolicy::Page(limit) | BodyPolicy::Prefix(limit)) = body_policy;
-    let limit = limit.min(MAX_DRAIN_BYTES);
-    if body.size_hint().lower() > limit as u64 {
-        return false;
-    }
-    let mut read = 0;
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return false };
-        read += frame.data_ref().map_or(0, Bytes::len);
-        byte_counter.set(read.min(limit));
-        if read > limit {
-            return false;
-        }
-    }
-    true
 }
 
 /// Parses a Retry-After header: seconds or an HTTP date.

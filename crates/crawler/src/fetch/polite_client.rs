@@ -1,20 +1,20 @@
 //! Sends one polite request: acquires the host's throttle permit, sends the request, releases the permit.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use url::Url;
 
-use super::http::{BodyPolicy, ByteCounter, Download, Downloader};
+use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
 use super::throttle::HostThrottle;
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
-use crate::stats::RequestCounter;
+use crate::stats::{BodyBytes, RequestCounter};
 use crate::stop::StopHandle;
 use crate::worker::liveness::LivenessGuard;
 
@@ -33,8 +33,8 @@ pub trait FetchBudget: Sync {
     /// What the request may read: `None` if nothing now but perhaps later, an outcome if nothing at all.
     fn body_policy(&self) -> impl Future<Output = Result<Option<BodyPolicy>, Outcome>> + Send;
 
-    /// Records the number of body bytes read.
-    fn record_bytes(&self, bytes: u64);
+    /// Records the body bytes read.
+    fn record_bytes(&self, bytes: BodyBytes);
 
     /// The outcome of a URL whose first try failed, when the crawl stops before the retry.
     fn stopped_before_retry(&self, first: Outcome) -> Outcome {
@@ -54,7 +54,7 @@ impl FetchBudget for BodyPolicy {
         Ok(Some(*self))
     }
 
-    fn record_bytes(&self, _: u64) {}
+    fn record_bytes(&self, _: BodyBytes) {}
 
     async fn host_slowed(&self, _: &str, _: HostDelay) {}
 }
@@ -86,6 +86,11 @@ impl PoliteClient {
     /// Sends requests only while the guard counts this worker as alive.
     pub fn with_liveness(self, liveness: LivenessGuard) -> PoliteClient {
         PoliteClient { liveness, ..self }
+    }
+
+    /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
+    pub fn with_pin(self, pin: PinKinds) -> PoliteClient {
+        PoliteClient { downloader: self.downloader.with_pin(pin), ..self }
     }
 
     /// Counts the requests it sends in this counter.
@@ -138,16 +143,19 @@ impl PoliteClient {
             ready = ready => ready,
         };
         let byte_counter = ByteCounter::default();
-        let (body_policy, started) = (body_policy?, Instant::now());
+        let (body_policy, acquired, started) = (body_policy?, Instant::now(), OnceLock::new());
+        let start = async {
+            let _ = started.set(permit.start().await);
+        };
         // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
         let result = tokio::select! {
             biased;
-            result = Box::pin(self.downloader.get(url, body_policy, &byte_counter)) => result,
+            result = Box::pin(self.downloader.get(url, start, body_policy, &byte_counter)) => result,
             () = self.stop.aborted() => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
         };
-        permit.record_response_time(started.elapsed());
+        permit.record_response_time(started.get().unwrap_or(&acquired).elapsed());
         budget.record_bytes(byte_counter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
             permit.cool_down(time.min(MAX_RETRY_AFTER));

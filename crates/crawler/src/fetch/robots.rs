@@ -20,6 +20,7 @@ use crate::domain::Domain;
 use crate::html;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
+use crate::stats::BodyBytes;
 
 /// How long a robots.txt is used before it is fetched again.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -168,7 +169,7 @@ impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
         Ok(Some(BodyPolicy::Prefix(MAX_BYTES)))
     }
 
-    fn record_bytes(&self, _: u64) {}
+    fn record_bytes(&self, _: BodyBytes) {}
 
     async fn host_slowed(&self, host: &str, host_delay: HostDelay) {
         self.0.host_slowed(host, host_delay).await;
@@ -319,7 +320,7 @@ mod tests {
             let downloader = Downloader::new(Arc::default(), &[]).unwrap();
             let client = PoliteClient::new(Arc::clone(&throttle), 1, downloader, StopHandle::new());
             let url = Url::parse(&format!("http://h0.test{path}")).unwrap();
-            let checked = robots.check(&url, &client, &BodyPolicy::Page(1)).await;
+            let checked = robots.check(&url, &client, &BodyPolicy::page(1)).await;
             assert_eq!(checked.is_ok(), path == "/yes");
             let host_delay = throttle.host_delay("h0.test").expect("the host has a delay again");
             assert_eq!(host_delay.delay, Duration::from_secs(20));

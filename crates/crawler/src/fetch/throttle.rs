@@ -52,8 +52,10 @@ struct ThrottledHost {
 #[derive(Debug)]
 struct HostTiming {
     delay: Duration,
-    /// When the host may receive the next request.
+    /// When the next permit may be granted.
     next: Instant,
+    /// When the next request may be written. Earlier than `next` while a request that has its permit is connecting.
+    next_start: Instant,
     /// Moving average of the response timing, each divided by the number of requests in flight; zero if the delay is
     /// not adaptive.
     response_time: Duration,
@@ -66,7 +68,8 @@ impl HostTiming {
     }
 }
 
-/// Permission to send a host one request. Dropping it starts the delay.
+/// Permission to send a host one request, once [`start`](ThrottlePermit::start) returns. If only one request may be in
+/// flight, dropping the permit starts the delay.
 #[derive(Debug)]
 pub struct ThrottlePermit {
     host: Arc<ThrottledHost>,
@@ -84,7 +87,7 @@ impl HostThrottle {
 
     /// A throttle with at least `delay` between requests to a host and at most `max_in_flight` of them in flight. If
     /// `max_in_flight` is 1, the delay runs from the end of a request to the start of the next, otherwise from start to
-    /// start.
+    /// start. A request starts when it is written, after connecting.
     pub fn new(delay: Duration, max_in_flight: usize) -> HostThrottle {
         let max_in_flight = max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
         HostThrottle { delay, max_in_flight, adaptive: false, hosts: Mutex::default() }
@@ -96,7 +99,7 @@ impl HostThrottle {
         HostThrottle { adaptive: true, ..self }
     }
 
-    /// Waits until the host may receive a request.
+    /// Waits until a connection for a request may be opened. The request itself waits for [`ThrottlePermit::start`].
     pub async fn acquire(&self, host: &str) -> ThrottlePermit {
         let host = self.host(host);
         let slots = Arc::clone(&host.slots);
@@ -131,6 +134,7 @@ impl HostThrottle {
         timing.delay = delay;
         let increase = timing.effective_delay() - before;
         timing.next += increase;
+        timing.next_start += increase;
         true
     }
 
@@ -172,12 +176,14 @@ impl HostThrottle {
             hosts.by_name.retain(|_, host| !host.can_be_forgotten(self.delay, now));
             hosts.next_cleanup = 2 * hosts.by_name.len();
         }
+        let now = Instant::now();
         let new = Arc::new(ThrottledHost {
             slots: Arc::new(Semaphore::new(self.max_in_flight)),
             next_in_line: tokio::sync::Mutex::default(),
             timing: Mutex::new(HostTiming {
                 delay: self.delay,
-                next: Instant::now(),
+                next: now,
+                next_start: now,
                 response_time: Duration::ZERO,
             }),
         });
@@ -187,6 +193,25 @@ impl HostThrottle {
 }
 
 impl ThrottlePermit {
+    /// Waits until the request may be written, and returns the time of its start. The wait is short: connections are
+    /// opened in the same rhythm, but take different times.
+    pub async fn start(&self) -> Instant {
+        loop {
+            let next_start = {
+                let (mut timing, now) = (self.host.timing(), Instant::now());
+                if timing.next_start <= now {
+                    if self.max_in_flight > 1 {
+                        timing.next_start = now + timing.effective_delay();
+                        timing.next = timing.next.max(timing.next_start);
+                    }
+                    return now;
+                }
+                timing.next_start
+            };
+            sleep_until(next_start).await;
+        }
+    }
+
     /// Sends the host no request for at least this long from now.
     pub fn cool_down(&self, time: Duration) {
         self.host.cool_down(time);
@@ -228,8 +253,9 @@ impl ThrottledHost {
     }
 
     fn cool_down(&self, time: Duration) {
-        let mut timing = self.timing();
-        timing.next = timing.next.max(Instant::now() + time);
+        let (mut timing, until) = (self.timing(), Instant::now() + time);
+        timing.next = timing.next.max(until);
+        timing.next_start = timing.next_start.max(until);
     }
 }
 
@@ -318,6 +344,41 @@ mod tests {
         starts.sort();
         assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= SECOND), "{starts:?}");
         assert!(starts[2] < 3 * SECOND, "three requests are in flight at once: {starts:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delay_between_starts_holds_however_long_connecting_takes() {
+        let throttle = Arc::new(HostThrottle::new(SECOND, 4));
+        let begin = Instant::now();
+        let requests = [9, 0, 12, 1, 31, 2].map(|tenths| {
+            let throttle = Arc::clone(&throttle);
+            tokio::spawn(async move {
+                let permit = throttle.acquire("host").await;
+                sleep(tenths * SECOND / 10).await;
+                let started = permit.start().await - begin;
+                sleep(SECOND / 10).await;
+                started
+            })
+        });
+        let mut starts = Vec::new();
+        for request in requests {
+            starts.push(request.await.unwrap());
+        }
+        starts.sort();
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= SECOND), "{starts:?}");
+        assert!(starts[5] < 10 * SECOND, "{starts:?}");
+        let last = throttle.host_delay("host").unwrap().cooldown;
+        assert!(last >= SECOND * 8 / 10, "the delay runs from the last start: {last:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cooldown_applies_to_a_request_that_is_connecting() {
+        let throttle = HostThrottle::new(SECOND, 2);
+        let permits = [throttle.acquire("host").await, throttle.acquire("host").await];
+        permits[0].start().await;
+        permits[0].cool_down(7 * SECOND);
+        let cooled = Instant::now();
+        assert!(permits[1].start().await - cooled >= 7 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]

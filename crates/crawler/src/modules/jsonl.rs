@@ -11,8 +11,8 @@ use super::{Output, OutputWrite, timestamp};
 use crate::page::Page;
 use crate::url_list::UrlList;
 
-/// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, fetched (RFC
-/// 3339, UTC), links.
+/// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, truncated
+/// (whether the page is larger than these bytes), fetched (RFC 3339, UTC), links.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Jsonl;
 
@@ -54,6 +54,7 @@ struct Record<'p> {
     title: &'p str,
     content_type: Option<Cow<'p, str>>,
     bytes: usize,
+    truncated: bool,
     fetched: String,
     links: &'p UrlList,
 }
@@ -67,6 +68,7 @@ impl<'p> Record<'p> {
             title: &page.title,
             content_type: page.content_type(),
             bytes: page.body.len(),
+            truncated: page.truncated,
             fetched: timestamp::rfc3339(page.fetched),
             links: &page.links,
         }
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(
             written(&page),
             "{\"url\":\"http://a.test/x?y=1\",\"depth\":2,\"status\":200,\"title\":\"A title\",\
-             \"content_type\":\"text/html; charset=utf-8\",\"bytes\":8,\"fetched\":\"2026-11-05T06:07:08.009Z\",\
+             \"content_type\":\"text/html; charset=utf-8\",\"bytes\":8,\"truncated\":false,\"fetched\":\"2026-11-05T06:07:08.009Z\",\
              \"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
         );
     }

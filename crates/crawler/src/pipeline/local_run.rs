@@ -185,6 +185,7 @@ pub(crate) fn worker_context<R>(
         scope: crawler.scope.clone().rejecting_private(config, &crawler.seeds),
         max_depth: crawler.max_depth.unwrap_or(Depth::MAX),
         max_page_bytes: config.max_page_bytes,
+        oversize: config.oversize,
         similarity: settings.similarity,
         follow_duplicates: crawler.follow_duplicates,
         // As many as the queue holds, but enough that leases waiting for their hosts do not keep others from being fetched.

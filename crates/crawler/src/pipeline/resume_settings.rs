@@ -36,6 +36,7 @@ impl Crawler {
         recorded.fixed("connect-timeout", format!("{:?}", config.connect_timeout));
         recorded.fixed("timeout", format!("{:?}", config.timeout));
         recorded.fixed("max-page-bytes", config.max_page_bytes);
+        recorded.fixed("oversize", format!("{:?}", config.oversize).to_lowercase());
         recorded.fixed("allow-private", config.allow_private);
         let resolve = config.dns_overrides.iter().map(|rule| format!("{}={}", rule.host, rule.address));
         recorded.fixed("resolve", list(&mut resolve.into_iter()));

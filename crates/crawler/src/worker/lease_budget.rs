@@ -1,14 +1,15 @@
 //! Reserves the bytes that one lease may read from the crawl's budgets, not before its request can be sent.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::backend::{Backend, BudgetDecision, HostDelay, Lease};
+use crate::config::Oversize;
 use crate::fetch::http::BodyPolicy;
 use crate::fetch::polite_client::FetchBudget;
 use crate::outcome::Outcome;
+use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
 
 /// The budget of one lease.
@@ -19,8 +20,10 @@ pub(super) struct LeaseBudget<'a, R> {
     /// Permits for URLs between their first request and their completion.
     in_flight: &'a Arc<Semaphore>,
     permit: Mutex<Option<InFlightPermit>>,
+    /// The maximum size of a page, and what happens to a larger one.
+    page_limit: (usize, Oversize),
     /// Bytes read since the last reservation.
-    bytes_read: AtomicU64,
+    bytes_read: Mutex<BodyBytes>,
 }
 
 /// The permit of a URL that is being fetched or completed.
@@ -32,6 +35,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
         lease: &'a Lease,
         stop: &'a StopHandle,
         in_flight: &'a Arc<Semaphore>,
+        page_limit: (usize, Oversize),
     ) -> Self {
         LeaseBudget {
             backend,
@@ -39,13 +43,23 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             stop,
             in_flight,
             permit: Mutex::default(),
-            bytes_read: AtomicU64::new(0),
+            page_limit,
+            bytes_read: Mutex::default(),
         }
     }
 
     /// Bytes read since the last reservation.
-    pub(super) fn bytes_read(&self) -> u64 {
-        self.bytes_read.load(Ordering::Relaxed)
+    pub(super) fn bytes_read(&self) -> BodyBytes {
+        *self.counter()
+    }
+
+    fn counter(&self) -> MutexGuard<'_, BodyBytes> {
+        self.bytes_read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the bytes read since the last reservation, to report them.
+    fn take_bytes_read(&self) -> BodyBytes {
+        std::mem::take(&mut *self.counter())
     }
 
     /// The permit, if a request was sent.
@@ -65,17 +79,20 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         let permit = self.permit().take();
         if permit.is_some() {
             // If the backend fails, its next operation reports the error.
-            let _ = self.backend.release(self.lease, self.bytes_read.swap(0, Ordering::Relaxed)).await;
+            let _ = self.backend.release(self.lease, self.take_bytes_read()).await;
         }
     }
 
     async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
         let permit = Arc::clone(self.in_flight).acquire_owned().await.ok();
-        let bytes_read = self.bytes_read.swap(0, Ordering::Relaxed);
-        match self.backend.reserve(self.lease, bytes_read).await {
+        match self.backend.reserve(self.lease, self.take_bytes_read()).await {
             Ok(BudgetDecision::Granted(bytes)) => {
                 *self.permit() = permit;
-                Ok(Some(BodyPolicy::Page(usize::try_from(bytes).unwrap_or(usize::MAX))))
+                let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
+                let (page_limit, oversize) = self.page_limit;
+                // A page is not truncated because the byte budget ends within it.
+                let oversize = if limit < page_limit { Oversize::Drop } else { oversize };
+                Ok(Some(BodyPolicy::Page { limit, oversize }))
             }
             Ok(BudgetDecision::RetryLater) => Ok(None),
             Ok(BudgetDecision::HostExhausted) => Err(Outcome::HostPageLimit),
@@ -88,8 +105,8 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         }
     }
 
-    fn record_bytes(&self, bytes: u64) {
-        self.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+    fn record_bytes(&self, bytes: BodyBytes) {
+        *self.counter() += bytes;
     }
 
     fn stopped_before_retry(&self, _: Outcome) -> Outcome {

@@ -32,14 +32,14 @@ impl ParsedPage {
         download: Download,
         similarity: Option<Threshold>,
     ) -> ParsedPage {
-        let Download { status, content_type, media, body, headers, .. } = download;
+        let Download { status, content_type, media, body, truncated, headers, .. } = download;
         let content_type = content_type.as_deref();
         let mut extract = PageExtract::default();
         let fingerprint = read_page(key, &url, content_type, media, &body, similarity, &mut extract);
         let PageExtract { title, links, bad_links } = extract;
         let title = title.unwrap_or_default();
-        let page =
-            Page { url, depth, status, headers, media, body, title, links, fetched: SystemTime::now() };
+        let fetched = SystemTime::now();
+        let page = Page { url, depth, status, headers, media, body, truncated, title, links, fetched };
         ParsedPage { page, fingerprint, bad_links }
     }
 }

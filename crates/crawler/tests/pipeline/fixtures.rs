@@ -6,7 +6,7 @@ use std::time::Duration;
 use crawler::StopHandle;
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::{Backend, WorkerId};
-use crawler::internal::config::FetchConfig;
+use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
 use crawler::internal::fetch::throttle::HostThrottle;
 use crawler::internal::modules::output::files::{OutputFiles, Start};
@@ -43,6 +43,7 @@ pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerCon
         scope: Scope::anywhere(),
         max_depth: 3,
         max_page_bytes: 10_000,
+        oversize: Oversize::Drop,
         similarity: None,
         follow_duplicates: false,
         max_leases: 100,

@@ -11,10 +11,11 @@ use crawler::internal::backend::{
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use crawler::internal::config::{DnsOverride, FetchConfig};
+use crawler::internal::fetch::http::AddressKinds;
 use crawler::internal::frontier;
 use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
 use crawler::internal::similarity::{Fingerprint, HashKey};
-use crawler::internal::stats::RequestCounter;
+use crawler::internal::stats::{BodyBytes, RequestCounter};
 use testweb::{Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
@@ -63,16 +64,20 @@ impl Backend for SlowBackend {
         self.inner.lease(worker, max, wait).await
     }
 
-    async fn reserve(&self, lease: &Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
         self.inner.reserve(lease, read).await
     }
 
-    async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
+    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
         self.inner.release(lease, read).await
     }
 
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         self.inner.set_host_delay(host, host_delay).await
+    }
+
+    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
+        self.inner.pin_address_kinds(host, kinds).await
     }
 
     async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {

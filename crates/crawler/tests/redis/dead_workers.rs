@@ -15,6 +15,7 @@ use crawler::internal::backend::{
 use crawler::internal::frontier;
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{DepthPopularity, Random};
+use crawler::internal::stats::BodyBytes;
 use testredis::Server;
 use tokio::time::timeout;
 
@@ -35,7 +36,12 @@ fn outlinks(url: &str) -> Outlinks {
 }
 
 fn completion(lease: &Lease) -> Completion {
-    Completion { outcome: Outcome::Page, bytes: 7, outlinks: outlinks(&lease.url), ..Completion::new(lease) }
+    Completion {
+        outcome: Outcome::Page,
+        bytes: BodyBytes::unencoded(7),
+        outlinks: outlinks(&lease.url),
+        ..Completion::new(lease)
+    }
 }
 
 struct TestCrawl {
@@ -95,7 +101,7 @@ async fn work_forever(backend: &RedisBackend, worker: WorkerId) {
         let leases = backend.lease(worker, 8, Duration::from_millis(20)).await.unwrap();
         for lease in &leases {
             assert!(matches!(
-                backend.reserve(lease, 0).await.unwrap(),
+                backend.reserve(lease, BodyBytes::default()).await.unwrap(),
                 BudgetDecision::Granted(_) | BudgetDecision::LeaseLost
             ));
         }

@@ -14,6 +14,7 @@ use crawler::internal::backend::{
 };
 use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
+use crawler::internal::stats::BodyBytes;
 use testredis::{Proxy, Server};
 
 use super::{block_on, config, route};
@@ -51,7 +52,7 @@ async fn register(backend: &RedisBackend, worker: WorkerId) {
 }
 
 fn page(lease: &Lease) -> Completion {
-    Completion { outcome: Outcome::Page, bytes: 1, ..Completion::new(lease) }
+    Completion { outcome: Outcome::Page, bytes: BodyBytes::unencoded(1), ..Completion::new(lease) }
 }
 
 /// A transfer of a domain with all its leases.
@@ -116,7 +117,7 @@ fn domain_is_transferred_with_all_its_urls_in_order() {
             // Only the leases of the transferred domain have ended.
             for lease in &held {
                 let is_transferred = lease.url.contains("a.test");
-                let decision = backend.reserve(lease, 0).await.unwrap();
+                let decision = backend.reserve(lease, BodyBytes::default()).await.unwrap();
                 assert_eq!(decision == BudgetDecision::LeaseLost, is_transferred, "{decision:?} {lease:?}");
             }
             let results = backend.complete(held.iter().map(page).collect()).await.unwrap();

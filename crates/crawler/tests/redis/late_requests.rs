@@ -12,6 +12,7 @@ use crawler::internal::backend::{
 };
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
+use crawler::internal::stats::BodyBytes;
 use testredis::{Proxy, Reply, Server};
 
 use super::{block_on, config, route};
@@ -42,7 +43,7 @@ async fn lease(backend: &RedisBackend) -> Vec<Lease> {
 }
 
 fn page(lease: &Lease) -> Completion {
-    Completion { outcome: Outcome::Page, bytes: 3, ..Completion::new(lease) }
+    Completion { outcome: Outcome::Page, bytes: BodyBytes::unencoded(3), ..Completion::new(lease) }
 }
 
 async fn complete(backend: &RedisBackend, leases: &[Lease]) {
@@ -176,13 +177,13 @@ fn late_reservation_reserves_nothing() {
             while leases.len() < 2 {
                 leases.extend(lease(&backend).await);
             }
-            for (read, lease) in [0, 5].into_iter().zip(&leases) {
+            for (read, lease) in [0, 5].map(BodyBytes::unencoded).into_iter().zip(&leases) {
                 proxy.hold_request_after(0);
                 assert!(matches!(
                     backend.reserve(lease, read).await.unwrap(),
                     BudgetDecision::Granted(500_000)
                 ));
-                if read > 0 {
+                if read != BodyBytes::default() {
                     deliver_late(&proxy, &server);
                     proxy.hold_request_after(0);
                     assert!(matches!(
@@ -294,7 +295,10 @@ fn worker_that_dies_between_commit_and_end_of_a_lease_loses_no_links_and_counts_
             admit(&dying, "a", 1).await;
             route(&dying).await;
             let leases = lease(&dying).await;
-            assert!(matches!(dying.reserve(&leases[0], 0).await.unwrap(), BudgetDecision::Granted(_)));
+            assert!(matches!(
+                dying.reserve(&leases[0], BodyBytes::default()).await.unwrap(),
+                BudgetDecision::Granted(_)
+            ));
             // The outcome and the links to other partitions are written first. Then the budget is committed,
             // and the lease ends.
             proxy.forward_only_first_command_after(1);

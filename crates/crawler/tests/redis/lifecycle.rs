@@ -13,6 +13,7 @@ use crawler::internal::backend::{
 };
 use crawler::internal::outcome::Outcome;
 use crawler::internal::similarity::{Fingerprint, Threshold};
+use crawler::internal::stats::BodyBytes;
 use testredis::{Cluster, Server};
 
 use super::{block_on, config, route};
@@ -81,7 +82,7 @@ async fn crawl_pages(backend: &RedisBackend, max: usize) -> usize {
         let store = |lease: &Lease| {
             let lease = lease.clone();
             async move {
-                backend.reserve(&lease, 0).await.unwrap();
+                backend.reserve(&lease, BodyBytes::default()).await.unwrap();
                 let text: String = (0..100).map(|word| format!("{} {word} ", lease.url)).collect();
                 let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
                 backend.store_content(&lease.url, &fingerprint, text.as_bytes(), false).await.unwrap();
@@ -100,7 +101,7 @@ async fn crawl_pages(backend: &RedisBackend, max: usize) -> usize {
                 outcome,
                 host_delay,
                 linked_domains: linked,
-                bytes: 100,
+                bytes: BodyBytes::unencoded(100),
                 ..Completion::new(lease)
             });
         }

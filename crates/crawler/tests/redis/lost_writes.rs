@@ -11,6 +11,7 @@ use crawler::internal::backend::{
 };
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
+use crawler::internal::stats::BodyBytes;
 use testredis::Server;
 
 use super::{block_on, config};
@@ -38,8 +39,8 @@ fn completion(lease: &Lease) -> Completion {
         let target = (number + link) % 40;
         format!("http://h{}.test/second/{target}", target % 7)
     });
-    let outlinks = Outlinks::new(outlinks, 1);
-    Completion { outcome: Outcome::Page, bytes: 1, outlinks, ..Completion::new(lease) }
+    let (bytes, outlinks) = (BodyBytes::unencoded(1), Outlinks::new(outlinks, 1));
+    Completion { outcome: Outcome::Page, bytes, outlinks, ..Completion::new(lease) }
 }
 
 async fn route_and_lease(backend: &RedisBackend) -> Vec<Lease> {

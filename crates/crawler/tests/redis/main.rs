@@ -22,7 +22,7 @@ use crawler::StopHandle;
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{Backend, Budget, DiscoveredUrl, Snapshot, WorkerId};
-use crawler::internal::config::{DnsOverride, FetchConfig};
+use crawler::internal::config::{DnsOverride, FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
 use crawler::internal::fetch::throttle::HostThrottle;
 use crawler::internal::frontier;
@@ -122,6 +122,7 @@ impl Crawl {
             scope: Scope::domains(&hosts),
             max_depth: 1_000,
             max_page_bytes: 500_000,
+            oversize: Oversize::Drop,
             similarity: self.config.similarity,
             follow_duplicates: false,
             max_leases: 100,

@@ -11,6 +11,7 @@ use crawler::internal::backend::{
 };
 use crawler::internal::modules::OutputWrite;
 use crawler::internal::outcome::Outcome;
+use crawler::internal::stats::BodyBytes;
 use testredis::{Proxy, Server};
 
 use super::{block_on, config, route};
@@ -133,7 +134,10 @@ fn restarted_worker_has_its_leased_urls_queue_and_domains_back() {
             let taken = backend.lease(FIRST, 10, Duration::ZERO).await.unwrap();
             assert_eq!(taken.len(), 10);
             for lease in &taken {
-                assert!(matches!(backend.reserve(lease, 0).await.unwrap(), BudgetDecision::Granted(_)));
+                assert!(matches!(
+                    backend.reserve(lease, BodyBytes::default()).await.unwrap(),
+                    BudgetDecision::Granted(_)
+                ));
             }
             let own_queue = |snapshot: crawler::internal::backend::Snapshot| snapshot.workers[0];
             let (queued, leased) = own_queue(backend.snapshot().await.unwrap());
@@ -144,7 +148,10 @@ fn restarted_worker_has_its_leased_urls_queue_and_domains_back() {
             assert_eq!(own_queue(after.snapshot().await.unwrap()), (queued + 10, 0));
             let results = backend.complete(taken.iter().map(page).collect()).await.unwrap();
             assert_eq!(results, vec![CompleteResult::StaleLease; 10], "the old leases are stale");
-            assert_eq!(backend.reserve(&taken[0], 0).await.unwrap(), BudgetDecision::LeaseLost);
+            assert_eq!(
+                backend.reserve(&taken[0], BodyBytes::default()).await.unwrap(),
+                BudgetDecision::LeaseLost
+            );
 
             let new_leases = lease(&after, FIRST).await;
             assert_eq!(new_leases.len(), queued + 10);

@@ -7,6 +7,10 @@ use crate::response::Response;
 pub(super) const PAGE: &str =
     "<!doctype html><title>A page</title><h1>A page</h1><p>On to the <a href=\"next\">next</a>.\n";
 
+pub(super) fn page() -> Response {
+    Response::page(PAGE)
+}
+
 /// A PNG image, with control characters and almost no text.
 pub(crate) const PICTURE: &[u8] =
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\

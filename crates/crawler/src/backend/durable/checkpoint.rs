@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::local::counters::CrawlCounters;
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
+use crate::stats::BodyBytes;
 
 /// Written with every commit.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -22,6 +23,7 @@ pub(crate) struct Checkpoint {
     links_rejected: BTreeMap<String, u64>,
     pages: u64,
     bytes: u64,
+    received: u64,
     /// HTTP requests sent. Those since the last commit of a killed process are lost.
     requests: u64,
     /// Active crawl time in milliseconds.
@@ -43,7 +45,8 @@ impl Checkpoint {
             links_seen: counters.links_seen,
             links_rejected: counters.links_rejected.clone(),
             pages: state.budgets.pages(),
-            bytes: state.budgets.bytes(),
+            bytes: state.budgets.bytes().decoded,
+            received: state.budgets.bytes().received,
             requests: counters.requests.total(),
             active_millis: u64::try_from(state.clock.now().as_millis()).unwrap_or(u64::MAX),
             seen_written_up_to,
@@ -74,7 +77,8 @@ impl Checkpoint {
 
     /// Restores the counters of a crawl that is resumed.
     pub(crate) fn restore_into<S: Storage>(self, state: &mut LocalState<S>) {
-        state.budgets.restore(self.pages, self.bytes);
+        let bytes = BodyBytes { decoded: self.bytes, received: self.received };
+        state.budgets.restore(self.pages, bytes);
         // The fetchers may share the counter already.
         let requests = state.counters.requests.clone();
         requests.restore(self.requests);

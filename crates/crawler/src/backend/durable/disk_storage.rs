@@ -19,6 +19,7 @@ use crate::backend::local::storage::{
     Body, Commit, CompletedUrl, Generation, QueuedTask, SeenStatus, Storage, TaskRef,
 };
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
@@ -292,6 +293,10 @@ impl Storage for DiskStorage {
 
     fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         self.update_host_delay(host, host_delay)
+    }
+
+    fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError> {
+        self.change_host(host, |row| row.address_kinds = kinds.bits())
     }
 
     fn set_host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {

@@ -18,6 +18,7 @@ use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
 use crate::config::MAX_RETRY_AFTER;
 use crate::domain::Domain;
 use crate::error::Error;
+use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::similarity::HashKey;
 
@@ -206,7 +207,7 @@ fn restore_state(
     Ok(state)
 }
 
-/// Restores the page counts and cooldowns of hosts.
+/// Restores the page counts, cooldowns and address kinds of hosts.
 fn restore_hosts(state: &mut LocalState<DiskStorage>, default_delay: Duration) -> Result<(), BackendError> {
     let now = unix_millis();
     let mut after = String::new();
@@ -218,6 +219,9 @@ fn restore_hosts(state: &mut LocalState<DiskStorage>, default_delay: Duration) -
             let row = HostRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
             if row.pages > 0 {
                 state.budgets.restore_host(host.clone(), row.pages);
+            }
+            if row.address_kinds != 0 {
+                state.address_kinds.insert(host.clone(), AddressKinds::from_bits(row.address_kinds));
             }
             // A request may have been in flight when the previous process ended, so the full delay starts now. Limit
             // the cooldown, because the wall clock may have been set back.

@@ -71,6 +71,8 @@ pub(crate) struct HostRow {
     pub(crate) not_before: u64,
     pub(crate) delay: u64,
     pub(crate) pages: u64,
+    /// The kinds of address that a seed's host had at first; 0 if it is none, or was not looked up yet.
+    pub(crate) address_kinds: u64,
 }
 
 impl TaskRow {
@@ -208,12 +210,15 @@ impl PageRow {
 
 impl HostRow {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        [self.not_before, self.delay, self.pages].into_iter().flat_map(u64::to_le_bytes).collect()
+        [self.not_before, self.delay, self.pages, self.address_kinds]
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .collect()
     }
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<HostRow> {
         let mut next = || Some(u64::from_le_bytes(take(&mut bytes)?));
-        Some(HostRow { not_before: next()?, delay: next()?, pages: next()? })
+        Some(HostRow { not_before: next()?, delay: next()?, pages: next()?, address_kinds: next()? })
     }
 }
 
@@ -292,7 +297,7 @@ mod tests {
         assert_eq!(CompletedRow::from_bytes(&completed.to_bytes()), Some(completed));
         let link = SeenRow { task_id: TaskId(1 << 40), depth: 5, generation: 6 };
         assert_eq!(SeenRow::from_bytes(&link.to_bytes()), Some(link));
-        let host = HostRow { not_before: 1, delay: 2, pages: 3 };
+        let host = HostRow { not_before: 1, delay: 2, pages: 3, address_kinds: 4 };
         assert_eq!(HostRow::from_bytes(&host.to_bytes()), Some(host));
         let writes = vec![(0, OutputWrite::Append(b"line\n".to_vec())), (3, OutputWrite::File(Vec::new()))];
         assert_eq!(writes_from_bytes(&writes_to_bytes(&writes)), Some(writes));

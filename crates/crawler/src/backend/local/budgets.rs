@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::super::{Budget, BudgetDecision};
 use super::BackendConfig;
 use crate::origin::throttle_key;
+use crate::stats::BodyBytes;
 
 /// What is used, and what requests in flight have reserved.
 pub(crate) struct Budgets {
@@ -14,7 +15,7 @@ pub(crate) struct Budgets {
     max_pages_per_host: u64,
     pages: u64,
     pages_reserved: u64,
-    bytes: u64,
+    bytes: BodyBytes,
     bytes_reserved: u64,
     /// Pages by host. Empty unless there is a limit per host.
     hosts: HashMap<String, HostBudget>,
@@ -49,7 +50,7 @@ impl Budgets {
             max_pages_per_host: config.max_pages_per_host,
             pages: 0,
             pages_reserved: 0,
-            bytes: 0,
+            bytes: BodyBytes::default(),
             bytes_reserved: 0,
             hosts: HashMap::new(),
         }
@@ -59,7 +60,7 @@ impl Budgets {
         self.pages
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> BodyBytes {
         self.bytes
     }
 
@@ -67,7 +68,7 @@ impl Budgets {
     pub(crate) fn exhausted(&self) -> Option<Budget> {
         match () {
             () if self.pages >= self.max_pages => Some(Budget::Pages),
-            () if self.bytes >= self.max_bytes => Some(Budget::Bytes),
+            () if self.bytes.counted() >= self.max_bytes => Some(Budget::Bytes),
             () => None,
         }
     }
@@ -80,7 +81,7 @@ impl Budgets {
         if let Some(budget) = self.exhausted() {
             return Err(BudgetDecision::Exhausted(budget));
         }
-        let left = self.max_bytes - self.bytes;
+        let left = self.max_bytes - self.bytes.counted();
         let bytes = self.max_page_bytes.min(left);
         if self.bytes_reserved + bytes > left || page && self.pages + self.pages_reserved >= self.max_pages {
             return Err(BudgetDecision::RetryLater);
@@ -106,7 +107,7 @@ impl Budgets {
         url: &str,
         reserved: Option<BudgetReservation>,
         is_page: bool,
-        bytes: u64,
+        bytes: BodyBytes,
     ) -> Option<u64> {
         self.bytes += bytes;
         self.release(url, reserved);
@@ -136,7 +137,7 @@ impl Budgets {
     }
 
     /// Restores what earlier processes of the crawl used.
-    pub(crate) fn restore(&mut self, pages: u64, bytes: u64) {
+    pub(crate) fn restore(&mut self, pages: u64, bytes: BodyBytes) {
         (self.pages, self.bytes) = (pages, bytes);
     }
 

@@ -9,6 +9,7 @@ use super::seen_urls::{SeenLookup, SeenUrls};
 use super::segment_store::SegmentStore;
 use super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::similarity::{Fingerprint, HashKey};
 use crate::task::Depth;
@@ -113,6 +114,10 @@ impl Storage for MemoryStorage {
     }
 
     fn set_host_delay(&mut self, _: &str, _: HostDelay) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn set_address_kinds(&mut self, _: &str, _: AddressKinds) -> Result<(), BackendError> {
         Ok(())
     }
 

@@ -16,10 +16,12 @@ use super::domain_table::{DomainTable, RouteDecision};
 use super::host_cooldowns::HostCooldowns;
 use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Popularity, Priority};
 use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
+use crate::stats::BodyBytes;
 use crate::task::Depth;
 
 pub(crate) struct LocalState<S: Storage> {
@@ -31,6 +33,8 @@ pub(crate) struct LocalState<S: Storage> {
     pub(crate) content: ContentIndex,
     pub(crate) budgets: Budgets,
     pub(crate) cooldowns: HostCooldowns,
+    /// The kinds of address that the seeds' hosts had at first.
+    pub(crate) address_kinds: HashMap<String, AddressKinds>,
     next_lease_id: u64,
     url_queue: VecDeque<QueuedTask>,
     prioritizing: HashMap<TaskId, QueuedTask>,
@@ -109,6 +113,7 @@ impl<S: Storage> LocalState<S> {
             content: ContentIndex::new(config.similarity, config.ttl),
             budgets: Budgets::new(&config),
             cooldowns: HostCooldowns::default(),
+            address_kinds: HashMap::new(),
             next_lease_id: 1,
             url_queue: VecDeque::new(),
             prioritizing: HashMap::new(),
@@ -297,7 +302,7 @@ impl<S: Storage> LocalState<S> {
         Ok(())
     }
 
-    pub(super) fn reserve(&mut self, lease: &Lease, read: u64) -> BudgetDecision {
+    pub(super) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
         let Some(active) =
             self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id)
         else {
@@ -313,7 +318,7 @@ impl<S: Storage> LocalState<S> {
         }
     }
 
-    pub(super) fn release(&mut self, lease: &Lease, read: u64) {
+    pub(super) fn release(&mut self, lease: &Lease, read: BodyBytes) {
         if let Some(active) = self.leases.get_mut(&lease.task_id)
             && active.lease_id == lease.lease_id
         {
@@ -383,6 +388,19 @@ impl<S: Storage> LocalState<S> {
     pub(super) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
         self.cooldowns.set(host.to_owned(), host_delay);
         self.storage.set_host_delay(host, host_delay)
+    }
+
+    pub(super) fn pin_address_kinds(
+        &mut self,
+        host: &str,
+        kinds: AddressKinds,
+    ) -> Result<AddressKinds, BackendError> {
+        if let Some(pinned) = self.address_kinds.get(host) {
+            return Ok(*pinned);
+        }
+        self.address_kinds.insert(host.to_owned(), kinds);
+        self.storage.set_address_kinds(host, kinds)?;
+        Ok(kinds)
     }
 
     /// Stores a page, unless it is a duplicate. The caller has compressed the body, and compares border cases, so that
@@ -482,7 +500,8 @@ impl<S: Storage> LocalState<S> {
             links_rejected: self.counters.links_rejected.clone(),
             requests: self.counters.requests.total(),
             pages: self.budgets.pages(),
-            bytes: self.budgets.bytes(),
+            bytes: self.budgets.bytes().decoded,
+            received: self.budgets.bytes().received,
             url_queue: (self.url_queue.len(), self.storage.overflow_len()),
             priority_queues: self.priority_queues.iter().map(VecDeque::len).collect(),
             workers: workers

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::super::{BackendError, HostDelay, TaskId};
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::similarity::Fingerprint;
@@ -158,6 +159,9 @@ pub(crate) trait Storage: Send + 'static {
 
     /// Stores the number of pages of a host, if it is limited.
     fn set_host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
+
+    /// Stores the kinds of address that a seed's host had at first.
+    fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError>;
 
     /// Stores the number of pages that link to a domain.
     fn set_linking_pages(&mut self, domain: &Domain, pages: u32);

@@ -84,7 +84,9 @@ impl Moves {
             let own = sorted.take_last(0);
             let page = Some(self.key.url_id(&completion.lease.url));
             let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
-            call.arg(u8::from(is_kept(completion))).arg(completion.bytes);
+            call.arg(u8::from(is_kept(completion)))
+                .arg(completion.bytes.decoded)
+                .arg(completion.bytes.received);
             call.arg(before.new).arg(before.seen + sorted.known);
             self.tell_ending(&mut call, completion);
             own.tell(&mut call, page);
@@ -248,7 +250,11 @@ impl Moves {
         settle.arg(completions.clone().map(|completion| completion.lease.task_id.0).collect::<Vec<u64>>());
         for completion in completions {
             let Completion { lease, bytes, .. } = completion;
-            settle.arg(lease.lease_id).arg(u8::from(is_kept(completion))).arg(*bytes);
+            settle
+                .arg(lease.lease_id)
+                .arg(u8::from(is_kept(completion)))
+                .arg(bytes.decoded)
+                .arg(bytes.received);
             settle.arg(throttle_key(&lease.url));
         }
         settle

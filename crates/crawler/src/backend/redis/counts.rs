@@ -39,11 +39,11 @@ impl Moves {
     }
 
     pub(super) async fn spent(&self) -> Result<Option<Budget>, BackendError> {
-        let (_, _, spent) = self.used().await?;
+        let (_, _, _, spent) = self.used().await?;
         Ok(budget(&spent))
     }
 
-    async fn used(&self) -> Result<(u64, u64, String), BackendError> {
+    async fn used(&self) -> Result<(u64, u64, u64, String), BackendError> {
         self.connection.one(self.on_budget(&scripts::SPENT)).await
     }
 
@@ -72,7 +72,7 @@ impl Moves {
         for partition in partitions {
             add(&mut snapshot, partition);
         }
-        (snapshot.pages, snapshot.bytes, _) = self.used().await?;
+        (snapshot.pages, snapshot.bytes, snapshot.received, _) = self.used().await?;
         let stored = self.keys.contents.iter().map(|base| {
             let mut stored = self.script(&scripts::STORED, base);
             stored.arg(self.content_lifetime());

@@ -10,10 +10,13 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::super::{BackendError, Budget, BudgetDecision, HostDelay, Lease, TaskId, WorkerId};
 use super::connection::Call;
+use super::keys::Keys;
 use super::moves::{GATHERING, Moves, Waiting, milliseconds};
 use super::scripts;
 use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
 use crate::origin::throttle_key;
+use crate::stats::BodyBytes;
 
 /// No lease takes more at a time.
 const MOST: usize = 1 << 20;
@@ -97,7 +100,11 @@ impl Moves {
     }
 
     /// One round trip: does the loan still hold, and what may it use. What is asked meanwhile goes together.
-    pub(super) async fn reserve(&self, lease: Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    pub(super) async fn reserve(
+        &self,
+        lease: Lease,
+        read: BodyBytes,
+    ) -> Result<BudgetDecision, BackendError> {
         let (task_id, lease_id) = (lease.task_id.0, lease.lease_id);
         let grant = self.reserve_for(lease, read).await?;
         if grant == BudgetDecision::LeaseLost {
@@ -106,9 +113,9 @@ impl Moves {
         Ok(grant)
     }
 
-    async fn reserve_for(&self, lease: Lease, read: u64) -> Result<BudgetDecision, BackendError> {
+    async fn reserve_for(&self, lease: Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
         if self.partitions() == 1 {
-            let reserve = async |all: Vec<(Lease, u64)>| {
+            let reserve = async |all: Vec<(Lease, BodyBytes)>| {
                 let grants: Vec<(String, u64)> = self.connection.one(self.reservation(&all, true)).await?;
                 Ok(grants.iter().map(granted).collect())
             };
@@ -128,24 +135,24 @@ impl Moves {
     }
 
     /// The script that reserves for loans, which looks itself whether they hold if they are in the same place.
-    fn reservation(&self, loans: &[(Lease, u64)], are_here: bool) -> Call {
+    fn reservation(&self, loans: &[(Lease, BodyBytes)], are_here: bool) -> Call {
         // Elsewhere than its loan, a copy that comes late would reserve for what has ended.
-        let is_once = !are_here || loans.iter().any(|(_, read)| *read > 0);
+        let is_once = !are_here || loans.iter().any(|(_, read)| *read != BodyBytes::default());
         let script = if is_once { &scripts::RESERVE_AGAIN } else { &scripts::RESERVE };
         let mut call = self.on_budget(script);
         call.arg(u8::from(are_here)).arg(u8::from(is_once)).arg(loans.len());
         call.arg(loans.iter().map(|(lease, _)| lease.task_id.0).collect::<Vec<u64>>());
         for (lease, read) in loans {
             // What is visited again for its links is a page already.
-            call.arg(lease.lease_id).arg(*read).arg(u8::from(!lease.is_revisit));
+            call.arg(lease.lease_id).arg(read.decoded).arg(read.received).arg(u8::from(!lease.is_revisit));
             call.arg(throttle_key(&lease.url));
         }
         call
     }
 
-    pub(super) async fn release(&self, lease: &Lease, read: u64) -> Result<(), BackendError> {
+    pub(super) async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
         let mut release = self.on_budget(&scripts::RELEASE);
-        release.arg(lease.task_id.0).arg(lease.lease_id).arg(read);
+        release.arg(lease.task_id.0).arg(lease.lease_id).arg(read.decoded).arg(read.received);
         self.connection.all(vec![release]).await?;
         Ok(())
     }
@@ -155,6 +162,18 @@ impl Moves {
     pub(super) fn host_delay(&self, HostDelay { delay, cooldown: rest }: HostDelay) -> (u64, u64) {
         let delay = if delay > self.delay { milliseconds(delay) } else { 0 };
         (milliseconds(rest), delay)
+    }
+
+    /// Stores the kinds of address that a seed's host has beside the settings, unless some are there already.
+    pub(super) async fn pin_address_kinds(
+        &self,
+        host: &str,
+        kinds: AddressKinds,
+    ) -> Result<AddressKinds, BackendError> {
+        let mut pin = self.script(&scripts::PIN, &Keys::settings(&self.keys.crawl));
+        pin.arg(format!("addresses of {host}")).arg(kinds.bits());
+        let bits: String = self.connection.one(pin).await?;
+        Ok(AddressKinds::from_bits(bits.parse().unwrap_or_default()))
     }
 
     pub(super) async fn pace(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {

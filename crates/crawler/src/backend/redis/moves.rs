@@ -20,7 +20,7 @@ use super::scripts::Lua;
 use super::together::Batcher;
 use crate::backend::local::{BackendConfig, secret};
 use crate::similarity::HashKey;
-use crate::stats::RequestCounter;
+use crate::stats::{BodyBytes, RequestCounter};
 
 /// Pauses between two looks at queues that were empty; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -65,7 +65,7 @@ pub(super) struct Moves {
     pub(super) completed: Mutex<Vec<u64>>,
     pub(super) recent: Recent,
     pub(super) kept: Kept,
-    pub(super) reserving: Batcher<(Lease, u64), BudgetDecision>,
+    pub(super) reserving: Batcher<(Lease, BodyBytes), BudgetDecision>,
     pub(super) completing: Batcher<Completion, CompleteResult>,
     pub(super) remembering: Batcher<Page, (Page, Turn)>,
     /// Something was filed, for whoever routes it.

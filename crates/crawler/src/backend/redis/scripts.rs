@@ -77,6 +77,7 @@ scripts! {
     SETTLE = rare once "budget.lua", "settle.lua";
     GIVE_BACK = rare "budget.lua", "give_back.lua";
     SPENT = "budget.lua", "spent.lua";
+    PIN = rare "pin.lua";
     REMEMBER = "clock.lua", "remember.lua";
     STORED = "clock.lua", "stored.lua";
     JOIN = once "clock.lua", "crew.lua", "join.lua";

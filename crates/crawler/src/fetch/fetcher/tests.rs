@@ -27,8 +27,8 @@ async fn failure(url: &str, config: FetchConfig) -> Outcome {
     let url = Url::parse(url).unwrap();
     let throttle = Arc::new(HostThrottle::from_config(&config));
     let fetcher = Fetcher::new(config, std::slice::from_ref(&url), throttle, StopHandle::new()).unwrap();
-    let first = fetcher.fetch(&url, &BodyPolicy::Page(1_000)).await.unwrap_err();
-    let second = fetcher.fetch(&url, &BodyPolicy::Page(1_000)).await.unwrap_err();
+    let first = fetcher.fetch(&url, &BodyPolicy::page(1_000)).await.unwrap_err();
+    let second = fetcher.fetch(&url, &BodyPolicy::page(1_000)).await.unwrap_err();
     assert_eq!(std::mem::discriminant(&first), std::mem::discriminant(&second), "{first}; {second}");
     first
 }
@@ -73,7 +73,7 @@ async fn unreachable_host_fails_its_urls_with_the_cause_and_not_with_robots_txt(
         Arc::new(HostThrottle::from_config(&config())),
         StopHandle::new(),
     );
-    let outcome = fetcher.unwrap().fetch(&Url::parse(other).unwrap(), &BodyPolicy::Page(1_000)).await;
+    let outcome = fetcher.unwrap().fetch(&Url::parse(other).unwrap(), &BodyPolicy::page(1_000)).await;
     assert!(matches!(outcome, Err(Outcome::BlockedAddress { .. })), "{outcome:?}");
     assert!(blocked.log().is_empty());
 }

@@ -11,6 +11,67 @@ pub fn non_public_kind(address: IpAddr) -> Option<&'static str> {
     }
 }
 
+/// The kinds of non-public addresses.
+const KINDS: [&str; 17] = [
+    "in this network",
+    "loopback",
+    "private",
+    "in the shared address space",
+    "link-local",
+    "reserved for protocol assignments",
+    "reserved for documentation",
+    "reserved for benchmarks",
+    "multicast",
+    "reserved",
+    "unspecified",
+    "for private translation",
+    "discard-only",
+    "a Teredo address",
+    "an ORCHID",
+    "a segment identifier",
+    "site-local",
+];
+
+/// The kinds of non-public addresses that a host had at a lookup; none if one of its addresses was public. A host that
+/// was never looked up has the default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AddressKinds(u64);
+
+impl AddressKinds {
+    /// Set in every value that comes from a lookup.
+    const LOOKED_UP: u64 = 1 << 63;
+
+    /// The kinds of these addresses.
+    pub fn of_addresses(addresses: &[IpAddr]) -> AddressKinds {
+        let bits = addresses.iter().map(|address| kind_bit(*address));
+        match bits.collect::<Option<Vec<u64>>>() {
+            Some(bits) => AddressKinds(bits.into_iter().fold(AddressKinds::LOOKED_UP, |all, bit| all | bit)),
+            None => AddressKinds(AddressKinds::LOOKED_UP),
+        }
+    }
+
+    /// Whether an address is of one of these kinds.
+    pub fn contains(self, address: IpAddr) -> bool {
+        kind_bit(address).is_some_and(|bit| self.0 & bit != 0)
+    }
+
+    /// The kinds as a number, to store them.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The kinds that were stored as this number.
+    pub fn from_bits(bits: u64) -> AddressKinds {
+        AddressKinds(bits)
+    }
+}
+
+/// The bit of a non-public address's kind; `None` for a public one.
+fn kind_bit(address: IpAddr) -> Option<u64> {
+    let kind = non_public_kind(address)?;
+    KINDS.iter().position(|name| *name == kind).map(|index| 1 << index)
+}
+
 fn non_public_v4_kind(address: Ipv4Addr) -> Option<&'static str> {
     let [a, b, c, _] = address.octets();
     let kind = match (a, b, c) {
@@ -77,7 +138,9 @@ mod tests {
             2002:c0a8:101::1 2600::5efe:10.0.0.1 2600::200:5efe:127.0.0.1 3fff::1 3fff:fff::1 5f00::1 fc00::1 fdff::1 \
             fe80::1 febf::1 fec0::1 ff02::1";
         for text in non_public.split_whitespace() {
-            assert!(non_public_kind(text.parse().unwrap()).is_some(), "{text} is not public");
+            let address = text.parse().unwrap();
+            assert!(non_public_kind(address).is_some(), "{text} is not public");
+            assert!(AddressKinds::of_addresses(&[address]).contains(address), "{text} has a kind");
         }
         let public = "1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.1 100.63.0.1 100.128.0.1 128.0.0.1 169.253.0.1 172.15.0.1 \
             172.32.0.1 192.0.1.1 192.167.1.1 198.17.0.1 198.20.0.1 223.255.255.1 ::ffff:8.8.8.8 64:ff9b::8.8.8.8 \
@@ -85,5 +148,20 @@ mod tests {
         for text in public.split_whitespace() {
             assert_eq!(non_public_kind(text.parse().unwrap()), None, "{text} is public");
         }
+    }
+
+    #[test]
+    fn kinds_are_those_of_all_addresses_and_none_if_one_is_public() {
+        let [public, loopback, private]: [IpAddr; 3] =
+            ["1.1.1.1", "127.0.0.1", "10.0.0.1"].map(|text| text.parse().unwrap());
+        let kinds = AddressKinds::of_addresses(&[loopback]);
+        assert!(kinds.contains("127.9.9.9".parse().unwrap()) && kinds.contains("::1".parse().unwrap()));
+        assert!(!kinds.contains(private) && !kinds.contains(public));
+        let both = AddressKinds::of_addresses(&[loopback, private]);
+        assert!(both.contains(loopback) && both.contains(private));
+        let mixed = AddressKinds::of_addresses(&[public, loopback]);
+        assert!(!mixed.contains(loopback) && !mixed.contains(public));
+        assert_ne!(mixed, AddressKinds::default());
+        assert_eq!(AddressKinds::from_bits(both.bits()), both);
     }
 }

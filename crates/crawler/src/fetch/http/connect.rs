@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -14,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::address::non_public_kind;
+use super::address::{AddressKinds, non_public_kind};
 use super::headers::excerpt;
 use crate::config::FetchConfig;
 use crate::origin::Origin;
@@ -40,17 +42,41 @@ pub enum Transport {
 /// Opens connections with one crawl's configuration.
 pub struct Connector {
     config: Arc<FetchConfig>,
-    /// The seeds' origins, which may have non-public addresses.
+    /// The seeds' origins, which may have non-public addresses of the kinds that they had at the first lookup.
     trusted_origins: Vec<Origin>,
+    /// The kinds of the trusted hosts that were looked up, by throttle key.
+    pinned_kinds: Mutex<HashMap<String, AddressKinds>>,
+    /// Where other processes of the crawl find the kinds.
+    pin: Option<PinKinds>,
     dns_cache: Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>,
     /// Created for the first https URL, because loading the root certificates takes time.
     tls: OnceLock<TlsConnector>,
 }
 
+/// Stores the kinds of address that a trusted host has, unless some are stored already, and returns the stored ones;
+/// `None` if that failed.
+pub type PinKinds = Arc<dyn Fn(String, AddressKinds) -> PinnedKinds + Send + Sync>;
+
+/// The future of [`PinKinds`].
+pub type PinnedKinds = Pin<Box<dyn Future<Output = Option<AddressKinds>> + Send>>;
+
 impl Connector {
-    /// A connector that rejects non-public addresses except for the `trusted_origins`.
+    /// A connector that rejects non-public addresses, except for the `trusted_origins`: these may have addresses of the
+    /// kinds that they have at their first lookup. A name that is public at first and private later is rejected then.
     pub fn new(config: Arc<FetchConfig>, trusted_origins: Vec<Origin>) -> Connector {
-        Connector { config, trusted_origins, dns_cache: Mutex::default(), tls: OnceLock::new() }
+        Connector {
+            config,
+            trusted_origins,
+            pinned_kinds: Mutex::default(),
+            pin: None,
+            dns_cache: Mutex::default(),
+            tls: OnceLock::new(),
+        }
+    }
+
+    /// The first lookup is the first one of all processes that share `pin`.
+    pub fn with_pin(self, pin: PinKinds) -> Connector {
+        Connector { pin: Some(pin), ..self }
     }
 
     /// Connects to an origin within the connect timeout. If the process or system has too many open files, calls
@@ -73,10 +99,16 @@ impl Connector {
         free_files: &impl Fn(),
     ) -> Result<Vec<SocketAddr>, Outcome> {
         let addresses = self.resolve(&origin.host, free_files).await?;
-        let is_trusted = self.config.allow_private || self.trusted_origins.contains(origin);
+        let trusted = match !self.config.allow_private && self.trusted_origins.contains(origin) {
+            true => self.trusted_kinds(origin, &addresses).await?,
+            false => AddressKinds::default(),
+        };
+        let is_permitted = |address: IpAddr| {
+            self.config.allow_private || non_public_kind(address).is_none() || trusted.contains(address)
+        };
         let permitted: Vec<SocketAddr> = addresses
             .iter()
-            .filter(|address| is_trusted || non_public_kind(**address).is_none())
+            .filter(|address| is_permitted(**address))
             .map(|address| SocketAddr::new(*address, origin.port))
             .collect();
         match addresses.iter().find_map(|address| Some((*address, non_public_kind(*address)?))) {
@@ -86,16 +118,32 @@ impl Connector {
         }
     }
 
+    /// The kinds of non-public addresses that a trusted origin may have.
+    async fn trusted_kinds(&self, origin: &Origin, addresses: &[IpAddr]) -> Result<AddressKinds, Outcome> {
+        let host = origin.throttle_key();
+        if let Some(kinds) = unpoisoned(&self.pinned_kinds).get(&host) {
+            return Ok(*kinds);
+        }
+        let mut kinds = AddressKinds::of_addresses(addresses);
+        if let Some(pin) = &self.pin {
+            // If the backend fails, its next operation reports the error.
+            kinds = pin(host.clone(), kinds).await.ok_or(Outcome::NotReached)?;
+        }
+        Ok(*unpoisoned(&self.pinned_kinds).entry(host).or_insert(kinds))
+    }
+
     async fn resolve(&self, host: &str, free_files: &impl Fn()) -> Result<Vec<IpAddr>, Outcome> {
         if let Some(dns_override) = self.config.dns_overrides.iter().find(|entry| entry.matches(host)) {
             return Ok(vec![dns_override.address]);
+        }
+        if let Some(address) = self.config.dns_file.as_deref().and_then(|file| address_in(file, host)) {
+            return Ok(vec![address]);
         }
         if let Ok(literal) = host.trim_start_matches('[').trim_end_matches(']').parse() {
             return Ok(vec![literal]);
         }
         let now = Instant::now();
-        if let Some((until, addresses)) =
-            self.dns_cache.lock().unwrap_or_else(PoisonError::into_inner).get(host)
+        if let Some((until, addresses)) = unpoisoned(&self.dns_cache).get(host)
             && now < *until
         {
             return Ok(addresses.clone());
@@ -105,7 +153,7 @@ impl Connector {
             Ok(found.map(|address| address.ip()).collect::<Vec<IpAddr>>())
         });
         let addresses = lookup.await.map_err(|error| Outcome::DnsFailed { cause: error.to_string() })?;
-        let mut dns_cache = self.dns_cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dns_cache = unpoisoned(&self.dns_cache);
         if dns_cache.len() >= MAX_CACHED_NAMES {
             dns_cache.clear();
         }
@@ -123,6 +171,18 @@ impl Connector {
             Err(error) => Err(tls_failure(error)),
         }
     }
+}
+
+/// The address of a host in a file of lines `HOST=ADDRESS`.
+fn address_in(file: &Path, host: &str) -> Option<IpAddr> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let lines = text.lines().filter_map(|line| line.split_once('='));
+    lines.filter(|(name, _)| *name == host).find_map(|(_, address)| address.parse().ok())
+}
+
+/// Locks a mutex and ignores poisoning: no code here panics while it holds a lock.
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tries the addresses in order, each with an equal share of the remaining time.
@@ -254,5 +314,53 @@ pub fn describe_io_error(error: &io::Error) -> String {
         io::ErrorKind::ConnectionReset => "connection reset".into(),
         io::ErrorKind::UnexpectedEof => "connection closed".into(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a connector to the seed `http://h.test/` permits when the name has these addresses, one after another.
+    async fn permitted(addresses: [&str; 2], pin: Option<PinKinds>) -> [Result<Vec<SocketAddr>, Outcome>; 2] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let config = FetchConfig { dns_file: Some(file.path().to_owned()), ..FetchConfig::default() };
+        let origin = Origin { https: false, host: "h.test".into(), port: 80 };
+        let connector = Connector { pin, ..Connector::new(Arc::new(config), vec![origin.clone()]) };
+        let mut results = Vec::new();
+        for address in addresses {
+            std::fs::write(file.path(), format!("h.test={address}\n")).unwrap();
+            results.push(connector.permitted_addresses(&origin, &|| ()).await);
+        }
+        results.try_into().unwrap()
+    }
+
+    #[tokio::test]
+    async fn seed_may_have_the_kind_of_address_that_it_had_at_first() {
+        for (first, later, is_permitted) in [
+            ("127.0.0.1", "127.0.0.2", true),
+            ("127.0.0.1", "::1", true),
+            ("10.0.0.1", "10.0.0.2", true),
+            ("10.0.0.1", "1.1.1.1", true),
+            ("1.1.1.1", "8.8.8.8", true),
+            ("1.1.1.1", "127.0.0.1", false),
+            ("1.1.1.1", "10.0.0.1", false),
+            ("10.0.0.1", "127.0.0.1", false),
+            ("127.0.0.1", "169.254.169.254", false),
+        ] {
+            let [at_first, afterwards] = permitted([first, later], None).await;
+            assert!(at_first.is_ok(), "{first}");
+            assert_eq!(afterwards.is_ok(), is_permitted, "{first}, then {later}: {afterwards:?}");
+            assert!(is_permitted || matches!(afterwards, Err(Outcome::BlockedAddress { .. })));
+        }
+    }
+
+    #[tokio::test]
+    async fn first_lookup_may_have_been_that_of_another_process() {
+        let public = AddressKinds::of_addresses(&[[1, 1, 1, 1].into()]);
+        let pin: PinKinds = Arc::new(move |_, _| Box::pin(std::future::ready(Some(public))));
+        let [blocked, public] = permitted(["127.0.0.1", "8.8.8.8"], Some(pin)).await;
+        assert!(matches!(blocked, Err(Outcome::BlockedAddress { .. })), "{blocked:?}");
+        assert!(public.is_ok());
     }
 }

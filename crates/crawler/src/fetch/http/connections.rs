@@ -1,6 +1,7 @@
 //! Pools keep-alive connections. Only this file knows whether an origin speaks HTTP/1.1 or HTTP/2.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -12,10 +13,11 @@ use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::connect::{Connector, Transport};
+use super::connect::{Connector, PinKinds, Transport};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 
@@ -24,6 +26,9 @@ const MAX_HEADER_BYTES: usize = 128 * 1024;
 
 /// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 256;
+
+/// Maximum number of interim responses (1xx) before a response. Servers send one or two.
+const MAX_INTERIM: usize = 100;
 
 /// HTTP/2 flow-control window of a stream: how much of a body may arrive before it is read.
 const HTTP2_WINDOW_BYTES: u32 = 256 * 1024;
@@ -48,6 +53,14 @@ pub struct Connection {
 enum Sender {
     Http1(http1::SendRequest<Empty<Bytes>>),
     Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+/// Why a request got no response.
+pub enum SendError {
+    /// An error of the HTTP library.
+    Http(hyper::Error),
+    /// The server sent more interim responses (1xx) than a request may have.
+    TooManyInterim,
 }
 
 /// The task that drives a connection. Dropping the last handle aborts it, whatever the server does.
@@ -86,6 +99,11 @@ impl ConnectionPool {
     /// An empty pool.
     pub fn new(connector: Connector, max_idle: usize) -> ConnectionPool {
         ConnectionPool { connector, max_idle, state: Mutex::default() }
+    }
+
+    /// Shares the kinds of address that trusted hosts have with other processes.
+    pub fn with_pin(self, pin: PinKinds) -> ConnectionPool {
+        ConnectionPool { connector: self.connector.with_pin(pin), ..self }
     }
 
     /// Returns a connection to the origin, a pooled one if there is one.
@@ -309,13 +327,26 @@ impl Connection {
     }
 
     /// Sends one request and waits for the response headers.
-    pub async fn send(&mut self, mut request: Request<Empty<Bytes>>) -> hyper::Result<Response<Incoming>> {
-        match &mut self.sender {
-            Sender::Http1(sender) => {
-                hyper::ext::on_informational(&mut request, |_| consume_coop_budget());
-                sender.send_request(request).await
+    pub async fn send(
+        &mut self,
+        mut request: Request<Empty<Bytes>>,
+    ) -> Result<Response<Incoming>, SendError> {
+        let sender = match &mut self.sender {
+            Sender::Http2(sender) => return sender.send_request(request).await.map_err(SendError::Http),
+            Sender::Http1(sender) => sender,
+        };
+        let (flood, interim) = (Arc::new(Notify::new()), AtomicUsize::new(0));
+        let flooded = Arc::clone(&flood);
+        hyper::ext::on_informational(&mut request, move |_| {
+            consume_coop_budget();
+            if interim.fetch_add(1, Ordering::Relaxed) == MAX_INTERIM {
+                flooded.notify_one();
             }
-            Sender::Http2(sender) => sender.send_request(request).await,
+        });
+        tokio::select! {
+            biased;
+            response = sender.send_request(request) => response.map_err(SendError::Http),
+            () = flood.notified() => Err(SendError::TooManyInterim),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use brotli_decompressor::DecompressorWriter;
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as RawZstd, InBuffer, Operation, OutBuffer};
@@ -18,6 +18,10 @@ const MAX_WINDOW_BITS: u8 = 15;
 
 /// The maximum window of a zstd stream: 8 MB, the limit of RFC 9659.
 const MAX_ZSTD_WINDOW_LOG: u32 = 23;
+
+/// The most members or frames of a stream. Each costs the time to set up a decoder, even if it is empty. A server that
+/// compresses blocks of 64 KB by themselves needs 800 for 50 MB.
+const MAX_PARTS: usize = 10_000;
 
 /// The first bytes of a gzip member, with deflate as compression method, the only one there is.
 const GZIP_MAGIC: [u8; 3] = [0x1F, 0x8B, 8];
@@ -39,6 +43,8 @@ pub struct Decoder {
     codec: Codec,
     out: LimitedBuffer,
     stage: Stage,
+    /// Number of parts that were started after the first.
+    more_parts: usize,
 }
 
 /// The position in the encoded stream. gzip and zstd streams may have several parts (members or frames), each complete
@@ -49,7 +55,7 @@ enum Stage {
     InsidePart,
     /// A part is complete. Holds the bytes after it while they are too few to show whether another part follows.
     BetweenParts(Vec<u8>),
-    /// The stream is complete. Trailing bytes are ignored, as browsers do.
+    /// The stream is complete. Bytes after it are ignored, as in browsers.
     Ended,
 }
 
@@ -64,10 +70,11 @@ enum Codec {
     UndeterminedDeflate {
         head: Vec<u8>,
     },
-    /// Writes its output in chunks of the buffer size.
-    Brotli(Box<DecompressorWriter<LimitedBuffer>>),
+    Brotli(Box<Brotli>),
     Zstd(RawZstd<'static>),
 }
+
+type Brotli = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
 /// The decoded bytes, up to a limit.
 #[derive(Debug, Default)]
@@ -85,7 +92,13 @@ impl Write for LimitedBuffer {
             self.bytes.reserve(self.expected);
         }
         let room = self.limit - self.bytes.len();
-        self.bytes.extend_from_slice(&buffer[..buffer.len().min(room)]);
+        let taken = buffer.len().min(room);
+        let free = self.bytes.capacity() - self.bytes.len();
+        if taken > free {
+            // Doubles the capacity as `Vec` does, but not beyond the limit.
+            self.bytes.reserve_exact(taken.max(self.bytes.len()).min(room));
+        }
+        self.bytes.extend_from_slice(&buffer[..taken]);
         if buffer.len() > room {
             self.overflowed = true;
             return Err(io::Error::other("size limit"));
@@ -115,14 +128,11 @@ impl Decoder {
             "identity" => Codec::Identity { only_chunk: Bytes::new() },
             "gzip" | "x-gzip" => Codec::Gzip(Decompress::new_gzip(MAX_WINDOW_BITS)),
             "deflate" => Codec::UndeterminedDeflate { head: Vec::new() },
-            "br" => {
-                let out = LimitedBuffer { bytes: Vec::new(), ..out };
-                Codec::Brotli(Box::new(DecompressorWriter::new(out, SCRATCH_BYTES)))
-            }
+            "br" => Codec::Brotli(brotli_decoder()),
             "zstd" => Codec::Zstd(zstd_decoder().map_err(|error| error.to_string())?),
             unknown => return Err(unknown.to_owned()),
         };
-        Ok(Decoder { codec, out, stage: Stage::Empty })
+        Ok(Decoder { codec, out, stage: Stage::Empty, more_parts: 0 })
     }
 
     /// Decodes the next bytes of the stream.
@@ -145,6 +155,11 @@ impl Decoder {
                         }
                         Some(false) => self.stage = Stage::Ended,
                         Some(true) => {
+                            self.more_parts += 1;
+                            if self.more_parts >= MAX_PARTS {
+                                let cause = format!("the stream has more than {MAX_PARTS} parts");
+                                return Err(DecodeError::Corrupt(cause));
+                            }
                             self.codec.restart().map_err(|error| self.decode_error(error))?;
                             self.stage = Stage::InsidePart;
                         }
@@ -188,28 +203,27 @@ impl Decoder {
             }
             Codec::Gzip(inflate) | Codec::Inflate(inflate) => feed_inflate(inflate, bytes, &mut self.out),
             Codec::Zstd(raw) => feed_zstd(raw, bytes, &mut self.out),
-            Codec::Brotli(decoder) => feed_brotli(decoder, bytes),
+            Codec::Brotli(state) => feed_brotli(state, bytes, &mut self.out),
         }
     }
 
-    /// The bytes decoded so far. The codec may still buffer some.
+    /// The bytes decoded so far.
     pub fn decoded(&self) -> &[u8] {
         match &self.codec {
             Codec::Identity { only_chunk } if !only_chunk.is_empty() => only_chunk,
-            _ => &self.out().bytes,
+            _ => &self.out.bytes,
         }
     }
 
+    /// Whether the encoded stream has ended, so that further bytes do not belong to the body.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.stage, Stage::Ended)
+    }
+
     /// Returns the decoded body, or an error if the stream is incomplete.
-    pub fn finish(mut self) -> Result<Bytes, DecodeError> {
-        let complete = match (&self.stage, &mut self.codec) {
-            (Stage::Empty, _) | (_, Codec::Identity { .. }) => true,
-            (_, Codec::Brotli(decoder)) => {
-                decoder.close().map_err(|error| self.decode_error(error)).map(|()| true)?
-            }
-            (stage, _) => !matches!(stage, Stage::InsidePart),
-        };
-        if complete {
+    pub fn finish(self) -> Result<Bytes, DecodeError> {
+        let is_identity = matches!(self.codec, Codec::Identity { .. });
+        if is_identity || !matches!(self.stage, Stage::InsidePart) {
             Ok(self.into_partial())
         } else {
             Err(DecodeError::Corrupt("the stream is truncated".into()))
@@ -220,20 +234,12 @@ impl Decoder {
     pub fn into_partial(self) -> Bytes {
         match self.codec {
             Codec::Identity { only_chunk } if !only_chunk.is_empty() => only_chunk,
-            Codec::Brotli(mut decoder) => std::mem::take(&mut decoder.get_mut().bytes).into(),
             _ => self.out.bytes.into(),
         }
     }
 
-    fn out(&self) -> &LimitedBuffer {
-        match &self.codec {
-            Codec::Brotli(decoder) => decoder.get_ref(),
-            _ => &self.out,
-        }
-    }
-
     fn decode_error(&self, error: io::Error) -> DecodeError {
-        if self.out().overflowed { DecodeError::TooLarge } else { DecodeError::Corrupt(error.to_string()) }
+        if self.out.overflowed { DecodeError::TooLarge } else { DecodeError::Corrupt(error.to_string()) }
     }
 }
 
@@ -309,15 +315,38 @@ fn feed_zstd(raw: &mut RawZstd<'static>, bytes: &[u8], out: &mut LimitedBuffer) 
     }
 }
 
-fn feed_brotli(decoder: &mut DecompressorWriter<LimitedBuffer>, bytes: &[u8]) -> io::Result<Option<usize>> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        match decoder.write(rest)? {
-            0 => return Ok(Some(rest.len())),
-            consumed => rest = &rest[consumed..],
+fn feed_brotli(state: &mut Brotli, bytes: &[u8], out: &mut LimitedBuffer) -> io::Result<Option<usize>> {
+    let mut scratch = [0; SCRATCH_BYTES];
+    let (mut left, mut consumed, mut total_out) = (bytes.len(), 0, 0);
+    loop {
+        let (mut room, mut produced) = (SCRATCH_BYTES, 0);
+        let result = BrotliDecompressStream(
+            &mut left,
+            &mut consumed,
+            bytes,
+            &mut room,
+            &mut produced,
+            &mut scratch,
+            &mut total_out,
+            state,
+        );
+        out.write_all(&scratch[..produced])?;
+        match result {
+            BrotliResult::ResultSuccess => return Ok(Some(left)),
+            // A full buffer means that there may be more output for the input already consumed.
+            BrotliResult::NeedsMoreInput if room > 0 => return Ok(None),
+            BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::ResultFailure => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "invalid brotli stream"));
+            }
         }
     }
-    Ok(None)
+}
+
+/// A decoder without the extension for windows of more than 16 MB, which HTTP does not allow.
+fn brotli_decoder() -> Box<Brotli> {
+    let alloc = StandardAlloc::default;
+    Box::new(BrotliState::new_strict(alloc(), alloc(), alloc()))
 }
 
 fn zstd_decoder() -> io::Result<RawZstd<'static>> {

@@ -89,9 +89,11 @@ impl PageRankClient {
         let mut url = self.endpoint.clone();
         url.query_pairs_mut().extend_pairs(batch.iter().map(|domain| (PARAMETER, domain.as_str())));
         let policy = BodyPolicy::Prefix(MAX_RESPONSE_BYTES);
-        let download = match self.downloader.get(&url, policy, &ByteCounter::default()).await {
+        let bytes = ByteCounter::default();
+        let get = || self.downloader.get(&url, std::future::ready(()), policy, &bytes);
+        let download = match get().await {
             // The server had closed the idle connection. That is no failure of the service.
-            Err(Outcome::StaleConnection) => self.downloader.get(&url, policy, &ByteCounter::default()).await,
+            Err(Outcome::StaleConnection) => get().await,
             download => download,
         };
         let Download { status, retry_after, body, .. } = download.map_err(QueryFailure::from_outcome)?;

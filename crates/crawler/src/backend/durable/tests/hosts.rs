@@ -6,6 +6,7 @@ use super::super::super::{Backend, Completion, HostDelay};
 use super::{SMALL_CACHE, TestState, discovered, options};
 use crate::backend::local::storage::Storage;
 use crate::outcome::Outcome;
+use crate::stats::BodyBytes;
 
 const DELAY: Duration = Duration::from_secs(1);
 
@@ -76,7 +77,7 @@ async fn limited_pages_of_a_host_are_counted_across_a_crash_whatever_its_delay()
     let mut state = state(2);
     state.backend().admit(discovered(0..1)).await.unwrap();
     for lease in state.leases().await {
-        state.backend().reserve(&lease, 0).await.unwrap();
+        state.backend().reserve(&lease, BodyBytes::default()).await.unwrap();
         let mut completion = Completion::new(&lease);
         completion.outcome = Outcome::Page;
         completion.host_delay = Some(HostDelay { delay: DELAY, cooldown: DELAY * 60 });

@@ -5,7 +5,7 @@ local max_pages_per_host = tonumber(argument())  -- none: no limit
 -- What was used and what is reserved, read once and written once: everybody comes here.
 local used = {}
 do
-  local names = { 'pages', 'bytes', 'pages_reserved', 'bytes_reserved' }
+  local names = { 'pages', 'bytes', 'received', 'pages_reserved', 'bytes_reserved' }
   for i, value in ipairs(call('HMGET', base .. 'used', unpack(names))) do used[names[i]] = (value or 0) + 0 end
 end
 
@@ -39,12 +39,23 @@ end
 local function write_used()
   write_reservations()
   call('HSET', base .. 'used', 'pages', ('%d'):format(used.pages), 'bytes', ('%d'):format(used.bytes),
+    'received', ('%d'):format(used.received),
     'pages_reserved', ('%d'):format(used.pages_reserved), 'bytes_reserved', ('%d'):format(used.bytes_reserved))
+end
+
+-- Counts the bytes of bodies, decoded and as received.
+local function count_read(decoded, received)
+  used.bytes, used.received = used.bytes + decoded, used.received + received
+end
+
+-- What counts against the limit on bytes, which applies to both.
+local function bytes_counted()
+  return math.max(used.bytes, used.received)
 end
 
 local function spent()
   if used.pages >= max_pages then return 'pages' end
-  if used.bytes >= max_bytes then return 'bytes' end
+  if bytes_counted() >= max_bytes then return 'bytes' end
 end
 
 -- Returns the reservation of a loan, which was looked up, if there is one. A URL has one at most, whoever has it on loan; who
@@ -64,8 +75,8 @@ local function give_back(ticket, loan)
 end
 
 -- Counts what a loan used and returns the rest; answers the number of a page that is kept, or 0.
-local function settle(ticket, loan, kept, bytes, host)
-  used.bytes = used.bytes + bytes
+local function settle(ticket, loan, kept, decoded, received, host)
+  count_read(decoded, received)
   give_back(ticket, loan)
   if not kept then return 0 end
   if max_pages_per_host then call('HINCRBY', base .. 'hosts', host, '1') end

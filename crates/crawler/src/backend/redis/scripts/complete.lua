@@ -11,7 +11,8 @@ local loans = for_many('HMGET', base .. 'loans', tickets)
 local entries = for_many('HMGET', base .. 'outstanding', ids)
 look_up_reservations(tickets)
 for i, ticket in ipairs(tickets) do
-  local kept, bytes, links_new, links_known = argument() == '1', number(), number(), number()
+  local kept, decoded, received = argument() == '1', number(), number()
+  local links_new, links_known = number(), number()
   local ending, loan = read_ending(ids[i]), read_loan(loans[i])
   local is_refused = not loan or loan.number ~= numbers[i] or gone[ending.id]
   -- Children go in before the parent completes, so "outstanding" reaches zero only at the end.
@@ -19,7 +20,7 @@ for i, ticket in ipairs(tickets) do
   if is_refused then
     completed[i] = { 0, 0, 0 }
   else
-    local document = settle(ticket, numbers[i], kept, bytes, ending.host)
+    local document = settle(ticket, numbers[i], kept, decoded, received, ending.host)
     ending.document = document
     end_loan(ticket, loan, ending, entries[i], document > 0, links_new + new, links_known + known)
     completed[i] = { 1, document, new }

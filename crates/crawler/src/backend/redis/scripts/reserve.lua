@@ -13,14 +13,14 @@ for i = 1, number() do tickets[i] = argument() end
 local loans = is_here and for_many('HMGET', base .. 'loans', tickets)
 look_up_reservations(tickets)
 
-local function reserve(ticket, holds, loan, read, page, host)
+local function reserve(ticket, holds, loan, decoded, received, page, host)
   if is_here and (not holds or holds:sub(1, #loan + 1) ~= loan .. ' ') then return 'lost', 0 end
   if not give_back(ticket, loan) then return 'lost', 0 end
-  used.bytes = used.bytes + read
+  count_read(decoded, received)
   if page == 0 or not max_pages_per_host then host = '' end
   local why = spent()
   if why then return why, 0 end
-  local left = max_bytes - used.bytes
+  local left = max_bytes - bytes_counted()
   local bytes = math.min(max_page_bytes, left)
   if used.bytes_reserved + bytes > left or page == 1 and used.pages + used.pages_reserved >= max_pages then
     return 'later', 0
@@ -40,8 +40,9 @@ end
 
 local grants = {}
 for i, ticket in ipairs(tickets) do
-  local loan, read, page, host = argument(), number(), number(), argument()
-  grants[i] = { reserve(ticket, loans and loans[i], loan, read, page, host) }
+  local loan, decoded, received = argument(), number(), number()
+  local page, host = number(), argument()
+  grants[i] = { reserve(ticket, loans and loans[i], loan, decoded, received, page, host) }
 end
 write_used()
 return is_once and answer(grants) or grants

@@ -91,6 +91,59 @@ fn trailing_bytes_are_ignored() {
 }
 
 #[test]
+fn end_of_the_stream_is_known_as_soon_as_it_is_there() {
+    for (name, encoded) in encodings_of(b"a page") {
+        let mut decoder = Decoder::new(Some(name), LIMIT, 0).unwrap();
+        decoder.feed(encoded.into()).unwrap();
+        // Another gzip member or zstd frame may follow.
+        assert_eq!(decoder.has_ended(), ["deflate", "br"].contains(&name), "{name}");
+        decoder.feed(Bytes::from_static(b"trailing")).unwrap();
+        assert!(decoder.has_ended(), "{name}");
+        assert_eq!(decoder.decoded(), b"a page", "{name}");
+    }
+}
+
+#[test]
+fn feeding_decodes_everything_and_reports_the_limit() {
+    for size in [LIMIT - 1, LIMIT, LIMIT + 1, LIMIT + SCRATCH_BYTES, 5 * LIMIT] {
+        let text: Vec<u8> = (0..size).map(|n| (n * n / 8) as u8).collect();
+        for (name, encoded) in encodings_of(&text) {
+            let mut decoder = Decoder::new(Some(name), LIMIT, 0).unwrap();
+            let fed = decoder.feed(encoded.into());
+            assert_eq!(fed, if size > LIMIT { Err(DecodeError::TooLarge) } else { Ok(()) }, "{name} {size}");
+            assert_eq!(decoder.decoded().len(), size.min(LIMIT), "{name} {size}");
+            assert!(size > LIMIT || decoder.finish().is_ok(), "{name} {size}");
+        }
+    }
+}
+
+#[test]
+fn number_of_members_and_frames_is_limited() {
+    let skippable = vec![0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
+    let empty = encodings_of(b"").into_iter().filter(|(name, _)| ["gzip", "zstd"].contains(name));
+    for (name, part) in empty.chain([("zstd", skippable)]) {
+        assert_eq!(decode(name, &part.repeat(MAX_PARTS), usize::MAX).as_deref(), Ok(&b""[..]), "{name}");
+        let more = decode(name, &part.repeat(MAX_PARTS + 1), 1_000);
+        assert!(matches!(more, Err(DecodeError::Corrupt(_))), "{name}: {more:?}");
+    }
+}
+
+#[test]
+fn memory_for_the_output_stays_within_the_limit() {
+    for (name, encoded) in encodings_of(&vec![b'x'; 5 * LIMIT]) {
+        let mut decoder = Decoder::new(Some(name), LIMIT, 0).unwrap();
+        encoded.chunks(1_000).take_while(|chunk| decoder.feed(Bytes::copy_from_slice(chunk)).is_ok()).count();
+        assert_eq!((decoder.out.bytes.len(), decoder.out.bytes.capacity()), (LIMIT, LIMIT), "{name}");
+    }
+}
+
+#[test]
+fn brotli_with_a_window_that_http_does_not_allow_is_corrupt() {
+    // WBITS of the large window extension: 0x11, then 30 bits.
+    assert!(matches!(decode("br", &[0x11, 30, 3], 1), Err(DecodeError::Corrupt(_))));
+}
+
+#[test]
 fn gzip_members_and_zstd_frames_are_concatenated() {
     let (one, two) = (encodings_of(b"one, "), encodings_of(b"two"));
     for ((name, first), (_, second)) in one.into_iter().zip(two) {

@@ -1,0 +1,217 @@
+//! Reads response bodies: decodes pages, discards the rest, within the limits on received and decoded bytes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use tokio::time::timeout;
+
+use super::decode::{DecodeError, Decoder};
+use super::{Download, headers, http_failure};
+use crate::config::Oversize;
+use crate::media::{self, Declared, Media, SNIFF_BYTES};
+use crate::outcome::Outcome;
+use crate::stats::BodyBytes;
+
+/// The body of a response without a page is read up to this size, so that its connection can be reused.
+const MAX_DRAIN_BYTES: usize = 64 * 1024;
+
+/// How much of what follows an encoded stream is read, so that the connection can be reused.
+const MAX_TRAILING_BYTES: usize = 4 * 1024;
+
+/// How long to read what is not needed; a new connection costs less than waiting longer.
+const MAX_DRAIN_TIME: Duration = Duration::from_millis(250);
+
+/// How many empty HTTP/2 frames a body may have. Each costs time, and adds nothing to the bytes that are limited.
+const MAX_EMPTY_FRAMES: usize = 1_000;
+
+/// How much of a response body to read, and of which media types. Limits apply to the received bytes and to the decoded
+/// bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyPolicy {
+    /// An HTML or text body.
+    Page {
+        /// The maximum size of a complete page.
+        limit: usize,
+        /// What happens to a larger page.
+        oversize: Oversize,
+    },
+    /// Any body, truncated after this many bytes.
+    Prefix(usize),
+}
+
+impl BodyPolicy {
+    /// A page of at most this size.
+    pub fn page(limit: usize) -> BodyPolicy {
+        BodyPolicy::Page { limit, oversize: Oversize::Drop }
+    }
+
+    fn limit(self) -> usize {
+        let (BodyPolicy::Page { limit, .. } | BodyPolicy::Prefix(limit)) = self;
+        limit
+    }
+
+    fn truncates(self) -> bool {
+        !matches!(self, BodyPolicy::Page { oversize: Oversize::Drop, .. })
+    }
+}
+
+/// Counts the body bytes of one request.
+#[derive(Debug, Default)]
+pub struct ByteCounter {
+    decoded: AtomicU64,
+    received: AtomicU64,
+}
+
+impl ByteCounter {
+    /// The bytes read so far.
+    pub fn bytes(&self) -> BodyBytes {
+        let [decoded, received] = [&self.decoded, &self.received].map(|count| count.load(Ordering::Relaxed));
+        BodyBytes { decoded, received }
+    }
+
+    fn set_decoded(&self, bytes: usize) {
+        self.decoded.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts received bytes, up to `limit` in total: the rest of a chunk beyond the limit is not used. Returns whether
+    /// the limit is exceeded.
+    fn add_received(&self, bytes: usize, limit: usize) -> bool {
+        let received = self.received.load(Ordering::Relaxed) + bytes as u64;
+        self.received.store(received.min(limit as u64), Ordering::Relaxed);
+        received > limit as u64
+    }
+}
+
+/// Reads and decodes a body into `download`. Returns whether it was read to its end, so that the connection can be
+/// reused.
+pub(super) async fn read(
+    download: &mut Download,
+    mut body: Incoming,
+    encoding: Option<&str>,
+    policy: BodyPolicy,
+    counter: &ByteCounter,
+) -> Result<bool, Outcome> {
+    let page = PageType::new(download.content_type.as_deref(), policy)?;
+    let limit = policy.limit();
+    let expected = body.size_hint().exact().unwrap_or(0);
+    if encoding.is_none() && expected > limit as u64 && !policy.truncates() {
+        return Err(Outcome::TooLarge { limit });
+    }
+    let mut decoder =
+        Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::InvalidResponse {
+            cause: format!("unsupported content encoding {:?}", headers::excerpt(&unknown)),
+        })?;
+    let (mut sniffed, mut empty_frames) = (false, 0);
+    while !decoder.has_ended()
+        && let Some(data) = next_data(&mut body, &mut empty_frames).await?
+    {
+        let is_too_long = counter.add_received(data.len(), limit);
+        let fed = decoder.feed(data);
+        counter.set_decoded(decoder.decoded().len());
+        let is_too_large = match fed {
+            Ok(()) => is_too_long && !decoder.has_ended(),
+            Err(DecodeError::TooLarge) => true,
+            Err(DecodeError::Corrupt(cause)) => return Err(decode_failure(&cause)),
+        };
+        if is_too_large && !policy.truncates() {
+            return Err(Outcome::TooLarge { limit });
+        }
+        if is_too_large {
+            download.body = decoder.into_partial();
+            download.media = page.media(&download.body)?;
+            download.truncated = true;
+            return Ok(false);
+        }
+        if !sniffed && decoder.decoded().len() >= SNIFF_BYTES {
+            sniffed = true;
+            page.media(decoder.decoded())?;
+        }
+    }
+    let may_have_more = decoder.has_ended();
+    download.body = decoder.finish().map_err(|error| match error {
+        DecodeError::TooLarge => Outcome::TooLarge { limit },
+        DecodeError::Corrupt(cause) => decode_failure(&cause),
+    })?;
+    download.media = page.media(&download.body)?;
+    Ok(!may_have_more || drain_up_to(body, MAX_TRAILING_BYTES, limit, counter).await)
+}
+
+fn decode_failure(cause: &str) -> Outcome {
+    Outcome::InvalidResponse { cause: format!("cannot decode the body: {cause}") }
+}
+
+/// Discards the body of a response without a page. Returns whether it was read to its end.
+pub(super) async fn drain(body: Incoming, policy: BodyPolicy, counter: &ByteCounter) -> bool {
+    let limit = policy.limit().min(MAX_DRAIN_BYTES);
+    if body.size_hint().lower() > limit as u64 {
+        return false;
+    }
+    drain_up_to(body, limit, policy.limit(), counter).await
+}
+
+/// Discards at most `max` bytes, while the request has received at most `limit`. Returns whether the body has ended.
+async fn drain_up_to(mut body: Incoming, max: usize, limit: usize, counter: &ByteCounter) -> bool {
+    let drained = async {
+        let (mut drained, mut empty_frames) = (0, 0);
+        while let Some(data) = next_data(&mut body, &mut empty_frames).await? {
+            drained += data.len();
+            if counter.add_received(data.len(), limit) || drained > max {
+                return Ok(false);
+            }
+        }
+        Ok::<bool, Outcome>(true)
+    };
+    matches!(timeout(MAX_DRAIN_TIME, drained).await, Ok(Ok(true)))
+}
+
+/// The next bytes of a body; `None` at its end.
+async fn next_data(body: &mut Incoming, empty_frames: &mut usize) -> Result<Option<Bytes>, Outcome> {
+    while let Some(frame) = body.frame().await {
+        // Trailers are ignored.
+        let Ok(data) = frame.map_err(|error| http_failure(&error, false))?.into_data() else { continue };
+        if !data.is_empty() {
+            return Ok(Some(data));
+        }
+        *empty_frames += 1;
+        if *empty_frames > MAX_EMPTY_FRAMES {
+            return Err(Outcome::InvalidResponse { cause: "the body has too many empty frames".into() });
+        }
+    }
+    Ok(None)
+}
+
+/// Decides whether a body is a page.
+struct PageType {
+    /// `None` if any body will do.
+    declared: Option<Declared>,
+    content_type: Option<String>,
+}
+
+impl PageType {
+    fn new(content_type: Option<&str>, policy: BodyPolicy) -> Result<PageType, Outcome> {
+        let declared = match policy {
+            BodyPolicy::Page { .. } => Some(media::declared(content_type)),
+            BodyPolicy::Prefix(_) => None,
+        };
+        if declared == Some(Declared::Other) {
+            let what = headers::excerpt(content_type.unwrap_or(""));
+            return Err(Outcome::UnsupportedMedia { what });
+        }
+        Ok(PageType { declared, content_type: content_type.map(str::to_owned) })
+    }
+
+    /// The media type of a body that starts with these bytes, or why it is not a page.
+    fn media(&self, start: &[u8]) -> Result<Media, Outcome> {
+        let Some(declared) = self.declared else { return Ok(Media::Text) };
+        let content_type = self.content_type.as_deref();
+        media::sniff(declared, content_type, start).ok_or_else(|| Outcome::UnsupportedMedia {
+            what: match headers::excerpt(content_type.unwrap_or("")).as_str() {
+                "" => "binary".into(),
+                declared_type => format!("binary content declared as {declared_type}"),
+            },
+        })
+    }
+}
