@@ -190,10 +190,11 @@ impl Downloader {
         };
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = Uri::try_from(target).map_err(malformed)?;
-        *request.headers_mut() = self.headers.clone();
         let headers = request.headers_mut();
+        headers.reserve(self.headers.len() + 2);
+        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
         if !connection.is_http2() {
-            let host = HeaderValue::try_from(origin.authority());
+            let host = HeaderValue::from_str(&url[url::Position::BeforeHost..url::Position::AfterPort]);
             headers.insert(
                 header::HOST,
                 host.map_err(|_| Outcome::InvalidResponse {

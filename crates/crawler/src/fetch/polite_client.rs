@@ -12,7 +12,7 @@ use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
 use super::throttle::HostThrottle;
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
-use crate::origin::Origin;
+use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::stop::StopHandle;
@@ -116,10 +116,10 @@ impl PoliteClient {
     }
 
     async fn send_throttled(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        let host = Origin::from_url(url).throttle_key();
+        let host = throttle_key(url.as_str());
         budget.before_wait().await;
         let ready = async {
-            let permit = self.throttle.acquire(&host).await;
+            let permit = self.throttle.acquire(host).await;
             loop {
                 let slot = self.slots.acquire().await.expect("the semaphore is never closed");
                 match budget.body_policy().await {
@@ -159,8 +159,8 @@ impl PoliteClient {
         budget.record_bytes(byte_counter.bytes());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
             permit.cool_down(time.min(MAX_RETRY_AFTER));
-            if let Some(host_delay) = self.throttle.host_delay(&host) {
-                budget.host_slowed(&host, host_delay).await;
+            if let Some(host_delay) = self.throttle.host_delay(host) {
+                budget.host_slowed(host, host_delay).await;
             }
         }
         result

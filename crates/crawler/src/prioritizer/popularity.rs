@@ -32,14 +32,11 @@ impl Popularity {
         Popularity { max_domains, hasher: RandomState::new(), pages: Mutex::default() }
     }
 
-    /// Counts a page that links to these domains, once per domain even if it is repeated. Call it once per
-    /// page.
+    /// Counts a page that links to these domains, which must not be repeated. Call it once per page.
     pub fn count_page<'a>(&self, links_to: impl IntoIterator<Item = &'a Domain>) {
-        let mut hashes: Vec<u64> = links_to.into_iter().map(|domain| self.hasher.hash_one(domain)).collect();
-        hashes.sort_unstable();
-        hashes.dedup();
         let mut pages = self.pages();
-        for hash in hashes {
+        for domain in links_to {
+            let hash = self.hasher.hash_one(domain);
             let is_full = pages.len() >= self.max_domains;
             match pages.find_mut(hash, |(domain, _)| *domain == hash) {
                 Some((_, count)) => *count = count.saturating_add(1),
@@ -92,7 +89,7 @@ mod tests {
     #[test]
     fn page_counts_once_per_domain() {
         let popularity = Popularity::new();
-        popularity.count_page([&domain(1), &domain(2), &domain(1), &domain(1)]);
+        popularity.count_page([&domain(1), &domain(2)]);
         popularity.count_page([&domain(1)]);
         popularity.count_page([]);
         let counted = [1, 2, 3].map(|name| popularity.linking_pages(&domain(name)));
@@ -117,9 +114,10 @@ mod tests {
             let popularity = Popularity::new();
             let mut expected: HashMap<u8, u32> = HashMap::new();
             for page in &pages {
-                let domains: Vec<Domain> = page.iter().map(|name| domain(*name)).collect();
+                let page: HashSet<&u8> = page.iter().collect();
+                let domains: Vec<Domain> = page.iter().map(|name| domain(**name)).collect();
                 popularity.count_page(&domains);
-                for name in page.iter().collect::<HashSet<_>>() {
+                for name in page {
                     *expected.entry(*name).or_default() += 1;
                 }
             }

@@ -160,15 +160,15 @@ impl<Parked: Default> DomainTable<Parked> {
         }
     }
 
-    /// Takes up to `room` parked URLs for a worker's queue, round-robin over its domains.
+    /// Fills a worker's queue up to its size with parked URLs, round-robin over the worker's domains.
     pub(super) fn refill(
         &mut self,
         worker: WorkerId,
-        room: usize,
+        queue: &mut VecDeque<QueuedTask>,
+        queue_size: usize,
         storage: &mut impl Storage<Parked = Parked>,
-    ) -> Result<Vec<QueuedTask>, BackendError> {
-        let mut tasks = Vec::new();
-        while tasks.len() < room {
+    ) -> Result<(), BackendError> {
+        while queue.len() < queue_size {
             let Some(domain) = self.refillable.get_mut(&worker).and_then(VecDeque::pop_front) else { break };
             let Some(entry) = self.domains.get_mut(&domain) else { continue };
             entry.is_refillable = false;
@@ -177,11 +177,11 @@ impl<Parked: Default> DomainTable<Parked> {
                 entry.parked -= 1;
                 self.parked -= 1;
                 task.domain = Some(domain.clone());
-                tasks.push(task);
+                queue.push_back(task);
             }
             self.mark_refillable(&domain);
         }
-        Ok(tasks)
+        Ok(())
     }
 
     /// Releases the domains of a dead worker, and returns their parked URLs.
@@ -244,7 +244,8 @@ mod tests {
             RouteDecision::Park,
             "URLs stay in order"
         );
-        let tasks = domains.refill(WorkerId(0), 10, &mut storage).unwrap();
+        let mut tasks = VecDeque::new();
+        domains.refill(WorkerId(0), &mut tasks, 10, &mut storage).unwrap();
         assert_eq!(tasks.iter().map(|task| task.task_id).collect::<Vec<_>>(), [task_id]);
         assert_eq!(domains.parked(), 0);
     }

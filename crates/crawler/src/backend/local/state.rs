@@ -296,10 +296,8 @@ impl<S: Storage> LocalState<S> {
 
     /// Moves parked URLs into a worker's queue, as far as there is room.
     fn refill_queue(&mut self, worker: WorkerId) -> Result<(), BackendError> {
-        let room = self.config.queue_size.saturating_sub(self.worker_queue(worker).len());
-        let tasks = self.domains.refill(worker, room, &mut self.storage)?;
-        self.worker_queue(worker).extend(tasks);
-        Ok(())
+        let queue = self.worker_queues[usize::from(worker.0)].get_or_insert_default();
+        self.domains.refill(worker, queue, self.config.queue_size, &mut self.storage)
     }
 
     pub(super) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {

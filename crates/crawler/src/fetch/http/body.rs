@@ -184,14 +184,14 @@ async fn next_data(body: &mut Incoming, empty_frames: &mut usize) -> Result<Opti
 }
 
 /// Decides whether a body is a page.
-struct PageType {
+struct PageType<'t> {
     /// `None` if any body will do.
     declared: Option<Declared>,
-    content_type: Option<String>,
+    content_type: Option<&'t str>,
 }
 
-impl PageType {
-    fn new(content_type: Option<&str>, policy: BodyPolicy) -> Result<PageType, Outcome> {
+impl<'t> PageType<'t> {
+    fn new(content_type: Option<&'t str>, policy: BodyPolicy) -> Result<PageType<'t>, Outcome> {
         let declared = match policy {
             BodyPolicy::Page { .. } => Some(media::declared(content_type)),
             BodyPolicy::Prefix(_) => None,
@@ -200,13 +200,13 @@ impl PageType {
             let what = headers::excerpt(content_type.unwrap_or(""));
             return Err(Outcome::UnsupportedMedia { what });
         }
-        Ok(PageType { declared, content_type: content_type.map(str::to_owned) })
+        Ok(PageType { declared, content_type })
     }
 
     /// The media type of a body that starts with these bytes, or why it is not a page.
     fn media(&self, start: &[u8]) -> Result<Media, Outcome> {
         let Some(declared) = self.declared else { return Ok(Media::Text) };
-        let content_type = self.content_type.as_deref();
+        let content_type = self.content_type;
         media::sniff(declared, content_type, start).ok_or_else(|| Outcome::UnsupportedMedia {
             what: match headers::excerpt(content_type.unwrap_or("")).as_str() {
                 "" => "binary".into(),
