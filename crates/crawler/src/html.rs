@@ -34,17 +34,31 @@ pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 /// Maximum number of links of a page, so that one page cannot fill the queues.
 pub const MAX_LINKS: usize = 100_000;
 
+/// Maximum number of `meta` elements of a page that may be robots directives. Pages have a few.
+const MAX_ROBOTS_METAS: usize = 1_000;
+
 /// The kind of element a link comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkKind {
     /// `<a href>`
     Anchor,
+    /// `<a href rel=nofollow>`
+    NofollowAnchor,
     /// `<area href>`
     Area,
+    /// `<area href rel=nofollow>`
+    NofollowArea,
     /// `<frame src>` or `<iframe src>`
     Frame,
     /// `<meta http-equiv=refresh>`
     Refresh,
+}
+
+impl LinkKind {
+    /// Whether the link is marked with `rel=nofollow`.
+    pub fn is_nofollow(self) -> bool {
+        matches!(self, LinkKind::NofollowAnchor | LinkKind::NofollowArea)
+    }
 }
 
 /// Why a link target cannot be fetched.
@@ -96,19 +110,18 @@ pub fn each_link(
     page: &Url,
     content_type: Option<&str>,
     body: &[u8],
-    mut on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
+    on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
 ) {
+    read_links(page, content_type, body, &mut LinkHandler(on_link));
+}
+
+/// Passes the robots `meta` elements and the links of an HTML page to a handler, but not the text.
+pub fn read_links(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     match charset.transcoded() {
-        None => {
-            Targets::scan(body).resolve(page, &|| charset.encoding(), &|| charset.encoding(), &mut on_link)
-        }
-        Some(text) => Targets::scan(text.as_bytes()).resolve(
-            page,
-            &|| encoding_rs::UTF_8,
-            &|| charset.encoding(),
-            &mut on_link,
-        ),
+        None => Targets::scan(body).pass_to(handler, page, &|| charset.encoding(), &|| charset.encoding()),
+        Some(text) => Targets::scan(text.as_bytes())
+            .pass_to(handler, page, &|| encoding_rs::UTF_8, &|| charset.encoding()),
     }
 }
 
@@ -123,7 +136,10 @@ pub trait PageHandler {
         self.text(content);
     }
 
-    /// A link, as in [`each_link`]. All links follow after the text.
+    /// The name and the content of a `meta` element that may contain robots directives, after the text.
+    fn robots_meta(&mut self, _name: &str, _content: &str) {}
+
+    /// A link, as in [`each_link`]. All links follow after the text and the robots directives.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
 }
 
@@ -146,9 +162,7 @@ pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut i
     let mut sink = PageSink { targets: Targets::default(), handler };
     scanner::scan(&text, &mut sink);
     let PageSink { targets, handler } = sink;
-    targets.resolve(page, &|| encoding_rs::UTF_8, &|| charset.encoding(), &mut |kind, target| {
-        handler.link(kind, target);
-    });
+    targets.pass_to(handler, page, &|| encoding_rs::UTF_8, &|| charset.encoding());
 }
 
 /// Collects the link targets of a page and passes its text to the handler.
@@ -182,6 +196,8 @@ pub struct Targets<'p> {
     pub links: Vec<(LinkKind, &'p [u8])>,
     /// Number of links after the first [`MAX_LINKS`].
     pub excess: usize,
+    /// `name` and `content` of `meta` elements that may contain robots directives.
+    pub robots_metas: Vec<(&'p [u8], &'p [u8])>,
 }
 
 impl<'p> Targets<'p> {
@@ -192,19 +208,22 @@ impl<'p> Targets<'p> {
         targets
     }
 
-    fn resolve(
+    fn pass_to(
         &self,
+        handler: &mut impl PageHandler,
         page: &Url,
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
-        on_link: &mut impl FnMut(LinkKind, Result<&str, BadLink>),
     ) {
+        for &(name, content) in &self.robots_metas {
+            handler.robots_meta(&attribute_text(name, decoding), &attribute_text(content, decoding));
+        }
         let base = self.base_url(page, decoding);
         let resolver = UrlResolver::new(&base);
         let mut resolved = String::with_capacity(256);
         for &(kind, raw) in &self.links {
             if raw.len() > MAX_TARGET_BYTES {
-                on_link(kind, Err(BadLink::TooLong));
+                handler.link(kind, Err(BadLink::TooLong));
                 continue;
             }
             let text = attribute_text(raw, decoding);
@@ -214,12 +233,12 @@ impl<'p> Targets<'p> {
             };
             if let Some(target) = target {
                 let result = resolver.resolve(target, encoding, &mut resolved);
-                on_link(kind, result.map(|()| resolved.as_str()));
+                handler.link(kind, result.map(|()| resolved.as_str()));
             }
         }
         for _ in 0..self.excess {
             // Their kind is not stored; nearly all links are anchors.
-            on_link(LinkKind::Anchor, Err(BadLink::TooMany));
+            handler.link(LinkKind::Anchor, Err(BadLink::TooMany));
         }
     }
 
@@ -246,10 +265,21 @@ impl<'p> Sink<'p> for Targets<'p> {
     #[inline]
     fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
         let link = match element {
-            Element::Anchor => attributes.href.map(|href| (LinkKind::Anchor, href)),
-            Element::Area => attributes.href.map(|href| (LinkKind::Area, href)),
+            Element::Anchor => attributes.href.map(|href| match is_nofollow(attributes) {
+                false => (LinkKind::Anchor, href),
+                true => (LinkKind::NofollowAnchor, href),
+            }),
+            Element::Area => attributes.href.map(|href| match is_nofollow(attributes) {
+                false => (LinkKind::Area, href),
+                true => (LinkKind::NofollowArea, href),
+            }),
             Element::Frame => attributes.src.map(|src| (LinkKind::Frame, src)),
-            Element::Meta => refresh_content(attributes).map(|content| (LinkKind::Refresh, content)),
+            Element::Meta => {
+                if self.robots_metas.len() < MAX_ROBOTS_METAS {
+                    self.robots_metas.extend(robots_meta(attributes));
+                }
+                refresh_content(attributes).map(|content| (LinkKind::Refresh, content))
+            }
             Element::Base => {
                 self.base = self.base.or(attributes.href);
                 None
@@ -266,6 +296,20 @@ impl<'p> Sink<'p> for Targets<'p> {
 fn refresh_content<'p>(attributes: &Attributes<'p>) -> Option<&'p [u8]> {
     let header = attribute_text(attributes.http_equiv?, &|| encoding_rs::UTF_8);
     attributes.content.filter(|_| header.eq_ignore_ascii_case("refresh"))
+}
+
+/// `name` and `content` of a `meta` element, if they may be robots directives: all that restrict a crawler start with "no".
+fn robots_meta<'p>(attributes: &Attributes<'p>) -> Option<(&'p [u8], &'p [u8])> {
+    let (name, content) = (attributes.name?, attributes.content?);
+    let is_short = name.len() <= MAX_TARGET_BYTES && content.len() <= MAX_TARGET_BYTES;
+    (is_short && content.windows(2).any(|pair| pair.eq_ignore_ascii_case(b"no"))).then_some((name, content))
+}
+
+fn is_nofollow(attributes: &Attributes) -> bool {
+    attributes.rel.is_some_and(|rel| {
+        let mut words = rel.split(|byte| byte.is_ascii_whitespace());
+        words.any(|word| word.eq_ignore_ascii_case(b"nofollow"))
+    })
 }
 
 /// Decodes the value of an attribute by the HTML standard: encoding, line ends, NULs and character references.

@@ -91,6 +91,7 @@ pub(crate) mod example {
             media: Media::Html,
             body: body.to_vec().into(),
             title: String::new(),
+            robots: Default::default(),
             links: links.iter().map(|link| link.to_string()).collect(),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),
         }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use url::Url;
 
+use crate::fetch::robots::directives::RobotsDirectives;
 use crate::media::Media;
 
 /// A fetched page, as [modules](crate::Module) and [streams](crate::Crawler::pages) receive it.
@@ -26,6 +27,8 @@ pub struct Page {
     pub body: Bytes,
     /// The title of an HTML page as plain text; empty if it has none.
     pub title: String,
+    /// What the page asks of crawlers. The crawl follows the links of a `nofollow` page only if it ignores robots.txt.
+    pub robots: RobotsDirectives,
     /// The links of the page as normalized URLs, in document order, with repetitions.
     pub links: Vec<String>,
     /// When it was fetched.

@@ -107,6 +107,10 @@ impl<S: shingles::ShingleSink, H: PageHandler> PageHandler for FingerprintHandle
         self.inner.title(content);
     }
 
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        self.inner.robots_meta(name, content);
+    }
+
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         if let Ok(target) = target {
             self.hasher.link_target(target);

@@ -1,5 +1,6 @@
 //! The worker: leases URLs from its own queue, fetches them host by host, and processes each page.
 
+mod domain_claims;
 mod host_queues;
 mod lease_budget;
 pub mod liveness;
@@ -15,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
+use self::domain_claims::DomainClaims;
 use self::host_queues::HostQueues;
 use self::lease_budget::{InFlightPermit, LeaseBudget};
 use self::parsed_page::ParsedPage;
@@ -80,6 +82,7 @@ pub struct Worker<R> {
     in_flight: Arc<Semaphore>,
     module_calls: Semaphore,
     rebalance_requests: Arc<RebalanceRequests>,
+    claims: Arc<DomainClaims>,
 }
 
 /// A lease after its fetch: the next lease of its host can start, its completion is still to come.
@@ -88,6 +91,8 @@ struct FetchedLease {
     /// `None` if the crawl stopped first. The URL stays outstanding then.
     completion: Option<Completion>,
     permit: Option<InFlightPermit>,
+    /// The lease, if only another worker can fetch its URL.
+    transfer: Option<(Lease, WorkerId)>,
 }
 
 impl<R: Backend> Worker<R> {
@@ -95,7 +100,15 @@ impl<R: Backend> Worker<R> {
     pub fn new(id: WorkerId, fetcher: Fetcher, context: Arc<WorkerContext<R>>) -> Worker<R> {
         let permits = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (in_flight, module_calls) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_MODULE_CALLS));
-        Worker { id, fetcher, context, in_flight, module_calls, rebalance_requests: Arc::default() }
+        Worker {
+            id,
+            fetcher,
+            context,
+            in_flight,
+            module_calls,
+            rebalance_requests: Arc::default(),
+            claims: Arc::default(),
+        }
     }
 
     /// The worker's load, and the workers it should transfer domains to.
@@ -112,7 +125,7 @@ impl<R: Backend> Worker<R> {
         let WorkerContext { backend, stop, max_leases, .. } = &*self.context;
         let mut hosts = HostQueues::new(self.fetcher.config().max_per_host);
         let (mut fetches, mut completions) = (JoinSet::new(), JoinSet::new());
-        let mut transfers = PendingTransfers::new();
+        let mut transfers = PendingTransfers::new(Arc::clone(&self.claims));
         loop {
             let room = max_leases.saturating_sub(hosts.waiting() + fetches.len() + completions.len());
             tokio::select! {
@@ -123,9 +136,14 @@ impl<R: Backend> Worker<R> {
                     hosts.completed(&host);
                 }
                 Some(fetched) = fetches.join_next() => {
-                    let FetchedLease { host, completion, permit } = joined(fetched)?;
-                    hosts.fetched(&host);
-                    completions.spawn(Arc::clone(&self).complete(host, completion, permit));
+                    let FetchedLease { host, completion, permit, transfer } = joined(fetched)?;
+                    if let Some((lease, to)) = transfer {
+                        hosts.put_back(&host, lease);
+                        transfers.start_required(&mut hosts, Domain::from_throttle_key(&host), to);
+                    } else {
+                        hosts.fetched(&host);
+                        completions.spawn(Arc::clone(&self).complete(host, completion, permit));
+                    }
                 }
                 results = transfers.next(), if transfers.is_active() => {
                     transfers.apply_results(results?, &mut hosts);
@@ -146,7 +164,7 @@ impl<R: Backend> Worker<R> {
             }
         }
         while let Some(fetched) = fetches.join_next().await {
-            let FetchedLease { host, completion, permit } = joined(fetched)?;
+            let FetchedLease { host, completion, permit, .. } = joined(fetched)?;
             completions.spawn(Arc::clone(&self).complete(host, completion, permit));
         }
         while let Some(completed) = completions.join_next().await {
@@ -162,7 +180,14 @@ impl<R: Backend> Worker<R> {
         lease: Lease,
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
-        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.in_flight);
+        let budget = LeaseBudget::new(
+            &*context.backend,
+            self.id,
+            &lease,
+            &context.stop,
+            &self.in_flight,
+            &self.claims,
+        );
         let mut completion = Completion::new(&lease);
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
@@ -174,7 +199,8 @@ impl<R: Backend> Worker<R> {
             }
         };
         if completion.outcome == Outcome::NotReached {
-            return Ok(FetchedLease { host, completion: None, permit: None });
+            let transfer = budget.other_worker().map(|other| (lease.clone(), other));
+            return Ok(FetchedLease { host, completion: None, permit: None, transfer });
         }
         if let Outcome::TooLarge { limit } = completion.outcome
             && limit < context.max_page_bytes
@@ -183,12 +209,17 @@ impl<R: Backend> Worker<R> {
             // outstanding.
             if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, limit as u64).await? {
                 context.stop.stop();
-                return Ok(FetchedLease { host, completion: None, permit: budget.into_permit() });
+                return Ok(FetchedLease {
+                    host,
+                    completion: None,
+                    permit: budget.into_permit(),
+                    transfer: None,
+                });
             }
         }
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
-        Ok(FetchedLease { host, completion: Some(completion), permit: budget.into_permit() })
+        Ok(FetchedLease { host, completion: Some(completion), permit: budget.into_permit(), transfer: None })
     }
 
     async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
@@ -213,6 +244,7 @@ impl<R: Backend> Worker<R> {
             lease.depth,
             download,
             context.drop_near_duplicates,
+            self.fetcher.config().product_token(),
         );
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
@@ -228,7 +260,9 @@ impl<R: Backend> Worker<R> {
         }
         if lease.depth < context.max_depth {
             (completion.outlinks, completion.rejected_links) = self.outlinks(&parsed, lease.depth + 1);
-            completion.linked_domains = linked_domains(&parsed.page.links);
+            if !(parsed.page.robots.nofollow && self.fetcher.config().obey_robots) {
+                completion.linked_domains = linked_domains(&parsed.page.links);
+            }
         }
         if !lease.is_revisit {
             let Some(page) = self.run_modules(parsed.page).await else { return Ok(Outcome::NotReached) };
@@ -311,7 +345,14 @@ impl<R: Backend> Worker<R> {
         let mut rejected = BTreeMap::new();
         let mut reject = |why: RejectReason| *rejected.entry(why.label()).or_default() += 1;
         let mut outlinks = Vec::with_capacity(parsed.page.links.len());
-        for url in &parsed.page.links {
+        let obeys_nofollow = self.fetcher.config().obey_robots;
+        let mut nofollow_links = parsed.nofollow_links.iter().peekable();
+        for (index, url) in parsed.page.links.iter().enumerate() {
+            let is_nofollow = nofollow_links.next_if_eq(&&index).is_some() || parsed.page.robots.nofollow;
+            if is_nofollow && obeys_nofollow {
+                reject(RejectReason::Nofollow);
+                continue;
+            }
             match self.context.scope.check(url) {
                 Ok(()) => outlinks.push(DiscoveredUrl { url: url.clone(), depth, redirects: 0 }),
                 Err(why) => reject(why),

@@ -20,6 +20,7 @@ mod help;
 mod hostile;
 mod https;
 mod inspect;
+mod nofollow;
 mod open_files;
 mod output;
 mod pipeline;

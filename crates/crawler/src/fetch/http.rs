@@ -28,6 +28,7 @@ use self::connections::{Connection, ConnectionPool};
 use self::decode::{DecodeError, Decoder};
 use crate::config::FetchConfig;
 use crate::error::Error;
+use crate::fetch::robots::directives::RobotsDirectives;
 use crate::media::{self, Declared, Media, SNIFF_BYTES};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
@@ -87,6 +88,15 @@ impl Download {
     pub fn header_list(&self) -> Vec<(String, String)> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
+    }
+
+    /// The robots directives in the headers that are for all crawlers, or for the one with this name.
+    pub fn robots_directives(&self, product_token: &str) -> RobotsDirectives {
+        let mut directives = RobotsDirectives::default();
+        for value in self.headers.get_all("x-robots-tag") {
+            directives.add_header(&String::from_utf8_lossy(value.as_bytes()), product_token);
+        }
+        directives
     }
 }
 

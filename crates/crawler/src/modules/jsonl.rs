@@ -10,7 +10,7 @@ use super::{Output, OutputWrite, timestamp};
 use crate::page::Page;
 
 /// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, fetched (RFC
-/// 3339, UTC), links.
+/// 3339, UTC), robots (the page's robots directives: nofollow, noindex, noarchive), links.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Jsonl;
 
@@ -53,6 +53,7 @@ struct Record<'p> {
     content_type: Option<&'p str>,
     bytes: usize,
     fetched: String,
+    robots: Vec<&'static str>,
     links: &'p [String],
 }
 
@@ -66,6 +67,7 @@ impl<'p> Record<'p> {
             content_type: page.content_type(),
             bytes: page.body.len(),
             fetched: timestamp::rfc3339(page.fetched),
+            robots: page.robots.names().collect(),
             links: &page.links,
         }
     }
@@ -138,11 +140,12 @@ mod tests {
         let mut page =
             example::page("http://a.test/x?y=1", b"<p>12345", &["http://a.test/", "http://b.test/"]);
         page.title = "A title".into();
+        page.robots.noindex = true;
         assert_eq!(
             written(&page),
             "{\"url\":\"http://a.test/x?y=1\",\"depth\":2,\"status\":200,\"title\":\"A title\",\
              \"content_type\":\"text/html; charset=utf-8\",\"bytes\":8,\"fetched\":\"2026-11-05T06:07:08.009Z\",\
-             \"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
+             \"robots\":[\"noindex\"],\"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
         );
     }
 

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::fetch::http::Download;
+use crate::fetch::robots::directives::RobotsDirectives;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
 use crate::page::Page;
@@ -19,22 +20,26 @@ pub struct ParsedPage {
     pub fingerprint: Fingerprint,
     /// Links that do not resolve to a URL that can be fetched.
     pub bad_links: Vec<BadLink>,
+    /// The indexes of the page's links that are marked with `rel=nofollow`, in ascending order.
+    pub nofollow_links: Vec<usize>,
 }
 
 impl ParsedPage {
     /// Parses a download; HTML in one pass. The fingerprint has a similarity sketch only if
-    /// `drop_near_duplicates` is set.
+    /// `drop_near_duplicates` is set. Robots directives can be addressed to `product_token`.
     pub fn new(
         key: HashKey,
         url: Url,
         depth: Depth,
         download: Download,
         drop_near_duplicates: bool,
+        product_token: &str,
     ) -> ParsedPage {
         let headers = download.header_list();
+        let robots = download.robots_directives(product_token);
         let Download { status, content_type, media, body, .. } = download;
         let content_type = content_type.as_deref();
-        let mut extract = PageExtract::default();
+        let mut extract = PageExtract::new(robots, product_token);
         let fingerprint = match (media, drop_near_duplicates) {
             (Media::Html, true) => Fingerprint::of_html(key, &url, content_type, &body, &mut extract),
             (Media::Text, true) => Fingerprint::of_text(key, content_type, &body),
@@ -44,24 +49,39 @@ impl ParsedPage {
             }
             (Media::Text, false) => Fingerprint::exact(key, &body),
         };
-        let PageExtract { title, links, bad_links } = extract;
-        let title = title.unwrap_or_default();
-        let page =
-            Page { url, depth, status, headers, media, body, title, links, fetched: SystemTime::now() };
-        ParsedPage { page, fingerprint, bad_links }
+        let PageExtract { title, links, bad_links, nofollow_links, robots, .. } = extract;
+        let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
+        let page = Page { url, depth, status, headers, media, body, title, robots, links, fetched };
+        ParsedPage { page, fingerprint, bad_links, nofollow_links }
     }
 }
 
-/// The title and links of a page.
-#[derive(Default)]
-struct PageExtract {
+/// The title, links and robots directives of a page.
+struct PageExtract<'t> {
+    product_token: &'t str,
     /// The first title, as in browsers.
     title: Option<String>,
+    robots: RobotsDirectives,
     links: Vec<String>,
     bad_links: Vec<BadLink>,
+    nofollow_links: Vec<usize>,
 }
 
-impl PageHandler for PageExtract {
+impl<'t> PageExtract<'t> {
+    /// Nothing yet, beyond the robots directives of the headers.
+    fn new(robots: RobotsDirectives, product_token: &'t str) -> PageExtract<'t> {
+        PageExtract {
+            product_token,
+            title: None,
+            robots,
+            links: Vec::new(),
+            bad_links: Vec::new(),
+            nofollow_links: Vec::new(),
+        }
+    }
+}
+
+impl PageHandler for PageExtract<'_> {
     #[inline]
     fn text(&mut self, _: &[u8]) {}
 
@@ -69,9 +89,18 @@ impl PageHandler for PageExtract {
         self.title.get_or_insert_with(|| text::title(content));
     }
 
-    fn link(&mut self, _: LinkKind, target: Result<&str, BadLink>) {
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        self.robots.add_meta(name, content, self.product_token);
+    }
+
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         match target {
-            Ok(url) => self.links.push(url.to_owned()),
+            Ok(url) => {
+                if kind.is_nofollow() {
+                    self.nofollow_links.push(self.links.len());
+                }
+                self.links.push(url.to_owned());
+            }
             Err(bad_link) => self.bad_links.push(bad_link),
         }
     }
@@ -81,8 +110,8 @@ impl PageHandler for PageExtract {
 mod tests {
     use super::*;
 
-    fn extract(page: &[u8]) -> PageExtract {
-        let mut extract = PageExtract::default();
+    fn extract(page: &[u8]) -> PageExtract<'static> {
+        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
         html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
         extract
     }
@@ -91,9 +120,20 @@ mod tests {
     fn first_html_title_is_the_page_title() {
         let page =
             b"<svg><title>no</title></svg><title>Yes</title><title>nor this</title><a href=x><a href=tel:1>";
-        let PageExtract { title, links, bad_links } = extract(page);
+        let PageExtract { title, links, bad_links, .. } = extract(page);
         assert_eq!(title.as_deref(), Some("Yes"));
         assert_eq!((links, bad_links), (vec!["http://a/x".to_owned()], vec![BadLink::Scheme]));
         assert_eq!(extract(b"<p>none").title, None);
+    }
+
+    #[test]
+    fn nofollow_is_read_from_meta_elements_and_from_links() {
+        let page = b"<meta name=Robots content='NOINDEX'><meta name=otherbot content=none>\
+            <a href=a><a href=b rel='me NoFollow'><a href=tel:1 rel=nofollow><area href=c rel=nofollow><a href=d rel=nofollows>";
+        let PageExtract { robots, links, nofollow_links, .. } = extract(page);
+        assert_eq!(robots.names().collect::<Vec<_>>(), ["noindex"]);
+        assert_eq!((links.len(), nofollow_links), (4, vec![1, 2]));
+        let own = extract(b"<meta name=mybot content=nofollow>").robots;
+        assert!(own.nofollow && !own.noindex);
     }
 }
