@@ -28,7 +28,6 @@ const AGENTS: &[&str] = &[
     "crawler two",
     "*crawler",
     "crawlers",
-    "crawler2",
     "my crawler",
 ];
 const PATTERN_PIECES: &[&str] = &[

@@ -10,7 +10,7 @@ pub mod remote;
 pub mod role;
 mod supervisor;
 
-use crawler::Error;
+use crawler::{Error, Outcome};
 
 /// An error of the library with the option or command for its remedy. The library's messages name none.
 pub fn with_hint(error: &Error) -> String {
@@ -26,6 +26,21 @@ pub fn with_hint(error: &Error) -> String {
         _ => hint(&error.to_string()),
     };
     format!("{error}{hint}")
+}
+
+/// How to crawl a seed that redirects out of scope to this URL, with this command.
+pub fn start_there(command: &str, to: &str) -> String {
+    // Quoted, because it is from the web and will be pasted into a shell.
+    format!("; start there: {command} '{}' …", to.replace('\'', "%27"))
+}
+
+/// The remedy for an outcome that concerns robots.txt; empty for all others.
+pub fn robots_remedy(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::RobotsUnavailable { .. } => "; try again later, or use --ignore-robots if the site is yours",
+        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours",
+        _ => "",
+    }
 }
 
 /// The option or command for the remedy in a message of the library.

@@ -158,6 +158,20 @@ pub enum TransferResult {
     Declined,
 }
 
+/// Whether a worker may send requests to a host of which it has no URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostClaim {
+    /// It may, after this time: it owns the host's domain now.
+    Granted {
+        /// How long to wait before the next request to the host.
+        cooldown: Duration,
+    },
+    /// Only this worker may, which owns the host's domain.
+    OwnedBy(WorkerId),
+    /// The worker's own leases have ended.
+    LeaseLost,
+}
+
 /// Whether the budgets allow a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
@@ -359,6 +373,22 @@ pub trait Backend: Send + Sync + 'static {
         transfers: Vec<DomainTransfer>,
     ) -> impl BackendFuture<Vec<TransferResult>> {
         std::future::ready(Ok(vec![TransferResult::Declined; transfers.len()]))
+    }
+
+    /// Makes a worker the owner of a host's domain, unless another worker owns it. In a backend whose workers share one
+    /// process they share a throttle too, so each may send requests to every host.
+    fn claim_host(&self, _worker: WorkerId, _host: &str) -> impl BackendFuture<HostClaim> {
+        std::future::ready(Ok(HostClaim::Granted { cooldown: Duration::ZERO }))
+    }
+
+    /// A robots.txt that a process has stored on the last day.
+    fn load_robots(&self, _url: &str) -> impl BackendFuture<Option<Vec<u8>>> {
+        std::future::ready(Ok(None))
+    }
+
+    /// Stores a robots.txt for other processes. A backend whose workers share one process need not.
+    fn store_robots(&self, _url: &str, _file: &[u8]) -> impl BackendFuture<()> {
+        std::future::ready(Ok(()))
     }
 
     /// Reserves one page, and as many body bytes as a page may have or as are left, for a request. Counts the bytes

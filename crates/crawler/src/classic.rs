@@ -19,8 +19,9 @@ use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyPolicy, Download};
 use crate::fetch::polite_client::FetchBudget;
 use crate::fetch::redirect;
+use crate::fetch::robots::directives::RobotsDirectives;
 use crate::fetch::throttle::HostThrottle;
-use crate::html::{BadLink, each_link};
+use crate::html::{self, BadLink, LinkKind, PageHandler};
 use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -161,6 +162,7 @@ impl ClassicCrawl {
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let seeds = [self.seed_with_credentials];
         let requests = RequestCounter::default();
+        let product_token = self.config.obey_robots.then(|| self.config.product_token().to_owned());
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
         let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
         let mut crawl = RunningCrawl {
@@ -172,6 +174,7 @@ impl ClassicCrawl {
             stats: Stats::default(),
             requests,
             seed: Outcome::NotReached,
+            product_token,
         };
         let (stop, started) = (self.stop, Instant::now());
         // The user chose the seed, so it is not checked for traps.
@@ -256,6 +259,8 @@ struct RunningCrawl<'a, O: ?Sized> {
     stats: Stats,
     requests: RequestCounter,
     seed: Outcome,
+    /// The name that robots directives are addressed to; `None` if they are not obeyed.
+    product_token: Option<String>,
 }
 
 impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
@@ -311,23 +316,30 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
 
     fn follow_links(&mut self, task: &Task, page: &Download) {
         self.observer.on_event(Event::Scanning, task.depth, task.url.as_str());
-        let depth = task.depth + 1;
-        each_link(&task.url, page.content_type.as_deref(), &page.body, |_, target| {
-            self.stats.links += 1;
-            let (url, admitted) = match target {
-                Ok(url) => (url, self.admit(url, depth, 0)),
-                Err(bad) => ("", Err(RejectReason::InvalidLink(bad))),
-            };
-            match admitted {
-                Ok(LinkStatus::New) => {}
-                Ok(LinkStatus::Shallower | LinkStatus::Seen) => self.stats.links_seen += 1,
-                Err(reason) => self.stats.record_rejected_link(reason),
-            }
-            // A page can have any number of excess links. They are only counted.
-            if self.observer.wants_links() && target != Err(BadLink::TooMany) {
-                self.report_link(task, url, admitted);
-            }
-        });
+        let product_token = self.product_token.clone();
+        let product_token = product_token.as_deref();
+        let robots =
+            product_token.map_or_else(RobotsDirectives::default, |token| page.robots_directives(token));
+        let mut follower = LinkFollower { crawl: self, task, product_token, robots };
+        html::read_links(&task.url, page.content_type.as_deref(), &page.body, &mut follower);
+    }
+
+    fn follow_link(&mut self, task: &Task, is_nofollow: bool, target: Result<&str, BadLink>) {
+        self.stats.links += 1;
+        let (url, admitted) = match target {
+            Ok(url) if is_nofollow => (url, Err(RejectReason::Nofollow)),
+            Ok(url) => (url, self.admit(url, task.depth + 1, 0)),
+            Err(bad) => ("", Err(RejectReason::InvalidLink(bad))),
+        };
+        match admitted {
+            Ok(LinkStatus::New) => {}
+            Ok(LinkStatus::Shallower | LinkStatus::Seen) => self.stats.links_seen += 1,
+            Err(reason) => self.stats.record_rejected_link(reason),
+        }
+        // A page can have any number of excess links. They are only counted.
+        if self.observer.wants_links() && target != Err(BadLink::TooMany) {
+            self.report_link(task, url, admitted);
+        }
     }
 
     fn report_link(&self, task: &Task, url: &str, admitted: Result<LinkStatus, RejectReason>) {
@@ -361,5 +373,28 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
                 break;
             }
         }
+    }
+}
+
+/// Follows the links of one page.
+struct LinkFollower<'a, 'o, O: ?Sized> {
+    crawl: &'a mut RunningCrawl<'o, O>,
+    task: &'a Task,
+    product_token: Option<&'a str>,
+    robots: RobotsDirectives,
+}
+
+impl<O: Observer + ?Sized> PageHandler for LinkFollower<'_, '_, O> {
+    fn text(&mut self, _: &[u8]) {}
+
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        if let Some(product_token) = self.product_token {
+            self.robots.add_meta(name, content, product_token);
+        }
+    }
+
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        let is_nofollow = self.robots.nofollow || kind.is_nofollow() && self.product_token.is_some();
+        self.crawl.follow_link(self.task, is_nofollow, target);
     }
 }

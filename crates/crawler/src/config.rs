@@ -11,9 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use url::Url;
 
 use crate::error::Error;
-
-/// The product token that robots.txt rules are matched against.
-pub const PRODUCT_TOKEN: &str = "crawler";
+use crate::fetch::robots::rules::product_token;
 
 /// The largest Crawl-delay that is obeyed. A longer one would let a site stall a crawl for days.
 pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(30);
@@ -41,8 +39,13 @@ pub struct FetchConfig {
     pub user_agent: String,
     /// Headers that are sent to the origins of the seeds, and to no other.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Fetch robots.txt and obey it.
+    /// Fetch robots.txt and obey it, and the robots directives of pages.
     pub obey_robots: bool,
+    /// The name by which robots.txt and the robots directives of pages address the crawler, if it is not the product
+    /// token of `user_agent`.
+    pub robots_token: Option<String>,
+    /// The pause after the first failed request of a robots.txt. It doubles with each further failure.
+    pub robots_retry_pause: Duration,
     /// The minimum time between two requests to a host.
     pub delay: Duration,
     /// The maximum number of requests in flight.
@@ -80,6 +83,8 @@ impl Default for FetchConfig {
             user_agent: user_agent(None),
             headers: Vec::new(),
             obey_robots: true,
+            robots_token: None,
+            robots_retry_pause: Duration::from_secs(1),
             delay: Duration::from_secs(1),
             concurrency: 1,
             max_per_host: 1,
@@ -97,6 +102,36 @@ impl Default for FetchConfig {
     }
 }
 
+impl FetchConfig {
+    /// The name by which robots.txt and the robots directives of pages address the crawler; empty if it has none.
+    pub fn product_token(&self) -> &str {
+        match &self.robots_token {
+            Some(token) => token,
+            None => {
+                let token = product_token(self.user_agent.as_bytes());
+                self.user_agent.get(..token.len()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Checks that the name in `robots_token` is one, and that servers see it.
+    pub fn check_robots_token(&self) -> Result<(), Error> {
+        let Some(token) = &self.robots_token else { return Ok(()) };
+        let invalid =
+            |what: &str| Err(Error::InvalidSetting(format!("cannot use robots token {token:?}: {what}")));
+        if token.is_empty() || !token.is_ascii() || product_token(token.as_bytes()).len() < token.len() {
+            return invalid("it is not a name; use letters, digits, '-', '_' and '.'");
+        }
+        if !self.user_agent.to_ascii_lowercase().contains(&token.to_ascii_lowercase()) {
+            return invalid(&format!(
+                "servers do not see it; use a name that the User-Agent {:?} contains",
+                self.user_agent
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// The setters for [`FetchConfig`] that every mode's builder has, written once.
 macro_rules! fetch_setters {
     () => {
@@ -107,7 +142,7 @@ macro_rules! fetch_setters {
         }
 
         /// Sets the User-Agent header; `crawler/VERSION` by default. Site owners expect a name and a contact, such as
-        /// `mybot/1.0 (+https://example.org/bot)`.
+        /// `mybot/1.0 (+https://example.org/bot)`. The name is also the one that robots.txt is matched against.
         pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
             self.config.user_agent = user_agent.into();
             self
@@ -132,7 +167,16 @@ macro_rules! fetch_setters {
             self
         }
 
-        /// Sets whether robots.txt is fetched and obeyed; true by default. Only turn it off for sites that you own.
+        /// Sets the name by which robots.txt, `X-Robots-Tag` headers and `meta` elements address the crawler. By default
+        /// it is the product token of the User-Agent: `mybot` of `mybot/1.0 (+https://example.org/bot)`. The User-Agent
+        /// must contain the name, so that site owners can find it in their logs.
+        pub fn robots_token(mut self, token: impl Into<String>) -> Self {
+            self.config.robots_token = Some(token.into());
+            self
+        }
+
+        /// Sets whether robots.txt is fetched and obeyed, and `nofollow` on pages is obeyed; true by default. Only turn it
+        /// off for sites that you own.
         pub fn obey_robots(mut self, obey: bool) -> Self {
             self.config.obey_robots = obey;
             self
@@ -260,6 +304,26 @@ mod tests {
         let contact = Url::parse("https://example.org/bot").unwrap();
         assert!(user_agent(Some(&contact)).ends_with(" (+https://example.org/bot)"));
         assert!(user_agent(None).starts_with("crawler/"));
+    }
+
+    #[test]
+    fn robots_txt_is_matched_against_a_name_that_is_sent() {
+        let config = |user_agent: &str, token: Option<&str>| FetchConfig {
+            user_agent: user_agent.into(),
+            robots_token: token.map(str::to_owned),
+            ..FetchConfig::default()
+        };
+        assert_eq!(FetchConfig::default().product_token(), "crawler");
+        assert_eq!(config("mybot/1.0 (+https://example.org)", None).product_token(), "mybot");
+        let browser = "Mozilla/5.0 (compatible; MyBot/1.0)";
+        assert_eq!(config(browser, Some("mybot")).product_token(), "mybot");
+        assert!(config(browser, Some("mybot")).check_robots_token().is_ok());
+        for (token, cause) in
+            [("crawler", "servers do not see it"), ("", "not a name"), ("MyBot/1.0", "not a name")]
+        {
+            let error = config(browser, Some(token)).check_robots_token().unwrap_err().to_string();
+            assert!(error.starts_with("cannot use robots token") && error.contains(cause), "{error}");
+        }
     }
 
     #[test]

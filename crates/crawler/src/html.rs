@@ -45,18 +45,31 @@ const COMMON_LINKS: usize = 128;
 
 /// Each link counts with the length of the page's own URL beyond this one: a list of edges repeats it for each link.
 const COMMON_URL_BYTES: usize = 64;
+/// Maximum number of `meta` elements of a page that may be robots directives. Pages have a few.
+const MAX_ROBOTS_METAS: usize = 1_000;
 
 /// The kind of element a link comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkKind {
     /// `<a href>`
     Anchor,
+    /// `<a href rel=nofollow>`
+    NofollowAnchor,
     /// `<area href>`
     Area,
+    /// `<area href rel=nofollow>`
+    NofollowArea,
     /// `<frame src>` or `<iframe src>`
     Frame,
     /// `<meta http-equiv=refresh>`
     Refresh,
+}
+
+impl LinkKind {
+    /// Whether the link is marked with `rel=nofollow`.
+    pub fn is_nofollow(self) -> bool {
+        matches!(self, LinkKind::NofollowAnchor | LinkKind::NofollowArea)
+    }
 }
 
 /// Why a link target cannot be fetched.
@@ -110,26 +123,19 @@ pub fn each_link(
     body: &[u8],
     on_link: impl FnMut(LinkKind, Result<&str, BadLink>),
 ) {
+    read_links(page, content_type, body, &mut LinkHandler(on_link));
+}
+
+/// Passes the robots `meta` elements and the links of an HTML page to a handler, but not the text.
+pub fn read_links(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
-    let handler = &mut LinkHandler(on_link);
     match charset.transcoded() {
-        None => {
-            let max_bytes = max_link_bytes(body.len());
-            Targets::scan(body).resolve(
-                page,
-                max_bytes,
-                &|| charset.encoding(),
-                &|| charset.encoding(),
-                handler,
-            );
+        None => Targets::scan(body)
+            .pass_to(handler, page, body.len(), &|| charset.encoding(), &|| charset.encoding()),
+        Some(text) => {
+            Targets::scan(text.as_bytes())
+                .pass_to(handler, page, body.len(), &|| encoding_rs::UTF_8, &|| charset.encoding())
         }
-        Some(text) => Targets::scan(text.as_bytes()).resolve(
-            page,
-            max_link_bytes(body.len()),
-            &|| encoding_rs::UTF_8,
-            &|| charset.encoding(),
-            handler,
-        ),
     }
 }
 
@@ -144,10 +150,13 @@ pub trait PageHandler {
         self.text(content);
     }
 
+    /// The name and the content of a `meta` element that may contain robots directives, after the text.
+    fn robots_meta(&mut self, _name: &str, _content: &str) {}
+
     /// The number of links that follow, as far as it is known.
     fn expect_links(&mut self, _: usize) {}
 
-    /// A link, as in [`each_link`]. All links follow after the text.
+    /// A link, as in [`each_link`]. All links follow after the text and the robots directives.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
 
     /// A link to a place in the page itself, such as `#top`. Its target is the URL of the page.
@@ -175,9 +184,7 @@ pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut i
     let mut sink = PageSink { targets: Targets::new(), handler };
     scanner::scan(&text, &mut sink);
     let PageSink { targets, handler } = sink;
-    handler.expect_links(targets.links.len());
-    let max_bytes = max_link_bytes(body.len());
-    targets.resolve(page, max_bytes, &|| encoding_rs::UTF_8, &|| charset.encoding(), handler);
+    targets.pass_to(handler, page, body.len(), &|| encoding_rs::UTF_8, &|| charset.encoding());
 }
 
 /// Collects the link targets of a page and passes its text to the handler.
@@ -211,6 +218,8 @@ pub struct Targets<'p> {
     pub links: Vec<(LinkKind, &'p [u8])>,
     /// Number of links after the first [`MAX_LINKS`].
     pub excess: usize,
+    /// `name` and `content` of `meta` elements that may contain robots directives.
+    pub robots_metas: Vec<(&'p [u8], &'p [u8])>,
 }
 
 impl<'p> Targets<'p> {
@@ -226,14 +235,19 @@ impl<'p> Targets<'p> {
         targets
     }
 
-    fn resolve(
+    fn pass_to(
         &self,
+        handler: &mut impl PageHandler,
         page: &Url,
-        mut max_bytes: usize,
+        page_bytes: usize,
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
-        handler: &mut impl PageHandler,
     ) {
+        for &(name, content) in &self.robots_metas {
+            handler.robots_meta(&attribute_text(name, decoding), &attribute_text(content, decoding));
+        }
+        handler.expect_links(self.links.len());
+        let mut max_bytes = max_link_bytes(page_bytes);
         let base = self.base_url(page, decoding);
         let resolver = UrlResolver::new(&base);
         let mut resolved = String::with_capacity(256);
@@ -291,10 +305,21 @@ impl<'p> Sink<'p> for Targets<'p> {
     #[inline]
     fn element(&mut self, element: Element, attributes: &Attributes<'p>) {
         let link = match element {
-            Element::Anchor => attributes.href.map(|href| (LinkKind::Anchor, href)),
-            Element::Area => attributes.href.map(|href| (LinkKind::Area, href)),
+            Element::Anchor => attributes.href.map(|href| match is_nofollow(attributes) {
+                false => (LinkKind::Anchor, href),
+                true => (LinkKind::NofollowAnchor, href),
+            }),
+            Element::Area => attributes.href.map(|href| match is_nofollow(attributes) {
+                false => (LinkKind::Area, href),
+                true => (LinkKind::NofollowArea, href),
+            }),
             Element::Frame => attributes.src.map(|src| (LinkKind::Frame, src)),
-            Element::Meta => refresh_content(attributes).map(|content| (LinkKind::Refresh, content)),
+            Element::Meta => {
+                if self.robots_metas.len() < MAX_ROBOTS_METAS {
+                    self.robots_metas.extend(robots_meta(attributes));
+                }
+                refresh_content(attributes).map(|content| (LinkKind::Refresh, content))
+            }
             Element::Base => {
                 self.base = self.base.or(attributes.href);
                 None
@@ -311,6 +336,20 @@ impl<'p> Sink<'p> for Targets<'p> {
 fn refresh_content<'p>(attributes: &Attributes<'p>) -> Option<&'p [u8]> {
     let header = attribute_text(attributes.http_equiv?, &|| encoding_rs::UTF_8);
     attributes.content.filter(|_| header.eq_ignore_ascii_case("refresh"))
+}
+
+/// `name` and `content` of a `meta` element, if they may be robots directives: all that restrict a crawler start with "no".
+fn robots_meta<'p>(attributes: &Attributes<'p>) -> Option<(&'p [u8], &'p [u8])> {
+    let (name, content) = (attributes.name?, attributes.content?);
+    let is_short = name.len() <= MAX_TARGET_BYTES && content.len() <= MAX_TARGET_BYTES;
+    (is_short && content.windows(2).any(|pair| pair.eq_ignore_ascii_case(b"no"))).then_some((name, content))
+}
+
+fn is_nofollow(attributes: &Attributes) -> bool {
+    attributes.rel.is_some_and(|rel| {
+        let mut words = rel.split(|byte| byte.is_ascii_whitespace());
+        words.any(|word| word.eq_ignore_ascii_case(b"nofollow"))
+    })
 }
 
 /// Decodes the value of an attribute by the HTML standard: encoding, line ends, NULs and character references.

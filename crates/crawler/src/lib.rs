@@ -115,6 +115,8 @@ pub use error::Error;
 #[cfg(feature = "net")]
 pub use event::{Event, Observer};
 #[cfg(feature = "net")]
+pub use fetch::robots::directives::RobotsDirectives;
+#[cfg(feature = "net")]
 pub use html::BadLink;
 #[cfg(feature = "net")]
 pub use media::Media;

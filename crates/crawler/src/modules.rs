@@ -94,6 +94,7 @@ pub(crate) mod example {
             body: body.to_vec().into(),
             truncated: false,
             title: String::new(),
+            robots: Default::default(),
             links: links.iter().collect(),
             fetched: UNIX_EPOCH + Duration::from_millis(1_793_858_828_009),
         }

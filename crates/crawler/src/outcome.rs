@@ -32,6 +32,8 @@ pub enum Outcome {
     },
     /// One redirect more than the crawl follows in a row.
     TooManyRedirects,
+    /// A redirect to the URL itself.
+    RedirectToSelf,
     /// robots.txt disallows the URL.
     RobotsDisallowed,
     /// robots.txt could not be fetched, so the host counts as disallowed.
@@ -74,8 +76,10 @@ pub enum Outcome {
     },
     /// The host name could not be resolved.
     DnsFailed {
-        /// The resolver's error.
+        /// The reason.
         cause: String,
+        /// Whether the name may be resolved later: the resolver failed, and did not find out that there is no address.
+        is_temporary: bool,
     },
     /// The host has a private or special address, to which pages must not lead the crawler.
     BlockedAddress {
@@ -168,6 +172,7 @@ impl Outcome {
             Outcome::Redirect { .. } => "redirect",
             Outcome::RedirectRejected { .. } => "redirect out of scope",
             Outcome::TooManyRedirects => "too many redirects",
+            Outcome::RedirectToSelf => "redirect loop",
             Outcome::RobotsDisallowed => "robots.txt",
             Outcome::RobotsUnavailable { .. } => "robots.txt unavailable",
             Outcome::Duplicate { .. } => "duplicate",
@@ -222,8 +227,8 @@ impl Outcome {
             Outcome::ConnectionFailed { .. }
             | Outcome::StaleConnection
             | Outcome::RequestNotProcessed
-            | Outcome::DnsFailed { .. }
             | Outcome::Timeout { .. } => true,
+            Outcome::DnsFailed { is_temporary, .. } => *is_temporary,
             Outcome::HttpStatus { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
             _ => false,
         }
@@ -237,6 +242,7 @@ impl fmt::Display for Outcome {
             Outcome::Redirect { to } => write!(f, "redirect to {to}"),
             Outcome::RedirectRejected { to, why: RejectReason::External } => write!(f, "{label}: {to}"),
             Outcome::RedirectRejected { to, why } => write!(f, "{label}: {to} ({why})"),
+            Outcome::RedirectToSelf => write!(f, "{label}: the URL redirects to itself"),
             Outcome::RobotsDisallowed => f.write_str("robots.txt disallows it"),
             Outcome::Duplicate { of, links_followed } | Outcome::NearDuplicate { of, links_followed } => {
                 write!(f, "{label} of {of}{}", if *links_followed { LINKS_FOLLOWED } else { "" })
@@ -244,7 +250,7 @@ impl fmt::Display for Outcome {
             Outcome::HostPageLimit => f.write_str("host page limit reached"),
             Outcome::UnsupportedMedia { what } => write!(f, "{label}: {what}"),
             Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
-            Outcome::DnsFailed { cause } => write!(f, "DNS lookup failed: {cause}"),
+            Outcome::DnsFailed { cause, .. } => write!(f, "DNS lookup failed: {cause}"),
             Outcome::BlockedAddress { address, kind } => write!(f, "{label}: {address} is {kind}"),
             Outcome::ConnectionFailed { cause } => write!(f, "connection failed: {cause}"),
             Outcome::StaleConnection => {
@@ -277,6 +283,7 @@ pub(crate) mod tests {
             Outcome::Redirect { to: text() },
             Outcome::RedirectRejected { to: text(), why: RejectReason::External },
             Outcome::TooManyRedirects,
+            Outcome::RedirectToSelf,
             Outcome::RobotsDisallowed,
             Outcome::RobotsUnavailable { cause: text() },
             Outcome::Duplicate { of: text(), links_followed: false },
@@ -287,7 +294,7 @@ pub(crate) mod tests {
             Outcome::UnsupportedMedia { what: text() },
             Outcome::TooLarge { limit: 1 },
             Outcome::HttpStatus { code: 404, retry_after: None },
-            Outcome::DnsFailed { cause: text() },
+            Outcome::DnsFailed { cause: text(), is_temporary: true },
             Outcome::BlockedAddress { address: [127, 0, 0, 1].into(), kind: "private" },
             Outcome::ConnectionFailed { cause: text() },
             Outcome::StaleConnection,
@@ -316,6 +323,7 @@ pub(crate) mod tests {
                 | Outcome::TooLarge { .. }
                 | Outcome::BlockedAddress { .. } => OutcomeGroup::Skipped,
                 Outcome::TooManyRedirects
+                | Outcome::RedirectToSelf
                 | Outcome::RobotsUnavailable { .. }
                 | Outcome::HttpStatus { .. }
                 | Outcome::DnsFailed { .. }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use url::Url;
 
+use crate::fetch::robots::directives::RobotsDirectives;
 use crate::media::Media;
 use crate::url_list::UrlList;
 
@@ -29,6 +30,8 @@ pub struct Page {
     pub truncated: bool,
     /// The title of an HTML page as plain text; empty if it has none.
     pub title: String,
+    /// What the page asks of crawlers. The crawl follows the links of a `nofollow` page only if it ignores robots.txt.
+    pub robots: RobotsDirectives,
     /// The links of the page as normalized URLs, in document order, with repetitions.
     pub links: UrlList,
     /// When it was fetched.

@@ -36,6 +36,8 @@ pub enum RejectReason {
     RepeatedSegments,
     /// The host is a private or otherwise non-public address.
     PrivateAddress,
+    /// The link, or its page, is marked with `nofollow`.
+    Nofollow,
 }
 
 impl RejectReason {
@@ -52,6 +54,7 @@ impl RejectReason {
             RejectReason::TooManySegments => "too many path segments",
             RejectReason::RepeatedSegments => "repeated path segments",
             RejectReason::PrivateAddress => "private address",
+            RejectReason::Nofollow => "nofollow",
         }
     }
 }

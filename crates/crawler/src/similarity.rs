@@ -163,6 +163,10 @@ impl<H: PageHandler> PageHandler for LinkHashHandler<'_, H> {
         self.inner.title(content);
     }
 
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        self.inner.robots_meta(name, content);
+    }
+
     fn expect_links(&mut self, count: usize) {
         self.inner.expect_links(count);
     }
@@ -202,6 +206,10 @@ impl<S: ShingleSink, H: PageHandler> PageHandler for ShingleHandler<'_, S, H> {
     fn title(&mut self, content: &[u8]) {
         self.hasher.html_text(content);
         self.inner.title(content);
+    }
+
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        self.inner.robots_meta(name, content);
     }
 
     fn expect_links(&mut self, count: usize) {

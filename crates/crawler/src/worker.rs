@@ -1,5 +1,6 @@
 //! The worker: leases URLs from its own queue, fetches them host by host, and processes each page.
 
+mod domain_claims;
 mod host_queues;
 mod lease_budget;
 pub mod liveness;
@@ -14,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
+use self::domain_claims::DomainClaims;
 use self::host_queues::HostQueues;
 use self::lease_budget::{InFlightPermit, LeaseBudget};
 use self::parsed_page::ParsedPage;
@@ -87,6 +89,7 @@ pub struct Worker<R> {
     in_flight: Arc<Semaphore>,
     module_calls: Semaphore,
     rebalance_requests: Arc<RebalanceRequests>,
+    claims: Arc<DomainClaims>,
 }
 
 /// A lease after its fetch: the next lease of its host can start, its completion is still to come.
@@ -95,6 +98,8 @@ struct FetchedLease {
     /// `None` if the crawl stopped first. The URL stays outstanding then.
     completion: Option<Completion>,
     permit: Option<InFlightPermit>,
+    /// The lease, if only another worker can fetch its URL.
+    transfer: Option<(Lease, WorkerId)>,
 }
 
 impl<R: Backend> Worker<R> {
@@ -107,7 +112,15 @@ impl<R: Backend> Worker<R> {
         }));
         let permits = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (in_flight, module_calls) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_MODULE_CALLS));
-        Worker { id, fetcher, context, in_flight, module_calls, rebalance_requests: Arc::default() }
+        Worker {
+            id,
+            fetcher,
+            context,
+            in_flight,
+            module_calls,
+            rebalance_requests: Arc::default(),
+            claims: Arc::default(),
+        }
     }
 
     /// The worker's load, and the workers it should transfer domains to.
@@ -124,7 +137,7 @@ impl<R: Backend> Worker<R> {
         let WorkerContext { backend, stop, max_leases, .. } = &*self.context;
         let mut hosts = HostQueues::new(self.fetcher.config().max_per_host);
         let (mut fetches, mut completions) = (JoinSet::new(), JoinSet::new());
-        let mut transfers = PendingTransfers::new();
+        let mut transfers = PendingTransfers::new(Arc::clone(&self.claims));
         loop {
             let room = max_leases.saturating_sub(hosts.waiting() + fetches.len() + completions.len());
             tokio::select! {
@@ -135,9 +148,14 @@ impl<R: Backend> Worker<R> {
                     hosts.completed(&host);
                 }
                 Some(fetched) = fetches.join_next() => {
-                    let FetchedLease { host, completion, permit } = joined(fetched)?;
-                    hosts.fetched(&host);
-                    completions.spawn(Arc::clone(&self).complete(host, completion, permit));
+                    let FetchedLease { host, completion, permit, transfer } = joined(fetched)?;
+                    if let Some((lease, to)) = transfer {
+                        hosts.put_back(&host, lease);
+                        transfers.start_required(&mut hosts, Domain::from_throttle_key(&host), to);
+                    } else {
+                        hosts.fetched(&host);
+                        completions.spawn(Arc::clone(&self).complete(host, completion, permit));
+                    }
                 }
                 results = transfers.next(), if transfers.is_active() => {
                     transfers.apply_results(results?, &mut hosts);
@@ -159,7 +177,7 @@ impl<R: Backend> Worker<R> {
             }
         }
         while let Some(fetched) = fetches.join_next().await {
-            let FetchedLease { host, completion, permit } = joined(fetched)?;
+            let FetchedLease { host, completion, permit, .. } = joined(fetched)?;
             completions.spawn(Arc::clone(&self).complete(host, completion, permit));
         }
         while let Some(completed) = completions.join_next().await {
@@ -176,7 +194,15 @@ impl<R: Backend> Worker<R> {
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
         let page_limit = (context.max_page_bytes, context.oversize);
-        let budget = LeaseBudget::new(&*context.backend, &lease, &context.stop, &self.in_flight, page_limit);
+        let budget = LeaseBudget::new(
+            &*context.backend,
+            self.id,
+            &lease,
+            &context.stop,
+            &self.in_flight,
+            page_limit,
+            &self.claims,
+        );
         let mut completion = Completion::new(&lease);
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
@@ -188,7 +214,8 @@ impl<R: Backend> Worker<R> {
             }
         };
         if completion.outcome == Outcome::NotReached {
-            return Ok(FetchedLease { host, completion: None, permit: None });
+            let transfer = budget.other_worker().map(|other| (lease.clone(), other));
+            return Ok(FetchedLease { host, completion: None, permit: None, transfer });
         }
         if let Outcome::TooLarge { limit } = completion.outcome
             && limit < context.max_page_bytes
@@ -198,12 +225,17 @@ impl<R: Backend> Worker<R> {
             let read = BodyBytes::unencoded(limit as u64);
             if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, read).await? {
                 context.stop.stop();
-                return Ok(FetchedLease { host, completion: None, permit: budget.into_permit() });
+                return Ok(FetchedLease {
+                    host,
+                    completion: None,
+                    permit: budget.into_permit(),
+                    transfer: None,
+                });
             }
         }
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
-        Ok(FetchedLease { host, completion: Some(completion), permit: budget.into_permit() })
+        Ok(FetchedLease { host, completion: Some(completion), permit: budget.into_permit(), transfer: None })
     }
 
     async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
@@ -222,8 +254,9 @@ impl<R: Backend> Worker<R> {
         completion: &mut Completion,
     ) -> Result<Outcome, BackendError> {
         let context = &*self.context;
-        let parsed =
-            ParsedPage::new(context.backend.hash_key(), url, lease.depth, download, context.similarity);
+        let config = self.fetcher.config();
+        let (key, similarity) = (context.backend.hash_key(), context.similarity);
+        let parsed = ParsedPage::new(key, url, lease.depth, download, similarity, config.product_token());
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
             true => ContentMatch::New,
@@ -325,9 +358,16 @@ impl<R: Backend> Worker<R> {
             Some((_, count)) => *count += 1,
             None => rejected.push((why, 1)),
         };
+        let obeys_nofollow = self.fetcher.config().obey_robots;
+        let is_page_nofollow = obeys_nofollow && parsed.page.robots.nofollow;
+        let mut nofollow_links = parsed.nofollow_links.iter().filter(|_| obeys_nofollow).peekable();
         let mut checker = self.context.scope.checker();
         let mut origins: Vec<&str> = Vec::new();
-        for url in links.iter() {
+        for (index, url) in links.iter().enumerate() {
+            if is_page_nofollow || nofollow_links.next_if_eq(&&index).is_some() {
+                reject(RejectReason::Nofollow);
+                continue;
+            }
             if origins.last().is_none_or(|origin| !url.starts_with(origin)) {
                 origins.push(origin_prefix(url));
             }

@@ -400,8 +400,8 @@ mod tests {
         let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
                    --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
-                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ -v --overwrite --state s \
-                   --follow-duplicates";
+                   --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ \
+                   --robots-token me -v --overwrite --state s --follow-duplicates";
         for options in ["http://a.test/", all].map(parse) {
             let text = serde_json::to_string(&options).unwrap();
             assert_eq!(serde_json::from_str::<CrawlOptions>(&text).unwrap(), options, "{text}");

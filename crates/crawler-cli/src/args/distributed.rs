@@ -32,7 +32,7 @@ pub const FRONTIER_OPTIONS: [&str; 9] =
     ["stay", "redis", "crawl", "ca-file", "pagerank-url", "connect-timeout", "timeout", "resolve", "quiet"];
 
 /// The options that the help of `crawler worker` lists: those that can differ between machines.
-pub const WORKER_OPTIONS: [&str; 15] = [
+pub const WORKER_OPTIONS: [&str; 16] = [
     "id",
     "stay",
     "redis",
@@ -43,6 +43,7 @@ pub const WORKER_OPTIONS: [&str; 15] = [
     "concurrency",
     "user-agent",
     "contact",
+    "robots-token",
     "connect-timeout",
     "timeout",
     "resolve",
@@ -86,7 +87,7 @@ pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
             "module" => option.help(MODULE_HELP),
             "concurrency" => option.help_heading("Network").display_order(0),
             "user-agent" => option.help("User-Agent header to send").help_heading("Network"),
-            "contact" => option.help_heading("Network"),
+            "contact" | "robots-token" => option.help_heading("Network"),
             "connect-timeout" | "timeout" | "resolve" if is_frontier => option.help_heading("PageRank"),
             "pagerank-url" => option.help_heading("PageRank").display_order(0),
             "verbose" => option.help("Print the outcome of each URL"),

@@ -26,7 +26,7 @@ pub struct FetchArgs {
     /// Delay between requests to a host, e.g. 0, 250ms, 2s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "Politeness", display_order = 1)]
     pub delay: Duration,
-    /// Do not fetch or obey robots.txt
+    /// Do not fetch or obey robots.txt, and follow nofollow links
     #[arg(long, help_heading = "Politeness", display_order = 3)]
     pub ignore_robots: bool,
     /// User-Agent header to send [default: crawler/VERSION]
@@ -35,6 +35,9 @@ pub struct FetchArgs {
     /// URL for questions about the crawl, appended to the User-Agent
     #[arg(long, value_name = "URL", help_heading = "Politeness", display_order = 5)]
     pub contact: Option<String>,
+    /// Name in robots.txt that this crawler obeys, a part of the User-Agent [default: its start, up to the first /]
+    #[arg(long, value_name = "NAME", help_heading = "Politeness", display_order = 6)]
+    pub robots_token: Option<String>,
 
     /// Timeout for DNS lookup, TCP connect and TLS handshake
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::timeout, help_heading = "Network")]
@@ -65,10 +68,12 @@ impl FetchArgs {
     /// The fetch configuration with at most `concurrency` requests in flight, and `max_per_host` of them to one host.
     pub fn config(&self, concurrency: usize, max_per_host: usize) -> Result<FetchConfig, String> {
         let extra_roots = certificates(self.ca_file.as_deref())?;
-        Ok(FetchConfig {
+        let config = FetchConfig {
             user_agent: self.user_agent()?,
             headers: Vec::new(),
             obey_robots: !self.ignore_robots,
+            robots_token: self.robots_token.clone(),
+            robots_retry_pause: FetchConfig::default().robots_retry_pause,
             delay: self.delay,
             concurrency,
             max_per_host,
@@ -82,7 +87,9 @@ impl FetchArgs {
             allow_private: self.allow_private,
             adaptive_delay: false,
             max_idle_connections: FetchConfig::default().max_idle_connections,
-        })
+        };
+        config.check_robots_token().map_err(|error| format!("--robots-token is invalid: {error}"))?;
+        Ok(config)
     }
 
     fn user_agent(&self) -> Result<String, String> {

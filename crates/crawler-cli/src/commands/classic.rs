@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
 use crate::commands::crawl::status_of;
-use crate::commands::with_hint;
+use crate::commands::{robots_remedy, start_there, with_hint};
 use crate::open_files::make_room;
 use crate::printable::{print_error, print_stdout};
 use crate::progress::Progress;
@@ -77,11 +77,7 @@ fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
     let remedy = match &report.seed {
         Outcome::RedirectRejected { to, why: RejectReason::External } => redirect_remedy(seed, to),
         Outcome::Redirect { .. } => ", which redirects back".into(),
-        Outcome::RobotsUnavailable { .. } => {
-            "; try again later, or use --ignore-robots if the site is yours".into()
-        }
-        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours".into(),
-        _ => String::new(),
+        outcome => robots_remedy(outcome).into(),
     };
     print_error(&format!("cannot crawl the seed: {}{remedy}", report.seed));
     EXIT_FAILED
@@ -93,7 +89,6 @@ fn redirect_remedy(seed: &Url, to: &str) -> String {
         Ok(target) if Origin::from_url(&target) == Origin::from_url(seed) => {
             "; start there, or set --internal to a prefix that contains both".into()
         }
-        // Quoted, because it is from the web and will be pasted into a shell.
-        _ => format!("; start there: crawler '{}' …", to.replace('\'', "%27")),
+        _ => start_there("crawler", to),
     }
 }

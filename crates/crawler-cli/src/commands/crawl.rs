@@ -151,7 +151,11 @@ pub fn conclude(
     for hint in resume_hints::at_end(options, report) {
         display.print(&hint);
     }
-    if report.snapshot.pages == 0 && report.end != CrawlEnd::Stopped {
+    if report.snapshot.pages > 0 {
+        for seed in outcome_log.take_redirected_seeds() {
+            display.print(&seed);
+        }
+    } else if report.end != CrawlEnd::Stopped {
         print_error(&format!("no pages crawled{}", outcome_log.last_failure()));
     }
     match () {

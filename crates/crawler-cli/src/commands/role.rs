@@ -70,21 +70,26 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut shared: SharedCrawl, s
             Ok(job) => job,
             Err(error) => return usage_error(&error),
         };
-        let shared = SharedCrawl { dead_after, ..shared.clone() };
+        let (shared, notice) = (SharedCrawl { dead_after, ..shared.clone() }, Arc::clone(&shared.notice));
         let max_idle = match make_room_for_workers(1, options.concurrency) {
             Ok(max_idle) => max_idle,
             Err(error) => return usage_error(&error),
         };
-        let outcome_log = OutcomeLog::new(&options);
+        let outcome_log = Arc::new(OutcomeLog::new(&options));
+        let log = Arc::clone(&outcome_log);
         let crawler = crawler
             .configure(|config| config.max_idle_connections = max_idle)
             .stop_handle(stop.clone())
-            .on_outcome(move |url, outcome| outcome_log.record(url, outcome));
+            .on_outcome(move |url, outcome| log.record(url, outcome));
         let running = tokio::task::spawn_blocking(move || match kind {
             RoleKind::Frontier => crawler.run_frontier(&shared),
             RoleKind::Worker(id) => crawler.run_worker(&shared, id),
         });
-        match running.await {
+        let ended = running.await;
+        for seed in outcome_log.take_redirected_seeds() {
+            notice(&seed);
+        }
+        match ended {
             Ok(Ok(RoleExit::Stopped)) => return 0,
             Ok(Ok(RoleExit::CrawlEnded(CrawlEnd::OutputFailed))) if !role.stay => return EXIT_NOT_WRITTEN,
             Ok(Ok(RoleExit::CrawlEnded(_))) if !role.stay => return 0,

@@ -108,7 +108,7 @@ fn check_hostile_seed_and_robots_txt(hostile: Hostile) {
     // The crawl succeeds exactly if it saved a page.
     assert_eq!(ended.code(), i32::from(ended.pages().is_empty()), "{hostile:?}: {}", ended.stderr);
     assert!(ended.peak_rss < MAX_MEMORY, "{hostile:?}: {} MB", ended.peak_rss >> 20);
-    // A redirect to itself is followed five times, every other robots.txt is requested at most three times.
+    // A redirect to itself is followed five times, every other robots.txt is requested at most twice.
     assert!(robots.hits() <= 7, "{hostile:?}: {:?}", robots.log().paths());
 }
 

@@ -21,6 +21,7 @@ mod help;
 mod hostile;
 mod https;
 mod inspect;
+mod nofollow;
 mod open_files;
 mod output;
 mod page_size;

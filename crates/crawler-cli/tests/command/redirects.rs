@@ -3,6 +3,7 @@
 use testweb::{Response, Site};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
+use crate::pipeline::Pipeline;
 
 fn crawl(site: Site, depth: usize) -> Ended {
     Crawl::of(serve(site).url("/")).depth(depth).run()
@@ -48,13 +49,26 @@ fn redirect_loop_ends() {
     let ended = Crawl::of(web.url("/")).run().expect(0);
     assert_eq!(ended.paths(), paths(&[("/", 0)]));
     assert_eq!(web.log().len(), 5, "{:?}", web.log().paths());
+    let expected = counts(&[("page", 1), ("redirect", 2), ("redirect loop", 1)]);
+    assert_eq!(ended.outcomes(), expected);
+    assert!(
+        ended.complaint("/self").ends_with("redirect loop: the URL redirects to itself"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(Pipeline::of(web.url("/")).run().expect(0).outcomes(), expected);
 }
 
 #[test]
 fn seed_in_a_redirect_loop_is_reported() {
-    for site in [Site::new().redirect("/", "/"), Site::new().redirect("/", "/a").redirect("/a", "/")] {
-        let ended = crawl(site, 1).expect(1);
-        assert!(ended.stderr.contains(", which redirects back"), "{}", ended.stderr);
+    for (site, message) in [
+        (Site::new().redirect("/", "/"), "redirect loop: the URL redirects to itself"),
+        (Site::new().redirect("/", "/a").redirect("/a", "/"), ", which redirects back"),
+    ] {
+        let web = serve(site);
+        for ended in [Crawl::of(web.url("/")).run().expect(1), Pipeline::of(web.url("/")).run().expect(1)] {
+            assert!(ended.stderr.contains(message), "{}", ended.stderr);
+        }
     }
 }
 
@@ -132,6 +146,30 @@ fn seed_that_redirects_out_of_scope_names_a_remedy() {
 
     let ended = crawl(Site::new().redirect("/", "ftp://127.0.0.1/"), 1).expect(1);
     assert!(!ended.stderr.contains("start there"), "{}", ended.stderr);
+}
+
+#[test]
+fn seed_of_a_pipeline_that_redirects_out_of_scope_names_a_remedy() {
+    let elsewhere = serve(Site::new().page("/", "x"));
+    let web = serve(Site::new().redirect("/moved", &elsewhere.url("/';x")).page("/here", "x"));
+    let remedy = format!("; start there: crawler crawl '{}' …", elsewhere.url("/%27;x"));
+    let ended = Pipeline::of(web.url("/moved")).with("--scope host").run().expect(1);
+    assert!(ended.stderr.trim_end().ends_with(&remedy), "{}", ended.stderr);
+    let ended =
+        Pipeline::of(web.url("/moved")).with_one(web.url("/here")).with("--scope host").run().expect(0);
+    assert!(ended.stderr.trim_end().ends_with(&remedy), "{}", ended.stderr);
+    assert!(elsewhere.log().is_empty());
+}
+
+#[test]
+fn malformed_target_is_named_in_every_mode() {
+    let site = Site::new().page("/", linking_to(&["/bad"])).redirect("/bad", "http://[bad");
+    let web = serve(site);
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    let reason = "redirect out of scope: http://[bad (malformed)";
+    assert!(ended.complaint("/bad").ends_with(reason), "{}", ended.stderr);
+    let ended = Pipeline::of(web.url("/")).with("-v").run().expect(0);
+    assert!(ended.stdout.contains(&format!("/bad ({reason})")), "{}", ended.stdout);
 }
 
 #[test]

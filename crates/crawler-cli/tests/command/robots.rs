@@ -1,8 +1,11 @@
 //! robots.txt: requested first, obeyed, and what happens when it is unavailable.
 
-use testweb::{Response, Site};
+use std::time::Duration;
+
+use testweb::{Certificate, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, counts, linking_to, serve};
+use crate::pipeline::{Pipeline, objects_in};
 
 /// A front page that links to /a, /b and /c, with a robots.txt.
 fn site() -> Site {
@@ -38,9 +41,42 @@ fn own_group_takes_precedence_over_the_default_group() {
 }
 
 #[test]
-fn group_is_chosen_by_product_token_not_by_user_agent_header() {
-    let web = serve(site().robots("User-agent: other\nDisallow: /\n\nUser-agent: crawler\nDisallow: /a\n"));
-    let ended = Crawl::of(web.url("/")).with("--user-agent other/1.0").run().expect(0);
+fn group_is_chosen_by_the_name_that_the_server_sees() {
+    let robots = "User-agent: crawler\nDisallow: /\n\nUser-agent: mybot\nDisallow: /a\n\nUser-agent: Mozilla\nDisallow: /b\n\n\
+                  User-agent: crawler4j\nDisallow: /c\n\nUser-agent: *\nDisallow: /";
+    let browser = "Mozilla/5.0 (compatible; MyBot/1.0)";
+    for (options, saved) in [
+        (&["--user-agent", "mybot/1.0 (+https://a.test)"][..], &["/", "/b", "/c"][..]),
+        (&["--user-agent", "crawler4j"], &["/", "/a", "/b"]),
+        (&["--user-agent", browser], &["/", "/a", "/c"]),
+        (&["--user-agent", browser, "--robots-token", "mybot"], &["/", "/b", "/c"]),
+    ] {
+        let web = serve(site().robots(robots));
+        let crawl = options.iter().fold(Crawl::of(web.url("/")), |crawl, option| crawl.with_one(*option));
+        assert_eq!(crawl.run().expect(0).sorted_paths(), saved, "{options:?}");
+        let lines = tempfile::NamedTempFile::new().unwrap();
+        let crawl = Pipeline::bare(web.url("/")).with("--similarity 0").module("jsonl", lines.path());
+        options.iter().fold(crawl, |crawl, option| crawl.with_one(*option)).run().expect(0);
+        assert_eq!(objects_in(lines.path()).len(), saved.len(), "{options:?}");
+    }
+    let web = serve(site().robots(robots));
+    Crawl::of(web.url("/")).run().expect(1);
+    for token in ["mybot", "crawler/0", ""] {
+        let crawl = Crawl::of(web.url("/")).with_one("--robots-token").with_one(token);
+        let ended = crawl.run().expect(2);
+        assert!(
+            ended.stderr.contains("--robots-token is invalid: cannot use robots token"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn robots_txt_in_utf16_is_obeyed() {
+    let robots: Vec<u8> =
+        "\u{FEFF}User-agent: *\r\nDisallow: /a\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let ended = Crawl::of(serve(site().robots(robots)).url("/")).run().expect(0);
     assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
 }
 
@@ -63,29 +99,47 @@ fn missing_or_forbidden_robots_txt_allows_everything() {
 }
 
 #[test]
-fn unavailable_robots_txt_is_requested_three_times() {
-    for status in [500, 503, 429] {
-        let web = serve(site().status("/robots.txt", status));
-        let ended = Crawl::of(web.url("/")).run().expect(1);
-        assert_eq!(web.log().paths(), ["/robots.txt"; 3], "{status}");
-        assert_eq!(ended.outcomes(), counts(&[("page", 0), ("robots.txt unavailable", 1)]));
-        let message = format!("robots.txt unavailable: HTTP {status}");
-        assert!(ended.stderr.contains(&message), "{}", ended.stderr);
-        assert!(ended.stderr.contains("--ignore-robots"), "{}", ended.stderr);
+fn robots_txt_that_becomes_available_is_obeyed_and_no_url_has_failed() {
+    let failing = |status: u16| {
+        let sequence = vec![
+            Response::status(status),
+            Response::status(503),
+            Response::text("User-agent: *\nDisallow: /a"),
+        ];
+        serve(site().response("/robots.txt", Response::sequence(sequence)))
+    };
+    let web = failing(500);
+    let ended = Crawl::of(web.url("/")).run().expect(0);
+    assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
+    let log = web.log();
+    assert_eq!(log.for_path("/robots.txt").len(), 3);
+    for (pair, seconds) in log.windows(2).zip([1, 2]) {
+        assert!(
+            pair[1].started - pair[0].ended.unwrap() >= Duration::from_secs(seconds),
+            "{:?}",
+            log.paths()
+        );
     }
+    let ended = Pipeline::bare(failing(429).url("/")).with("--similarity 0").run().expect(0);
+    assert_eq!(ended.outcomes(), counts(&[("page", 3), ("robots.txt", 1)]));
 }
 
 #[test]
-fn robots_txt_that_becomes_available_is_obeyed() {
-    let sequence = Response::sequence(vec![
-        Response::status(500),
-        Response::hostile(testweb::Hostile::ResetImmediately),
-        Response::text("User-agent: *\nDisallow: /a"),
-    ]);
-    let web = serve(site().response("/robots.txt", sequence));
-    let ended = Crawl::of(web.url("/")).run().expect(0);
-    assert_eq!(ended.sorted_paths(), ["/", "/b", "/c"]);
-    assert_eq!(web.log().for_path("/robots.txt").len(), 3);
+fn host_that_cannot_be_reached_is_reported_as_that() {
+    // Bound but not listening, so that no other process gets the port.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let https = Web::builder().site(site()).https(Certificate::SelfSigned).start();
+    for (seed, cause) in [
+        (format!("http://{}/", socket.local_addr().unwrap()), "connection refused"),
+        ("http://nowhere.invalid/".into(), "DNS lookup failed: the name does not exist"),
+        (https.https_url("/"), "TLS failed: the certificate is self-signed"),
+    ] {
+        for ended in [Crawl::of(seed.clone()).run().expect(1), Pipeline::bare(seed).run().expect(1)] {
+            assert!(ended.stderr.contains(cause), "{}", ended.stderr);
+            assert!(!ended.stderr.contains("robots"), "{}", ended.stderr);
+        }
+    }
 }
 
 #[test]
@@ -160,5 +214,6 @@ fn robots_txt_with_a_retry_after_of_an_hour_is_not_waited_for() {
     let web = serve(Site::new().page("/", "x").response("/robots.txt", busy));
     let ended = Crawl::of(web.url("/")).run().expect(1);
     assert!(ended.stderr.contains("robots.txt unavailable: HTTP 503"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("; try again later, or use --ignore-robots"), "{}", ended.stderr);
     assert_eq!(web.log().paths(), ["/robots.txt"]);
 }

@@ -155,18 +155,90 @@ fn output_file_that_cannot_grow_stops_the_crawl_and_nothing_is_lost() {
     fixture.check();
 }
 
+/// Hosts `h0.test`, `h1.test` … whose robots.txt redirect to that of `other.test`, which has pages that link to each other.
+fn web_with_robots_txt_elsewhere(hosts: usize, pages: usize, padding: &str) -> Web {
+    let here = || {
+        Site::new().fallback(move |request| match request.path.as_str() {
+            "/robots.txt" => {
+                let origin = request.origin();
+                let port = origin.rsplit(':').next().unwrap_or("80");
+                Response::redirect(301, &format!("http://other.test:{port}/robots.txt"))
+            }
+            "/" => Response::page("<a href=/no>no</a><a href=/yes>yes</a><a href=/1>1</a><a href=/2>2</a>"),
+            path => Response::page(path.to_owned()),
+        })
+    };
+    let robots = format!("User-agent: *\nDisallow: /no\n{padding}");
+    let other = Site::new().robots(robots).fallback(move |_| {
+        Response::page((0..pages).map(|n| format!("<a href=/{n}>{n}</a>")).collect::<String>())
+    });
+    let web = Web::builder().host("other.test", other);
+    (0..hosts).fold(web, |web, n| web.host(&format!("h{n}.test"), here())).start()
+}
+
 #[test]
 #[ignore = "needs redis-server: run by make test"]
-fn robots_txt_redirect_to_another_domain_is_not_followed() {
-    let elsewhere = Response::redirect(301, "http://other.test/robots-of-all.txt");
+fn robots_txt_redirect_to_another_domain_is_followed_and_obeyed() {
     let mut fixture = Fixture::new(1, 1);
-    let site =
-        Site::new().response("/robots.txt", elsewhere).response("/", Response::page("<title>here</title>"));
-    fixture.web = Web::builder().host("h0.test", site).start();
+    fixture.web = web_with_robots_txt_elsewhere(1, 0, "");
     Process::start(fixture.crawl(1, &[])).wait_for_success();
     let log = fixture.web.log();
-    assert_eq!(log.for_host("h0.test").paths(), ["/robots.txt", "/"]);
-    assert!(log.for_host("other.test").is_empty(), "another worker may own that domain");
+    let here = log.for_host("h0.test");
+    let mut here = here.paths();
+    here.sort_unstable();
+    assert_eq!(here, ["/", "/1", "/2", "/robots.txt", "/yes"]);
+    assert_eq!(log.for_host("other.test").paths(), ["/robots.txt"]);
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn robots_txt_redirect_to_a_domain_of_another_worker_is_followed_by_that_worker() {
+    // The first file is too long to be stored for the other worker.
+    let padding = "# padding\n".repeat(7_000);
+    for (per_host, pages, padding) in [("1", 30, padding.as_str()), ("3", 20, "")] {
+        let mut fixture = Fixture::slow(1, 1);
+        let hosts = 6;
+        fixture.web = web_with_robots_txt_elsewhere(hosts, pages, padding);
+        let other = fixture.web.url_of("other.test", "/0");
+        let mut crawl =
+            fixture.crawler(&["crawl", &other, "--workers", "2", "--per-host", per_host, "--redis"]);
+        crawl.arg(&fixture.redis_url).args(fixture.options());
+        let crawl = Process::start(crawl);
+        fixture.wait_for_pages(2);
+        let seeds: Vec<String> = (0..hosts)
+            .flat_map(|n| ["/", "/1", "/2"].map(|path| fixture.web.url_of(&format!("h{n}.test"), path)))
+            .collect();
+        fixture.submit(&seeds[0], &seeds[1..].iter().map(String::as_str).collect::<Vec<_>>());
+        crawl.wait_for_success();
+        let log = fixture.web.log();
+        let robots_txt = (0..hosts).map(|n| {
+            let here = log.for_host(&format!("h{n}.test"));
+            assert_eq!(
+                (here.for_path("/yes").len(), here.for_path("/no").len()),
+                (1, 0),
+                "{:?}",
+                here.paths()
+            );
+            here.for_path("/robots.txt").len()
+        });
+        let (robots_txt, other) = (robots_txt.sum::<usize>(), log.for_host("other.test"));
+        assert!(other.len() > pages);
+        if per_host == "1" {
+            assert!(robots_txt > hosts, "a host was transferred to the worker of other.test");
+            assert!(other.smallest_gap().unwrap() >= fixture.delay, "{:?}", other.smallest_gap());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn crawl_at_its_page_limit_sends_no_request() {
+    let fixture = Fixture::new(4, 6);
+    let crawl = || Process::start(fixture.crawl(2, &["--max-pages", "9"])).wait_for_success();
+    crawl();
+    let hits = fixture.web.hits();
+    crawl();
+    assert_eq!(fixture.web.hits(), hits);
 }
 
 #[test]

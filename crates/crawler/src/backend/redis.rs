@@ -25,6 +25,7 @@
 //!     delays, delays_end  hash and sorted set: host to its pause, where that is its own, and when that is forgotten
 //!     popularity          hash: domain to the pages that link to it
 //!     counts, outcomes, refused, active; `closed` among the counts tells that the crawl is over
+//!     robots:URL          string for a day: a robots.txt that another domain's redirects to
 //!     answer:N            string for an hour: what was answered to move N, until that has arrived
 //! crawler:{NAME:cN}:   a part of content storage: body:ID; in the first one also page:ID, bands:G, stored
 //! crawler:{NAME:budget}:    used, reservations, settled, hosts, hosts_reserved
@@ -75,8 +76,8 @@ use self::moves::Moves;
 pub use self::roster::{CrawlInfo, CrawlState, HeartbeatReply, JoinResult, Member, Phase, Role, crawl_info};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
-    DiscoveredUrl, DomainTransfer, HostDelay, Lease, Snapshot, TaskId, TransferResult, UnprioritizedUrl,
-    WorkerId,
+    DiscoveredUrl, DomainTransfer, HostClaim, HostDelay, Lease, Snapshot, TaskId, TransferResult,
+    UnprioritizedUrl, WorkerId,
 };
 use crate::backend::local::BackendConfig;
 use crate::fetch::http::AddressKinds;
@@ -297,6 +298,21 @@ impl Backend for RedisBackend {
         handovers: Vec<DomainTransfer>,
     ) -> Result<Vec<TransferResult>, BackendError> {
         self.make(async move |moves| moves.pass_on(from, handovers).await).await
+    }
+
+    async fn claim_host(&self, worker: WorkerId, host: &str) -> Result<HostClaim, BackendError> {
+        let host = host.to_owned();
+        self.make(async move |moves| moves.claim(worker, &host).await).await
+    }
+
+    async fn load_robots(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        let url = url.to_owned();
+        self.make(async move |moves| moves.load_robots(&url).await).await
+    }
+
+    async fn store_robots(&self, url: &str, file: &[u8]) -> Result<(), BackendError> {
+        let (url, file) = (url.to_owned(), file.to_vec());
+        self.make(async move |moves| moves.store_robots(&url, &file).await).await
     }
 
     async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {

@@ -86,7 +86,7 @@ fn anchors(page: &[u8], content_type: Option<&str>, text: &[u8], found: &mut dyn
     let base = str::from_utf8(page).ok().and_then(|page| Url::parse(page).ok());
     let base = base.filter(|base| matches!(base.scheme(), "http" | "https")).unwrap_or_else(no_base);
     each_link(&base, content_type, text, |kind, target| {
-        if let (LinkKind::Anchor, Ok(target)) = (kind, target) {
+        if let (LinkKind::Anchor | LinkKind::NofollowAnchor, Ok(target)) = (kind, target) {
             found(target.as_bytes());
         }
     });

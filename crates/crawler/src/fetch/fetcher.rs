@@ -44,10 +44,11 @@ impl Fetcher {
         throttle: Arc<HostThrottle>,
         stop: StopHandle,
     ) -> Result<Fetcher, Error> {
-        let config = Arc::new(config);
+        config.check_robots_token()?;
+        let (robots, config) = (Robots::new(&config), Arc::new(config));
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
         let client = PoliteClient::new(throttle, config.concurrency, downloader, stop);
-        Ok(Fetcher { config, robots: Robots::default(), client })
+        Ok(Fetcher { config, robots, client })
     }
 
     /// Sends requests only while the guard counts this worker as alive.

@@ -29,6 +29,7 @@ use self::connect::{Connector, describe_io_error};
 use self::connections::{Connection, ConnectionPool, SendError};
 use crate::config::FetchConfig;
 use crate::error::Error;
+use crate::fetch::robots::directives::RobotsDirectives;
 use crate::media::Media;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
@@ -53,6 +54,17 @@ pub struct Download {
     pub body: Bytes,
     /// Whether the body is only the start of a larger one.
     pub truncated: bool,
+}
+
+impl Download {
+    /// The robots directives in the headers that are for all crawlers, or for the one with this name.
+    pub fn robots_directives(&self, product_token: &str) -> RobotsDirectives {
+        let mut directives = RobotsDirectives::default();
+        for value in self.headers.get_all("x-robots-tag") {
+            directives.add_header(&String::from_utf8_lossy(value.as_bytes()), product_token);
+        }
+        directives
+    }
 }
 
 /// Sends requests over pooled keep-alive connections.

@@ -44,6 +44,27 @@ pub trait FetchBudget: Sync {
     /// Called when a host requires a longer delay than the configured one. The client sends the host no further request
     /// before this returns, so that the delay can be stored where it outlives this process.
     fn host_slowed(&self, host: &str, host_delay: HostDelay) -> impl Future<Output = ()> + Send;
+
+    /// Whether the crawl has used up a limit, so that even a request that does not count against it is in vain.
+    fn is_exhausted(&self) -> impl Future<Output = bool> + Send {
+        std::future::ready(false)
+    }
+
+    /// Claims a host of another domain than the URL's, and returns the host's remaining cooldown. `None` if another
+    /// process sends the requests to the host's domain: the URL is to be fetched there.
+    fn claim_host(&self, _host: &str) -> impl Future<Output = Option<Duration>> + Send {
+        std::future::ready(Some(Duration::ZERO))
+    }
+
+    /// A file that a process has stored with [`store_robots`](FetchBudget::store_robots) on the last day.
+    fn load_robots(&self, _url: &str) -> impl Future<Output = Option<Vec<u8>>> + Send {
+        std::future::ready(None)
+    }
+
+    /// Stores a robots.txt for other processes, under the URL that robots.txt of another domain redirected to.
+    fn store_robots(&self, _url: &str, _file: &[u8]) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// A fixed policy for every request, without accounting.
@@ -96,11 +117,6 @@ impl PoliteClient {
     /// Counts the requests it sends in this counter.
     pub fn with_request_counter(self, requests: RequestCounter) -> PoliteClient {
         PoliteClient { downloader: self.downloader.with_request_counter(requests), ..self }
-    }
-
-    /// Whether other workers crawl other hosts, with throttles of their own.
-    pub fn has_liveness(&self) -> bool {
-        self.liveness.is_limited()
     }
 
     /// Sends one request. A request that the server rejects unprocessed does not count; it is sent again with a new

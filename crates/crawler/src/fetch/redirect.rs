@@ -2,6 +2,7 @@
 
 use url::Url;
 
+use super::http::headers::excerpt;
 use crate::config::MAX_REDIRECTS;
 use crate::html;
 use crate::origin::without_credentials;
@@ -11,8 +12,8 @@ use crate::scope::RejectReason;
 /// Decides what happens to `url`, which redirected to `location` as number `redirects + 1` in a row.
 ///
 /// The target is checked like a link: `admit` gets its normalized URL and its number of redirects, and checks
-/// and queues it at the depth of `url`. It is not called if there were too many redirects or the target is
-/// not a usable URL.
+/// and queues it at the depth of `url`. It is not called if there were too many redirects, or the target is
+/// not a usable URL, or `url` itself.
 pub fn follow(
     url: &Url,
     redirects: u8,
@@ -29,16 +30,25 @@ pub fn follow(
             return Outcome::RedirectRejected { to, why: RejectReason::InvalidLink(bad_link) };
         }
     };
+    if target == url.as_str() {
+        return Outcome::RedirectToSelf;
+    }
     match admit(&target, redirects + 1) {
         Ok(()) => Outcome::Redirect { to: target },
         Err(why) => Outcome::RedirectRejected { to: target, why },
     }
 }
 
-/// A target that is not followed, for messages: without credentials, and no longer than a URL may be.
+/// A target that is not followed, for messages: without credentials. Of one that is not a URL, or a very long one, the
+/// start.
 fn display_target(url: &Url, location: &str) -> String {
-    let target = url.join(location).map(|target| without_credentials(&target).to_string());
-    target.ok().filter(|target| target.len() <= html::MAX_URL_BYTES).unwrap_or_else(|| "its target".into())
+    match url.join(location) {
+        Ok(target) if target.as_str().len() <= html::MAX_URL_BYTES => without_credentials(&target).into(),
+        Ok(target) => excerpt(without_credentials(&target).as_str()),
+        // The start may contain credentials.
+        Err(_) if location.contains('@') => "a malformed URL".into(),
+        Err(_) => excerpt(location),
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +79,14 @@ mod tests {
     }
 
     #[test]
+    fn redirect_to_itself_is_a_failure() {
+        for location in ["y", "#part", "/x/./y", "HTTP://A.TEST:80/x/y"] {
+            assert_eq!(follow_from(0, location, Ok(())), Outcome::RedirectToSelf, "{location}");
+        }
+        assert!(matches!(follow_from(0, "https://a.test/x/y", Ok(())), Outcome::Redirect { .. }));
+    }
+
+    #[test]
     fn rejected_target_is_named_without_credentials() {
         let why = RejectReason::External;
         let rejected = follow_from(0, "http://b.test/", Err(why));
@@ -77,7 +95,9 @@ mod tests {
         for (location, named) in [
             ("http://me:secret@b.test/", "http://b.test/"),
             ("mailto:me@b.test", "mailto:me@b.test"),
-            (long.as_str(), "its target"),
+            (long.as_str(), &format!("http://a.test/{}…", "x".repeat(86))),
+            ("http://[bad", "http://[bad"),
+            ("http://me:secret@[bad", "a malformed URL"),
         ] {
             match follow_from(0, location, Ok(())) {
                 Outcome::RedirectRejected { to, why: RejectReason::InvalidLink(_) } => assert_eq!(to, named),

@@ -1,73 +1,84 @@
-//! Fetches robots.txt once per origin and day, caches its rules and obeys them.
+//! Fetches robots.txt once per origin and day, and obeys it. Failed requests are repeated, with growing pauses.
 
+mod cache;
+pub mod directives;
 pub mod rules;
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use url::Url;
 
+use self::cache::{CacheEntry, RobotsCache};
 use self::rules::Rules;
 use super::http::BodyPolicy;
 use super::polite_client::{FetchBudget, PoliteClient};
 use crate::backend::HostDelay;
-use crate::config::{MAX_CRAWL_DELAY, PRODUCT_TOKEN};
+use crate::config::{FetchConfig, MAX_CRAWL_DELAY};
 use crate::domain::Domain;
 use crate::html;
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 
-/// How long a robots.txt is used before it is fetched again.
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// How much of a robots.txt is read. RFC 9309 requires at least 500 KiB.
 const MAX_BYTES: usize = 512 * 1024;
+
+/// The largest robots.txt that is stored for other processes, which have to fetch larger ones themselves. Nearly all are
+/// smaller, and a hostile site cannot fill Redis with them.
+const MAX_SHARED_BYTES: usize = 64 * 1024;
 
 /// How many redirects of a robots.txt are followed. After more, RFC 9309 allows to treat it as missing.
 const MAX_REDIRECTS: usize = 5;
 
-/// How often a failing robots.txt is requested before it counts as unavailable.
-const MAX_TRIES: usize = 3;
+/// How often a robots.txt is requested that a server fails to send, before no URL of the origin waits any longer. The
+/// pauses between the requests double: with the first one of a second, they take four minutes.
+const MAX_TRIES: u32 = 9;
 
-/// Capacity of the cache, in origins. At least the most recently used half of them stays. An evicted robots.txt is
-/// fetched again when needed.
-const MAX_CACHED: usize = 20_000;
+/// The same for a host that cannot be reached: with pauses of half a minute.
+const MAX_TRIES_UNREACHABLE: u32 = 6;
 
-/// Capacity of the cache, in bytes of parsed rules, not counting the last file of either generation: half a megabyte
-/// of short rules takes some ten megabytes when parsed.
-const MAX_CACHED_BYTES: usize = 16 * 1024 * 1024;
+/// After how many failed tries a URL of a host that cannot be reached gets its outcome: as many as a page has. The other
+/// URLs of the host wait for the next try.
+const URL_TRIES_UNREACHABLE: u32 = 2;
 
-/// The robots.txt rules of recently used origins.
-#[derive(Default)]
+/// The robots.txt rules of recently used origins, for one crawler.
 pub struct Robots {
+    product_token: String,
+    retry_pause: Duration,
     cache: Mutex<RobotsCache>,
 }
 
-/// Two generations of entries. When the young one is full it becomes the old one, and the old one is dropped.
-#[derive(Default)]
-struct RobotsCache {
-    young: HashMap<Origin, Arc<CacheEntry>>,
-    /// Bytes of the rules in the young generation.
-    young_bytes: usize,
-    old: HashMap<Origin, Arc<CacheEntry>>,
+/// Why a robots.txt could not be fetched.
+struct Failure {
+    /// The outcome of the URLs that need it.
+    outcome: Outcome,
+    retry: Retry,
 }
 
-struct CacheEntry {
-    created: Instant,
-    /// Bytes of the rules; 0 until they are fetched.
-    bytes: AtomicUsize,
-    /// The rules, or the outcome of every URL of the origin if they could not be fetched. The first caller fetches
-    /// them; the others wait for it.
-    rules: OnceCell<Result<Rules, Outcome>>,
+/// Where another try may succeed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    Nowhere,
+    Here,
+    /// In the process that sends the requests to the host that robots.txt redirects to.
+    Elsewhere,
 }
 
 impl Robots {
+    /// No rules yet, for the crawler with this configuration.
+    pub fn new(config: &FetchConfig) -> Robots {
+        Robots {
+            product_token: config.product_token().to_owned(),
+            retry_pause: config.robots_retry_pause,
+            cache: Mutex::default(),
+        }
+    }
+
     /// Checks whether robots.txt allows a URL. If it does not, or cannot be fetched, the error is the URL's outcome.
+    ///
+    /// Waits while robots.txt is requested again, up to some minutes.
     pub async fn check(
         &self,
         url: &Url,
@@ -76,12 +87,9 @@ impl Robots {
     ) -> Result<(), Outcome> {
         let origin = Origin::from_url(url);
         let (entry, robots_budget) = (self.cache().entry(&origin), RobotsBudget(budget));
-        let fetch = async {
-            let rules = fetch_rules(&origin, client, &robots_budget).await;
-            self.cache().set_bytes(&origin, &entry, rules.as_ref().map_or(0, cached_bytes));
-            rules
-        };
-        match entry.rules.get_or_try_init(|| fetch).await? {
+        let called = Instant::now();
+        let fetch = || self.fetch_rules(&origin, &entry, called, client, &robots_budget);
+        match entry.rules.get_or_try_init(fetch).await? {
             Ok(rules) => {
                 // On every check, because the throttle forgets a host that has been idle for long.
                 apply_crawl_delay(&origin, rules, client, &robots_budget).await;
@@ -94,67 +102,189 @@ impl Robots {
     fn cache(&self) -> MutexGuard<'_, RobotsCache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl RobotsCache {
-    /// Returns the entry of an origin, new if there is none or it has expired, and moves it to the young generation.
-    fn entry(&mut self, origin: &Origin) -> Arc<CacheEntry> {
-        let is_fresh = |entry: &Arc<CacheEntry>| entry.created.elapsed() < LIFETIME;
-        if let Some(entry) = self.young.get(origin) {
-            if is_fresh(entry) {
-                return Arc::clone(entry);
+    /// Fetches an origin's rules. The inner error is the outcome of every URL of the origin. The outer error is the outcome
+    /// of one URL, or means that it is not fetched here: the next URL tries again.
+    async fn fetch_rules(
+        &self,
+        origin: &Origin,
+        entry: &Arc<CacheEntry>,
+        called: Instant,
+        client: &PoliteClient,
+        budget: &impl FetchBudget,
+    ) -> Result<Result<Rules, Outcome>, Outcome> {
+        // While this URL waited, another one found out that only another process can fetch robots.txt. It is not requested
+        // again for this URL, which would delay the transfer of the domain.
+        if let Some((host, found)) = entry.elsewhere()
+            && found > called
+            && budget.claim_host(&host).await.is_none()
+        {
+            return Err(Outcome::NotReached);
+        }
+        let mut url_tries = 0;
+        loop {
+            let Failure { outcome, retry } = match self.try_fetch_rules(origin, entry, client, budget).await {
+                Err(failure) => failure,
+                Ok(rules) => {
+                    self.cache().set_bytes(origin, entry, rules.bytes());
+                    return Ok(Ok(rules));
+                }
+            };
+            if outcome == Outcome::NotReached {
+                return Err(outcome);
             }
-            self.young_bytes -= self.young.remove(origin).map_or(0, |entry| entry.bytes());
+            url_tries += 1;
+            let (tries, is_unreachable) = (entry.record_failure(), is_unreachable(&outcome));
+            let max_tries = if is_unreachable { MAX_TRIES_UNREACHABLE } else { MAX_TRIES };
+            if retry == Retry::Nowhere || tries >= max_tries {
+                self.cache().set_bytes(origin, entry, outcome.to_string().len());
+                return Ok(Err(outcome));
+            }
+            self.cool_down(origin, tries, client, budget).await;
+            if retry == Retry::Elsewhere {
+                return Err(Outcome::NotReached);
+            }
+            if is_unreachable && url_tries >= URL_TRIES_UNREACHABLE {
+                return Err(outcome);
+            }
         }
-        let cached = self.old.remove(origin).filter(is_fresh);
-        let entry = cached.unwrap_or_else(|| {
-            Arc::new(CacheEntry {
-                created: Instant::now(),
-                bytes: AtomicUsize::new(0),
-                rules: OnceCell::new(),
-            })
-        });
-        self.insert(origin, &entry);
-        entry
     }
 
-    /// Sets the size of an entry's rules, unless the entry has been evicted.
-    fn set_bytes(&mut self, origin: &Origin, entry: &Arc<CacheEntry>, bytes: usize) {
-        let is_entry =
-            |cached: Option<&Arc<CacheEntry>>| cached.is_some_and(|cached| Arc::ptr_eq(cached, entry));
-        if is_entry(self.young.get(origin)) {
-            self.young.remove(origin);
-        } else if is_entry(self.old.get(origin)) {
-            self.old.remove(origin);
-        } else {
-            return;
+    /// Sends the host no request for a while, which is longer after each failure. The pause outlives this process.
+    async fn cool_down(&self, origin: &Origin, tries: u32, client: &PoliteClient, budget: &impl FetchBudget) {
+        let host = origin.throttle_key();
+        client.throttle.cool_down(&host, self.retry_pause * 2_u32.pow(tries - 1));
+        if let Some(host_delay) = client.throttle.host_delay(&host) {
+            budget.host_slowed(&host, host_delay).await;
         }
-        entry.bytes.store(bytes, Ordering::Relaxed);
-        self.insert(origin, entry);
     }
 
-    /// Inserts an entry into the young generation. If that is full, it becomes the old one first.
-    fn insert(&mut self, origin: &Origin, entry: &Arc<CacheEntry>) {
-        let bytes = self.young_bytes + entry.bytes();
-        if self.young.len() >= MAX_CACHED / 2 || bytes > MAX_CACHED_BYTES / 2 {
-            self.old = std::mem::take(&mut self.young);
-            self.young_bytes = 0;
+    /// Requests an origin's rules once, following redirects.
+    async fn try_fetch_rules(
+        &self,
+        origin: &Origin,
+        entry: &CacheEntry,
+        client: &PoliteClient,
+        budget: &impl FetchBudget,
+    ) -> Result<Rules, Failure> {
+        let root = Url::parse(&origin.to_string())
+            .map_err(|error| Failure::from(Outcome::InvalidResponse { cause: error.to_string() }))?;
+        let own_domain = Domain::from_url(&root);
+        let mut url = html::resolve(&root, "/robots.txt").unwrap_or(root);
+        let mut elsewhere = Vec::new();
+        for redirects in 0..=MAX_REDIRECTS {
+            let is_elsewhere = Domain::from_url(&url) != own_domain;
+            if is_elsewhere {
+                if let Some(file) = budget.load_robots(url.as_str()).await {
+                    return Ok(self.parse(&file));
+                }
+                elsewhere.push(url.to_string());
+                claim_host(&url, entry, client, budget).await?;
+            }
+            let response = client.send(&url, budget).await;
+            if is_elsewhere {
+                let host = Origin::from_url(&url).throttle_key();
+                if let Some(host_delay) = client.throttle.host_delay(&host) {
+                    budget.host_slowed(&host, host_delay).await;
+                }
+            }
+            let response = response.map_err(|outcome| match redirects {
+                0 => Failure::from(outcome),
+                // The redirect's target cannot be reached, but the origin itself can.
+                _ => Failure::from(outcome).unavailable(),
+            })?;
+            match (response.status, response.redirect) {
+                (_, Some(location)) => {
+                    url = html::resolve(&url, &location).map_err(|bad_link| {
+                        Failure::permanent(format!("its redirect cannot be followed: {bad_link}"))
+                    })?
+                }
+                // 429 means an overloaded server, not a missing file, although it is a 4xx status.
+                (code @ (429 | 500..), None) => {
+                    return Err(Outcome::HttpStatus { code, retry_after: response.retry_after }.into());
+                }
+                (200..=299 | 400..=499, None) => {
+                    // A missing file allows everything, as an empty one does: the body of an error is not read.
+                    if response.body.len() <= MAX_SHARED_BYTES {
+                        for url in &elsewhere {
+                            budget.store_robots(url, &response.body).await;
+                        }
+                    }
+                    return Ok(self.parse(&response.body));
+                }
+                (code, None) => return Err(Failure::permanent(format!("HTTP {code}"))),
+            }
         }
-        self.young_bytes += entry.bytes();
-        self.young.insert(origin.clone(), Arc::clone(entry));
+        Ok(Rules::allow_all())
+    }
+
+    fn parse(&self, body: &[u8]) -> Rules {
+        let text = rules::decoded(body);
+        let is_truncated = body.len() >= MAX_BYTES;
+        Rules::parse(if is_truncated { complete_lines(&text) } else { &text }, &self.product_token)
     }
 }
 
-impl CacheEntry {
-    fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+impl Failure {
+    /// A failure of a host that can be reached, and that another try would meet again.
+    fn permanent(cause: String) -> Failure {
+        Failure { outcome: Outcome::RobotsUnavailable { cause }, retry: Retry::Nowhere }
+    }
+
+    /// The same failure as that of a robots.txt whose host can be reached.
+    fn unavailable(self) -> Failure {
+        let outcome = match self.outcome {
+            outcome @ (Outcome::NotReached | Outcome::RobotsUnavailable { .. }) => outcome,
+            outcome => Outcome::RobotsUnavailable { cause: outcome.to_string() },
+        };
+        Failure { outcome, ..self }
     }
 }
 
-fn cached_bytes(rules: &Result<Rules, Outcome>) -> usize {
-    match rules {
-        Ok(rules) => rules.bytes(),
-        Err(outcome) => outcome.to_string().len(),
+impl From<Outcome> for Failure {
+    /// The outcome of a URL whose robots.txt could not be fetched: the failure itself if the host cannot be reached, as
+    /// the page could not be fetched either; otherwise that robots.txt is unavailable.
+    fn from(outcome: Outcome) -> Failure {
+        // Every status that is a failure of a robots.txt may change, also those that are final for a page.
+        let is_failed_status = matches!(outcome, Outcome::HttpStatus { .. });
+        let is_transient = (outcome.is_transient() || is_failed_status) && !outcome.exceeds_max_retry_after();
+        let failure = Failure { outcome, retry: if is_transient { Retry::Here } else { Retry::Nowhere } };
+        if is_unreachable(&failure.outcome) { failure } else { failure.unavailable() }
+    }
+}
+
+/// Whether an outcome means that the host cannot be reached, for a page as little as for a robots.txt.
+fn is_unreachable(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::DnsFailed { .. }
+            | Outcome::BlockedAddress { .. }
+            | Outcome::ConnectionFailed { .. }
+            | Outcome::StaleConnection
+            | Outcome::RequestNotProcessed
+            | Outcome::TlsFailed { .. }
+            | Outcome::Timeout { .. }
+    )
+}
+
+/// Makes sure that no other process sends requests to the host of a URL, and waits out the host's cooldown.
+async fn claim_host(
+    url: &Url,
+    entry: &CacheEntry,
+    client: &PoliteClient,
+    budget: &impl FetchBudget,
+) -> Result<(), Failure> {
+    let host = Origin::from_url(url).throttle_key();
+    match budget.claim_host(&host).await {
+        Some(cooldown) => {
+            client.throttle.cool_down(&host, cooldown);
+            Ok(())
+        }
+        None => {
+            let cause = format!("it redirects to {host}, which another worker crawls");
+            entry.set_elsewhere(host);
+            Err(Failure { outcome: Outcome::RobotsUnavailable { cause }, retry: Retry::Elsewhere })
+        }
     }
 }
 
@@ -166,7 +296,10 @@ impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
     async fn before_wait(&self) {}
 
     async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
-        Ok(Some(BodyPolicy::Prefix(MAX_BYTES)))
+        match self.0.is_exhausted().await {
+            true => Err(Outcome::NotReached),
+            false => Ok(Some(BodyPolicy::Prefix(MAX_BYTES))),
+        }
     }
 
     fn record_bytes(&self, _: BodyBytes) {}
@@ -174,43 +307,17 @@ impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
     async fn host_slowed(&self, host: &str, host_delay: HostDelay) {
         self.0.host_slowed(host, host_delay).await;
     }
-}
 
-/// Fetches an origin's rules, with retries. The inner error is the outcome of every URL of the origin. The outer error
-/// means that the crawl is stopping; nothing is cached then.
-async fn fetch_rules(
-    origin: &Origin,
-    client: &PoliteClient,
-    budget: &impl FetchBudget,
-) -> Result<Result<Rules, Outcome>, Outcome> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match try_fetch_rules(origin, client, budget).await {
-            Ok(rules) => {
-                apply_crawl_delay(origin, &rules, client, budget).await;
-                return Ok(Ok(rules));
-            }
-            Err(Outcome::NotReached) => return Err(Outcome::NotReached),
-            Err(failure) if tries == MAX_TRIES || failure.exceeds_max_retry_after() => {
-                return Ok(Err(url_outcome(failure)));
-            }
-            Err(_) => {}
-        }
+    async fn claim_host(&self, host: &str) -> Option<Duration> {
+        self.0.claim_host(host).await
     }
-}
 
-/// The outcome of a URL whose robots.txt could not be fetched: the failure itself if the host cannot be reached, as
-/// the page could not be fetched either; otherwise that robots.txt is unavailable.
-fn url_outcome(failure: Outcome) -> Outcome {
-    match failure {
-        Outcome::DnsFailed { .. }
-        | Outcome::BlockedAddress { .. }
-        | Outcome::ConnectionFailed { .. }
-        | Outcome::TlsFailed { .. }
-        | Outcome::Timeout { .. }
-        | Outcome::RobotsUnavailable { .. } => failure,
-        failure => Outcome::RobotsUnavailable { cause: failure.to_string() },
+    async fn load_robots(&self, url: &str) -> Option<Vec<u8>> {
+        self.0.load_robots(url).await
+    }
+
+    async fn store_robots(&self, url: &str, file: &[u8]) {
+        self.0.store_robots(url, file).await;
     }
 }
 
@@ -225,51 +332,10 @@ async fn apply_crawl_delay(origin: &Origin, rules: &Rules, client: &PoliteClient
     }
 }
 
-/// Fetches an origin's rules once, following redirects.
-async fn try_fetch_rules(
-    origin: &Origin,
-    client: &PoliteClient,
-    budget: &impl FetchBudget,
-) -> Result<Rules, Outcome> {
-    let root = Url::parse(&origin.to_string())
-        .map_err(|error| Outcome::InvalidResponse { cause: error.to_string() })?;
-    let mut url = html::resolve(&root, "/robots.txt").unwrap_or(root);
-    for redirects in 0..=MAX_REDIRECTS {
-        let response = client.send(&url, budget).await.map_err(|failure| match failure {
-            Outcome::NotReached => Outcome::NotReached,
-            // The redirect's target cannot be reached, but the origin itself can.
-            failure if redirects > 0 => Outcome::RobotsUnavailable { cause: failure.to_string() },
-            failure => failure,
-        })?;
-        match (response.status, response.redirect) {
-            (_, Some(location)) => match html::resolve(&url, &location) {
-                // Another worker may own the other domain.
-                Ok(target)
-                    if client.has_liveness() && Domain::from_url(&target) != Domain::from_url(&url) =>
-                {
-                    break;
-                }
-                Ok(target) => url = target,
-                Err(_) => break,
-            },
-            (200..=299, None) => return Ok(Rules::parse(complete_lines(&response.body), PRODUCT_TOKEN)),
-            // 429 means an overloaded server, not a missing file, although it is a 4xx status.
-            (status @ (429 | 500..), None) => {
-                return Err(Outcome::HttpStatus { code: status, retry_after: response.retry_after });
-            }
-            _ => break,
-        }
-    }
-    Ok(Rules::allow_all())
-}
-
-/// Drops the last line of a body at the size limit, because it may be truncated.
-fn complete_lines(body: &[u8]) -> &[u8] {
-    if body.len() < MAX_BYTES {
-        return body;
-    }
-    let end = body.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(0);
-    &body[..end]
+/// Drops the last line of a truncated file, because it may be truncated too.
+fn complete_lines(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(0);
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -279,42 +345,30 @@ mod tests {
     use crate::fetch::throttle::HostThrottle;
     use crate::stop::StopHandle;
 
+    fn robots() -> Robots {
+        Robots::new(&FetchConfig::default())
+    }
+
     #[test]
     fn line_truncated_by_the_size_limit_is_ignored() {
-        assert_eq!(complete_lines(b"Disallow: /a"), b"Disallow: /a");
-        let mut long = vec![b'#'; MAX_BYTES - 13];
-        long.extend_from_slice(b"\nDisallow: /a");
-        assert_eq!(complete_lines(&long).last(), Some(&b'#'));
-    }
-
-    fn origin(number: usize) -> Origin {
-        Origin { https: false, host: format!("h{number}.test"), port: 80 }
-    }
-
-    /// Bytes of all cached rules.
-    fn bytes_in(cache: &RobotsCache) -> usize {
-        cache.young.values().chain(cache.old.values()).map(|entry| entry.bytes()).sum()
-    }
-
-    #[test]
-    fn cache_is_limited_in_bytes_and_keeps_the_most_recently_used_origins() {
-        let mut cache = RobotsCache::default();
-        let bytes = MAX_CACHED_BYTES / 100;
-        for number in 0..1_000 {
-            let entry = cache.entry(&origin(number));
-            cache.set_bytes(&origin(number), &entry, bytes);
-            assert!(bytes_in(&cache) <= MAX_CACHED_BYTES);
-        }
-        assert!(cache.young.len() + cache.old.len() > 50);
-        assert_eq!(cache.entry(&origin(999)).bytes(), bytes);
-        assert_eq!(cache.entry(&origin(0)).bytes(), 0, "it was evicted");
+        let is_allowed = |file: &[u8]| robots().parse(file).allows(&Url::parse("http://h.test/a").unwrap());
+        let file = |length: usize| {
+            let (start, end) = (b"User-agent: *\n", b"\nDisallow: /a");
+            [start, &vec![b'#'; length - start.len() - end.len()][..], end].concat()
+        };
+        assert!(is_allowed(&file(MAX_BYTES)));
+        assert!(!is_allowed(&file(MAX_BYTES - 1)));
+        let wide: Vec<u8> = [&b"\n\nUser-agent: *\nDisallow: /a\n"[..], &vec![b'#'; MAX_BYTES]].concat();
+        let wide: Vec<u8> = wide.iter().flat_map(|byte| [0, *byte]).take(MAX_BYTES).collect();
+        assert!(!is_allowed(&wide));
     }
 
     #[tokio::test(start_paused = true)]
     async fn crawl_delay_is_applied_again_after_the_throttle_forgot_the_host() {
-        let robots = Robots::default();
-        let rules = Rules::parse(b"User-agent: *\nCrawl-delay: 20\nDisallow: /no", PRODUCT_TOKEN);
-        robots.cache().entry(&origin(0)).rules.set(Ok(rules)).unwrap();
+        let robots = robots();
+        let rules = Rules::parse(b"User-agent: *\nCrawl-delay: 20\nDisallow: /no", "crawler");
+        let origin = Origin { https: false, host: "h0.test".into(), port: 80 };
+        robots.cache().entry(&origin).rules.set(Ok(rules)).unwrap();
         for path in ["/yes", "/no"] {
             let throttle = Arc::new(HostThrottle::new(Duration::from_secs(1), 1));
             let downloader = Downloader::new(Arc::default(), &[]).unwrap();
@@ -325,27 +379,5 @@ mod tests {
             let host_delay = throttle.host_delay("h0.test").expect("the host has a delay again");
             assert_eq!(host_delay.delay, Duration::from_secs(20));
         }
-    }
-
-    #[test]
-    fn cache_is_limited_in_origins() {
-        let mut cache = RobotsCache::default();
-        for number in 0..3 * MAX_CACHED {
-            let entry = cache.entry(&origin(number));
-            cache.set_bytes(&origin(number), &entry, 1);
-        }
-        let count = cache.young.len() + cache.old.len();
-        assert!((MAX_CACHED / 2..=MAX_CACHED).contains(&count), "{count}");
-    }
-
-    #[test]
-    fn rules_of_an_evicted_origin_are_not_cached() {
-        let mut cache = RobotsCache::default();
-        let slow = cache.entry(&origin(0));
-        for number in 1..=MAX_CACHED {
-            cache.entry(&origin(number));
-        }
-        cache.set_bytes(&origin(0), &slow, 1_000);
-        assert_eq!((bytes_in(&cache), cache.young_bytes), (0, 0));
     }
 }

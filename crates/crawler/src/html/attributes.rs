@@ -30,6 +30,8 @@ impl Name {
     const CHARSET: Name = Name::new(b"charset");
     const CONTENT: Name = Name::new(b"content");
     const HREF: Name = Name::new(b"href");
+    const NAME: Name = Name::new(b"name");
+    const REL: Name = Name::new(b"rel");
     const SRC: Name = Name::new(b"src");
 
     const fn new(name: &[u8]) -> Name {
@@ -57,7 +59,7 @@ impl Name {
     }
 }
 
-/// The attributes needed for links and the encoding of a page: the first of each name in a tag, with its undecoded
+/// The attributes needed for links, robots directives and the encoding of a page: the first of each name in a tag, with its undecoded
 /// value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes<'p> {
@@ -71,6 +73,10 @@ pub struct Attributes<'p> {
     pub http_equiv: Option<&'p [u8]>,
     /// `content`
     pub content: Option<&'p [u8]>,
+    /// `name`
+    pub name: Option<&'p [u8]>,
+    /// `rel`
+    pub rel: Option<&'p [u8]>,
 }
 
 /// The end of a tag.
@@ -107,6 +113,8 @@ pub(super) fn collect(page: &[u8], at: usize) -> Option<(Attributes<'_>, TagEnd)
             Name::SRC => &mut attributes.src,
             Name::CHARSET => &mut attributes.charset,
             Name::CONTENT => &mut attributes.content,
+            Name::NAME => &mut attributes.name,
+            Name::REL => &mut attributes.rel,
             Name::LONG if spelling.eq_ignore_ascii_case(b"http-equiv") => &mut attributes.http_equiv,
             _ => return,
         };

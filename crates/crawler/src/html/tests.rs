@@ -208,3 +208,31 @@ fn links_of_a_page_take_a_bounded_number_of_bytes() {
     assert!(resolved > 500 && bytes < 7 * body.len(), "{resolved} links of {bytes} bytes");
     assert_eq!(resolved + too_many, links, "every link is counted");
 }
+
+#[test]
+fn robots_meta_elements_are_passed_on_before_the_links() {
+    #[derive(Default)]
+    struct Metas(Vec<(String, String)>, usize);
+    impl PageHandler for Metas {
+        fn text(&mut self, _: &[u8]) {}
+        fn robots_meta(&mut self, name: &str, content: &str) {
+            assert_eq!(self.1, 0, "before the links");
+            self.0.push((name.to_owned(), content.to_owned()));
+        }
+        fn link(&mut self, _: LinkKind, _: Result<&str, BadLink>) {
+            self.1 += 1;
+        }
+    }
+    let page = "<a href=x><META Content='NoIndex' NAME=ro&#98;ots><meta name=description content=text>\
+        <meta property=robots content=none><meta name=robots content=nofollow><template><meta name=t content=none></template>";
+    let url = Url::parse("http://a.test/").unwrap();
+    let expected =
+        [("robots", "NoIndex"), ("robots", "nofollow")].map(|(name, content)| (name.into(), content.into()));
+    for charset in ["text/html", "text/html; charset=windows-1252"] {
+        let (mut all, mut links) = (Metas::default(), Metas::default());
+        read(&url, Some(charset), page.as_bytes(), &mut all);
+        read_links(&url, Some(charset), page.as_bytes(), &mut links);
+        assert_eq!((&all.0[..], all.1), (&expected[..], 1));
+        assert_eq!((&links.0[..], links.1), (&expected[..], 1));
+    }
+}

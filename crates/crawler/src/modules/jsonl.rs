@@ -12,7 +12,8 @@ use crate::page::Page;
 use crate::url_list::UrlList;
 
 /// One JSON object per page: url, depth, status, title, content_type (null without the header), bytes, truncated
-/// (whether the page is larger than these bytes), fetched (RFC 3339, UTC), links.
+/// (whether the page is larger than these bytes), fetched (RFC 3339, UTC), robots (the page's robots directives:
+/// nofollow, noindex, noarchive), links.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Jsonl;
 
@@ -56,6 +57,7 @@ struct Record<'p> {
     bytes: usize,
     truncated: bool,
     fetched: String,
+    robots: Vec<&'static str>,
     links: &'p UrlList,
 }
 
@@ -70,6 +72,7 @@ impl<'p> Record<'p> {
             bytes: page.body.len(),
             truncated: page.truncated,
             fetched: timestamp::rfc3339(page.fetched),
+            robots: page.robots.names().collect(),
             links: &page.links,
         }
     }
@@ -142,11 +145,12 @@ mod tests {
         let mut page =
             example::page("http://a.test/x?y=1", b"<p>12345", &["http://a.test/", "http://b.test/"]);
         page.title = "A title".into();
+        page.robots.noindex = true;
         assert_eq!(
             written(&page),
             "{\"url\":\"http://a.test/x?y=1\",\"depth\":2,\"status\":200,\"title\":\"A title\",\
              \"content_type\":\"text/html; charset=utf-8\",\"bytes\":8,\"truncated\":false,\"fetched\":\"2026-11-05T06:07:08.009Z\",\
-             \"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
+             \"robots\":[\"noindex\"],\"links\":[\"http://a.test/\",\"http://b.test/\"]}\n"
         );
     }
 

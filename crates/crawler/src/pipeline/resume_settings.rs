@@ -33,6 +33,7 @@ impl Crawler {
         recorded.fixed("adaptive-delay", config.adaptive_delay);
         recorded.fixed("ignore-robots", !config.obey_robots);
         recorded.fixed("user-agent", &config.user_agent);
+        recorded.fixed("robots-token", config.product_token());
         recorded.fixed("connect-timeout", format!("{:?}", config.connect_timeout));
         recorded.fixed("timeout", format!("{:?}", config.timeout));
         recorded.fixed("max-page-bytes", config.max_page_bytes);

@@ -108,6 +108,15 @@ impl HostQueues {
         self.mark_ready(name);
     }
 
+    /// A lease of the host was not fetched, and is the host's next one again.
+    pub(super) fn put_back(&mut self, name: &str, lease: Lease) {
+        let Some(host) = self.hosts.get_mut(name) else { return };
+        host.fetching -= 1;
+        host.waiting.push_front(lease);
+        self.waiting += 1;
+        self.mark_ready(name);
+    }
+
     /// A lease of the host was completed.
     pub(super) fn completed(&mut self, name: &str) {
         let Some(host) = self.hosts.get_mut(name) else { return };
@@ -284,6 +293,16 @@ mod tests {
         assert_eq!((hosts.waiting(), hosts.domains(), next(&mut hosts)), (1, 1, None));
         finish(&mut hosts, "b");
         assert_eq!(next(&mut hosts).as_deref(), Some("b/2"));
+    }
+
+    #[test]
+    fn lease_that_is_put_back_is_the_next_one_and_its_domain_is_idle() {
+        let mut hosts = hosts(1, &["a/1", "a/2"]);
+        let domain = Domain::from_throttle_key("a");
+        let (name, lease) = hosts.next().unwrap();
+        hosts.put_back(&name, lease);
+        assert_eq!((hosts.waiting(), hosts.idle_domains([&domain].into_iter())[0].1.len()), (2, 2));
+        assert_eq!((next(&mut hosts).as_deref(), next(&mut hosts)), (Some("a/1"), None));
     }
 
     #[test]

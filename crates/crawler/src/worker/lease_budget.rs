@@ -1,20 +1,24 @@
 //! Reserves the bytes that one lease may read from the crawl's budgets, not before its request can be sent.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::backend::{Backend, BudgetDecision, HostDelay, Lease};
+use crate::backend::{Backend, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
 use crate::config::Oversize;
+use crate::domain::Domain;
 use crate::fetch::http::BodyPolicy;
 use crate::fetch::polite_client::FetchBudget;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
+use crate::worker::domain_claims::{DomainClaim, DomainClaims};
 
 /// The budget of one lease.
 pub(super) struct LeaseBudget<'a, R> {
     backend: &'a R,
+    worker: WorkerId,
     lease: &'a Lease,
     stop: &'a StopHandle,
     /// Permits for URLs between their first request and their completion.
@@ -24,6 +28,11 @@ pub(super) struct LeaseBudget<'a, R> {
     page_limit: (usize, Oversize),
     /// Bytes read since the last reservation.
     bytes_read: Mutex<BodyBytes>,
+    claims: &'a Arc<DomainClaims>,
+    /// The domains that the URL's robots.txt redirects to.
+    claimed: Mutex<Vec<DomainClaim>>,
+    /// The worker that can fetch the URL instead of this one.
+    other_worker: OnceLock<WorkerId>,
 }
 
 /// The permit of a URL that is being fetched or completed.
@@ -32,19 +41,25 @@ pub(super) type InFlightPermit = OwnedSemaphorePermit;
 impl<'a, R: Backend> LeaseBudget<'a, R> {
     pub(super) fn new(
         backend: &'a R,
+        worker: WorkerId,
         lease: &'a Lease,
         stop: &'a StopHandle,
         in_flight: &'a Arc<Semaphore>,
         page_limit: (usize, Oversize),
+        claims: &'a Arc<DomainClaims>,
     ) -> Self {
         LeaseBudget {
             backend,
+            worker,
             lease,
             stop,
             in_flight,
             permit: Mutex::default(),
             page_limit,
             bytes_read: Mutex::default(),
+            claims,
+            claimed: Mutex::default(),
+            other_worker: OnceLock::new(),
         }
     }
 
@@ -60,6 +75,12 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     /// Takes the bytes read since the last reservation, to report them.
     fn take_bytes_read(&self) -> BodyBytes {
         std::mem::take(&mut *self.counter())
+    }
+
+    /// The worker that can fetch the URL instead of this one, because it owns the host that the URL's robots.txt
+    /// redirects to.
+    pub(super) fn other_worker(&self) -> Option<WorkerId> {
+        self.other_worker.get().copied()
     }
 
     /// The permit, if a request was sent.
@@ -117,5 +138,45 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     async fn host_slowed(&self, host: &str, host_delay: HostDelay) {
         // If the backend fails, its next operation reports the error.
         let _ = self.backend.set_host_delay(host, host_delay).await;
+    }
+
+    async fn is_exhausted(&self) -> bool {
+        // If the backend fails, its next operation reports the error.
+        let is_exhausted = matches!(self.backend.exhausted_budget().await, Ok(Some(_)));
+        if is_exhausted {
+            self.stop.stop();
+        }
+        is_exhausted
+    }
+
+    async fn claim_host(&self, host: &str) -> Option<Duration> {
+        let claimed = match self.claims.claim(Domain::from_throttle_key(host)) {
+            Ok(claim) => {
+                self.backend.claim_host(self.worker, host).await.map(|claimed| (claimed, Some(claim)))
+            }
+            Err(new_owner) => Ok((HostClaim::OwnedBy(new_owner), None)),
+        };
+        match claimed {
+            Ok((HostClaim::Granted { cooldown }, claim)) => {
+                self.claimed.lock().unwrap_or_else(PoisonError::into_inner).extend(claim);
+                Some(cooldown)
+            }
+            Ok((HostClaim::OwnedBy(other), _)) => {
+                self.other_worker.get_or_init(|| other);
+                None
+            }
+            // If the backend fails, its next operation reports the error.
+            Ok((HostClaim::LeaseLost, _)) | Err(_) => None,
+        }
+    }
+
+    async fn load_robots(&self, url: &str) -> Option<Vec<u8>> {
+        // If the backend fails, its next operation reports the error.
+        self.backend.load_robots(url).await.ok().flatten()
+    }
+
+    async fn store_robots(&self, url: &str, file: &[u8]) {
+        // If the backend fails, its next operation reports the error.
+        let _ = self.backend.store_robots(url, file).await;
     }
 }

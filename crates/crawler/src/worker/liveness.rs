@@ -35,11 +35,6 @@ impl LivenessGuard {
         LivenessGuard(Some(Arc::new(Renewal { at: watch::Sender::new(long_ago), start_window, abort_after })))
     }
 
-    /// Whether it can expire: other processes, which throttle their own hosts, share the crawl.
-    pub fn is_limited(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Renews it as of `sent`, when the heartbeat that was acknowledged now was sent.
     pub fn renew(&self, sent: Instant) {
         if let Some(renewal) = &self.0 {
@@ -111,7 +106,7 @@ mod tests {
     #[tokio::test]
     async fn unlimited_guard_needs_no_renewal() {
         let guard = LivenessGuard::unlimited();
-        assert!(guard.is_current() && !guard.is_limited());
+        assert!(guard.is_current());
         guard.renewed().await;
         assert!(timeout(Duration::from_millis(10), guard.expired()).await.is_err());
     }

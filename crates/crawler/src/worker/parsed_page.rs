@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use url::Url;
 
 use crate::fetch::http::Download;
+use crate::fetch::robots::directives::RobotsDirectives;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
 use crate::page::Page;
@@ -20,27 +21,31 @@ pub struct ParsedPage {
     pub fingerprint: Fingerprint,
     /// Links that do not resolve to a URL that can be fetched.
     pub bad_links: Vec<BadLink>,
+    /// The indexes of the page's links that are marked with `rel=nofollow`, in ascending order.
+    pub nofollow_links: Vec<usize>,
 }
 
 impl ParsedPage {
     /// Parses a download; HTML in one pass. The fingerprint has what pages are compared by under this
-    /// threshold, or nothing if they are not compared.
+    /// threshold, or nothing if they are not compared. Robots directives can be addressed to `product_token`.
     pub fn new(
         key: HashKey,
         url: Url,
         depth: Depth,
         download: Download,
         similarity: Option<Threshold>,
+        product_token: &str,
     ) -> ParsedPage {
+        let robots = download.robots_directives(product_token);
         let Download { status, content_type, media, body, truncated, headers, .. } = download;
         let content_type = content_type.as_deref();
-        let mut extract = PageExtract::default();
+        let mut extract = PageExtract::new(robots, product_token);
         let fingerprint = read_page(key, &url, content_type, media, &body, similarity, &mut extract);
-        let PageExtract { title, links, bad_links } = extract;
-        let title = title.unwrap_or_default();
-        let fetched = SystemTime::now();
-        let page = Page { url, depth, status, headers, media, body, truncated, title, links, fetched };
-        ParsedPage { page, fingerprint, bad_links }
+        let PageExtract { title, links, bad_links, nofollow_links, robots, .. } = extract;
+        let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
+        let page =
+            Page { url, depth, status, headers, media, body, truncated, title, robots, links, fetched };
+        ParsedPage { page, fingerprint, bad_links, nofollow_links }
     }
 }
 
@@ -69,16 +74,32 @@ fn read_page(
     }
 }
 
-/// The title and links of a page.
-#[derive(Default)]
-struct PageExtract {
+/// The title, links and robots directives of a page.
+struct PageExtract<'t> {
+    product_token: &'t str,
     /// The first title, as in browsers.
     title: Option<String>,
+    robots: RobotsDirectives,
     links: UrlList,
     bad_links: Vec<BadLink>,
+    nofollow_links: Vec<usize>,
 }
 
-impl PageHandler for PageExtract {
+impl<'t> PageExtract<'t> {
+    /// Nothing yet, beyond the robots directives of the headers.
+    fn new(robots: RobotsDirectives, product_token: &'t str) -> PageExtract<'t> {
+        PageExtract {
+            product_token,
+            title: None,
+            robots,
+            links: UrlList::default(),
+            bad_links: Vec::new(),
+            nofollow_links: Vec::new(),
+        }
+    }
+}
+
+impl PageHandler for PageExtract<'_> {
     #[inline]
     fn text(&mut self, _: &[u8]) {}
 
@@ -86,13 +107,22 @@ impl PageHandler for PageExtract {
         self.title.get_or_insert_with(|| text::title(content));
     }
 
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        self.robots.add_meta(name, content, self.product_token);
+    }
+
     fn expect_links(&mut self, count: usize) {
         self.links.reserve(count);
     }
 
-    fn link(&mut self, _: LinkKind, target: Result<&str, BadLink>) {
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         match target {
-            Ok(url) => self.links.push(url),
+            Ok(url) => {
+                if kind.is_nofollow() {
+                    self.nofollow_links.push(self.links.len());
+                }
+                self.links.push(url);
+            }
             Err(bad_link) => self.bad_links.push(bad_link),
         }
     }
@@ -102,8 +132,8 @@ impl PageHandler for PageExtract {
 mod tests {
     use super::*;
 
-    fn extract(page: &[u8]) -> PageExtract {
-        let mut extract = PageExtract::default();
+    fn extract(page: &[u8]) -> PageExtract<'static> {
+        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
         html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
         extract
     }
@@ -112,7 +142,7 @@ mod tests {
     fn body_is_hashed_only_if_pages_are_compared() {
         let (key, url) = (HashKey::new(1), Url::parse("http://a/").unwrap());
         let fingerprint = |media, similarity| {
-            let mut extract = PageExtract::default();
+            let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
             let body = b"<a href=x>some text";
             let fingerprint = read_page(key, &url, None, media, body, similarity, &mut extract);
             assert_eq!(extract.links.len(), usize::from(media == Media::Html));
@@ -130,9 +160,20 @@ mod tests {
     fn first_html_title_is_the_page_title() {
         let page =
             b"<svg><title>no</title></svg><title>Yes</title><title>nor this</title><a href=x><a href=tel:1>";
-        let PageExtract { title, links, bad_links } = extract(page);
+        let PageExtract { title, links, bad_links, .. } = extract(page);
         assert_eq!(title.as_deref(), Some("Yes"));
         assert_eq!((links, bad_links), (["http://a/x"].iter().collect(), vec![BadLink::Scheme]));
         assert_eq!(extract(b"<p>none").title, None);
+    }
+
+    #[test]
+    fn nofollow_is_read_from_meta_elements_and_from_links() {
+        let page = b"<meta name=Robots content='NOINDEX'><meta name=otherbot content=none>\
+            <a href=a><a href=b rel='me NoFollow'><a href=tel:1 rel=nofollow><area href=c rel=nofollow><a href=d rel=nofollows>";
+        let PageExtract { robots, links, nofollow_links, .. } = extract(page);
+        assert_eq!(robots.names().collect::<Vec<_>>(), ["noindex"]);
+        assert_eq!((links.len(), nofollow_links), (4, vec![1, 2]));
+        let own = extract(b"<meta name=mybot content=nofollow>").robots;
+        assert!(own.nofollow && !own.noindex);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::domain_claims::DomainClaims;
 use super::host_queues::HostQueues;
 use super::joined;
 use crate::backend::{Backend, BackendError, DomainTransfer, TransferResult, TransferTarget, WorkerId};
@@ -35,16 +36,18 @@ pub(super) struct PendingTransfers {
     next_poll: Instant,
     /// The backend operation in progress, at most one.
     operation: JoinSet<TransferResults>,
+    claims: Arc<DomainClaims>,
 }
 
 impl PendingTransfers {
-    pub(super) fn new() -> PendingTransfers {
+    pub(super) fn new(claims: Arc<DomainClaims>) -> PendingTransfers {
         let now = Instant::now();
         PendingTransfers {
             new_owners: HashMap::new(),
             deadline: now,
             next_poll: now,
             operation: JoinSet::new(),
+            claims,
         }
     }
 
@@ -56,12 +59,24 @@ impl PendingTransfers {
     /// Pauses a fair share of the worker's domains, to transfer them to `targets`. Does nothing while an
     /// earlier request is in progress.
     pub(super) fn start(&mut self, hosts: &mut HostQueues, targets: &[TransferTarget]) {
-        if targets.is_empty() || self.is_active() {
-            return;
+        if !targets.is_empty() && !self.is_active() {
+            self.pause(hosts, distribute(hosts.leases_by_domain(), targets));
         }
-        self.new_owners = distribute(hosts.leases_by_domain(), targets).into_iter().collect();
-        for domain in self.new_owners.keys() {
+    }
+
+    /// Pauses a domain, to transfer it to the only worker that can fetch from it. Does nothing while other domains are
+    /// being transferred: then the domain is fetched from again, and this is called again.
+    pub(super) fn start_required(&mut self, hosts: &mut HostQueues, domain: Domain, to: WorkerId) {
+        if !self.is_active() {
+            self.pause(hosts, vec![(domain, to)]);
+        }
+    }
+
+    fn pause(&mut self, hosts: &mut HostQueues, new_owners: Vec<(Domain, WorkerId)>) {
+        self.new_owners = new_owners.into_iter().collect();
+        for (domain, to) in &self.new_owners {
             hosts.pause(domain.clone());
+            self.claims.start_transfer(domain.clone(), *to);
         }
         self.next_poll = Instant::now();
         self.deadline = self.next_poll + IDLE_TIMEOUT;
@@ -88,11 +103,13 @@ impl PendingTransfers {
             }
             if result != TransferResult::RetryLater {
                 self.new_owners.remove(&domain);
+                self.claims.end_transfer(&domain);
                 hosts.resume(&domain);
             }
         }
         if self.deadline <= Instant::now() && self.operation.is_empty() {
             for (domain, _) in self.new_owners.drain() {
+                self.claims.end_transfer(&domain);
                 hosts.resume(&domain);
             }
         }
@@ -114,6 +131,9 @@ impl PendingTransfers {
         let mut transfers: HashMap<Domain, DomainTransfer> = HashMap::new();
         let mut urls = 0;
         for (domain, leases) in hosts.idle_domains(self.new_owners.keys()) {
+            if self.claims.is_claimed(&domain) {
+                continue;
+            }
             if urls > 0 && urls + leases.len() > MAX_URLS {
                 break;
             }

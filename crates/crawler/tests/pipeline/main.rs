@@ -4,6 +4,7 @@
 mod fixtures;
 mod politeness;
 mod priorities;
+mod robots_failures;
 mod robots_redirects;
 mod slow_completions;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{JoinResult, RedisBackend, RedisCrawl, Role};
 use crawler::internal::backend::{
-    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, DomainTransfer, HostDelay, Lease,
-    Snapshot, TransferResult, TransferTarget, WorkerId,
+    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, DomainTransfer, HostClaim, HostDelay,
+    Lease, Snapshot, TransferResult, TransferTarget, WorkerId,
 };
 use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
@@ -396,5 +396,40 @@ fn transfer_request_is_delivered_once_with_a_heartbeat_reply() {
         ));
         backend.request_transfer(&dead, &targets).await.unwrap();
         assert_eq!(backend.heartbeat(role, "b", Duration::ZERO, None).await.unwrap().transfer_targets, []);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn host_is_claimed_by_one_worker_with_its_cooldown() {
+    block_on(async {
+        for partitions in [1, 4] {
+            let server = Server::start();
+            let backend = open(server.url(), partitions, 2).await;
+            register(&backend, FIRST).await;
+            admit(&backend, &[pages("a.test", 1)]).await;
+            assert_eq!(lease(&backend, FIRST, 9).await.len(), 1);
+            let claim = async |worker, host| backend.claim_host(worker, host).await.unwrap();
+            assert_eq!(claim(SECOND, "www.a.test").await, HostClaim::OwnedBy(FIRST));
+            let cooldown = Duration::from_secs(60);
+            backend.set_host_delay("b.test", HostDelay { delay: cooldown, cooldown }).await.unwrap();
+            for _ in 0..2 {
+                let HostClaim::Granted { cooldown: rest } = claim(SECOND, "b.test").await else { panic!() };
+                assert!(rest <= cooldown && rest > cooldown / 2, "{rest:?}");
+            }
+            assert_eq!(claim(FIRST, "b.test").await, HostClaim::OwnedBy(SECOND));
+            assert_eq!(claim(SECOND, "www.b.test").await, HostClaim::Granted { cooldown: Duration::ZERO });
+            let robots = "http://b.test/robots.txt";
+            assert_eq!(backend.load_robots(robots).await.unwrap(), None);
+            backend.store_robots(robots, b"User-agent: *").await.unwrap();
+            assert_eq!(backend.load_robots(robots).await.unwrap().as_deref(), Some(&b"User-agent: *"[..]));
+            register(&backend, SECOND).await;
+            admit(&backend, &[pages("b.test", 1)]).await;
+            assert_eq!(
+                lease(&backend, SECOND, 9).await.len(),
+                1,
+                "its URLs go to the worker that claimed it"
+            );
+        }
     });
 }

@@ -1,12 +1,17 @@
 //! Prints the outcome of each URL (`--verbose`), and remembers why there are no pages if there are none.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crawler::Outcome;
+use crawler::internal::html;
+use crawler::internal::origin::without_credentials;
+use crawler::{Outcome, RejectReason};
+use url::Url;
 
 use crate::args::{CrawlOptions, Verbosity};
+use crate::commands::{robots_remedy, start_there};
 use crate::printable::printable;
 use crate::progress::outcome_word;
 
@@ -17,6 +22,9 @@ pub struct OutcomeLog {
     has_outcomes: AtomicBool,
     has_pages: AtomicBool,
     last_failure: Mutex<Option<String>>,
+    seeds: HashSet<String>,
+    /// The seeds that redirect out of scope, each with the remedy.
+    redirected_seeds: Mutex<Vec<String>>,
 }
 
 #[derive(Clone, Copy)]
@@ -34,6 +42,8 @@ impl OutcomeLog {
             has_outcomes: AtomicBool::new(false),
             has_pages: AtomicBool::new(false),
             last_failure: Mutex::default(),
+            seeds: options.seeds.iter().filter_map(|seed| normalized(seed)).collect(),
+            redirected_seeds: Mutex::default(),
         }
     }
 
@@ -48,15 +58,24 @@ impl OutcomeLog {
             };
         }
         self.has_outcomes.store(true, Ordering::Relaxed);
+        if is_out_of_scope(outcome) && self.seeds.contains(url) {
+            unpoisoned(&self.redirected_seeds).push(format!("{url}: {outcome}{}", remedy(outcome)));
+        }
         match outcome {
             Outcome::Page => self.has_pages.store(true, Ordering::Relaxed),
-            Outcome::Redirect { .. } => {}
             _ if self.has_pages.load(Ordering::Relaxed) => {}
-            failure => {
-                let failure = format!("{url}: {failure}{}", remedy(failure));
-                *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+            // Without any failure, the redirects lead back to each other.
+            Outcome::Redirect { .. } => {
+                unpoisoned(&self.last_failure)
+                    .get_or_insert_with(|| format!("{url}: {outcome}, which redirects back"));
             }
+            failure => *unpoisoned(&self.last_failure) = Some(format!("{url}: {failure}{}", remedy(failure))),
         }
+    }
+
+    /// Takes the messages about seeds that redirect out of scope.
+    pub fn take_redirected_seeds(&self) -> Vec<String> {
+        std::mem::take(&mut *unpoisoned(&self.redirected_seeds))
     }
 
     /// Whether any URL has an outcome.
@@ -66,7 +85,7 @@ impl OutcomeLog {
 
     /// The last URL that gave no page, its reason and the remedy, to follow "no pages crawled". Empty if none is known.
     pub fn last_failure(&self) -> String {
-        let failure = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = unpoisoned(&self.last_failure);
         failure.as_deref().map_or_else(String::new, |failure| format!("; {failure}"))
     }
 }
@@ -81,11 +100,24 @@ fn line(url: &str, outcome: &Outcome) -> String {
     }
 }
 
-fn remedy(outcome: &Outcome) -> &'static str {
+fn remedy(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::RobotsUnavailable { .. } => "; try again later, or use --ignore-robots if the site is yours",
-        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours",
-        Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses",
-        _ => "",
+        Outcome::RedirectRejected { to, .. } if is_out_of_scope(outcome) => start_there("crawler crawl", to),
+        Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses".into(),
+        outcome => robots_remedy(outcome).into(),
     }
+}
+
+fn is_out_of_scope(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::RedirectRejected { why: RejectReason::External, .. })
+}
+
+/// A seed as outcomes name it.
+fn normalized(seed: &str) -> Option<String> {
+    let seed = without_credentials(&Url::parse(seed).ok()?);
+    html::normalize(seed.as_str()).ok().map(String::from)
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

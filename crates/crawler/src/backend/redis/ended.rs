@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// What can have become of a URL; each is known by its place, which must not change while there are crawls.
-const LABELS: [&str; 20] = [
+const LABELS: [&str; 21] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -24,6 +24,7 @@ const LABELS: [&str; 20] = [
     "invalid response",
     "not written",
     "not reached",
+    "redirect loop",
 ];
 
 /// Stands for every HTTP status, which is kept beside it.

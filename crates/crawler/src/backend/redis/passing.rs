@@ -1,11 +1,16 @@
 //! Domains that one worker passes on to another, with all that it has of them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use super::super::{BackendError, DomainTransfer, TransferResult, WorkerId};
+use super::super::{BackendError, DomainTransfer, HostClaim, TransferResult, WorkerId};
 use super::connection::Call;
 use super::moves::Moves;
 use super::scripts;
+use crate::domain::Domain;
+
+/// How long a robots.txt is kept for others.
+const ROBOTS_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What waits in a worker's queue, as tickets and messages.
 type Queued = Vec<(u64, String)>;
@@ -39,6 +44,39 @@ impl Moves {
             }
         }
         Ok(passed)
+    }
+
+    /// Makes the worker the owner of a host's domain, unless another one is.
+    pub(super) async fn claim(&self, worker: WorkerId, host: &str) -> Result<HostClaim, BackendError> {
+        let domain = Domain::from_throttle_key(host);
+        let mut call = self.on(self.keys.of_domain(&domain), &scripts::CLAIM);
+        call.arg(worker.0).arg(self.holder()).arg(domain.as_str()).arg(host);
+        let claim: Vec<u64> = self.connection.one(call).await?;
+        Ok(match claim[..] {
+            [owner, rest] if owner == u64::from(worker.0) => {
+                HostClaim::Granted { cooldown: Duration::from_millis(rest) }
+            }
+            [owner, _] => HostClaim::OwnedBy(WorkerId(u16::try_from(owner).unwrap_or(u16::MAX))),
+            _ => HostClaim::LeaseLost,
+        })
+    }
+
+    pub(super) async fn load_robots(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        let mut call = Call::plain("GET");
+        call.arg(self.robots_key(url));
+        self.connection.one(call).await
+    }
+
+    pub(super) async fn store_robots(&self, url: &str, file: &[u8]) -> Result<(), BackendError> {
+        let mut call = Call::plain("SET");
+        call.arg(self.robots_key(url)).arg(file).arg("EX").arg(ROBOTS_LIFETIME.as_secs());
+        self.connection.all(vec![call]).await?;
+        Ok(())
+    }
+
+    fn robots_key(&self, url: &str) -> String {
+        let partition = self.keys.of_domain(&Domain::from_url_str(url));
+        format!("{}robots:{url}", self.keys.partitions[partition])
     }
 
     /// Passes on some of the domains, with what is known to wait of each in the queue.

@@ -47,6 +47,7 @@ scripts! {
     LEASE = once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "lease.lua";
     PASS_ON = rare once "clock.lua", "partition.lua", "domains.lua", "loans.lua", "hosts.lua", "pass_on.lua";
     QUEUED = rare "partition.lua", "queued.lua";
+    CLAIM = rare "clock.lua", "partition.lua", "domains.lua", "claim.lua";
     CHECK = rare "partition.lua", "loans.lua", "check.lua";
     PREPARE = rare "partition.lua", "loans.lua", "prepare.lua";
     ENDING = rare "partition.lua", "loans.lua", "ending.lua";

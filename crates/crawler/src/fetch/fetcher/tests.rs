@@ -8,12 +8,15 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::*;
 use crate::fetch::http::BodyPolicy;
 
+const RETRY_PAUSE: Duration = Duration::from_millis(2);
+
 /// A configuration without delay and with short timeouts.
 fn config() -> FetchConfig {
     FetchConfig {
         delay: Duration::ZERO,
         connect_timeout: Duration::from_millis(300),
         timeout: Duration::from_millis(600),
+        robots_retry_pause: RETRY_PAUSE,
         ..FetchConfig::default()
     }
 }
@@ -22,11 +25,15 @@ fn serve(site: Site) -> Web {
     Web::builder().site(site).start()
 }
 
+fn fetcher(url: &Url, config: FetchConfig) -> Fetcher {
+    let throttle = Arc::new(HostThrottle::from_config(&config));
+    Fetcher::new(config, std::slice::from_ref(url), throttle, StopHandle::new()).unwrap()
+}
+
 /// Fetches a URL twice, which must fail in the same way, and returns the outcome.
 async fn failure(url: &str, config: FetchConfig) -> Outcome {
     let url = Url::parse(url).unwrap();
-    let throttle = Arc::new(HostThrottle::from_config(&config));
-    let fetcher = Fetcher::new(config, std::slice::from_ref(&url), throttle, StopHandle::new()).unwrap();
+    let fetcher = fetcher(&url, config);
     let first = fetcher.fetch(&url, &BodyPolicy::page(1_000)).await.unwrap_err();
     let second = fetcher.fetch(&url, &BodyPolicy::page(1_000)).await.unwrap_err();
     assert_eq!(std::mem::discriminant(&first), std::mem::discriminant(&second), "{first}; {second}");
@@ -80,20 +87,75 @@ async fn unreachable_host_fails_its_urls_with_the_cause_and_not_with_robots_txt(
 
 #[tokio::test]
 async fn failing_robots_txt_of_a_reachable_host_is_unavailable_and_no_page_is_requested() {
-    for robots in [Response::status(503), Response::hostile(Hostile::GarbageStatusLine)] {
+    let redirect = |location: &str| Response::redirect(302, location);
+    for (robots, tries) in [
+        (Response::status(503), 9),
+        (Response::status(520), 9),
+        (Response::hostile(Hostile::GarbageStatusLine), 1),
+        (Response::status(302), 1),
+        (redirect("http://nowhere.invalid/"), 1),
+        (redirect("http://me:secret@127.0.0.1/"), 1),
+        (redirect("http://[bad"), 1),
+        (redirect("ftp://127.0.0.1/robots.txt"), 1),
+        (redirect(&format!("/{}", "x".repeat(3_000))), 1),
+    ] {
         let web = serve(Site::new().page("/", "x").response("/robots.txt", robots));
         let outcome = failure(&web.url("/"), config()).await;
         assert!(matches!(outcome, Outcome::RobotsUnavailable { .. }), "{outcome}");
-        assert_eq!(web.log().paths(), ["/robots.txt"; 3]);
+        assert_eq!(web.log().paths(), vec!["/robots.txt"; tries], "{outcome}");
     }
 }
 
 #[tokio::test]
-async fn robots_txt_that_redirects_to_an_unreachable_host_is_unavailable() {
-    let web = serve(Site::new().page("/", "x").redirect("/robots.txt", "http://nowhere.invalid/"));
-    let outcome = failure(&web.url("/"), config()).await;
-    assert!(matches!(outcome, Outcome::RobotsUnavailable { .. }), "{outcome}");
-    assert_eq!(web.log().paths(), ["/robots.txt"; 3]);
+async fn robots_txt_is_requested_again_after_growing_pauses_and_all_urls_wait() {
+    let robots = (0..6).map(|_| Response::status(503)).chain([Response::status(404)]).collect();
+    let web = serve(
+        Site::new().page("/1", "x").page("/2", "x").response("/robots.txt", Response::sequence(robots)),
+    );
+    let [first, second] = ["/1", "/2"].map(|path| Url::parse(&web.url(path)).unwrap());
+    let fetcher = fetcher(&first, config());
+    let fetch = async |url: &Url| fetcher.fetch(url, &BodyPolicy::page(1_000)).await;
+    let (first, second) = tokio::join!(fetch(&first), fetch(&second));
+    assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
+    let log = web.log();
+    let robots = log.for_path("/robots.txt");
+    assert_eq!((robots.len(), log.len()), (7, 9));
+    for (failures, pair) in robots.windows(2).enumerate() {
+        let pause = pair[1].started - pair[0].ended.unwrap();
+        assert!(pause >= RETRY_PAUSE * (1 << failures), "{failures}: {pause:?}");
+    }
+}
+
+#[tokio::test]
+async fn url_of_an_unreachable_host_fails_after_two_tries_and_the_next_url_tries_again() {
+    let reset = || Response::hostile(Hostile::ResetImmediately);
+    let robots = Response::sequence(vec![reset(), reset(), reset(), Response::status(404)]);
+    let web = serve(Site::new().page("/", "x").response("/robots.txt", robots));
+    let url = Url::parse(&web.url("/")).unwrap();
+    let fetcher = fetcher(&url, config());
+    let first = fetcher.fetch(&url, &BodyPolicy::page(1_000)).await.unwrap_err();
+    assert!(matches!(first, Outcome::ConnectionFailed { .. }), "{first}");
+    assert_eq!(web.log().len(), 2);
+    fetcher.fetch(&url, &BodyPolicy::page(1_000)).await.unwrap();
+    assert_eq!(web.log().len(), 5);
+}
+
+#[tokio::test]
+async fn urls_of_a_host_that_stays_unreachable_fail_without_further_tries() {
+    let web = serve(Site::new().response("/robots.txt", Response::hostile(Hostile::ResetImmediately)));
+    let url = Url::parse(&web.url("/")).unwrap();
+    let fetcher = fetcher(&url, config());
+    for tries in [2, 4, 6, 6, 6] {
+        let outcome = fetcher.fetch(&url, &BodyPolicy::page(1_000)).await.unwrap_err();
+        assert!(matches!(outcome, Outcome::ConnectionFailed { .. }), "{outcome}");
+        assert_eq!(web.log().len(), tries);
+    }
+}
+
+#[tokio::test]
+async fn causes_of_failed_name_lookups_are_in_words() {
+    let cause = failure_either_way("http://nowhere.invalid/", config()).await;
+    assert_eq!(cause, "DNS lookup failed: the name does not exist");
 }
 
 #[tokio::test]

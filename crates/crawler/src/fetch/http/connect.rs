@@ -113,7 +113,9 @@ impl Connector {
             .collect();
         match addresses.iter().find_map(|address| Some((*address, non_public_kind(*address)?))) {
             Some((address, kind)) if permitted.is_empty() => Err(Outcome::BlockedAddress { address, kind }),
-            _ if permitted.is_empty() => Err(Outcome::DnsFailed { cause: "no address".into() }),
+            _ if permitted.is_empty() => {
+                Err(Outcome::DnsFailed { cause: "the name has no address".into(), is_temporary: false })
+            }
             _ => Ok(permitted),
         }
     }
@@ -152,7 +154,7 @@ impl Connector {
             let found = tokio::net::lookup_host((host, 0)).await?;
             Ok(found.map(|address| address.ip()).collect::<Vec<IpAddr>>())
         });
-        let addresses = lookup.await.map_err(|error| Outcome::DnsFailed { cause: error.to_string() })?;
+        let addresses = lookup.await.map_err(|error| dns_failure(&error))?;
         let mut dns_cache = unpoisoned(&self.dns_cache);
         if dns_cache.len() >= MAX_CACHED_NAMES {
             dns_cache.clear();
@@ -249,6 +251,27 @@ pub fn tls_client_config(extra_roots: &[CertificateDer<'static>]) -> ClientConfi
         .expect("ring supports the default versions")
         .with_root_certificates(roots)
         .with_no_client_auth()
+}
+
+/// The outcome for an error of the system's resolver. It has no code for its errors, only the C library's words.
+fn dns_failure(error: &io::Error) -> Outcome {
+    let text = error.to_string();
+    let words = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    let (cause, is_temporary) = match words {
+        // glibc, musl, macOS.
+        "Name or service not known"
+        | "Name does not resolve"
+        | "nodename nor servname provided, or not known" => ("the name does not exist", false),
+        "No address associated with hostname" | "Name has no usable address" => {
+            ("the name has no address", false)
+        }
+        "Temporary failure in name resolution" | "Try again" => ("the name server does not respond", true),
+        "Non-recoverable failure in name resolution" | "Unrecoverable error" => {
+            ("the name server failed", true)
+        }
+        words => (words, true),
+    };
+    Outcome::DnsFailed { cause: cause.into(), is_temporary }
 }
 
 fn tls_failure(error: io::Error) -> Outcome {

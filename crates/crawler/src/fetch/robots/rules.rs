@@ -7,8 +7,10 @@ mod patterns;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use encoding_rs::{UTF_16BE, UTF_16LE};
 use url::{Position, Url};
 
 use patterns::{Patterns, Rule};
@@ -85,6 +87,17 @@ impl Rules {
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps
     }
+}
+
+/// Decodes a file in UTF-16. RFC 9309 requires UTF-8, but some editors write UTF-16, with a byte order mark or without:
+/// then one of the first two bytes is half of an ASCII character.
+pub fn decoded(file: &[u8]) -> Cow<'_, [u8]> {
+    let encoding = match file {
+        [0xFF, 0xFE, ..] | [_, 0, ..] => UTF_16LE,
+        [0xFE, 0xFF, ..] | [0, _, ..] => UTF_16BE,
+        _ => return Cow::Borrowed(file),
+    };
+    Cow::Owned(encoding.decode_with_bom_removal(file).0.into_owned().into_bytes())
 }
 
 #[derive(Clone, Copy)]
@@ -274,9 +287,11 @@ fn allocation_size(bytes: usize) -> usize {
     }
 }
 
-/// The part of a user agent that is compared: `crawler` of `crawler/1.0 (+https://…)`.
-fn product_token(agent: &[u8]) -> &[u8] {
-    let is_token = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_');
+/// The part of a user agent that is compared: `crawler` of `crawler/1.0 (+https://…)`. RFC 9309 allows only letters,
+/// `-` and `_`, but crawlers have names such as `crawler4j`, which is not `crawler`.
+pub fn product_token(agent: &[u8]) -> &[u8] {
+    let is_token =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') || !byte.is_ascii();
     let end = agent.iter().position(|byte| !is_token(byte)).unwrap_or(agent.len());
     &agent[..end]
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use url::Url;
 
-use super::{MAX_CRAWL_DELAY, MAX_LINE_BYTES, MAX_SITEMAP_BYTES, MAX_SITEMAPS, Rules};
+use super::{
+    MAX_CRAWL_DELAY, MAX_LINE_BYTES, MAX_SITEMAP_BYTES, MAX_SITEMAPS, Rules, decoded, product_token,
+};
 use crate::cpu_time::cpu_time;
 
 const FULL_SIZE: usize = 500 * 1024;
@@ -223,7 +225,20 @@ fn user_agent_is_matched_without_case_and_version() {
     for agent in ["crawler", "CRAWLER", "Crawler/1.0", "crawler (+https://a/)", "crawler/*"] {
         assert!(!allows(format!("User-agent: {agent}\nDisallow: /"), "/"), "{agent}");
     }
-    for agent in ["crawlers", "my-crawler", "crawler-x", "craw", "", "*crawler", "**", "mycrawler crawler"] {
+    for agent in [
+        "crawlers",
+        "crawler4j",
+        "crawler2/1.0",
+        "crawler.net",
+        "crawlerö",
+        "my-crawler",
+        "crawler-x",
+        "craw",
+        "",
+        "*crawler",
+        "**",
+        "mycrawler crawler",
+    ] {
         assert!(allows(format!("User-agent: {agent}\nDisallow: /"), "/"), "{agent}");
     }
     assert!(!allows("User-agent: * all\nDisallow: /", "/"));
@@ -438,5 +453,31 @@ proptest! {
         for path in paths {
             prop_assert_eq!(parse(&lines).allows(&url(&path)), parse(&shuffled).allows(&url(&path)));
         }
+    }
+}
+
+#[test]
+fn product_token_is_the_start_of_a_user_agent() {
+    let token = |agent: &str| String::from_utf8(product_token(agent.as_bytes()).to_vec()).unwrap();
+    assert_eq!(token("mybot/1.0 (+https://example.org/bot)"), "mybot");
+    assert_eq!(token("archive.org_bot"), "archive.org_bot");
+    assert_eq!(token("My Bot/2"), "My");
+    assert_eq!(token("(none)"), "");
+}
+
+#[test]
+fn file_in_utf16_is_decoded() {
+    let text = "User-agent: *\nDisallow: /ä\n";
+    let bytes =
+        |order: fn(u16) -> [u8; 2], text: &str| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
+    for order in [u16::to_le_bytes, u16::to_be_bytes] {
+        for mark in ["", "\u{FEFF}"] {
+            let file = bytes(order, &format!("{mark}{text}"));
+            assert!(!allows(decoded(&file), "/ä"), "{file:?}");
+            assert!(allows(decoded(&file), "/a"));
+        }
+    }
+    for text in [text, "", "a", "\u{FEFF}a"] {
+        assert_eq!(*decoded(text.as_bytes()), *text.as_bytes());
     }
 }
