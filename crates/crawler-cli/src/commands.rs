@@ -10,7 +10,7 @@ pub mod remote;
 pub mod role;
 mod supervisor;
 
-use crawler::Error;
+use crawler::{Error, Outcome};
 
 /// An error of the library with the option or command for its remedy. The library's messages name none.
 pub fn with_hint(error: &Error) -> String {
@@ -34,6 +34,23 @@ pub fn hint(message: &str) -> &'static str {
         ("overwrite", " (--overwrite)"),
         ("keep them for merging", " ('crawler collect')"),
         ("purge what is left", " ('crawler purge')"),
+        ("start it, or give the name of another one", " ('crawler submit', --crawl)"),
+        ("give a user name and password", " (or the variable CRAWLER_REDIS_PASSWORD)"),
     ];
     hints.iter().find(|(remedy, _)| message.contains(remedy)).map_or("", |(_, hint)| hint)
+}
+
+/// What to do about the outcome of a URL, to follow it in a message. Empty if nothing is known to help.
+pub fn remedy(url: &str, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::RobotsUnavailable { .. } => {
+            "; try again later, or use --ignore-robots if the site is yours".into()
+        }
+        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours".into(),
+        Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses".into(),
+        Outcome::TlsFailed { cause } if cause.ends_with("does not speak TLS") => {
+            format!("; try {}", url.replacen("https://", "http://", 1))
+        }
+        _ => String::new(),
+    }
 }

@@ -1,12 +1,13 @@
-//! Prints the outcome of each URL (`--verbose`), and remembers why there are no pages if there are none.
+//! Prints the outcome of each URL (`--verbose`) or of those that failed (`--quiet`), and remembers why there are no pages if there are none.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crawler::Outcome;
+use crawler::{Outcome, OutcomeGroup};
 
 use crate::args::{CrawlOptions, Verbosity};
+use crate::commands::remedy;
 use crate::printable::printable;
 use crate::progress::outcome_word;
 
@@ -14,6 +15,8 @@ use crate::progress::outcome_word;
 pub struct OutcomeLog {
     /// Where each outcome is printed.
     stream: Option<Stream>,
+    /// Whether URLs that failed are printed to standard error.
+    prints_failures: bool,
     has_outcomes: AtomicBool,
     has_pages: AtomicBool,
     last_failure: Mutex<Option<String>>,
@@ -31,6 +34,7 @@ impl OutcomeLog {
         let stream = if options.stdout_is_taken() { Stream::Stderr } else { Stream::Stdout };
         OutcomeLog {
             stream: (options.fetch.verbosity() == Verbosity::Verbose).then_some(stream),
+            prints_failures: options.fetch.verbosity() == Verbosity::Quiet,
             has_outcomes: AtomicBool::new(false),
             has_pages: AtomicBool::new(false),
             last_failure: Mutex::default(),
@@ -47,13 +51,16 @@ impl OutcomeLog {
                 Stream::Stderr => io::stderr().write_all(line.as_bytes()),
             };
         }
+        if self.prints_failures && outcome.group() == OutcomeGroup::Failed {
+            let _ = writeln!(io::stderr(), "{}", printable(&format!("{url}: {outcome}")));
+        }
         self.has_outcomes.store(true, Ordering::Relaxed);
         match outcome {
             Outcome::Page => self.has_pages.store(true, Ordering::Relaxed),
             Outcome::Redirect { .. } => {}
             _ if self.has_pages.load(Ordering::Relaxed) => {}
             failure => {
-                let failure = format!("{url}: {failure}{}", remedy(failure));
+                let failure = format!("{url}: {failure}{}", remedy(url, failure));
                 *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
             }
         }
@@ -78,14 +85,5 @@ fn line(url: &str, outcome: &Outcome) -> String {
         Outcome::Page => format!("{word:>10}: {url}"),
         Outcome::Redirect { to } => format!("{word:>10}: {url} to {to}"),
         _ => format!("{word:>10}: {url} ({outcome})"),
-    }
-}
-
-fn remedy(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::RobotsUnavailable { .. } => "; try again later, or use --ignore-robots if the site is yours",
-        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours",
-        Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses",
-        _ => "",
     }
 }
