@@ -27,7 +27,7 @@ pub use self::url_query::{CrawlSource, UrlQuery};
 
 use self::classic::ClassicArgs;
 use self::collect::CollectArgs;
-use self::errors::{Explainer, UsageError, belongs_to};
+use self::errors::{Explainer, UsageError};
 use self::fetch::FetchArgs;
 use self::url_query::UrlQueryArgs;
 use crate::EXIT_FAILED;
@@ -172,9 +172,8 @@ fn parse(grammar: &clap::Command, arguments: &[OsString]) -> Result<Invocation, 
     );
     match parsed {
         Ok((cli, explicit)) => {
-            let foreign = cli.command.as_ref().map_or(&[][..], CliCommand::foreign_options);
-            if let Some(option) = explicit.iter().find(|name| foreign.contains(&name.as_str())) {
-                return Err(belongs_to(&format!("--{option}"), "crawl"));
+            if let Some(error) = explainer.foreign_option(&explicit) {
+                return Err(error);
             }
             cli.with_explicit_options(explicit).validate().map_err(|message| explainer.invalid(message))
         }
@@ -232,17 +231,6 @@ fn grammar() -> clap::Command {
     // Adds what clap adds by itself, such as the command 'help'.
     grammar.build();
     grammar
-}
-
-impl CliCommand {
-    /// Options that parse, because commands share a type, but are options of `crawl` alone.
-    fn foreign_options(&self) -> &'static [&'static str] {
-        match self {
-            CliCommand::Frontier(_) | CliCommand::Worker(_) => &distributed::NOT_FOR_ROLES,
-            CliCommand::Submit(_) => &distributed::NOT_FOR_SUBMIT,
-            _ => &[],
-        }
-    }
 }
 
 impl Cli {

@@ -34,21 +34,29 @@ pub fn start_there(command: &str, to: &str) -> String {
     format!("; start there: {command} '{}' …", to.replace('\'', "%27"))
 }
 
-/// The remedy for an outcome that concerns robots.txt; empty for all others.
-pub fn robots_remedy(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::RobotsUnavailable { .. } => "; try again later, or use --ignore-robots if the site is yours",
-        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours",
-        _ => "",
-    }
-}
-
 /// The option or command for the remedy in a message of the library.
 pub fn hint(message: &str) -> &'static str {
     let hints = [
         ("overwrite", " (--overwrite)"),
         ("keep them for merging", " ('crawler collect')"),
         ("purge what is left", " ('crawler purge')"),
+        ("start it, or give the name of another one", " ('crawler submit', --crawl)"),
+        ("give a user name and password", " (or the variable CRAWLER_REDIS_PASSWORD)"),
     ];
     hints.iter().find(|(remedy, _)| message.contains(remedy)).map_or("", |(_, hint)| hint)
+}
+
+/// What to do about the outcome of a URL, to follow it in a message. Empty if nothing is known to help.
+pub fn remedy(url: &str, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::RobotsUnavailable { .. } => {
+            "; try again later, or use --ignore-robots if the site is yours".into()
+        }
+        Outcome::RobotsDisallowed => "; use --ignore-robots if the site is yours".into(),
+        Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses".into(),
+        Outcome::TlsFailed { cause } if cause.ends_with("does not speak TLS") => {
+            format!("; try {}", url.replacen("https://", "http://", 1))
+        }
+        _ => String::new(),
+    }
 }

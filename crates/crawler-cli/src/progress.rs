@@ -5,12 +5,14 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crawler::internal::event::{Event, Observer};
+use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
-use crawler::internal::stats::Stats;
+use crawler::internal::stats::{RequestCounter, Stats};
 use crawler::internal::task::Depth;
 use crawler::{Outcome, OutcomeGroup};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::MissedTickBehavior;
+use url::Url;
 
 use crate::args::Verbosity;
 use crate::printable::printable;
@@ -27,7 +29,11 @@ pub struct Progress {
     verbosity: Verbosity,
     started: Instant,
     live_line: Option<ProgressBar>,
+    /// The requests sent so far. The other counts are as of the last outcome.
+    requests: RequestCounter,
     current: RefCell<Current>,
+    /// Its failure ends the crawl, and is printed then.
+    seed: String,
     out: RefCell<io::Stdout>,
 }
 
@@ -39,13 +45,22 @@ struct Current {
 
 impl Progress {
     /// Starts to show a crawl.
-    pub fn new(verbosity: Verbosity) -> Progress {
+    pub fn new(verbosity: Verbosity, seed: &Url, requests: RequestCounter) -> Progress {
         let live_line = (verbosity == Verbosity::Normal && io::stderr().is_terminal()).then(live_line);
         // A crawl starts with one URL, its seed.
         let mut stats = Stats::default();
         stats.admitted = 1;
         let current = RefCell::new(Current { stats, url: String::new() });
-        Progress { verbosity, started: Instant::now(), live_line, current, out: RefCell::new(io::stdout()) }
+        let (started, out) = (Instant::now(), RefCell::new(io::stdout()));
+        Progress {
+            verbosity,
+            started,
+            live_line,
+            requests,
+            current,
+            seed: without_credentials(seed).into(),
+            out,
+        }
     }
 
     /// Shows the progress at regular intervals, also while no event occurs. Returns only if progress is not to be shown.
@@ -65,7 +80,8 @@ impl Progress {
 
     fn show(&self) {
         let line = {
-            let current = self.current.borrow();
+            let mut current = self.current.borrow_mut();
+            current.stats.requests = self.requests.total();
             let counts = Counts::from_stats(&current.stats);
             let rate = counts.pages_per_second(self.started.elapsed());
             format!("{} · {}", counts.progress_line(rate), current.url)
@@ -121,6 +137,7 @@ impl Observer for Progress {
             self.print_event(word, depth, &[url, &detail].concat());
         } else if let Event::Ended { outcome } = event
             && is_reported(outcome, self.verbosity)
+            && (url != self.seed || matches!(outcome, Outcome::WriteFailed { .. }))
         {
             self.print_stderr(&format!("{url}: {outcome}"));
         }

@@ -11,6 +11,9 @@ use crate::{EXIT_INTERRUPTED, EXIT_TERMINATED};
 /// Sent to a process whose file exceeds the size limit (`ulimit -f`).
 const SIGXFSZ: i32 = 25;
 
+/// Printed after the first signal.
+pub const STOPPING: &str = "stopping: requests in flight finish first (interrupt again to exit at once)";
+
 /// While the returned value lives, a file that exceeds the size limit is a write error and does not kill the process.
 pub fn survive_the_file_size_limit() -> Option<Signal> {
     signal(SignalKind::from_raw(SIGXFSZ)).ok()
@@ -39,7 +42,7 @@ pub async fn watch(
             std::process::exit(status.into());
         }
         exit_status.set(Some(status));
-        print("stopping: requests in flight finish first (interrupt again to exit at once)");
+        print(STOPPING);
         stop.stop();
     }
 }

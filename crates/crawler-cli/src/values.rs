@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crawler::internal::backend::local::UNLIMITED_TTL;
 use crawler::internal::config::DnsOverride;
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::registry;
@@ -98,6 +99,14 @@ pub fn long_time(text: &str) -> Result<Duration, String> {
     match time(text) {
         Some(duration) if !duration.is_zero() && duration <= MAX_LONG_TIME => Ok(duration),
         _ => Err(invalid(text, "a time like 90s, 30m or 12h, longer than 0 and at most 8760h")),
+    }
+}
+
+/// A lifetime: a long time, or `unlimited`.
+pub fn ttl(text: &str) -> Result<Duration, String> {
+    match text {
+        "unlimited" => Ok(UNLIMITED_TTL),
+        text => long_time(text).map_err(|error| format!("{error}, or unlimited")),
     }
 }
 
@@ -351,6 +360,8 @@ mod tests {
         assert_eq!(long_time("8760h"), Ok(MAX_LONG_TIME));
         assert_eq!(long_time("1ms"), Ok(Duration::from_millis(1)));
         assert!(["0", "0h", "8761h", "", "-1s", "1d"].iter().all(|bad| long_time(bad).is_err()));
+        assert_eq!((ttl("unlimited"), ttl("90s")), (Ok(UNLIMITED_TTL), Ok(Duration::from_secs(90))));
+        assert!(ttl("0").unwrap_err().ends_with("at most 8760h, or unlimited"));
         assert_eq!(large_size("2GiB"), Ok(2 << 30));
         assert_eq!(large_size("1000TB"), Ok(1_000_000_000_000_000));
         assert!(["0", "1001TB", "", "1.5GB", "20000000TB"].iter().all(|bad| large_size(bad).is_err()));

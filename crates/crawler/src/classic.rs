@@ -60,6 +60,7 @@ pub struct ClassicCrawl {
     max_depth: u32,
     config: FetchConfig,
     overwrite: bool,
+    requests: RequestCounter,
     stop: StopHandle,
 }
 
@@ -98,6 +99,7 @@ impl ClassicCrawl {
             max_depth,
             config,
             overwrite: false,
+            requests: RequestCounter::default(),
             stop,
         })
     }
@@ -161,7 +163,7 @@ impl ClassicCrawl {
         let budget = Arc::new(PageBudget::new(self.config.max_page_bytes));
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let seeds = [self.seed_with_credentials];
-        let requests = RequestCounter::default();
+        let requests = self.requests;
         let product_token = self.config.obey_robots.then(|| self.config.product_token().to_owned());
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
         let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
@@ -214,11 +216,19 @@ impl ClassicCrawl {
 pub trait ClassicInternals {
     /// Changes how pages are fetched.
     fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
+
+    /// Counts the requests in this counter when they are sent. The counts that observers get are as of the last outcome.
+    fn request_counter(self, requests: RequestCounter) -> Self;
 }
 
 impl ClassicInternals for ClassicCrawl {
     fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> ClassicCrawl {
         change(&mut self.config);
+        self
+    }
+
+    fn request_counter(mut self, requests: RequestCounter) -> ClassicCrawl {
+        self.requests = requests;
         self
     }
 }

@@ -206,6 +206,7 @@ pub(super) fn end_name(end: CrawlEnd) -> &'static str {
         CrawlEnd::TimeLimit => "time",
         CrawlEnd::Stopped => "stopped",
         CrawlEnd::OutputFailed => "output",
+        CrawlEnd::OutputClosed => "closed",
     }
 }
 
@@ -217,6 +218,7 @@ pub fn end_of(name: &str) -> CrawlEnd {
         "bytes" => CrawlEnd::LimitReached(Budget::Bytes),
         "time" => CrawlEnd::TimeLimit,
         "output" => CrawlEnd::OutputFailed,
+        "closed" => CrawlEnd::OutputClosed,
         _ => CrawlEnd::Stopped,
     }
 }

@@ -58,5 +58,7 @@ expose!(
     #[cfg(feature = "net")]
     task,
     #[cfg(feature = "net")]
+    time_text,
+    #[cfg(feature = "net")]
     worker,
 );

@@ -95,6 +95,8 @@ mod stop;
 #[cfg(feature = "net")]
 mod task;
 #[cfg(feature = "net")]
+mod time_text;
+#[cfg(feature = "net")]
 mod url_list;
 #[cfg(feature = "net")]
 mod worker;

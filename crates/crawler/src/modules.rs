@@ -43,6 +43,12 @@ pub trait Module: Send + Sync {
         true
     }
 
+    /// Whether it can still use pages. If no module and no output can, the crawl stops.
+    #[doc(hidden)]
+    fn wants_pages(&self) -> bool {
+        true
+    }
+
     /// Called when the crawl stops early: [`finish`](Module::finish) comes next, and should take seconds at most.
     fn shutdown_requested(&self) {}
 

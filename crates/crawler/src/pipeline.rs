@@ -19,7 +19,7 @@ pub use self::page_stream::PageStream;
 pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 
 use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
-use crate::backend::local::{BackendConfig, LocalBackend};
+use crate::backend::local::{BackendConfig, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
@@ -113,7 +113,7 @@ impl Crawler {
             queue_size: 10_000,
             priority_queues: PriorityQueues::new(10).expect("10 is a valid number of queues"),
             workers: u16::try_from(cores).unwrap_or(u16::MAX),
-            ttl: Duration::from_secs(60 * 60),
+            ttl: UNLIMITED_TTL,
             domain_ttl: Duration::from_secs(5 * 60),
             keep_depths: false,
             similarity: Threshold::new(0.9),
@@ -458,6 +458,13 @@ impl Crawler {
         if self.overwrite { Start::Overwrite } else { Start::Fresh }
     }
 
+    /// Checks that the workers of a distributed crawl that does not exist yet can write their part files.
+    pub(crate) fn check_part_files(&self, workers: u16, crawl: &str) -> Result<(), Error> {
+        let identity = CrawlIdentity { name: crawl.to_owned(), id: "new".into() };
+        (0..workers)
+            .try_for_each(|worker| Parts::check_unused(&self.outputs, worker, &identity, self.overwrite))
+    }
+
     /// Opens the part files of one worker of a distributed crawl.
     pub(crate) fn open_part_files(
         &mut self,
@@ -530,5 +537,15 @@ impl CrawlerInternals for Crawler {
     fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
         self.metadata = metadata.into();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_default_no_url_expires_so_that_none_is_fetched_twice() {
+        assert_eq!(Crawler::new("http://a.test/").unwrap().settings.ttl, UNLIMITED_TTL);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawler::internal::backend::durable::{self, OpenState, PriorState, RecordedSettings, StateOptions};
-use crawler::internal::backend::local::{BackendConfig, LocalBackend};
+use crawler::internal::backend::local::{BackendConfig, LocalBackend, UNLIMITED_TTL};
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{
     Backend, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl, DomainTransfer,
@@ -349,6 +349,22 @@ async fn url_expires_after_its_ttl_and_never_while_outstanding(backend: impl Bac
     assert_eq!((admitted.new, admitted.seen), (1, 1));
 }
 
+async fn nothing_expires_with_an_unlimited_ttl(backend: impl Backend) {
+    backend.admit(vec![discovered("http://a.test/", 0)]).await.unwrap();
+    run_frontier(&backend).await;
+    let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
+    let text = "<p>a page that is stored";
+    let fingerprint = Fingerprint::of_text(backend.hash_key(), None, text.as_bytes());
+    let stored = backend.store_content("http://a.test/", &fingerprint, text.as_bytes(), false).await.unwrap();
+    assert_eq!(stored, ContentMatch::New);
+    backend.complete(vec![page(&leases[0], Vec::new())]).await.unwrap();
+    // Longer than any crawl.
+    advance(&backend, 10 * 365 * 24 * 60 * MINUTE).await;
+    let admitted = backend.admit(vec![discovered("http://a.test/", 0)]).await.unwrap();
+    assert_eq!((admitted.new, admitted.seen), (0, 1));
+    assert_eq!(backend.load_content("http://a.test/").await.unwrap().as_deref(), Some(text.as_bytes()));
+}
+
 async fn address_kinds_of_a_host_are_those_that_are_stored_first(backend: impl Backend) {
     let kinds = |address: [u8; 4]| AddressKinds::of_addresses(&[address.into()]);
     let [public, loopback] = [[1, 1, 1, 1], [127, 0, 0, 1]].map(kinds);
@@ -541,6 +557,7 @@ conformance_tests! {
     leased_url_found_at_a_smaller_depth_is_revisited;
     revisit_does_not_use_the_page_budget with BackendConfig { max_pages_per_host: 1, ..config() };
     url_expires_after_its_ttl_and_never_while_outstanding;
+    nothing_expires_with_an_unlimited_ttl with BackendConfig { ttl: UNLIMITED_TTL, ..config() };
     budgets_are_reserved_before_a_request_and_committed_after_it with BackendConfig { max_pages: 3, max_bytes: 2500, ..config() };
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
     received_bytes_count_against_the_byte_budget_as_decoded_ones_do
@@ -596,6 +613,7 @@ conformance_tests_in_partitions! {
     leased_url_found_at_a_smaller_depth_is_revisited;
     revisit_does_not_use_the_page_budget with BackendConfig { max_pages_per_host: 1, workers: 1, ..config() };
     url_expires_after_its_ttl_and_never_while_outstanding;
+    nothing_expires_with_an_unlimited_ttl with BackendConfig { ttl: UNLIMITED_TTL, ..config() };
     budgets_are_reserved_before_a_request_and_committed_after_it
         with BackendConfig { max_pages: 3, max_bytes: 2500, queue_size: 1600, workers: 1, ..config() };
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };

@@ -136,8 +136,8 @@ pub struct CrawlOptions {
     /// Time from its last use after which a domain can move to another worker
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::long_time, help_heading = "Frontier")]
     pub domain_ttl: Duration,
-    /// Time for which seen URLs and stored pages are kept after they were last seen
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::long_time, help_heading = "Frontier")]
+    /// Time after which seen URLs and stored pages are forgotten; a URL that is found after that is fetched again
+    #[arg(long, value_name = "TIME", default_value = "unlimited", value_parser = values::ttl, help_heading = "Frontier")]
     pub ttl: Duration,
 
     /// Hosts whose credentials were given to an earlier process and are not stored.
@@ -261,6 +261,11 @@ impl CrawlOptions {
     /// Whether a module writes to standard output, so that nothing else may.
     pub fn stdout_is_taken(&self) -> bool {
         self.module.iter().any(|module| writes_to_stdout(module) || module.starts_with("exec="))
+    }
+
+    /// Whether pages go to standard output and nowhere else.
+    pub fn writes_only_to_stdout(&self) -> bool {
+        self.module.iter().all(|module| writes_to_stdout(module))
     }
 
     /// The scope that decides which links are followed.

@@ -51,11 +51,8 @@ pub const WORKER_OPTIONS: [&str; 16] = [
     "quiet",
 ];
 
-/// The options of `crawl` that a role does not have.
-pub const NOT_FOR_ROLES: [&str; 4] = ["state", "workers", "progress", "summary"];
-
 /// The options of `crawl` that `submit` does not have.
-pub const NOT_FOR_SUBMIT: [&str; 5] = ["state", "workers", "progress", "summary", "verbose"];
+const NOT_FOR_SUBMIT: [&str; 5] = ["state", "workers", "progress", "summary", "verbose"];
 
 /// Adapts the options of `crawl` to `crawler submit`.
 pub fn adapt_submit(submit: clap::Command) -> clap::Command {
@@ -70,7 +67,8 @@ pub fn adapt_submit(submit: clap::Command) -> clap::Command {
     })
 }
 
-/// Adapts the options of `crawl` to a role: its help lists only `listed`, and each option can come from the environment.
+/// Adapts the options of `crawl` to a role: only `listed` can be given, each of them also in the environment. The others are
+/// hidden; a role takes them from the crawl.
 pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
     let is_frontier = role.get_name() == "frontier";
     role.mut_args(move |option| {
@@ -78,7 +76,9 @@ pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
         let Some(name) = option.get_long().map(str::to_owned) else {
             return option.required(false).hide(true);
         };
-        let option = option.hide(!listed.contains(&name.as_str()));
+        if !listed.contains(&name.as_str()) {
+            return option.hide(true);
+        }
         let option = match name.as_str() {
             "crawl" => option.help_heading(None).display_order(1),
             "ca-file" => option.help_heading(None).display_order(2),
@@ -96,7 +96,6 @@ pub fn adapt_role(role: clap::Command, listed: &[&str]) -> clap::Command {
         match name.as_str() {
             "redis" => required_redis(option),
             "crawl" => option.env("CRAWLER_CRAWL").hide_env_values(true),
-            name if NOT_FOR_ROLES.contains(&name) => option,
             // The defaults that clap knows are those of `crawl`; a role's defaults are the crawl's settings.
             name => {
                 let variable = format!("CRAWLER_{}", name.replace('-', "_").to_uppercase());

@@ -140,7 +140,7 @@ impl<'a> Explainer<'a> {
                     message: format!("{written} is an option of '{}'", help::CLASSIC_USAGE),
                     help_of: "crawler".into(),
                 },
-                _ => belongs_to(written, other.get_name()),
+                _ => belongs_to(written, &[other.get_name()]),
             };
         }
         let similar = match written.strip_prefix("--") {
@@ -150,19 +150,33 @@ impl<'a> Explainer<'a> {
         self.error(format!("unknown option '{written}'{}", did_you_mean(&similar, "--")))
     }
 
+    /// Reports an option that the command accepts only because it shares a type with `crawl`: its help does not list the
+    /// option. `given` are the names of the options that were given.
+    pub fn foreign_option(&self, given: &[String]) -> Option<UsageError> {
+        let own = self.command()?;
+        let is_listed = |name: &&String| options_of(own).any(|option| option.get_long() == Some(name));
+        let foreign = format!("--{}", given.iter().find(|name| !is_listed(name))?);
+        let owners = self.commands_with(&foreign).map(clap::Command::get_name);
+        // These share their options.
+        let owners: Vec<&str> =
+            owners.filter(|name| ["crawl", "submit", "frontier", "worker"].contains(name)).collect();
+        Some(belongs_to(&foreign, &owners))
+    }
+
     /// Another command, or the classic form, that has this option.
     fn other_command_with(&self, own: &clap::Command, written: &str) -> Option<&'a clap::Command> {
-        let is_it = |option: &clap::Arg| match (written.strip_prefix("--"), option.get_short()) {
-            (Some(name), _) => option.get_long() == Some(name),
-            (None, Some(short)) => written.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])),
-            (None, None) => false,
-        };
-        // Most options are options of `crawl`; some of them are also options of other commands.
+        let others = self.commands_with(written).chain([self.grammar]);
+        let mut others = others.filter(|command| command.get_name() != own.get_name());
+        others.find(|command| options_of(command).any(|option| is_written(option, written)))
+    }
+
+    /// The commands that have this option. Most options are options of `crawl`, which comes first.
+    fn commands_with(&self, written: &str) -> impl Iterator<Item = &'a clap::Command> {
+        let written = written.to_owned();
         let crawl = self.grammar.find_subcommand("crawl");
-        let commands = crawl.into_iter().chain(self.grammar.get_subcommands()).chain([self.grammar]);
-        commands
-            .filter(|command| command.get_name() != own.get_name())
-            .find(|command| options_of(command).any(is_it))
+        let others = self.grammar.get_subcommands().filter(|command| command.get_name() != "crawl");
+        let commands = crawl.into_iter().chain(others);
+        commands.filter(move |command| options_of(command).any(|option| is_written(option, &written)))
     }
 
     fn unexpected(&self, argument: &str) -> String {
@@ -171,12 +185,12 @@ impl<'a> Explainer<'a> {
 
     fn missing(&self, error: &clap::Error) -> String {
         let names = match error.get(ContextKind::InvalidArg) {
-            // A value that the environment can give is optional for clap, but not for a user without it.
-            Some(ContextValue::Strings(names)) => names.join(", ").replace("[<URL>]", "<URL>"),
+            Some(ContextValue::Strings(names)) => {
+                names.iter().map(|name| missing_name(name)).collect::<Vec<_>>().join(", ")
+            }
             _ => "an argument".into(),
         };
-        let remedy = if names.contains("--redis") { " (or the variable CRAWLER_REDIS)" } else { "" };
-        format!("missing {names}{remedy}; usage: {}", self.usage())
+        format!("missing {names}; usage: {}", self.usage())
     }
 
     /// The usage in one line.
@@ -189,10 +203,22 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// Reports an option that exists only in another command.
-pub fn belongs_to(option: &str, command: &str) -> UsageError {
-    let help_of = format!("crawler {command}");
-    UsageError { message: format!("{option} is an option of '{help_of}'"), help_of }
+/// Reports an option that only these commands have.
+fn belongs_to(option: &str, commands: &[&str]) -> UsageError {
+    let quoted: Vec<String> = commands.iter().map(|command| format!("'crawler {command}'")).collect();
+    UsageError {
+        message: format!("{option} is an option of {}", listed(&quoted, "and")),
+        help_of: commands.first().map_or("crawler".into(), |command| format!("crawler {command}")),
+    }
+}
+
+/// Whether an option is written so: `--delay`, `-v`.
+fn is_written(option: &clap::Arg, written: &str) -> bool {
+    match (written.strip_prefix("--"), option.get_short()) {
+        (Some(name), _) => option.get_long() == Some(name),
+        (None, Some(short)) => written.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])),
+        (None, None) => false,
+    }
 }
 
 /// Reports an option of `crawl` that was given to `resume`.
@@ -208,6 +234,15 @@ fn fixed_on_resume(option: &str) -> String {
 /// The options that the help of a command lists.
 fn options_of(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
     command.get_arguments().filter(|option| !option.is_hide_set() && !option.is_positional())
+}
+
+/// The name of a missing argument, and the variable that can replace it.
+fn missing_name(name: &str) -> String {
+    match name {
+        // A value that the environment can give is optional for clap, but not for a user without it.
+        name if name.starts_with("--redis") => "--redis <URL> (or the variable CRAWLER_REDIS)".into(),
+        name => name.to_owned(),
+    }
 }
 
 fn conflict(error: &clap::Error) -> String {
@@ -229,7 +264,7 @@ fn invalid_value(error: &clap::Error) -> String {
         _ => "",
     };
     let valid = match error.get(ContextKind::ValidValue) {
-        Some(ContextValue::Strings(values)) if !values.is_empty() => Some(one_of(values)),
+        Some(ContextValue::Strings(values)) if !values.is_empty() => Some(listed(values, "or")),
         _ => None,
     };
     let expected = match (valid, std::error::Error::source(error)) {
@@ -285,17 +320,17 @@ fn did_you_mean(names: &[&str], prefix: &str) -> String {
         [] => String::new(),
         names => {
             let quoted: Vec<String> = names.iter().map(|name| format!("'{prefix}{name}'")).collect();
-            format!("; did you mean {}?", one_of(&quoted))
+            format!("; did you mean {}?", listed(&quoted, "or"))
         }
     }
 }
 
-/// `a, b or c`.
-fn one_of(names: &[String]) -> String {
+/// `a, b or c`, with the word before the last one.
+fn listed(names: &[String], word: &str) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+        [first @ .., last] => format!("{} {word} {last}", first.join(", ")),
     }
 }
 

@@ -105,10 +105,13 @@ it, its URLs wait up to four minutes. nofollow is obeyed in <meta name=robots>,
 X-Robots-Tag and rel. Retry-After is obeyed up to 300 s.
 
 Exit status:
-  0    the crawl finished or reached a limit; some pages may have failed
+  0    the crawl finished or reached a limit; some pages may have failed. Also
+       if the reader of standard output closed it (| head), which stops a crawl
+       that writes its pages nowhere else
   1    no page was stored, or the crawl failed, or the summary was not printed
   2    invalid arguments; nothing was fetched or written
-  3    a page or the summary file could not be written
+  3    a page or the summary file could not be written, or the program of an
+       exec module was given up
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
 A second signal exits at once, without waiting for requests in flight.
@@ -116,9 +119,7 @@ A second signal exits at once, without waiting for requests in flight.
 Examples:
   crawler crawl https://example.org/ --scope host --module jsonl=pages.jsonl
   crawler crawl https://example.org/ --max-pages 1000000 --state crawl-state
-  crawler crawl https://example.org/ --workers 4 --redis redis://127.0.0.1/
-
-Manual: docs/pipeline.md, docs/distributed.md";
+  crawler crawl https://example.org/ --workers 4 --redis redis://127.0.0.1/";
 
 pub const AFTER_RESUME_HELP: &str = "\
 All other settings are those that the crawl was started with. A crawl that has
@@ -174,8 +175,8 @@ dead. A frontier waits for a crawl that has not started, and exits when the
 crawl finishes, or on Ctrl-C or SIGTERM.
 
 Settings come from Redis, where 'crawler submit' or 'crawler crawl --redis'
-stored them. Options given here override them for this process. Each option can
-also be set in the environment: CRAWLER_STAY for --stay, and so on.
+stored them. The options above apply to this process only. Each can also be set
+in the environment: CRAWLER_STAY for --stay, and so on.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -189,9 +190,7 @@ Exit status:
   2    invalid arguments
   3    an output could not be written
   130  interrupted by Ctrl-C
-  143  terminated by SIGTERM
-
-Manual: docs/distributed.md";
+  143  terminated by SIGTERM";
 
 pub const AFTER_WORKER_HELP: &str = "\
 Run as many workers as you like, on any number of machines. A worker waits for
@@ -199,8 +198,8 @@ a crawl that has not started, and exits when the crawl finishes. On Ctrl-C or
 SIGTERM it finishes the requests in flight and returns the rest of its URLs.
 
 Settings come from Redis, where 'crawler submit' or 'crawler crawl --redis'
-stored them. Options given here override them for this worker. Each option can
-also be set in the environment: CRAWLER_MODULE for --module, and so on.
+stored them. The options above apply to this worker only. Each can also be set
+in the environment: CRAWLER_MODULE for --module, and so on.
 
 Environment:
   CRAWLER_REDIS           default of --redis
@@ -214,9 +213,7 @@ Exit status:
   3    an output could not be written
   130  interrupted by Ctrl-C; requests in flight finished first
   143  terminated by SIGTERM; requests in flight finished first
-A second signal exits at once, without waiting for requests in flight.
-
-Manual: docs/distributed.md";
+A second signal exits at once, without waiting for requests in flight.";
 
 pub const AFTER_SUBMIT_HELP: &str = "\
 If the crawl does not exist, submit starts it with the options given here. If it
@@ -235,9 +232,7 @@ Exit status:
   2    invalid arguments; nothing was changed
 
 Example:
-  crawler submit https://example.org/ --scope host --redis redis://127.0.0.1/
-
-Manual: docs/distributed.md";
+  crawler submit https://example.org/ --scope host --redis redis://127.0.0.1/";
 
 pub const AFTER_STATUS_HELP: &str = "\
 Environment:
@@ -292,9 +287,7 @@ Exit status:
 
 Examples:
   crawler collect pages.*.jsonl --output pages.jsonl
-  crawler collect --of pages.jsonl
-
-Manual: docs/distributed.md";
+  crawler collect --of pages.jsonl";
 
 pub const AFTER_DEMO_HELP: &str = "\
 Environment:

@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
+use crawler::internal::origin::without_credentials;
 use url::Url;
 
 use super::crawl::{CrawlOptions, ScopeKind};
 use super::distributed::DistributedArgs;
+use crate::values;
 
 /// The options that affect the outcome of pages and can differ when a crawl continues.
 const REPORTED_OPTIONS: [&str; 8] =
@@ -41,6 +43,22 @@ impl CrawlOptions {
         let seen: HashSet<String> = seeds.iter().cloned().collect();
         seeds.extend(self.seeds.into_iter().filter(|seed| !seen.contains(seed)));
         CrawlOptions { seeds, ..self }
+    }
+
+    /// Checks that the seeds given now are seeds of the crawl that has the saved options.
+    pub fn check_seeds_of(&self, saved: &CrawlOptions) -> Result<(), String> {
+        let normal = |seed: &String| {
+            values::seed(seed).map_or_else(|_| seed.clone(), |url| without_credentials(&url).into())
+        };
+        let known: HashSet<String> = saved.seeds.iter().map(normal).collect();
+        let Some(other) = self.seeds.iter().map(normal).find(|seed| !known.contains(seed)) else {
+            return Ok(());
+        };
+        let (name, first) = (&self.distributed.crawl, saved.seeds.first().map(normal).unwrap_or_default());
+        Err(format!(
+            "cannot continue the crawl '{name}': its seed is {first}, and {other} is none of its seeds; to add it, use \
+             'crawler submit'; for a new crawl, choose another name (--crawl NAME) or delete this crawl ('crawler purge')"
+        ))
     }
 
     /// The options that affect the outcome of pages and differ from `other`.
@@ -103,6 +121,16 @@ mod tests {
             (merged.distributed.redis.as_deref(), merged.distributed.crawl.as_str()),
             (Some("redis://r/"), "news")
         );
+    }
+
+    #[test]
+    fn crawl_continues_only_with_its_own_seeds() {
+        let saved = parse("http://me:secret@a.test http://b.test/", &[]);
+        assert_eq!(parse("http://b.test http://A.test/", &[]).check_seeds_of(&saved), Ok(()));
+        let error =
+            parse("http://b.test/ http://you:secret@c.test/", &[]).check_seeds_of(&saved).unwrap_err();
+        assert!(error.contains("its seed is http://a.test/, and http://c.test/ is none"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
     }
 
     #[test]

@@ -4,15 +4,16 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crawler::Outcome;
-use crawler::internal::classic::{ClassicCrawl, ClassicReport};
-use crawler::internal::origin::Origin;
+use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _, ClassicReport};
+use crawler::internal::origin::{Origin, without_credentials};
 use crawler::internal::scope::RejectReason;
+use crawler::internal::stats::RequestCounter;
 use crawler::internal::stop::StopHandle;
 use url::Url;
 
 use crate::args::{ClassicJob, Verbosity};
 use crate::commands::crawl::status_of;
-use crate::commands::{robots_remedy, start_there, with_hint};
+use crate::commands::{remedy, start_there, with_hint};
 use crate::open_files::make_room;
 use crate::printable::{print_error, print_stdout};
 use crate::progress::Progress;
@@ -33,7 +34,9 @@ pub async fn run(job: ClassicJob) -> u8 {
 /// Crawls, shows the progress, prints the summary, and returns the exit status.
 pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
-    let progress = Rc::new(Progress::new(verbosity));
+    let requests = RequestCounter::default();
+    let crawl = crawl.request_counter(requests.clone());
+    let progress = Rc::new(Progress::new(verbosity, seed, requests));
     let stop = StopHandle::new();
     let signal_status = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();
@@ -77,7 +80,7 @@ fn exit_status(seed: &Url, report: &ClassicReport) -> u8 {
     let remedy = match &report.seed {
         Outcome::RedirectRejected { to, why: RejectReason::External } => redirect_remedy(seed, to),
         Outcome::Redirect { .. } => ", which redirects back".into(),
-        outcome => robots_remedy(outcome).into(),
+        outcome => remedy(without_credentials(seed).as_str(), outcome),
     };
     print_error(&format!("cannot crawl the seed: {}{remedy}", report.seed));
     EXIT_FAILED

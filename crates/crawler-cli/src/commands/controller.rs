@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::redis::Phase;
+use crawler::internal::backend::redis::{Phase, RedisBackend};
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
-use crawler::internal::distributed::remote::RemoteCrawl;
+use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{Notice, SharedCrawl};
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
@@ -80,14 +80,19 @@ async fn control(
     let CrawlJob { crawler, options, .. } = job;
     let info = RemoteCrawl::info(shared).await?;
     let saved = info.as_ref().and_then(|info| SavedOptions::read(&info.metadata, &shared.redis.crawl).ok());
+    match (&info, &saved) {
+        (None, _) => RemoteCrawl::check_outputs(&crawler, shared, options.workers() as u16)?,
+        (Some(_), Some(saved)) => options.check_seeds_of(saved).map_err(Error::InvalidSetting)?,
+        (Some(_), None) => {}
+    }
     // The seeds that `crawler submit` has added stay in scope.
     let metadata = SavedOptions::distributed(&options.clone().with_seeds_of(saved.as_ref())).to_bytes();
+    let seeds = crawler.seeds().to_vec();
+    let remote = RemoteCrawl::open(crawler, shared).await?;
     let changed = saved.as_ref().map_or_else(Vec::new, |saved| options.differs_from(saved));
     if !changed.is_empty() {
         (shared.notice)(&format!("the crawl continues with changed options: {}", changed.join(", ")));
     }
-    let seeds = crawler.seeds().to_vec();
-    let remote = RemoteCrawl::open(crawler, shared).await?;
     if let Some(warning) = remote.durability_warning().await? {
         (shared.notice)(&warning);
     }
@@ -103,14 +108,29 @@ async fn control(
     };
     display.show(&remote.status().await?.snapshot);
     remote.submit(&metadata, &seeds).await?;
-    let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display));
+    let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), stop.clone());
     let report = supervise(&remote, &mut supervisor, resumed, shared, display, stop).await;
     if report.is_err() {
         // The children may not learn it from Redis.
         supervisor.terminate();
     }
     supervisor.wait_for_exit().await;
+    if let Err(Error::InvalidSetting(_)) = &report
+        && resumed == ResumeStatus::New
+    {
+        // If this fails too, the first error is the one to report.
+        let _ = discard_unstarted(&remote, shared).await;
+    }
     report
+}
+
+/// Deletes a crawl that this command created, if no request was sent: the corrected command can then create it.
+async fn discard_unstarted(remote: &RemoteCrawl, shared: &SharedCrawl) -> Result<(), Error> {
+    let CrawlStatus { members, snapshot, .. } = remote.status().await?;
+    if snapshot.requests == 0 && !members.iter().any(|member| RemoteCrawl::is_alive(member, shared)) {
+        RedisBackend::purge(&shared.redis).await?;
+    }
+    Ok(())
 }
 
 /// Keeps the roles running until the crawl is over, and returns its result.

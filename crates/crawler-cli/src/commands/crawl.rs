@@ -12,15 +12,17 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crawler::internal::modules::exec::GIVEN_UP;
 use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
-use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 use crawler::internal::prioritizer::PageRank;
 use crawler::internal::stop::StopHandle;
 use crawler::{Error, StateReader};
 
 use self::display::Display;
 use self::outcome_log::OutcomeLog;
+use self::resume_hints::quoted;
 use self::saved_options::SavedOptions;
 pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
@@ -28,6 +30,7 @@ use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity
 use crate::commands::with_hint;
 use crate::open_files::{make_room, spare};
 use crate::printable::{print_error, print_stdout};
+use crate::summary::Counts;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
 
 /// The most idle connections of a worker: more hosts than it fetches from within a delay or two.
@@ -142,13 +145,17 @@ pub fn conclude(
         print_error(&format!("cannot write all pages: {cause}"));
         not_written = true;
     }
+    if let Some(summary) = report.module_summaries.iter().find(|summary| summary.ends_with(GIVEN_UP)) {
+        print_error(&format!("cannot process all pages: {summary}"));
+        not_written = true;
+    }
     if let Some(file) = summary_file
         && let Err(error) = file.write(&json::SummaryJson::new(report, rank_stats.as_ref()))
     {
         print_error(&error);
         not_written = true;
     }
-    for hint in resume_hints::at_end(options, report) {
+    for hint in failure_hint(options, report).into_iter().chain(resume_hints::at_end(options, report)) {
         display.print(&hint);
     }
     if report.snapshot.pages > 0 {
@@ -163,6 +170,23 @@ pub fn conclude(
         () if report.snapshot.pages == 0 || !printed => EXIT_FAILED,
         () => 0,
     }
+}
+
+/// How to find out which URLs failed, if any did and they were not printed.
+fn failure_hint(options: &CrawlOptions, report: &CrawlReport) -> Option<String> {
+    let has_failed = !Counts::of_ended(&report.snapshot).failed_reasons().is_empty();
+    let is_over = report.resumed == ResumeStatus::AlreadyFinished;
+    if !has_failed || is_over || options.fetch.verbosity() != Verbosity::Normal {
+        return None;
+    }
+    let why = match (&options.state, &options.distributed.redis) {
+        (Some(directory), _) => format!("; for one URL: crawler why URL --state {}", quoted(directory)),
+        (None, Some(_)) => {
+            format!("; for one URL: crawler why URL --redis --crawl {}", options.distributed.crawl)
+        }
+        (None, None) => String::new(),
+    };
+    Some(format!("to list the failed URLs, use -v{why}"))
 }
 
 /// Prints the summary to standard output, or to standard error if a module writes to standard output. Returns false, after

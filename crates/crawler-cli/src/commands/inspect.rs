@@ -11,6 +11,7 @@ use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::timestamp::rfc3339;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
+use crawler::internal::time_text::time_text;
 use crawler::{Error, Outcome, StateReader};
 use url::Url;
 
@@ -18,7 +19,8 @@ use crate::EXIT_FAILED;
 use crate::args::{CrawlOptions, CrawlSource, UrlQuery, output_path};
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::status_of;
-use crate::format::{counted, limit};
+use crate::commands::with_hint;
+use crate::format::counted;
 use crate::printable::{is_printed, print_error, print_stdout, printable};
 
 /// A longer path to a seed is shortened.
@@ -113,7 +115,7 @@ async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
 
 fn exit_code(result: Result<u8, Error>) -> u8 {
     result.unwrap_or_else(|error| {
-        print_error(&error.to_string());
+        print_error(&with_hint(&error));
         status_of(&error)
     })
 }
@@ -129,7 +131,8 @@ fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> Strin
             "the crawl does not store page bodies (--no-content)".into()
         }
         UrlStatus::Completed { at, .. } => {
-            let ttl = options.map_or_else(String::new, |options| format!(", --ttl {}", limit(options.ttl)));
+            let ttl =
+                options.map_or_else(String::new, |options| format!(", --ttl {}", time_text(options.ttl)));
             format!("its stored body has expired (fetched {}{ttl})", date(*at))
         }
     }

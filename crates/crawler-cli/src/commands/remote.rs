@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
-use crawler::internal::backend::redis::{Member, Phase, RedisBackend, Role};
+use crawler::internal::backend::redis::{Member, Phase, RedisBackend, Role, no_such_crawl};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 
-use crate::args::{CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
+use crate::args::{CrawlJob, CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
 use crate::commands::crawl::json::CrawlStatusJson;
 use crate::commands::crawl::saved_options::SavedOptions;
 use crate::commands::crawl::{status_of, stop_reason};
@@ -62,7 +62,6 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     let mut shared = shared.ok_or_else(|| "--redis is missing".to_owned())?;
     // A user waits for the result, so an outage is an error.
     shared.redis.connect_options.retry_forever = false;
-    let submitted = options.seeds.len() as u64;
     let is_quiet = options.fetch.quiet;
     // Invalid options are reported before anything changes.
     let new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
@@ -79,31 +78,51 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
             (options, metadata)
         }
     };
-    let job = options.clone().validate()?;
-    let remote = RemoteCrawl::open(job.crawler, &shared).await?;
+    let CrawlJob { crawler, options, .. } = options.validate()?;
+    let remote = RemoteCrawl::open(crawler, &shared).await?;
     let admitted = remote.submit(&metadata, &new_seeds).await?;
-    if !is_quiet {
-        let (name, urls) = (&shared.redis.crawl, counted(submitted, "URL"));
-        let action = match info {
-            None => format!("started crawl '{name}' with {urls}"),
-            Some(CrawlInfo { state, .. }) if matches!(state.phase, Phase::Ended(_)) => {
-                format!("restarted crawl '{name}' with {urls}")
-            }
-            Some(_) => format!("added {urls} to crawl '{name}'"),
-        };
-        print_stdout(&format!("{action}: {} new, {} seen\n", number(admitted.new), number(admitted.seen)));
+    if is_quiet {
+        return Ok(0);
     }
-    Ok(0)
+    let (name, urls) = (&shared.redis.crawl, counted(admitted.new, "URL"));
+    let mut text = match info {
+        None => format!("started crawl '{name}' with {urls}"),
+        Some(CrawlInfo { state, .. }) if matches!(state.phase, Phase::Ended(_)) => {
+            format!("restarted crawl '{name}' and added {urls}")
+        }
+        Some(_) => format!("added {urls} to crawl '{name}'"),
+    };
+    text += &match admitted.seen {
+        0 => String::new(),
+        1 => "; 1 was seen before".into(),
+        seen => format!("; {} were seen before", number(seen)),
+    };
+    text.push('\n');
+    let shared = SharedCrawl { dead_after: options.distributed.dead_after, ..shared.clone() };
+    text += &missing_processes(&remote.members().await?.0, &shared);
+    Ok(print_result(&text))
+}
+
+/// A line that says which processes a crawl lacks, and how to start them. Empty if it lacks none.
+fn missing_processes(members: &[Member], shared: &SharedCrawl) -> String {
+    let alive = |member: &&Member| RemoteCrawl::is_alive(member, shared);
+    let roles: Vec<Role> = members.iter().filter(alive).map(|member| member.role).collect();
+    let has_frontier = roles.contains(&Role::Frontier);
+    let has_worker = roles.iter().any(|role| matches!(role, Role::Worker(_)));
+    match (has_frontier, has_worker) {
+        (true, true) => "",
+        (false, false) => "No process is running; start 'crawler frontier' and 'crawler worker'.\n",
+        (false, true) => "No frontier is running; start 'crawler frontier'.\n",
+        (true, false) => "No worker is running; start 'crawler worker'.\n",
+    }
+    .into()
 }
 
 /// Connects to a crawl, and reads its options.
 async fn open(shared: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
     let name = &shared.redis.crawl;
     let Some(info) = RemoteCrawl::info(shared).await? else {
-        return Err(CommandError(
-            format!("there is no crawl '{name}' on this Redis; 'crawler submit' starts one"),
-            EXIT_FAILED,
-        ));
+        return Err(Error::Redis(no_such_crawl(&shared.redis)).into());
     };
     Ok((RemoteCrawl::attach(shared).await?, SavedOptions::read(&info.metadata, name)?))
 }
@@ -156,17 +175,21 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
         let object = CrawlStatusJson::new(name, &status, counts, redis);
         serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
     } else {
-        table(name, &status, &counts, &saved)
+        let shared = SharedCrawl { dead_after: saved.distributed.dead_after, ..shared.clone() };
+        table(&shared, &status, &counts, &saved)
     };
     Ok(print_result(&text))
 }
 
-fn table(name: &str, status: &CrawlStatus, counts: &Counts, saved: &CrawlOptions) -> String {
-    let mut text = format!("Crawl '{name}': {}\n", describe(&status.state.phase, saved));
+fn table(shared: &SharedCrawl, status: &CrawlStatus, counts: &Counts, saved: &CrawlOptions) -> String {
+    let phase = &status.state.phase;
+    let missing = match phase {
+        Phase::Seeding | Phase::Running => missing_processes(&status.members, shared),
+        _ => String::new(),
+    };
+    let state = if missing.is_empty() { describe(phase, saved) } else { "waiting for processes".into() };
+    let mut text = format!("Crawl '{}': {state}\n", shared.redis.crawl);
     text += &counts.table(status.state.elapsed);
-    if status.members.is_empty() {
-        text += "No process is running.\n";
-    }
     for member in &status.members {
         let load = match member.role {
             Role::Worker(id) => load(member, status.snapshot.workers.get(usize::from(id.0))),
@@ -182,7 +205,7 @@ fn table(name: &str, status: &CrawlStatus, counts: &Counts, saved: &CrawlOptions
         };
         text += &format!("{role}: {} · {heartbeat}{load}\n", printable(&member.location));
     }
-    text
+    text + &missing
 }
 
 /// The URLs and domains of a worker.

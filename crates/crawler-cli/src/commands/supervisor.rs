@@ -15,12 +15,13 @@ use crawler::internal::backend::WorkerId;
 use crawler::internal::backend::redis::Role;
 use crawler::internal::distributed::SharedCrawl;
 use crawler::internal::prioritizer::pagerank;
+use crawler::internal::stop::StopHandle;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::EXIT_USAGE;
 use crate::args::{CrawlOptions, Verbosity};
 use crate::commands::crawl::display::Display;
 use crate::printable::print_error;
+use crate::{EXIT_USAGE, signals};
 
 /// The pause before a role is restarted. It doubles with each restart until the role runs for [`STABLE_AFTER`].
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -45,6 +46,8 @@ pub(super) struct Supervisor {
     ca_file: Option<PathBuf>,
     verbosity: Verbosity,
     display: Arc<Display>,
+    /// Stops the crawl when standard output is closed and nothing else gets the pages.
+    stop_on_close: Option<StopHandle>,
     roles: BTreeMap<Role, SupervisedRole>,
 }
 
@@ -63,7 +66,12 @@ struct SupervisedRole {
 
 impl Supervisor {
     /// A frontier and the configured number of workers; none of them is started yet.
-    pub(super) fn new(shared: &SharedCrawl, options: &CrawlOptions, display: Arc<Display>) -> Supervisor {
+    pub(super) fn new(
+        shared: &SharedCrawl,
+        options: &CrawlOptions,
+        display: Arc<Display>,
+        stop: StopHandle,
+    ) -> Supervisor {
         let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
         let roles = std::iter::once(Role::Frontier).chain(workers);
         Supervisor {
@@ -72,6 +80,7 @@ impl Supervisor {
             ca_file: options.fetch.ca_file.clone(),
             verbosity: options.fetch.verbosity(),
             display,
+            stop_on_close: options.writes_only_to_stdout().then_some(stop),
             roles: roles.map(|role| (role, SupervisedRole::new())).collect(),
         }
     }
@@ -127,6 +136,8 @@ impl Supervisor {
         match self.verbosity {
             Verbosity::Quiet => command.arg("--quiet"),
             Verbosity::Normal => &mut command,
+            // The frontier has no outcomes to print.
+            Verbosity::Verbose if role == Role::Frontier => &mut command,
             Verbosity::Verbose => command.arg("--verbose"),
         };
         if let Some(file) = &self.ca_file {
@@ -141,10 +152,16 @@ impl Supervisor {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(cannot_start)?;
         if let Some(stdout) = child.stdout.take() {
-            forward_lines(stdout, |line| {
+            let stop = self.stop_on_close.clone();
+            forward_lines(stdout, move |line| {
                 let mut out = io::stdout().lock();
-                // A closed pipe (`| head`) does not stop the crawl.
-                let _ = out.write_all(line).and_then(|()| out.flush());
+                let printed = out.write_all(line).and_then(|()| out.flush());
+                // A closed pipe (`| head`).
+                if let (Err(error), Some(stop)) = (printed, &stop)
+                    && error.kind() == io::ErrorKind::BrokenPipe
+                {
+                    stop.stop();
+                }
             });
         }
         if let Some(stderr) = child.stderr.take() {
@@ -152,6 +169,10 @@ impl Supervisor {
             forward_lines(stderr, move |line| {
                 let line = String::from_utf8_lossy(line);
                 let line = line.trim_end().trim_start_matches("crawler: ");
+                // Ctrl-C reaches all processes of the terminal. The controller prints this for all of them.
+                if line == signals::STOPPING {
+                    return;
+                }
                 // With --quiet a role prints errors only.
                 match is_quiet {
                     true => print_error(&format!("{role}: {line}")),

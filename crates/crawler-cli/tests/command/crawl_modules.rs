@@ -1,8 +1,10 @@
 //! What modules do with the pages of a crawl.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
-use testweb::Site;
+use testweb::{Response, Site};
 
 use crate::common::{counts, linking_to, names, read_page, serve};
 use crate::pipeline::{Pipeline, objects, objects_in, paths, urls};
@@ -43,9 +45,51 @@ fn exec_program_receives_every_page_and_owns_standard_output() {
 #[test]
 fn module_failures_are_counted_and_the_crawl_continues() {
     let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
-    let ended = Pipeline::of(web.url("/")).with("--module").with_one("exec=exit 9").run().expect(0);
+    let ended = Pipeline::of(web.url("/")).with("--module").with_one("exec=exit 9").run().expect(3);
     assert!(ended.stderr.contains("module exec: 2 failures (last: exec: "), "{}", ended.stderr);
     assert_eq!(web.hits(), 2);
+}
+
+#[test]
+fn program_that_cannot_be_run_is_given_up_at_once_and_the_exit_status_is_not_0() {
+    let web = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
+    let directory = tempfile::tempdir().unwrap();
+    let not_executable = directory.path().join("pages.jsonl");
+    fs::write(&not_executable, "").unwrap();
+    for (program, status) in [("nosuchcmd".into(), 127), (not_executable.display().to_string(), 126)] {
+        let ended =
+            Pipeline::of(web.url("/")).with("--module").with_one(format!("exec={program}")).run().expect(3);
+        let last = ended.stderr.lines().last().unwrap();
+        assert!(last.starts_with("crawler: cannot process all pages: program '"), "{last}");
+        assert!(last.ends_with(&format!("could not be sent; exit status: {status}; given up")), "{last}");
+    }
+}
+
+/// Closes standard output after the first page, and returns the exit status and what was printed to standard error.
+fn close_after_first_page(crawl: Pipeline) -> (Option<i32>, String) {
+    let mut child = crawl.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(!line.is_empty());
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn closed_standard_output_stops_a_crawl_that_writes_nowhere_else() {
+    let next = |path: &str| format!("/{}", path.trim_start_matches('/').parse().unwrap_or(0) + 1);
+    let endless = Site::new().fallback(move |request| Response::page(linking_to(&[&next(&request.path)])));
+    let web = serve(endless);
+    let crawl = || {
+        let crawl = Pipeline::of(web.url("/")).with("--delay 10ms --max-pages 60 --similarity 0 --workers 1");
+        crawl.with("--module jsonl=-")
+    };
+    let (status, stderr) = close_after_first_page(crawl());
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("\nStopped: the reader closed standard output\n"), "{stderr}");
+    let (status, stderr) = close_after_first_page(crawl().with("--module words"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.contains("\nStopped: 60 pages (--max-pages)\n"), "{stderr}");
 }
 
 #[test]
@@ -60,7 +104,9 @@ fn pages_on_standard_output_are_not_mixed_with_messages() {
             .expect(0);
         assert!(urls(&objects(&ended.stdout)).iter().eq(truth.keys()), "{options}");
         match options {
-            "-q" => assert_eq!(ended.stderr, ""),
+            "-q" => {
+                assert!(ended.stderr.lines().all(|line| line.ends_with(": HTTP 404")), "{}", ended.stderr)
+            }
             "--progress json" => drop(objects(&ended.stderr)),
             _ => assert!(ended.stderr.contains("\nRequests "), "{}", ended.stderr),
         }

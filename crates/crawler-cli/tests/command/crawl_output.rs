@@ -65,7 +65,7 @@ Requests           9   R pages/s · T s
     assert!(printed.starts_with(expected), "{printed}");
     assert!(!printed.contains("Stopped"), "{printed}");
     assert_eq!(web.hits(), 9);
-    assert_eq!(ended.stderr, "", "single failures are not printed");
+    assert_eq!(ended.stderr, "to list the failed URLs, use -v\n", "single failures are not printed");
 }
 
 #[test]
@@ -87,10 +87,26 @@ fn verbose_prints_the_outcome_of_each_url() {
 }
 
 #[test]
-fn quiet_prints_nothing() {
-    let web = serve(site());
-    let ended = Pipeline::bare(web.url("/")).with("--quiet").run().expect(0);
-    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
+fn quiet_prints_only_failed_urls_and_otherwise_a_hint_tells_how_to_list_them() {
+    let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).page("/a", "x"));
+    let crawl = || Pipeline::bare(web.url("/"));
+    let ended = crawl().with("--quiet").run().expect(0);
+    let failed = format!("{}: HTTP 404\n", web.url("/gone"));
+    assert_eq!((ended.stdout.as_str(), ended.stderr), ("", failed));
+
+    assert_eq!(crawl().run().expect(0).stderr, "to list the failed URLs, use -v\n");
+    assert_eq!(crawl().with("-v").run().expect(0).stderr, "");
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state").display().to_string();
+    let ended = crawl().with("--state").with_one(&state).run().expect(0);
+    let hint = format!("to list the failed URLs, use -v; for one URL: crawler why URL --state {state}\n");
+    assert_eq!(ended.stderr, hint);
+
+    let clean = serve(Site::new().page("/", linking_to(&["/a"])).page("/a", "x"));
+    for option in ["", "-q"] {
+        let ended = Pipeline::bare(clean.url("/")).with(option).run().expect(0);
+        assert_eq!((ended.stdout.is_empty(), ended.stderr.as_str()), (option == "-q", ""));
+    }
 }
 
 #[test]
@@ -218,7 +234,7 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     let web = serve(Site::new().page("/", linking_to(&["/a", "/gone"])).response("/a", slow));
     let ended = Pipeline::of(web.url("/")).with("--timeout 1m --workers 1").run().expect(0);
     let printed = &ended.stderr;
-    assert_eq!(printed.lines().count(), 1, "{printed}");
+    assert_eq!(printed.lines().count(), 2, "one line of progress and a hint: {printed}");
     assert!(printed.starts_with("Pages 1 · "), "{printed}");
     assert!(printed.contains(" · 0.2 pages/s · "), "{printed}");
     let queues = "Queues: new 0 (overflow 0) · prioritized 0 · waiting for their domain 0; 1 active host · ";
@@ -256,5 +272,6 @@ fn terminal_shows_live_lines() {
     ] {
         assert!(shown.contains(part), "{part}: {shown:?}");
     }
-    assert!(shown.ends_with("\r\u{1b}[2K"), "the lines are removed at the end: {shown:?}");
+    let left = shown.rsplit("\r\u{1b}[2K").next().unwrap().trim();
+    assert_eq!(left, "to list the failed URLs, use -v", "the lines are removed at the end: {shown:?}");
 }

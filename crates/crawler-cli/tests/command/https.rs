@@ -6,6 +6,7 @@ use std::fs;
 use testweb::{Certificate, Protocol, Response, Site, Web};
 
 use crate::common::{Crawl, Ended, linking_to};
+use crate::pipeline::Pipeline;
 
 /// Crawls an https URL, trusting the root certificate of the web.
 fn crawl_trusting(web: &Web, seed: String, options: &str) -> Ended {
@@ -148,6 +149,10 @@ fn server_without_tls_is_reported_as_a_tls_failure() {
     for options in ["", "--ignore-robots"] {
         let ended = Crawl::of(seed.clone()).with(options).run().expect(1);
         assert_eq!(ended.outcomes()["TLS"], 1, "{}", ended.stderr);
-        assert!(ended.stderr.contains("the server does not speak TLS"), "{}", ended.stderr);
+        let message = format!("the server does not speak TLS; try {}\n", web.url("/"));
+        assert!(ended.stderr.ends_with(&message), "{}", ended.stderr);
+        assert_eq!(ended.stderr.matches("does not speak TLS").count(), 1, "{}", ended.stderr);
+        let ended = Pipeline::bare(seed.clone()).with(options).run().expect(1);
+        assert!(ended.stderr.ends_with(&message), "{}", ended.stderr);
     }
 }

@@ -87,7 +87,7 @@ fn stored_page_expires_after_the_ttl() {
     let state_dir = StateDir::new();
     state_dir.crawl(web.url("/")).with("--ttl 300ms").run().expect(0);
     let ended = show(&state_dir, &web.url("/")).expect(1);
-    assert!(ended.stderr.contains(", --ttl 300 ms)"), "{}", ended.stderr);
+    assert!(ended.stderr.contains(", --ttl 300ms)"), "{}", ended.stderr);
     assert!(why(&state_dir, &web.url("/"), 0).contains("  outcome: page 1, 20"));
 }
 

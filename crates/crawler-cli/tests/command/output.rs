@@ -101,6 +101,7 @@ fn seed_without_a_page_fails_and_names_the_reason() {
         let web = serve(Site::new());
         let ended = Crawl::of(web.url("/missing")).with(option).run().expect(1);
         assert!(ended.stderr.contains("crawler: cannot crawl the seed: HTTP 404"), "{}", ended.stderr);
+        assert_eq!(ended.stderr.matches("HTTP 404").count(), 1, "{}", ended.stderr);
     }
 }
 
@@ -112,7 +113,7 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     // Printed while the crawl waited for the response.
     assert_eq!(
         ended.stderr,
-        format!("Pages 1 · Pending 1 · Requests 2 · 0.2 pages/s · 20 bytes · {}\n", web.url("/a"))
+        format!("Pages 1 · Pending 1 · Requests 3 · 0.2 pages/s · 20 bytes · {}\n", web.url("/a"))
     );
 }
 

@@ -133,6 +133,21 @@ fn finished_crawl_does_nothing_when_resumed() {
     assert_eq!(state_dir.resume("-q").wait().expect(0).stderr, "");
     let object = objects(&state_dir.resume("--progress json").wait().expect(0).stderr).pop().unwrap();
     assert_eq!(object["state"], "finished");
+    let again = objects(&state_dir.resume("--progress json").wait().expect(0).stderr).pop().unwrap();
+    assert_eq!(object["elapsed_seconds"], again["elapsed_seconds"], "a start-up is no crawl time");
+}
+
+#[test]
+fn state_that_is_not_a_directory_is_a_usage_error() {
+    let (web, state_dir) = (serve(Site::new()), StateDir::new());
+    fs::write(state_dir.path("state"), "").unwrap();
+    for ended in [state_dir.crawl(web.url("/")).run(), state_dir.resume("").wait()] {
+        let ended = ended.expect(2);
+        let message =
+            format!("cannot use the state directory '{}': it is not a directory", state_dir.state());
+        assert!(ended.stderr.contains(&message), "{}", ended.stderr);
+    }
+    assert_eq!(web.hits(), 0);
 }
 
 #[test]

@@ -103,6 +103,27 @@ fn option_of_another_command_names_that_command() {
 }
 
 #[test]
+fn roles_take_the_options_of_the_crawl_from_the_crawl() {
+    for option in
+        ["--max-pages 3", "--max-time 1h", "--ttl 1h", "--delay 0", "--scope host", "--ignore-robots"]
+    {
+        for role in ["worker", "frontier"] {
+            let name = option.split(' ').next().unwrap();
+            error_is(
+                &format!("{role} --redis redis://a.test/ {option}"),
+                &format!(
+                    "{name} is an option of 'crawler crawl' and 'crawler submit'; try 'crawler crawl --help'"
+                ),
+            );
+        }
+    }
+    error_is(
+        "frontier --redis redis://a.test/ --module words",
+        "--module is an option of 'crawler crawl', 'crawler submit' and 'crawler worker'; try 'crawler crawl --help'",
+    );
+}
+
+#[test]
 fn only_similar_options_are_suggested() {
     error_is("crawl http://a.test/ --header x", "unknown option '--header'; try 'crawler crawl --help'");
     error_is("crawl http://a.test/ --colour", "unknown option '--colour'; try 'crawler crawl --help'");
@@ -153,6 +174,11 @@ fn missing_argument_is_named_with_the_usage() {
         ("show --state x", "<URL>", "crawler show [OPTIONS] <URL>"),
         ("worker", "--redis <URL> (or the variable CRAWLER_REDIS)", "crawler worker [OPTIONS] --redis <URL>"),
         ("status", "--redis <URL> (or the variable CRAWLER_REDIS)", "crawler status [OPTIONS] --redis <URL>"),
+        (
+            "submit -q",
+            "--redis <URL> (or the variable CRAWLER_REDIS), <URL>...",
+            "crawler submit [OPTIONS] <URL>... --redis <URL>",
+        ),
     ] {
         let command = line.split(' ').next().unwrap();
         error_is(line, &format!("missing {missing}; usage: {usage}; try 'crawler {command} --help'"));

@@ -157,7 +157,7 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
     let options =
         "--delay 5ms --similarity 0 --allow-private --resolve *=127.0.0.1 --module jsonl=pages.jsonl";
     let arguments: Vec<&str> = [seed.as_str()].into_iter().chain(options.split(' ')).collect();
-    assert!(containers.tool("submit", &arguments).contains("with 1 URL: 1 new"));
+    assert!(containers.tool("submit", &arguments).contains("with 1 URL\n"));
     poll("the end of the crawl", INTERVAL, || containers.tool("status", &[]).contains("finished"));
     assert!(containers.is_healthy("worker"));
     containers.tool("collect", &["--of", "pages.jsonl"]);

@@ -77,7 +77,7 @@ fn second_controller_takes_over_after_the_first_is_killed() {
     let first = fixture.start_crawl(3, &["--dead-after", DEAD_AFTER]);
     first.signal(Signal::KILL);
     fixture.kill("worker 2");
-    Process::start(fixture.crawl(3, &["--dead-after", DEAD_AFTER])).wait_for_success();
+    Process::start(fixture.crawl_again(3, &["--dead-after", DEAD_AFTER])).wait_for_success();
     drop(first);
     fixture.check();
 }

@@ -79,7 +79,7 @@ fn interrupted_crawl_stops_and_can_be_resumed() {
     let (status, output) = controller.wait();
     assert_eq!(status, Some(130), "{output}");
     assert!(output.contains("to resume: run the same command again"), "{output}");
-    Process::start(fixture.crawl(3, &[])).wait_for_success();
+    Process::start(fixture.crawl_again(3, &[])).wait_for_success();
     fixture.check();
 }
 

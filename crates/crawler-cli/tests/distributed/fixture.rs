@@ -128,7 +128,12 @@ impl Fixture {
         self.crawl_from(&self.seed(), &self.redis_url, workers, "1GB", more)
     }
 
-    /// The same, with a limit of bytes.
+    /// A controller that continues a crawl of [`start_crawl`](Fixture::start_crawl).
+    pub fn crawl_again(&self, workers: usize, more: &[&str]) -> Command {
+        self.crawl_from(&self.gate_url(), &self.redis_url, workers, "1GB", more)
+    }
+
+    /// The same as [`crawl`](Fixture::crawl), with a limit of bytes.
     pub fn crawl_with_max_bytes(&self, workers: usize, max_bytes: &str, more: &[&str]) -> Command {
         self.crawl_from(&self.seed(), &self.redis_url, workers, max_bytes, more)
     }

@@ -14,4 +14,5 @@ mod outages;
 mod process;
 mod rebalancing;
 mod roles;
+mod starts;
 mod startup_errors;

@@ -320,7 +320,7 @@ fn terminate_without_redis(mode: Mode) {
     assert!(output.contains("crawler: cannot reach Redis at redis://127.0.0.1:"), "{output}");
     assert!(output.contains("worker 1: cannot reach Redis at "), "its children exit too: {output}");
     assert!(!output.contains(REDIS_REPLIES_AGAIN), "{output}");
-    Process::start(fixture.crawl(3, &["--dead-after", "2s"])).wait_for_success();
+    Process::start(fixture.crawl_again(3, &["--dead-after", "2s"])).wait_for_success();
     fixture.check();
 }
 

@@ -70,6 +70,7 @@ fn assert_rejected(fixture: &Fixture, addresses: &[(&str, &[&str])]) {
         for word in words {
             assert!(last.contains(word), "{name} does not print {word:?}: {output}");
         }
+        assert!(!output.contains(".;") && !output.contains("?;"), "{output}");
         assert!(
             !output.contains("sesame") && !output.contains("secret"),
             "{name} prints the password: {output}"
@@ -98,7 +99,8 @@ fn unreachable_server_is_named_with_cause_and_remedy() {
 #[ignore = "needs redis-server: run by make test"]
 fn denied_access_is_reported_without_the_password() {
     let fixture = Fixture::with_redis(Server::builder().password("sesame").start(), 1, 1);
-    let remedy = "give a user name and password that may use scripts";
+    let remedy = "; give a user name and password that may use scripts and the keys of the crawl: \
+                  redis://user:password@host:port/ (or the variable CRAWLER_REDIS_PASSWORD)";
     let at = format!("Redis at redis://127.0.0.1:{} refuses", fixture.redis.port());
     for credentials in ["", ":secret@", "nobody:secret@"] {
         assert_rejected(&fixture, &[(&fixture.redis_url.replace(":sesame@", credentials), &[&at, remedy])]);
@@ -115,7 +117,7 @@ fn denied_access_is_reported_without_the_password() {
 fn invalid_address_is_a_usage_error() {
     let fixture = Fixture::new(1, 1);
     let invalid = [
-        ("http://127.0.0.1/", "its scheme is \"http\", and not redis, rediss"),
+        ("http://127.0.0.1/", "its scheme is 'http', and not redis, rediss"),
         ("127.0.0.1:6379", "it has no scheme"),
         ("redis://:secret@127.0.0.1:port/", "port"),
         ("redis://127.0.0.1/words", "words"),
@@ -211,7 +213,10 @@ fn server_that_could_lose_the_crawl_is_rejected() {
 fn server_without_persistence_causes_a_warning() {
     let warning = "set appendonly to yes";
     for (redis, warns) in [
-        (Server::start(), Some("writes nothing to its disk: should it end, the crawl is gone")),
+        (
+            Server::start(),
+            Some("has neither an append-only file nor snapshots: if Redis stops, the crawl is lost"),
+        ),
         (Server::builder().append_only(Fsync::EverySecond).start(), None),
     ] {
         let fixture = Fixture::with_redis(redis, 2, 2);

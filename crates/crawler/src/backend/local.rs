@@ -33,6 +33,9 @@ use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, Threshold, Verdicts};
 use crate::stats::{BodyBytes, RequestCounter};
 
+/// A TTL after which nothing expires. It is a hundred years, not `Duration::MAX`, because Redis adds it to the time.
+pub const UNLIMITED_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// Queue sizes, limits and lifetimes of a crawl.
 #[derive(Debug, Clone)]
 pub struct BackendConfig {
@@ -42,7 +45,7 @@ pub struct BackendConfig {
     pub priority_queues: PriorityQueues,
     /// Number of workers.
     pub workers: u16,
-    /// How long a URL stays in the seen set after it was last found.
+    /// How long a URL stays in the seen set after it was last found or completed, and a page in the content store.
     pub ttl: Duration,
     /// How long a worker owns a domain after its last use.
     pub domain_ttl: Duration,

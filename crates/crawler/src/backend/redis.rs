@@ -73,6 +73,7 @@ use self::home::Home;
 pub use self::keys::{CLUSTER_PARTITIONS, PARTITIONS, is_name};
 pub use self::look::RedisStateReader;
 use self::moves::Moves;
+pub use self::opening::no_such_crawl;
 pub use self::roster::{CrawlInfo, CrawlState, HeartbeatReply, JoinResult, Member, Phase, Role, crawl_info};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
@@ -125,7 +126,7 @@ impl RedisCrawl {
     async fn connect(&self) -> Result<Connection, BackendError> {
         if !is_name(&self.crawl) {
             return Err(BackendError(format!(
-                "{:?} cannot be the name of a crawl; take up to 64 letters, digits, dots, dashes and underscores",
+                "'{}' cannot be the name of a crawl; use 1 to 64 letters, digits, dots, dashes and underscores",
                 self.crawl
             )));
         }
@@ -135,7 +136,7 @@ impl RedisCrawl {
 
 impl fmt::Debug for RedisCrawl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the crawl {:?} at {}", self.crawl, self.address)
+        write!(f, "the crawl '{}' at {}", self.crawl, self.address)
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Notice, SharedCrawl};
 use crate::backend::redis::Phase;
+use crate::time_text::time_text;
 
 /// Decides when a missing crawl is lost. After a failover, the server that replies may not have the crawl
 /// yet, or may not stay the primary. So the crawl is lost only if it is missing for as long as the heartbeat
@@ -45,7 +46,8 @@ impl CrawlLossDetector {
                 if self.missing_since.is_none() && !self.had_ended {
                     let CrawlLossDetector { crawl, address, timeout, .. } = &self;
                     (self.notice)(&format!(
-                        "Redis at {address} no longer has the crawl '{crawl}'; checking again for {timeout:?}"
+                        "Redis at {address} no longer has the crawl '{crawl}'; checking again for {}",
+                        time_text(*timeout)
                     ));
                 }
                 // The crawl may have been there between two checks that are far apart.
@@ -108,7 +110,7 @@ mod tests {
         assert!(phases.iter().all(|phase| !detector.is_final(phase)));
         let messages = messages.lock().unwrap();
         assert_eq!(messages.len(), 3, "{messages:?}");
-        assert!(messages[0].contains("no longer has the crawl 'news'; checking again for 3600s"));
+        assert!(messages[0].contains("no longer has the crawl 'news'; checking again for 1h"));
         assert_eq!(messages[1], "the crawl 'news' is back");
     }
 

@@ -54,6 +54,11 @@ impl RemoteCrawl {
         Ok(redis::crawl_info(&shared.redis).await?)
     }
 
+    /// Checks that workers 0 to `workers` - 1 on this machine can write the outputs of a crawl that does not exist yet.
+    pub fn check_outputs(crawler: &Crawler, shared: &SharedCrawl, workers: u16) -> Result<(), Error> {
+        crawler.check_part_files(workers, &shared.redis.crawl)
+    }
+
     /// Opens the crawl with these settings, and creates it on Redis if needed.
     pub async fn open(mut crawler: Crawler, shared: &SharedCrawl) -> Result<RemoteCrawl, Error> {
         crawler.derive_settings();

@@ -11,7 +11,8 @@
 //!   program exits, however much it reads at a time: one being processed and one in the pipe. They are sent again to a
 //!   new program. A program that exits with status 0 has finished what it read; only unread lines are sent again.
 //! - A program that exits is restarted after a delay that doubles, until it has exited more than [`MAX_RESTARTS`]
-//!   times in a row without finishing a page. Then it is abandoned, and each further page is an error.
+//!   times in a row without finishing a page. Then it is given up, and each further page is an error. A program that
+//!   cannot be run is given up at once.
 //!
 //! A program that reads ahead while it holds unfinished pages is responsible for those itself.
 //!
@@ -30,6 +31,9 @@ use self::feeder::ProcessFeeder;
 use self::line_queue::LineQueue;
 use super::{Module, jsonl};
 use crate::page::Page;
+
+/// The end of the summary of a program that was given up.
+pub const GIVEN_UP: &str = "given up";
 
 /// How often in a row a program is restarted although it finished no page.
 pub const MAX_RESTARTS: u32 = 5;

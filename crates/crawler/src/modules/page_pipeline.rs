@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
+
 use crate::backend::{Completion, Lease};
 use crate::error::Error;
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
@@ -24,6 +26,8 @@ pub struct PagePipeline {
     /// Held during a flush, which may wait for the disk. Threads that write pages do not take it.
     flush_lock: Mutex<()>,
     counts: Mutex<ModuleFailures>,
+    /// Notified when no module and no output wants more pages.
+    unwanted: Notify,
     on_outcome: OutcomeCallback,
 }
 
@@ -79,7 +83,7 @@ impl PagePipeline {
         on_outcome: OutcomeCallback,
     ) -> PagePipeline {
         let (files, flush_lock, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
-        PagePipeline { modules, outputs, files, flush_lock, counts, on_outcome }
+        PagePipeline { modules, outputs, files, flush_lock, counts, unwanted: Notify::new(), on_outcome }
     }
 
     /// Whether [`run_modules`](PagePipeline::run_modules) may block.
@@ -92,6 +96,15 @@ impl PagePipeline {
         for module in &self.modules {
             self.call(&**module, |module| module.process_page(page));
         }
+        let are_closed = !self.modules.is_empty() && self.modules.iter().all(|module| !module.wants_pages());
+        if are_closed && self.outputs.is_empty() {
+            self.unwanted.notify_one();
+        }
+    }
+
+    /// Waits until no module and no output wants more pages.
+    pub async fn no_longer_wanted(&self) {
+        self.unwanted.notified().await;
     }
 
     /// Renders a page for every output. If an output panics, the page is missing from it, and the outputs fail.

@@ -60,6 +60,10 @@ impl<O: Output, W: Write + Send> Module for StdoutOutput<O, W> {
         printed.map_err(|error| format!("cannot write to standard output: {error}"))
     }
 
+    fn wants_pages(&self) -> bool {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner).dropped == 0
+    }
+
     fn summary(&self) -> Option<String> {
         let dropped = self.stream.lock().unwrap_or_else(PoisonError::into_inner).dropped;
         let pages = if dropped == 1 { "page was" } else { "pages were" };
@@ -119,7 +123,9 @@ mod tests {
         drop(reader);
         let printed = StdoutOutput::to(Edges, writer);
         let page = example::page("http://a.test/", b"", &["http://b.test/"]);
+        assert!(printed.wants_pages());
         assert!(printed.process_page(&page).unwrap_err().contains("its reader has closed it"));
+        assert!(!printed.wants_pages());
         printed.process_page(&page).unwrap();
         printed.process_page(&page).unwrap();
         assert!(printed.summary().unwrap().starts_with("3 pages were not printed"));

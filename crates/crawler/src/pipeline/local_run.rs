@@ -65,7 +65,10 @@ impl<R: Backend> LocalRun<R> {
         let snapshot = block_on(self.backend.snapshot())??;
         let output_failure = self.pages.output_failure();
         let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
-        let elapsed = self.elapsed + started.elapsed();
+        let elapsed = match resumed {
+            ResumeStatus::AlreadyFinished => self.elapsed,
+            _ => self.elapsed + started.elapsed(),
+        };
         Ok(CrawlReport {
             end,
             snapshot,
@@ -135,6 +138,7 @@ impl<R: Backend> LocalRun<R> {
             finished = frontier::run(backend, &*crawler.prioritizer, Random::from_system(), &crawler.stop) => finished?,
             () = time_up => return Ok(CrawlEnd::TimeLimit),
             end = self.watch(&crawler.on_progress) => return end,
+            () = self.pages.no_longer_wanted() => return Ok(CrawlEnd::OutputClosed),
         };
         match backend.exhausted_budget().await? {
             _ if is_finished => Ok(CrawlEnd::Finished),

@@ -66,6 +66,8 @@ pub enum CrawlEnd {
     Stopped,
     /// An output could not be written. A durable crawl can be resumed, and then writes what is missing.
     OutputFailed,
+    /// No module and no output wants more pages: the reader of standard output has closed it.
+    OutputClosed,
 }
 
 impl fmt::Display for CrawlEnd {
@@ -76,6 +78,7 @@ impl fmt::Display for CrawlEnd {
             CrawlEnd::TimeLimit => f.write_str("the time limit is reached"),
             CrawlEnd::Stopped => f.write_str("the crawl was stopped"),
             CrawlEnd::OutputFailed => f.write_str("an output could not be written"),
+            CrawlEnd::OutputClosed => f.write_str("the reader closed standard output"),
         }
     }
 }

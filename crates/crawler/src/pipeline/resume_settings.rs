@@ -5,6 +5,7 @@ use url::Url;
 use super::Crawler;
 use crate::backend::durable::RecordedSettings;
 use crate::origin::without_credentials;
+use crate::time_text::time_text;
 
 impl Crawler {
     /// The settings under the names that messages use for them.
@@ -23,19 +24,19 @@ impl Crawler {
         recorded.fixed("similarity", settings.similarity.map_or(0.0, |threshold| threshold.dice()));
         recorded.fixed("follow-duplicates", self.follow_duplicates);
         recorded.fixed("no-content", !settings.keep_content);
-        recorded.fixed("ttl", format!("{:?}", settings.ttl));
-        recorded.fixed("domain-ttl", format!("{:?}", settings.domain_ttl));
+        recorded.fixed("ttl", time_text(settings.ttl));
+        recorded.fixed("domain-ttl", time_text(settings.domain_ttl));
         recorded.fixed("queue-size", settings.queue_size);
         recorded.fixed("priority-queues", settings.priority_queues.count());
         recorded.fixed("pagerank-url", self.prioritizer.name());
-        recorded.fixed("delay", format!("{:?}", config.delay));
+        recorded.fixed("delay", time_text(config.delay));
         recorded.fixed("per-host", config.max_per_host);
         recorded.fixed("adaptive-delay", config.adaptive_delay);
         recorded.fixed("ignore-robots", !config.obey_robots);
         recorded.fixed("user-agent", &config.user_agent);
         recorded.fixed("robots-token", config.product_token());
-        recorded.fixed("connect-timeout", format!("{:?}", config.connect_timeout));
-        recorded.fixed("timeout", format!("{:?}", config.timeout));
+        recorded.fixed("connect-timeout", time_text(config.connect_timeout));
+        recorded.fixed("timeout", time_text(config.timeout));
         recorded.fixed("max-page-bytes", config.max_page_bytes);
         recorded.fixed("oversize", format!("{:?}", config.oversize).to_lowercase());
         recorded.fixed("allow-private", config.allow_private);

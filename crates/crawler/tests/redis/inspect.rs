@@ -177,7 +177,7 @@ fn reading_changes_nothing_and_a_missing_crawl_is_an_error() {
     block_on(async {
         let BackendError(message) = RedisStateReader::open(redis_crawl(&server, 1)).await.err().unwrap();
         assert!(
-            message.starts_with("there is no crawl \"inspect\" on Redis at redis://127.0.0.1"),
+            message.starts_with("there is no crawl 'inspect' on Redis at redis://127.0.0.1"),
             "{message}"
         );
         assert_eq!(server.query::<u64>("DBSIZE"), 0);

@@ -345,7 +345,7 @@ fn reopened_crawl_may_raise_budgets_and_change_no_other_setting() {
         let raised = BackendConfig { max_pages: 200, max_pages_per_host: u64::MAX, ..original.clone() };
         // A rejected process changes nothing.
         let other = open(BackendConfig { ttl: Duration::from_secs(1), ..raised.clone() }).await;
-        assert!(other.contains("was begun with another setting"), "{other}");
+        assert!(other.contains("was started with another setting"), "{other}");
         let mixed = open(BackendConfig { max_bytes: 1, ..raised.clone() }).await;
         assert!(mixed.contains("--max-bytes is 1048576") && mixed.contains("raised, not lowered"), "{mixed}");
         assert_eq!(open(original.clone()).await, "");

@@ -171,7 +171,7 @@ fn processes_of_a_crawl_must_have_the_same_settings() {
         "it uses the partitions and the hash key of the first"
     );
     let message = error_of_opening(&redis.url(), "mine", |config| config.ttl = Duration::from_secs(1));
-    assert!(message.contains("--ttl in milliseconds is 3600000 there and 1000 here"), "{message}");
+    assert!(message.contains("--ttl is 1h there and 1s here"), "{message}");
     let message = error_of_opening(&redis.url(), "a{b", |_| {});
     assert!(message.contains("cannot be the name of a crawl"), "{message}");
 }

@@ -123,6 +123,7 @@ impl StateJson {
             CrawlEnd::TimeLimit => "max-time",
             CrawlEnd::Stopped => "request",
             CrawlEnd::OutputFailed => "output-failure",
+            CrawlEnd::OutputClosed => "output-closed",
             _ => "other",
         };
         StateJson { state: "stopped", stopped_by: Some(stopped_by) }

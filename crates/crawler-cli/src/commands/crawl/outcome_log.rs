@@ -1,4 +1,5 @@
-//! Prints the outcome of each URL (`--verbose`), and remembers why there are no pages if there are none.
+//! Prints the outcome of each URL (`--verbose`) or of those that failed (`--quiet`), and remembers why there are no pages
+//! if there are none.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -7,11 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crawler::internal::html;
 use crawler::internal::origin::without_credentials;
-use crawler::{Outcome, RejectReason};
+use crawler::{Outcome, OutcomeGroup, RejectReason};
 use url::Url;
 
 use crate::args::{CrawlOptions, Verbosity};
-use crate::commands::{robots_remedy, start_there};
+use crate::commands::{self, start_there};
 use crate::printable::printable;
 use crate::progress::outcome_word;
 
@@ -19,6 +20,8 @@ use crate::progress::outcome_word;
 pub struct OutcomeLog {
     /// Where each outcome is printed.
     stream: Option<Stream>,
+    /// Whether URLs that failed are printed to standard error.
+    prints_failures: bool,
     has_outcomes: AtomicBool,
     has_pages: AtomicBool,
     last_failure: Mutex<Option<String>>,
@@ -39,6 +42,7 @@ impl OutcomeLog {
         let stream = if options.stdout_is_taken() { Stream::Stderr } else { Stream::Stdout };
         OutcomeLog {
             stream: (options.fetch.verbosity() == Verbosity::Verbose).then_some(stream),
+            prints_failures: options.fetch.verbosity() == Verbosity::Quiet,
             has_outcomes: AtomicBool::new(false),
             has_pages: AtomicBool::new(false),
             last_failure: Mutex::default(),
@@ -57,9 +61,12 @@ impl OutcomeLog {
                 Stream::Stderr => io::stderr().write_all(line.as_bytes()),
             };
         }
+        if self.prints_failures && outcome.group() == OutcomeGroup::Failed {
+            let _ = writeln!(io::stderr(), "{}", printable(&format!("{url}: {outcome}")));
+        }
         self.has_outcomes.store(true, Ordering::Relaxed);
         if is_out_of_scope(outcome) && self.seeds.contains(url) {
-            unpoisoned(&self.redirected_seeds).push(format!("{url}: {outcome}{}", remedy(outcome)));
+            unpoisoned(&self.redirected_seeds).push(format!("{url}: {outcome}{}", remedy(url, outcome)));
         }
         match outcome {
             Outcome::Page => self.has_pages.store(true, Ordering::Relaxed),
@@ -69,7 +76,10 @@ impl OutcomeLog {
                 unpoisoned(&self.last_failure)
                     .get_or_insert_with(|| format!("{url}: {outcome}, which redirects back"));
             }
-            failure => *unpoisoned(&self.last_failure) = Some(format!("{url}: {failure}{}", remedy(failure))),
+            failure => {
+                let failure = format!("{url}: {failure}{}", remedy(url, failure));
+                *unpoisoned(&self.last_failure) = Some(failure);
+            }
         }
     }
 
@@ -100,11 +110,10 @@ fn line(url: &str, outcome: &Outcome) -> String {
     }
 }
 
-fn remedy(outcome: &Outcome) -> String {
+fn remedy(url: &str, outcome: &Outcome) -> String {
     match outcome {
         Outcome::RedirectRejected { to, .. } if is_out_of_scope(outcome) => start_there("crawler crawl", to),
-        Outcome::BlockedAddress { .. } => "; use --allow-private to allow such addresses".into(),
-        outcome => robots_remedy(outcome).into(),
+        outcome => commands::remedy(url, outcome),
     }
 }
 

@@ -81,7 +81,7 @@ fn collect_hints(options: &CrawlOptions) -> impl Iterator<Item = String> {
 }
 
 /// A path that can be pasted into a shell.
-fn quoted(path: &Path) -> String {
+pub fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
     if !path.is_empty() && path.chars().all(is_plain) {

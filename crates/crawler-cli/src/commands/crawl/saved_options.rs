@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::args::CrawlOptions;
+use crate::args::{CrawlOptions, ProgressForm};
 
 /// The options of a crawl. The serialized names are part of the state's format.
 #[derive(Serialize, Deserialize)]
@@ -38,9 +38,13 @@ impl SavedOptions {
     }
 
     /// For a distributed crawl. It includes user names and passwords: only clients with Redis's own password can read it,
-    /// and no command prints it.
+    /// and no command prints it. What one process prints is not a setting of the crawl.
     pub fn distributed(options: &CrawlOptions) -> SavedOptions {
-        SavedOptions { seeds: options.seeds.clone(), ..SavedOptions::new(options) }
+        let seeds = options.seeds.clone();
+        let mut options = options.clone();
+        (options.fetch.quiet, options.fetch.verbose) = (false, false);
+        (options.progress, options.summary) = (ProgressForm::Auto, None);
+        SavedOptions { seeds, ..SavedOptions::new(&options) }
     }
 
     /// The serialized form.

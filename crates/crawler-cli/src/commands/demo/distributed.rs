@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crawler::internal::backend::redis::Address;
 use demoweb::{Server, many_hosts};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -42,7 +43,10 @@ async fn demonstrate(redis: String, verbosity: Verbosity) -> DemoResult<bool> {
     let crawl = name.unwrap_or_else(|| "crawler-demo".into());
     let demo = DistributedDemo { server, redis, crawl, directory: directory.path().to_owned() };
     let seed = demo.server.url_of(many_hosts::SEED, "/");
+    let address = Address::parse(&demo.redis, None).map_err(|error| error.to_string())?;
     print(&format!("Serving fifty hosts on loopback, starting at {seed}.\nFour workers crawl them:\n"))?;
+    // What the commands below need when they are typed. The address is shown without its password.
+    print(&format!("\n$ cd {}\n$ export CRAWLER_REDIS={address}", demo.directory.display()))?;
 
     let mut crawl = DemoProcess::start_with(&crawl_arguments(&demo, &seed, verbosity), |command| {
         demo.configure(command)

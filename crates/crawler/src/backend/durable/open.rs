@@ -73,6 +73,7 @@ pub struct StateWriter {
 
 /// Opens the state in a directory. Creates the directory if it does not exist.
 pub fn open(directory: &Path, options: StateOptions) -> Result<OpenState, Error> {
+    check_is_directory(directory)?;
     match fs::create_dir(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(Error::InvalidSetting(format!(
@@ -128,6 +129,17 @@ pub(super) fn open_with(
     Ok(OpenState { backend, writer, prior })
 }
 
+/// Fails if there is something other than a directory at the path of a state.
+pub(super) fn check_is_directory(directory: &Path) -> Result<(), Error> {
+    if directory.exists() && !directory.is_dir() {
+        return Err(Error::InvalidSetting(format!(
+            "cannot use the state directory '{}': it is not a directory; choose another path",
+            directory.display()
+        )));
+    }
+    Ok(())
+}
+
 /// A batch with the settings and the metadata of a crawl.
 fn settings_batch(options: &StateOptions) -> Batch {
     let mut batch = Batch::default();
@@ -173,10 +185,13 @@ fn restore_state(
     cache_limits: CacheLimits,
 ) -> Result<LocalState<DiskStorage>, BackendError> {
     let StateOptions { config, delay: default_delay, .. } = options;
-    let clock = Clock::starting_at(checkpoint.active_time());
+    let is_resumed = checkpoint.last_task_id() > 0;
+    let clock = match checkpoint.outstanding() {
+        Some(0) if is_resumed => Clock::stopped_at(checkpoint.active_time()),
+        _ => Clock::starting_at(checkpoint.active_time()),
+    };
     let mut storage =
         DiskStorage::new(view, key, config.ttl, config.keep_depths, *default_delay, cache_limits);
-    let is_resumed = checkpoint.last_task_id() > 0;
     storage.resume(checkpoint.seen_written_up_to)?;
     let mut state = LocalState::new(config.clone(), clock, storage);
     checkpoint.restore_into(&mut state);

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::super::{BackendError, TaskId};
 use super::disk_storage::DiskStorage;
-use super::open::{read_checkpoint, read_hash_key};
+use super::open::{check_is_directory, read_checkpoint, read_hash_key};
 use super::records::{CompletedRow, PageRow};
 use super::seen_cache::CacheLimits;
 use super::{Batch, Tables};
@@ -184,6 +184,7 @@ impl StateReader {
 
 /// Opens the tables of an existing state.
 fn open(directory: &Path) -> Result<Tables, Error> {
+    check_is_directory(directory)?;
     if !Tables::exist(directory) {
         return Err(Error::InvalidSetting(format!(
             "cannot open the state in '{}': there is none; give the state directory of a crawl",

@@ -208,17 +208,23 @@ impl Commit {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     earlier: Duration,
-    since: Instant,
+    /// When this process continued the crawl; `None` if the crawl is finished.
+    since: Option<Instant>,
 }
 
 impl Clock {
     /// A clock that continues from the active time of earlier processes.
     pub(crate) fn starting_at(earlier: Duration) -> Clock {
-        Clock { earlier, since: Instant::now() }
+        Clock { earlier, since: Some(Instant::now()) }
+    }
+
+    /// The clock of a finished crawl, which stands still.
+    pub(crate) fn stopped_at(earlier: Duration) -> Clock {
+        Clock { earlier, since: None }
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.earlier.saturating_add(self.since.elapsed())
+        self.earlier.saturating_add(self.since.map_or(Duration::ZERO, |since| since.elapsed()))
     }
 }
 

@@ -113,7 +113,7 @@ fn read(text: &str, password: Option<&str>) -> Result<Address, String> {
         "rediss+sentinel" => (true, true),
         _ => {
             return Err(format!(
-                "its scheme is {scheme:?}, and not redis, rediss or one of them with +sentinel"
+                "its scheme is '{scheme}', and not redis, rediss or one of them with +sentinel"
             ));
         }
     };
@@ -155,7 +155,7 @@ fn node(text: &str, default_port: u16) -> Result<Node, String> {
     if host.is_empty() {
         return Err("it has no host".into());
     }
-    let host = match Host::parse(host).map_err(|error| format!("{host:?} is no host: {error}"))? {
+    let host = match Host::parse(host).map_err(|error| format!("'{host}' is no host: {error}"))? {
         Host::Domain(name) => name,
         Host::Ipv4(address) => address.to_string(),
         Host::Ipv6(address) => address.to_string(),
@@ -175,14 +175,14 @@ fn name(text: &str) -> Result<String, String> {
                    redis+sentinel://host:26379/NAME"
             .into()),
         _ if text.bytes().all(allowed) => Ok(text.to_owned()),
-        _ => Err(format!("{text:?} is no name of a primary")),
+        _ => Err(format!("'{text}' is no name of a primary")),
     }
 }
 
 fn number(database: &str) -> Result<u32, String> {
     match database {
         "" => Ok(0),
-        _ => database.parse().map_err(|_| format!("its database is {database:?}, and not a number like 0")),
+        _ => database.parse().map_err(|_| format!("its database is '{database}', and not a number like 0")),
     }
 }
 
@@ -250,17 +250,17 @@ mod tests {
     fn what_is_wrong_with_an_address_is_said_without_its_password() {
         let cases = [
             ("localhost:6379", "it has no scheme"),
-            ("http://:secret@h/", "its scheme is \"http\""),
+            ("http://:secret@h/", "its scheme is 'http'"),
             ("rediss://:secret@h/#insecure", "#insecure is not supported"),
             ("redis://:secret@/", "it has no host"),
             ("redis://:secret@a,,b/", "it has no host"),
             ("redis://:secret@h:0/", "the port of h is not a number from 1 to 65535"),
             ("redis://:secret@h:65536/", "the port of h is not a number from 1 to 65535"),
             ("redis://:secret@h o/", "is no host"),
-            ("redis://:secret@h/one", "its database is \"one\""),
+            ("redis://:secret@h/one", "its database is 'one'"),
             ("redis://:secret@h/?db=1", "a query or a fragment"),
             ("redis+sentinel://:secret@h/", "does not tell the name of the primary"),
-            ("redis+sentinel://:secret@h/a b", "\"a b\" is no name of a primary"),
+            ("redis+sentinel://:secret@h/a b", "'a b' is no name of a primary"),
             ("redis://me@h/", "a user name and no password"),
             ("redis://:%FF@h/", "not UTF-8"),
         ];

@@ -12,12 +12,16 @@ use super::scripts;
 use crate::backend::local::{BackendConfig, secret};
 use crate::prioritizer::PriorityQueues;
 use crate::similarity::{HashKey, Threshold};
+use crate::time_text::time_text;
 
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
 const LAYOUT: u32 = 2;
 
 /// What may be raised by who opens a crawl again.
 const BUDGETS: [&str; 3] = ["--max-pages", "--max-bytes", "--max-pages-per-host"];
+
+/// The end of the name of a setting that is a time.
+const IN_MILLISECONDS: &str = " in milliseconds";
 
 const SECRET: &str = "secret";
 const PARTITIONS: &str = "partitions";
@@ -66,11 +70,12 @@ impl Moves {
         Ok(match self.connection.persistence().await? {
             Persistence::AppendOnlyFile | Persistence::Unknown => None,
             Persistence::Nothing => Some(format!(
-                "Redis at {address} writes nothing to its disk: should it end, the crawl is gone; set appendonly to yes"
+                "Redis at {address} has neither an append-only file nor snapshots: if Redis stops, the crawl is lost; set \
+                 appendonly to yes"
             )),
             Persistence::Snapshots => Some(format!(
-                "Redis at {address} writes to its disk only now and then: should it end, minutes of the crawl are gone; \
-                 set appendonly to yes"
+                "Redis at {address} has no append-only file (appendonly is no): if Redis stops, what the crawl did since \
+                 the last snapshot is lost; set appendonly to yes"
             )),
         })
     }
@@ -85,12 +90,19 @@ pub(super) async fn look(place: RedisCrawl) -> Result<Moves, BackendError> {
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
         let address = connection.address();
-        return Err(BackendError(format!(
-            "there is no crawl {crawl:?} on Redis at {address}; give the name under which it was begun"
-        )));
+        return Err(BackendError(no_such_crawl_at(&crawl, address)));
     }
     let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, &crawl))?;
     joined(connection, &crawl, settings, &theirs, delay)
+}
+
+/// The error for a crawl that was never started, or was purged.
+pub fn no_such_crawl(place: &RedisCrawl) -> String {
+    no_such_crawl_at(&place.crawl, &place.address)
+}
+
+fn no_such_crawl_at(crawl: &str, address: impl std::fmt::Display) -> String {
+    format!("there is no crawl '{crawl}' on Redis at {address}; start it, or give the name of another one")
 }
 
 /// What a crawl's URLs are moved with, by what it was begun with.
@@ -112,7 +124,7 @@ fn joined(
 
 fn damaged(connection: &Connection, crawl: &str) -> BackendError {
     let address = connection.address();
-    BackendError(format!("what Redis at {address} has of the crawl {crawl:?} is damaged; use another name"))
+    BackendError(format!("the crawl '{crawl}' on Redis at {address} is damaged; use another name"))
 }
 
 /// What all who work on a crawl have to agree on.
@@ -182,18 +194,32 @@ fn agree(
             continue;
         }
         if BUDGETS.contains(name) {
-            let their = if their == u64::MAX.to_string() { "without a limit" } else { their };
+            let their = if their == u64::MAX.to_string() { "unlimited" } else { their };
             return Err(BackendError(format!(
-                "{name} is {their} in the crawl {crawl:?} on Redis at {address} and {our} here; it may be raised, not \
+                "{name} is {their} in the crawl '{crawl}' on Redis at {address} and {our} here; it can be raised, not \
                  lowered"
             )));
         }
         if their != our {
+            let (name, their, our) = (setting(name), value(name, their), value(name, our));
             return Err(BackendError(format!(
-                "the crawl {crawl:?} on Redis at {address} was begun with another setting: {name} is {their} there and \
-                 {our} here; use the same settings, or another name for this crawl"
+                "the crawl '{crawl}' on Redis at {address} was started with another setting: {name} is {their} there \
+                 and {our} here; use the same settings, or another name for this crawl"
             )));
         }
     }
     Ok(())
+}
+
+/// The name of a setting in messages.
+fn setting(name: &str) -> &str {
+    name.strip_suffix(IN_MILLISECONDS).unwrap_or(name)
+}
+
+/// The value of a setting as users write it.
+fn value(name: &str, value: &str) -> String {
+    match value.parse() {
+        Ok(milliseconds) if name.ends_with(IN_MILLISECONDS) => time_text(Duration::from_millis(milliseconds)),
+        _ => value.to_owned(),
+    }
 }

@@ -8,6 +8,9 @@ use super::child_process::{ChildProcess, FeedError};
 use super::line_queue::LineQueue;
 use super::{MAX_RESTARTS, Timeouts};
 
+/// The exit statuses of `sh` for a command that cannot be executed or is not found. A restart would not help.
+const CANNOT_RUN: [i32; 2] = [126, 127];
+
 /// Writes lines to a program, and to its successors.
 pub(super) struct ProcessFeeder {
     command: String,
@@ -22,6 +25,8 @@ pub(super) struct ProcessFeeder {
     exits: u32,
     /// How it exited the last time.
     last_exit: String,
+    /// It exited with a status of [`CANNOT_RUN`].
+    cannot_run: bool,
 }
 
 impl ProcessFeeder {
@@ -35,6 +40,7 @@ impl ProcessFeeder {
             unfinished: VecDeque::new(),
             exits: 0,
             last_exit: String::new(),
+            cannot_run: false,
         }
     }
 
@@ -96,6 +102,7 @@ impl ProcessFeeder {
             let status = program.reap().map_err(|error| format!("cannot be waited for: {error}"))?;
             self.queue.record_exit(Some(status));
             self.last_exit = status.to_string();
+            self.cannot_run = status.code().is_some_and(|code| CANNOT_RUN.contains(&code));
             self.forget_all_but(match (read_all, status.success()) {
                 (true, true) => 0,
                 (true, false) | (false, true) => 1,
@@ -106,6 +113,9 @@ impl ProcessFeeder {
             self.to_write.push_front(line);
         }
         self.exits += 1;
+        if self.cannot_run {
+            return Err(format!("cannot be run ({}); no pages are sent to it", self.last_exit));
+        }
         if self.exits > MAX_RESTARTS {
             return Err(format!(
                 "exited {} times in a row without finishing a page ({}); no more pages are sent to it",

@@ -5,6 +5,8 @@ use std::process::ExitStatus;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::GIVEN_UP;
+
 /// Lines for the program. It has at most one line per thread, because each thread waits for its own line.
 #[derive(Debug, Default)]
 pub(super) struct LineQueue {
@@ -101,7 +103,9 @@ impl LineQueue {
 
     /// What was sent, in one line.
     pub(super) fn summary(&self) -> String {
-        let FeedStats { pages, rejected, restarts, status } = &self.lock().stats;
+        let state = self.lock();
+        let FeedStats { pages, rejected, restarts, status } = &state.stats;
+        let is_abandoned = state.abandoned.is_some();
         let mut summary = format!("was sent {pages} page{}", if *pages == 1 { "" } else { "s" });
         if *rejected > 0 {
             summary += &format!(", {rejected} could not be sent");
@@ -111,6 +115,9 @@ impl LineQueue {
         }
         if let Some(status) = status {
             summary += &format!("; {status}");
+        }
+        if is_abandoned {
+            summary += &format!("; {GIVEN_UP}");
         }
         summary
     }

@@ -99,6 +99,28 @@ impl Parts {
         Ok(Parts { parts, rollback_error: None })
     }
 
+    /// Checks that a crawl that does not exist yet can use the parts of a worker. Changes and creates nothing.
+    pub fn check_unused(
+        specs: &[OutputSpec],
+        worker: u16,
+        crawl: &CrawlIdentity,
+        overwrite: bool,
+    ) -> Result<(), Error> {
+        for spec in specs {
+            let header = PartHeader::new(crawl, &*spec.output);
+            match part_of(&spec.target, worker)? {
+                Target::File(path) if path.exists() => {
+                    FilePart::open(&path)?.check(&header, overwrite)?;
+                }
+                Target::Directory(path) if path.exists() => {
+                    DirectoryPart::open(&path)?.check(&header, overwrite)?;
+                }
+                Target::File(_) | Target::Directory(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the page of a task, processed under this lease.
     ///
     /// On return the page is handed to the operating system and survives a crash of the process. After an error, which

@@ -128,9 +128,13 @@ impl Failure {
 }
 
 fn refusal(address: &impl fmt::Display, failure: &Failure) -> String {
+    // Redis answers in sentences; the first one says what is wrong.
+    let cause = failure.to_string();
+    let cause = cause.split(". ").next().unwrap_or_default();
     format!(
-        "Redis at {address} refuses: {failure}; give a user name and password that may use scripts and the keys of the \
-         crawl: redis://user:password@host:port/"
+        "Redis at {address} refuses: {}; give a user name and password that may use scripts and the keys of the crawl: \
+         redis://user:password@host:port/",
+        cause.trim_end_matches('.')
     )
 }
 

@@ -213,7 +213,7 @@ impl Nodes {
             answer => answer?,
         };
         match answer {
-            Value::Nil => Err(Failure::answered(&format!("ERR it knows no primary named {name:?}"))),
+            Value::Nil => Err(Failure::answered(&format!("ERR it knows no primary named '{name}'"))),
             answer => node(answer, &sentinel.host),
         }
     }
