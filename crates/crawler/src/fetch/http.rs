@@ -196,23 +196,18 @@ impl Downloader {
     ) -> Result<Request<Empty<Bytes>>, Outcome> {
         let malformed =
             |_| Outcome::InvalidResponse { cause: "the URL is not valid in an HTTP request".into() };
-        let target = match connection.is_http2() {
-            true => url.as_str(),
-            false => &url[url::Position::BeforePath..url::Position::AfterQuery],
+        let host = connection.host_header();
+        let target = match host {
+            None => url.as_str(),
+            Some(_) => &url[url::Position::BeforePath..url::Position::AfterQuery],
         };
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = Uri::try_from(target).map_err(malformed)?;
         let headers = request.headers_mut();
         headers.reserve(self.headers.len() + 2);
         headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        if !connection.is_http2() {
-            let host = HeaderValue::from_str(&url[url::Position::BeforeHost..url::Position::AfterPort]);
-            headers.insert(
-                header::HOST,
-                host.map_err(|_| Outcome::InvalidResponse {
-                    cause: "the host is not valid in a Host header".into(),
-                })?,
-            );
+        if let Some(host) = host {
+            headers.insert(header::HOST, host.clone());
         }
         for (_, name, value) in self.credentials.iter().filter(|(secret_origin, ..)| secret_origin == origin)
         {

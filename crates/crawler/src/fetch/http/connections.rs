@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
+use hyper::header::HeaderValue;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -51,8 +52,17 @@ pub struct Connection {
 }
 
 enum Sender {
-    Http1(http1::SendRequest<Empty<Bytes>>),
+    Http1(http1::SendRequest<Empty<Bytes>>, Arc<Http1Details>),
     Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+/// What the requests of an HTTP/1.1 connection share.
+struct Http1Details {
+    /// The value of their Host header.
+    host: HeaderValue,
+    /// The number of interim responses (1xx) to the current request.
+    interim: AtomicUsize,
+    too_many_interim: Notify,
 }
 
 /// Why a request got no response.
@@ -133,7 +143,7 @@ impl ConnectionPool {
     /// Returns a connection to the pool after its response was read to its end.
     pub fn release(&self, origin: &Origin, mut connection: Connection) {
         let mut state = self.state();
-        let Sender::Http1(sender) = &connection.sender else {
+        let Sender::Http1(sender, _) = &connection.sender else {
             // It is in the pool already, which it may have exceeded only while requests used it. One reference is the
             // pool's, one is this connection's.
             let is_last_user = Arc::strong_count(&connection.driver) == 2;
@@ -196,7 +206,7 @@ impl ConnectionPool {
                 }
                 state.take_http1(origin)?
             };
-            if let Sender::Http1(sender) = &mut connection.sender
+            if let Sender::Http1(sender, _) = &mut connection.sender
                 && sender.ready().await.is_ok()
             {
                 return Some(connection);
@@ -206,7 +216,7 @@ impl ConnectionPool {
 
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
         match self.connector.connect(origin, || self.drop_idle()).await? {
-            Transport::Plain(stream) => http1_over(stream).await,
+            Transport::Plain(stream) => http1_over(stream, origin).await,
             Transport::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
                 let (sender, driver) = http2_over(*stream).await?;
                 let driver = Arc::new(driver);
@@ -215,7 +225,7 @@ impl ConnectionPool {
             }
             Transport::Tls(stream) => {
                 self.state().remember_http1_only(origin);
-                http1_over(*stream).await
+                http1_over(*stream, origin).await
             }
         }
     }
@@ -280,7 +290,7 @@ impl ConnectionPoolState {
         self.last_cleanup = Some(now);
         self.http1.retain(|_, connections| {
             connections.retain(|(connection, since)| {
-                let closed = matches!(&connection.sender, Sender::Http1(sender) if sender.is_closed());
+                let closed = matches!(&connection.sender, Sender::Http1(sender, _) if sender.is_closed());
                 !closed && now - *since < IDLE_TIMEOUT
             });
             !connections.is_empty()
@@ -321,9 +331,13 @@ impl ConnectionPoolState {
 }
 
 impl Connection {
-    /// Whether this is an HTTP/2 connection, on which requests carry their complete URL.
-    pub fn is_http2(&self) -> bool {
-        matches!(self.sender, Sender::Http2(_))
+    /// The Host header of requests over HTTP/1.1. `None` for an HTTP/2 connection, on which requests carry their
+    /// complete URL.
+    pub fn host_header(&self) -> Option<&HeaderValue> {
+        match &self.sender {
+            Sender::Http1(_, details) => Some(&details.host),
+            Sender::Http2(_) => None,
+        }
     }
 
     /// Sends one request and waits for the response headers.
@@ -331,22 +345,22 @@ impl Connection {
         &mut self,
         mut request: Request<Empty<Bytes>>,
     ) -> Result<Response<Incoming>, SendError> {
-        let sender = match &mut self.sender {
+        let (sender, details) = match &mut self.sender {
             Sender::Http2(sender) => return sender.send_request(request).await.map_err(SendError::Http),
-            Sender::Http1(sender) => sender,
+            Sender::Http1(sender, details) => (sender, details),
         };
-        let (flood, interim) = (Arc::new(Notify::new()), AtomicUsize::new(0));
-        let flooded = Arc::clone(&flood);
+        details.interim.store(0, Ordering::Relaxed);
+        let counter = Arc::clone(details);
         hyper::ext::on_informational(&mut request, move |_| {
             consume_coop_budget();
-            if interim.fetch_add(1, Ordering::Relaxed) == MAX_INTERIM {
-                flooded.notify_one();
+            if counter.interim.fetch_add(1, Ordering::Relaxed) == MAX_INTERIM {
+                counter.too_many_interim.notify_one();
             }
         });
         tokio::select! {
             biased;
             response = sender.send_request(request) => response.map_err(SendError::Http),
-            () = flood.notified() => Err(SendError::TooManyInterim),
+            () = details.too_many_interim.notified() => Err(SendError::TooManyInterim),
         }
     }
 }
@@ -362,7 +376,10 @@ fn consume_coop_budget() {
 
 async fn http1_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    origin: &Origin,
 ) -> Result<Connection, Outcome> {
+    let host = HeaderValue::try_from(origin.authority())
+        .map_err(|_| Outcome::InvalidResponse { cause: "the host is not valid in a Host header".into() })?;
     let handshake = http1::Builder::new()
         .max_buf_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS)
@@ -374,7 +391,9 @@ async fn http1_over(
         .await;
     let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
     let driver = Driver(tokio::spawn(connection).abort_handle());
-    Ok(Connection { sender: Sender::Http1(sender), reused: false, driver: Arc::new(driver) })
+    let details = Http1Details { host, interim: AtomicUsize::new(0), too_many_interim: Notify::new() };
+    let sender = Sender::Http1(sender, Arc::new(details));
+    Ok(Connection { sender, reused: false, driver: Arc::new(driver) })
 }
 
 async fn http2_over(
