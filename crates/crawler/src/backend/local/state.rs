@@ -132,7 +132,7 @@ impl<S: Storage> LocalState<S> {
         let now = self.clock.now();
         let mut admitted = AdmitCounts::default();
         for DiscoveredUrl { url, depth, redirects } in found {
-            self.admit_url(&url, *depth, *redirects, None, now, &mut admitted)?;
+            self.admit_url(url, *depth, *redirects, None, now, &mut admitted)?;
         }
         self.fill_url_queue()?;
         Ok(admitted)
