@@ -17,7 +17,7 @@ use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyPolicy, Download};
 use crate::fetch::redirect;
 use crate::fetch::throttle::HostThrottle;
-use crate::html::{BadLink, each_link};
+use crate::html::{BadLink, each_link, normal_form};
 use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -26,6 +26,7 @@ use crate::pipeline::local_run::{block_on, check_outside_runtime};
 use crate::scope::{RejectReason, Scope};
 use crate::stats::{RequestCounter, Stats};
 use crate::stop::StopHandle;
+use crate::strip_query::StripQuery;
 use crate::task::{Depth, Task};
 
 /// A crawl of one site into a directory of numbered files: configure it, then run it.
@@ -75,10 +76,11 @@ impl ClassicCrawl {
         let invalid = |cause: &str| {
             Error::InvalidSetting(format!("the seed is {cause}; use an absolute http or https URL"))
         };
-        let seed = Url::parse(seed).map_err(|error| invalid(&format!("not a URL ({error})")))?;
+        let mut seed = Url::parse(seed).map_err(|error| invalid(&format!("not a URL ({error})")))?;
         if !matches!(seed.scheme(), "http" | "https") {
             return Err(invalid(&format!("a {} URL", seed.scheme())));
         }
+        normal_form::normalize(&mut seed).map_err(|bad| invalid(&bad.to_string()))?;
         let (seed, seed_with_credentials) = (without_credentials(&seed), seed);
         let (scope, config) = (Scope::origin(&seed), FetchConfig::default());
         let (directory, stop) = (directory.into(), StopHandle::new());
@@ -145,12 +147,15 @@ impl ClassicCrawl {
         let concurrency = self.config.concurrency.max(1);
         let body_policy = BodyPolicy::Page(self.config.max_page_bytes);
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
+        let strip_query = self.config.strip_query.clone();
+        let seed = strip_query.strip(self.seed.as_str()).into_owned();
         let seeds = [self.seed_with_credentials];
         let requests = RequestCounter::default();
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
         let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
         let mut crawl = RunningCrawl {
             scope: self.scope,
+            strip_query,
             max_depth: self.max_depth,
             pages,
             observer,
@@ -161,7 +166,7 @@ impl ClassicCrawl {
         };
         let (stop, started) = (self.stop, Instant::now());
         // The user chose the seed, so it is not checked for traps.
-        let _ = crawl.levels.mark_seen(self.seed.as_str(), 0, 0, || Ok(()));
+        let _ = crawl.levels.mark_seen(&seed, 0, 0, || Ok(()));
         crawl.stats.admitted = 1;
         let mut fetches = JoinSet::new();
         loop {
@@ -206,6 +211,7 @@ impl ClassicInternals for ClassicCrawl {
 /// A running crawl.
 struct RunningCrawl<'a, O: ?Sized> {
     scope: Scope,
+    strip_query: StripQuery,
     max_depth: Depth,
     pages: PageFiles,
     observer: &'a O,
@@ -274,9 +280,10 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
                 return;
             }
             self.stats.links += 1;
-            let (url, admitted) = match target {
-                Ok(url) => (url, self.admit(url, depth, 0)),
-                Err(bad) => ("", Err(RejectReason::InvalidLink(bad))),
+            let target = target.map(|url| self.strip_query.strip(url));
+            let (url, admitted) = match &target {
+                Ok(url) => (&**url, self.admit(url, depth, 0)),
+                Err(bad) => ("", Err(RejectReason::InvalidLink(*bad))),
             };
             match admitted {
                 Ok(LinkStatus::New) => {}
@@ -305,7 +312,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
 
     /// The target has the depth of the URL that redirected to it.
     fn redirect(&mut self, task: &Task, location: &str) -> Outcome {
-        redirect::follow(&task.url, task.redirects, location, |target, redirects| {
+        let strip_query = self.strip_query.clone();
+        redirect::follow(&task.url, task.redirects, location, &strip_query, |target, redirects| {
             self.admit(target, task.depth, redirects).map(drop)
         })
     }

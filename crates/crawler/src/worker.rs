@@ -213,6 +213,7 @@ impl<R: Backend> Worker<R> {
             lease.depth,
             download,
             context.drop_near_duplicates,
+            &self.fetcher.config().strip_query,
         );
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
@@ -331,7 +332,8 @@ impl<R: Backend> Worker<R> {
         location: &str,
         outlinks: &mut Vec<DiscoveredUrl>,
     ) -> Outcome {
-        redirect::follow(url, lease.redirects, location, |target, redirects| {
+        let strip_query = &self.fetcher.config().strip_query;
+        redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
             self.context.scope.check(target)?;
             outlinks.push(DiscoveredUrl { url: target.to_owned(), depth: lease.depth, redirects });
             Ok(())

@@ -8,8 +8,8 @@ use super::crawl::{CrawlOptions, ScopeKind};
 use super::distributed::DistributedArgs;
 
 /// The options that affect the outcome of pages and can differ when a crawl continues.
-const REPORTED_OPTIONS: [&str; 7] =
-    ["module", "scope", "include", "exclude", "max-depth", "user-agent", "ignore-robots"];
+const REPORTED_OPTIONS: [&str; 8] =
+    ["module", "scope", "include", "exclude", "strip-query", "max-depth", "user-agent", "ignore-robots"];
 
 /// The options that select a crawl or its output but change no setting of it.
 const LOCATION_OPTIONS: [&str; 4] = ["redis", "crawl", "ca-file", "quiet"];

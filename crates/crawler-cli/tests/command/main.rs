@@ -28,5 +28,6 @@ mod redirects;
 mod requests;
 mod robots;
 mod safety;
+mod same_page;
 mod state;
 mod usage;

@@ -167,3 +167,23 @@ fn robots_txt_redirect_to_another_domain_is_not_followed() {
     assert_eq!(log.of_host("h0.test").paths(), ["/robots.txt", "/"]);
     assert!(log.of_host("other.test").is_empty(), "another worker may own that domain");
 }
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn query_parameters_are_removed_by_all_processes() {
+    let site = Site::new()
+        .page("/", "<a href='/a?utm_source=1'>a</a><a href='/a?sid=2'>a</a>")
+        .page("/a", "<a href='/?sid=3'>up</a><a href=/from>b</a>")
+        .redirect("/from", "/b?gclid=4")
+        .page("/b", "b");
+    let fixture = Fixture { web: Web::builder().host("a.test", site).start(), ..Fixture::new(1, 1) };
+    let seed = fixture.web.url_of("a.test", "/?sid=0");
+    let options = fixture.options();
+    let mut crawl = fixture.crawler(&["crawl", &seed, "--redis", "--workers", "2", "--ignore-robots"]);
+    crawl.args(&options).args(["--strip-query", "tracking", "--strip-query", "sid"]);
+    Process::start(crawl).wait_for_success();
+    let requested = ["/", "/a", "/from", "/b"];
+    assert_eq!(fixture.web.log().paths(), requested);
+    let submitted = run(fixture.crawler(&["submit", &fixture.web.url_of("a.test", "/b?sid=9")]));
+    assert!(texts(&submitted).0.contains("0 new, 1 seen"), "{:?}", texts(&submitted));
+}

@@ -9,6 +9,7 @@ use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
 use crate::page::Page;
 use crate::similarity::{Fingerprint, HashKey};
+use crate::strip_query::StripQuery;
 use crate::task::Depth;
 
 /// A page, and what the worker needs to know about it.
@@ -30,11 +31,12 @@ impl ParsedPage {
         depth: Depth,
         download: Download,
         drop_near_duplicates: bool,
+        strip_query: &StripQuery,
     ) -> ParsedPage {
         let headers = download.header_list();
         let Download { status, content_type, media, body, .. } = download;
         let content_type = content_type.as_deref();
-        let mut extract = PageExtract::default();
+        let mut extract = PageExtract::new(strip_query);
         let fingerprint = match (media, drop_near_duplicates) {
             (Media::Html, true) => Fingerprint::of_html(key, &url, content_type, &body, &mut extract),
             (Media::Text, true) => Fingerprint::of_text(key, content_type, &body),
@@ -44,7 +46,7 @@ impl ParsedPage {
             }
             (Media::Text, false) => Fingerprint::exact(key, &body),
         };
-        let PageExtract { title, links, bad_links } = extract;
+        let PageExtract { title, links, bad_links, .. } = extract;
         let title = title.unwrap_or_default();
         let page =
             Page { url, depth, status, headers, media, body, title, links, fetched: SystemTime::now() };
@@ -53,15 +55,21 @@ impl ParsedPage {
 }
 
 /// The title and links of a page.
-#[derive(Default)]
-struct PageExtract {
+struct PageExtract<'c> {
+    strip_query: &'c StripQuery,
     /// The first title, as in browsers.
     title: Option<String>,
     links: Vec<String>,
     bad_links: Vec<BadLink>,
 }
 
-impl PageHandler for PageExtract {
+impl PageExtract<'_> {
+    fn new(strip_query: &StripQuery) -> PageExtract<'_> {
+        PageExtract { strip_query, title: None, links: Vec::new(), bad_links: Vec::new() }
+    }
+}
+
+impl PageHandler for PageExtract<'_> {
     #[inline]
     fn text(&mut self, _: &[u8]) {}
 
@@ -71,7 +79,7 @@ impl PageHandler for PageExtract {
 
     fn link(&mut self, _: LinkKind, target: Result<&str, BadLink>) {
         match target {
-            Ok(url) => self.links.push(url.to_owned()),
+            Ok(url) => self.links.push(self.strip_query.strip(url).into_owned()),
             Err(bad_link) => self.bad_links.push(bad_link),
         }
     }
@@ -81,19 +89,26 @@ impl PageHandler for PageExtract {
 mod tests {
     use super::*;
 
-    fn extract(page: &[u8]) -> PageExtract {
-        let mut extract = PageExtract::default();
+    fn extract(page: &[u8], strip_query: &StripQuery) -> (Option<String>, Vec<String>, Vec<BadLink>) {
+        let mut extract = PageExtract::new(strip_query);
         html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
-        extract
+        (extract.title, extract.links, extract.bad_links)
+    }
+
+    #[test]
+    fn links_have_no_parameters_that_are_to_be_removed() {
+        let strip_query = StripQuery::new(&["tracking"]).unwrap();
+        let (_, links, _) = extract(b"<a href='x?utm_source=y&amp;z=1'><a href=w?>", &strip_query);
+        assert_eq!(links, ["http://a/x?z=1", "http://a/w"]);
     }
 
     #[test]
     fn first_html_title_is_the_page_title() {
         let page =
             b"<svg><title>no</title></svg><title>Yes</title><title>nor this</title><a href=x><a href=tel:1>";
-        let PageExtract { title, links, bad_links } = extract(page);
+        let (title, links, bad_links) = extract(page, &StripQuery::default());
         assert_eq!(title.as_deref(), Some("Yes"));
         assert_eq!((links, bad_links), (vec!["http://a/x".to_owned()], vec![BadLink::Scheme]));
-        assert_eq!(extract(b"<p>none").title, None);
+        assert_eq!(extract(b"<p>none", &StripQuery::default()).0, None);
     }
 }
