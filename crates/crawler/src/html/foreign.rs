@@ -110,7 +110,7 @@ impl<'p> ForeignElements<'p> {
 
     /// Opens an HTML element inside an integration point, unless it has no end tag.
     pub(super) fn open_html(&mut self, name: Name, tag: &Tag<'p>) {
-        if !self.is_empty() && !WITHOUT_END_TAG.contains(&name) && !tag.has_name(b"plaintext") {
+        if !self.is_empty() && !WITHOUT_END_TAG.contains(&name) {
             self.push(tag.name, Kind::Html);
         }
     }
