@@ -1,5 +1,10 @@
-//! Every link extracted from a page of arbitrary bytes is a normalized URL.
+//! Every link extracted from a page of arbitrary bytes is a URL in its normal form. The links of a page with SVG, MathML
+//! and templates are those that html5ever finds.
 #![no_main]
+
+#[path = "../../crates/crawler/tests/html5ever/oracle.rs"]
+#[allow(dead_code)]
+mod oracle;
 
 use crawler::internal::html;
 use libfuzzer_sys::fuzz_target;
@@ -24,4 +29,5 @@ fuzz_target!(|input: &[u8]| {
         let Ok(target) = target else { return };
         assert_eq!(html::normalize(target).map(String::from).as_deref(), Ok(target));
     });
+    oracle::assert_same_if_balanced(&oracle::nested_document(body));
 });

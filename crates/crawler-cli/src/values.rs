@@ -8,6 +8,7 @@ use crawler::internal::config::DnsOverride;
 use crawler::internal::html::{self, BadLink};
 use crawler::internal::modules::registry;
 use crawler::internal::scope::Scope;
+use crawler::internal::strip_query::StripQuery;
 use crawler::internal::task::Depth;
 use url::{Host, Url};
 
@@ -196,6 +197,14 @@ pub fn pattern(text: &str) -> Result<String, String> {
     }
 }
 
+/// A pattern for the names of query parameters.
+pub fn query_parameter(text: &str) -> Result<String, String> {
+    match StripQuery::new(&[text]) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("must be the name of a query parameter, like sid or utm_*, or 'tracking'".into()),
+    }
+}
+
 /// A module: its name, and its arguments if it has any.
 pub fn module(text: &str) -> Result<String, String> {
     registry::parse(text).map(|_| text.to_owned())
@@ -211,7 +220,7 @@ pub fn resolve(text: &str) -> Result<DnsOverride, String> {
         return Ok(DnsOverride { host: host.into(), address });
     }
     let (wildcard, name) = host.strip_prefix("*.").map_or(("", host), |name| ("*.", name));
-    match Host::parse(name.strip_suffix('.').unwrap_or(name)) {
+    match Host::parse(name.trim_end_matches('.')) {
         Ok(Host::Domain(name)) if !name.contains('*') => {
             Ok(DnsOverride { host: format!("{wildcard}{name}"), address })
         }
@@ -260,7 +269,8 @@ pub fn seed(text: &str) -> Result<Url, SeedError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(SeedError::Unusable(format!("its scheme is '{}'; {SEED_EXAMPLE}", url.scheme())));
     }
-    url.set_fragment(None);
+    html::normal_form::normalize(&mut url)
+        .map_err(|bad| SeedError::Unusable(format!("it is {bad}; {SEED_EXAMPLE}")))?;
     match url.as_str().len() {
         length if length > html::MAX_URL_BYTES => Err(SeedError::Unusable(format!(
             "it has {length} bytes, more than {}; give a shorter URL",

@@ -21,7 +21,7 @@ use crate::fetch::polite_client::FetchBudget;
 use crate::fetch::redirect;
 use crate::fetch::robots::directives::RobotsDirectives;
 use crate::fetch::throttle::HostThrottle;
-use crate::html::{self, BadLink, LinkKind, PageHandler};
+use crate::html::{self, BadLink, LinkKind, PageHandler, normal_form};
 use crate::media::Media;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
@@ -30,6 +30,7 @@ use crate::pipeline::local_run::{block_on, check_outside_runtime};
 use crate::scope::{RejectReason, Scope};
 use crate::stats::{BodyBytes, RequestCounter, Stats};
 use crate::stop::StopHandle;
+use crate::strip_query::StripQuery;
 use crate::task::{Depth, Task};
 
 /// The default maximum size of a page. Pages are saved whole, so this only protects the memory.
@@ -83,10 +84,11 @@ impl ClassicCrawl {
         let invalid = |cause: &str| {
             Error::InvalidSetting(format!("the seed is {cause}; use an absolute http or https URL"))
         };
-        let seed = Url::parse(seed).map_err(|error| invalid(&format!("not a URL ({error})")))?;
+        let mut seed = Url::parse(seed).map_err(|error| invalid(&format!("not a URL ({error})")))?;
         if !matches!(seed.scheme(), "http" | "https") {
             return Err(invalid(&format!("a {} URL", seed.scheme())));
         }
+        normal_form::normalize(&mut seed).map_err(|bad| invalid(&bad.to_string()))?;
         let (seed, seed_with_credentials) = (without_credentials(&seed), seed);
         let config = FetchConfig { max_page_bytes: MAX_PAGE_BYTES, ..FetchConfig::default() };
         let scope = Scope::origin(&seed);
@@ -162,6 +164,8 @@ impl ClassicCrawl {
         let concurrency = self.config.concurrency.max(1);
         let budget = Arc::new(PageBudget::new(self.config.max_page_bytes));
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
+        let strip_query = self.config.strip_query.clone();
+        let seed = strip_query.strip(self.seed.as_str()).into_owned();
         let seeds = [self.seed_with_credentials];
         let requests = self.requests;
         let product_token = self.config.obey_robots.then(|| self.config.product_token().to_owned());
@@ -169,6 +173,7 @@ impl ClassicCrawl {
         let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
         let mut crawl = RunningCrawl {
             scope: self.scope,
+            strip_query,
             max_depth: self.max_depth,
             pages,
             observer,
@@ -180,7 +185,7 @@ impl ClassicCrawl {
         };
         let (stop, started) = (self.stop, Instant::now());
         // The user chose the seed, so it is not checked for traps.
-        let _ = crawl.levels.mark_seen(self.seed.as_str(), 0, 0, || Ok(()));
+        let _ = crawl.levels.mark_seen(&seed, 0, 0, || Ok(()));
         crawl.stats.admitted = 1;
         let mut fetches = JoinSet::new();
         loop {
@@ -262,6 +267,7 @@ impl FetchBudget for PageBudget {
 /// A running crawl.
 struct RunningCrawl<'a, O: ?Sized> {
     scope: Scope,
+    strip_query: StripQuery,
     max_depth: Depth,
     pages: PageFiles,
     observer: &'a O,
@@ -336,10 +342,11 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
 
     fn follow_link(&mut self, task: &Task, is_nofollow: bool, target: Result<&str, BadLink>) {
         self.stats.links += 1;
-        let (url, admitted) = match target {
-            Ok(url) if is_nofollow => (url, Err(RejectReason::Nofollow)),
-            Ok(url) => (url, self.admit(url, task.depth + 1, 0)),
-            Err(bad) => ("", Err(RejectReason::InvalidLink(bad))),
+        let target = target.map(|url| self.strip_query.strip(url));
+        let (url, admitted) = match &target {
+            Ok(url) if is_nofollow => (&**url, Err(RejectReason::Nofollow)),
+            Ok(url) => (&**url, self.admit(url, task.depth + 1, 0)),
+            Err(bad) => ("", Err(RejectReason::InvalidLink(*bad))),
         };
         match admitted {
             Ok(LinkStatus::New) => {}
@@ -368,7 +375,8 @@ impl<O: Observer + ?Sized> RunningCrawl<'_, O> {
 
     /// The target has the depth of the URL that redirected to it.
     fn redirect(&mut self, task: &Task, location: &str) -> Outcome {
-        redirect::follow(&task.url, task.redirects, location, |target, redirects| {
+        let strip_query = self.strip_query.clone();
+        redirect::follow(&task.url, task.redirects, location, &strip_query, |target, redirects| {
             self.admit(target, task.depth, redirects).map(drop)
         })
     }

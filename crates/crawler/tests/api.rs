@@ -55,6 +55,22 @@ fn crawls_run_without_a_runtime() {
     assert!(directory.path().join("4").exists());
 }
 
+#[test]
+fn query_parameters_are_removed_from_seeds_and_links() {
+    let web =
+        serve(Site::new().page("/", "<a href='/?sid=1'>x</a><a href='/a?utm_id=2'>x</a>").page("/a", "a"));
+    let seed = web.url("/?sid=0");
+    let crawl = Crawler::new(&seed).unwrap().delay(Duration::ZERO).near_duplicates(None).unwrap();
+    let crawl = crawl.strip_query("tracking").unwrap().strip_query("s?d").unwrap();
+    assert_eq!(crawl.run_blocking().unwrap().snapshot.pages, 2);
+    let directory = tempfile::tempdir().unwrap();
+    let classic = ClassicCrawl::new(&seed, directory.path(), 3).unwrap().delay(Duration::ZERO);
+    let classic = classic.strip_query("*id").unwrap().run_blocking().unwrap();
+    assert_eq!(classic.stats.pages(), 2);
+    assert_eq!(web.log().paths(), ["/robots.txt", "/", "/a", "/robots.txt", "/", "/a"]);
+    assert!(matches!(Crawler::new(&seed).unwrap().strip_query("a=b"), Err(Error::InvalidSetting(_))));
+}
+
 #[tokio::test]
 async fn blocking_inside_a_runtime_is_an_error_and_not_a_panic() {
     let directory = tempfile::tempdir().unwrap();

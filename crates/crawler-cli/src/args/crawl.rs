@@ -278,11 +278,14 @@ impl CrawlOptions {
 
     /// The seeds as URLs.
     fn seeds(&self) -> Result<Vec<Url>, String> {
+        let strip_query = self.fetch.strip_query()?;
         let seed = |(index, text): (usize, &String)| {
-            values::seed(text).map_err(|error| match self.seeds.len() {
+            let mut seed = values::seed(text).map_err(|error| match self.seeds.len() {
                 1 => error.of("the seed URL"),
                 _ => error.of(&format!("seed URL number {}", index + 1)),
-            })
+            })?;
+            strip_query.strip_url(&mut seed);
+            Ok(seed)
         };
         self.seeds.iter().enumerate().map(seed).collect()
     }
@@ -403,7 +406,8 @@ mod tests {
     #[test]
     fn options_survive_serialization() {
         let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
-                   --include x --exclude y --max-depth 3 --max-time 90s --max-pages-per-host 7 --workers 3 --oversize drop \
+                   --include x --exclude y --strip-query tracking --strip-query sid --max-depth 3 --max-time 90s \
+                   --max-pages-per-host 7 --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
                    --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ \
                    --robots-token me -v --overwrite --state s --follow-duplicates";

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crawler::internal::config::{self, Certificates, DnsOverride, FetchConfig, Oversize};
+use crawler::internal::strip_query::StripQuery;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -18,6 +19,10 @@ pub struct FetchArgs {
     /// Allow links and redirects to private, loopback and other non-public addresses
     #[arg(long, help_heading = "Scope", display_order = 90)]
     pub allow_private: bool,
+    /// Remove query parameters from URLs: a name, with * for any characters, or 'tracking' for utm_*, gclid, fbclid and
+    /// similar ones; repeatable
+    #[arg(long, value_name = "PATTERN", value_parser = values::query_parameter, help_heading = "Scope", display_order = 91)]
+    pub strip_query: Vec<String>,
 
     /// Maximum size of a page, received and decoded; larger pages are skipped
     #[arg(long, value_name = "SIZE", default_value = "500KB", value_parser = values::size, help_heading = "Limits", display_order = 90)]
@@ -85,11 +90,17 @@ impl FetchArgs {
             dns_file: self.resolve_file.clone(),
             extra_roots,
             allow_private: self.allow_private,
+            strip_query: self.strip_query()?,
             adaptive_delay: false,
             max_idle_connections: FetchConfig::default().max_idle_connections,
         };
         config.check_robots_token().map_err(|error| format!("--robots-token is invalid: {error}"))?;
         Ok(config)
+    }
+
+    /// The query parameters to remove from URLs.
+    pub fn strip_query(&self) -> Result<StripQuery, String> {
+        StripQuery::new(&self.strip_query).map_err(|error| format!("--strip-query: {error}"))
     }
 
     fn user_agent(&self) -> Result<String, String> {

@@ -10,8 +10,17 @@ use super::distributed::DistributedArgs;
 use crate::values;
 
 /// The options that affect the outcome of pages and can differ when a crawl continues.
-const REPORTED_OPTIONS: [&str; 8] =
-    ["module", "scope", "include", "exclude", "max-depth", "user-agent", "ignore-robots", "robots-token"];
+const REPORTED_OPTIONS: [&str; 9] = [
+    "module",
+    "scope",
+    "include",
+    "exclude",
+    "strip-query",
+    "max-depth",
+    "user-agent",
+    "ignore-robots",
+    "robots-token",
+];
 
 /// The options that select a crawl or its output but change no setting of it.
 const LOCATION_OPTIONS: [&str; 4] = ["redis", "crawl", "ca-file", "quiet"];

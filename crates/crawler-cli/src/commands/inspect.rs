@@ -74,6 +74,7 @@ pub async fn show(query: &UrlQuery) -> u8 {
 
 async fn try_show(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
+    let url = &stripped(url, options.as_ref());
     if let Some(body) = crawl.content(url).await? {
         let mut out = io::stdout();
         let printed = is_printed(out.write_all(&body).and_then(|()| out.flush()));
@@ -94,6 +95,7 @@ pub async fn why(query: &UrlQuery) -> u8 {
 
 async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     let (mut crawl, options) = StoredCrawl::open(source).await?;
+    let url = &stripped(url, options.as_ref());
     let (lines, status) = match crawl.history(url).await? {
         Some(history) => {
             // The part files of a distributed crawl number their pages in their own order.
@@ -111,6 +113,15 @@ async fn try_why(UrlQuery { url, source }: &UrlQuery) -> Result<u8, Error> {
     };
     let text: String = lines.iter().map(|line| format!("{}\n", printable(line))).collect();
     Ok(if print_stdout(&text) { status } else { EXIT_FAILED })
+}
+
+/// The URL without the query parameters that the crawl removes.
+fn stripped(url: &Url, options: Option<&CrawlOptions>) -> Url {
+    let mut url = url.clone();
+    if let Some(strip_query) = options.and_then(|options| options.fetch.strip_query().ok()) {
+        strip_query.strip_url(&mut url);
+    }
+    url
 }
 
 fn exit_code(result: Result<u8, Error>) -> u8 {

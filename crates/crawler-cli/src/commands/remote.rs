@@ -64,7 +64,7 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
     shared.redis.connect_options.retry_forever = false;
     let is_quiet = options.fetch.quiet;
     // Invalid options are reported before anything changes.
-    let new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
+    let mut new_seeds = options.clone().validate()?.crawler.seeds().to_vec();
     let info = RemoteCrawl::info(&shared).await?;
     let (options, metadata) = match &info {
         None => (options.clone(), SavedOptions::distributed(&options).to_bytes()),
@@ -79,6 +79,9 @@ async fn try_submit(options: CrawlOptions) -> Result<u8, CommandError> {
         }
     };
     let CrawlJob { crawler, options, .. } = options.validate()?;
+    // The crawl may have been started with query parameters to remove.
+    let strip_query = options.fetch.strip_query()?;
+    new_seeds.iter_mut().for_each(|seed| strip_query.strip_url(seed));
     let remote = RemoteCrawl::open(crawler, &shared).await?;
     let admitted = remote.submit(&metadata, &new_seeds).await?;
     if is_quiet {

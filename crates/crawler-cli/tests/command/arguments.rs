@@ -210,7 +210,7 @@ fn seed_is_normalised() {
     let web = small_web();
     let seed = format!("HTTP://LocalHost:{}/x/../%7Ea/./?#part", web.port());
     let ended = Crawl::of(seed).with("--resolve localhost=127.0.0.1").run().expect(1);
-    assert_eq!(web.log().paths(), ["/robots.txt", "/%7Ea/?"]);
+    assert_eq!(web.log().paths(), ["/robots.txt", "/~a/"]);
     assert_eq!(web.log()[0].host, "localhost");
     assert!(ended.stderr.contains("HTTP 404"), "{}", ended.stderr);
 }

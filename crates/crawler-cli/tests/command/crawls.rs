@@ -157,7 +157,7 @@ fn fragments_are_ignored_and_index_pages_are_distinct() {
 }
 
 #[test]
-fn urls_are_normalised_as_browsers_do() {
+fn urls_are_normalised() {
     let (saved, ended) = saved_from(&linking_to(&[
         "/a/../b",
         "/./b",
@@ -174,8 +174,8 @@ fn urls_are_normalised_as_browsers_do() {
         "/é",
         "/%C3%A9",
     ]));
-    assert_eq!(saved, ["/", "/%62", "/%C3%A9", "/B", "/b", "/b?", "/b?x=1&y", "/sp%20ace"]);
-    assert_eq!(ended.outcomes(), counts(&[("page", 8)]));
+    assert_eq!(saved, ["/", "/%C3%A9", "/B", "/b", "/b?x=1&y", "/sp%20ace"]);
+    assert_eq!(ended.outcomes(), counts(&[("page", 6)]));
 }
 
 #[test]

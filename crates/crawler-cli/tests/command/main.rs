@@ -31,5 +31,6 @@ mod redirects;
 mod requests;
 mod robots;
 mod safety;
+mod same_page;
 mod state;
 mod usage;

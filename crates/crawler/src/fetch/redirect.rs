@@ -8,6 +8,7 @@ use crate::html;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::scope::RejectReason;
+use crate::strip_query::StripQuery;
 
 /// Decides what happens to `url`, which redirected to `location` as number `redirects + 1` in a row.
 ///
@@ -18,13 +19,14 @@ pub fn follow(
     url: &Url,
     redirects: u8,
     location: &str,
+    strip_query: &StripQuery,
     admit: impl FnOnce(&str, u8) -> Result<(), RejectReason>,
 ) -> Outcome {
     if redirects >= MAX_REDIRECTS {
         return Outcome::TooManyRedirects;
     }
     let target = match html::resolve(url, location) {
-        Ok(target) => String::from(target),
+        Ok(target) => strip_query.strip(target.as_str()).into_owned(),
         Err(bad_link) => {
             let to = display_target(url, location);
             return Outcome::RedirectRejected { to, why: RejectReason::InvalidLink(bad_link) };
@@ -56,14 +58,15 @@ mod tests {
     use super::*;
 
     fn follow_from(redirects: u8, location: &str, admitted: Result<(), RejectReason>) -> Outcome {
-        follow(&Url::parse("http://a.test/x/y").unwrap(), redirects, location, |_, _| admitted)
+        let url = Url::parse("http://a.test/x/y").unwrap();
+        follow(&url, redirects, location, &StripQuery::new(&["sid"]).unwrap(), |_, _| admitted)
     }
 
     #[test]
     fn target_is_resolved_and_admitted_with_one_more_redirect() {
         let url = Url::parse("http://a.test/x/y").unwrap();
         let mut admitted = Vec::new();
-        let outcome = follow(&url, 3, "../z#part", |target, redirects| {
+        let outcome = follow(&url, 3, "../z#part", &StripQuery::default(), |target, redirects| {
             admitted.push((target.to_owned(), redirects));
             Ok(())
         });
@@ -75,6 +78,7 @@ mod tests {
     fn redirect_after_the_maximum_in_a_row_is_not_followed() {
         let followed = Outcome::Redirect { to: "http://a.test/z".into() };
         assert_eq!(follow_from(MAX_REDIRECTS - 1, "/z", Ok(())), followed);
+        assert_eq!(follow_from(0, "/z?sid=1", Ok(())), followed, "without the parameters to remove");
         assert_eq!(follow_from(MAX_REDIRECTS, "/z", Ok(())), Outcome::TooManyRedirects);
     }
 

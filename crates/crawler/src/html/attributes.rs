@@ -13,12 +13,22 @@ impl Name {
     pub(super) const A: Name = Name::new(b"a");
     pub(super) const AREA: Name = Name::new(b"area");
     pub(super) const BASE: Name = Name::new(b"base");
+    pub(super) const BR: Name = Name::new(b"br");
+    pub(super) const DESC: Name = Name::new(b"desc");
+    pub(super) const FONT: Name = Name::new(b"font");
     pub(super) const FRAME: Name = Name::new(b"frame");
     pub(super) const IFRAME: Name = Name::new(b"iframe");
     pub(super) const MATH: Name = Name::new(b"math");
     pub(super) const META: Name = Name::new(b"meta");
+    pub(super) const MGLYPH: Name = Name::new(b"mglyph");
+    pub(super) const MI: Name = Name::new(b"mi");
+    pub(super) const MN: Name = Name::new(b"mn");
+    pub(super) const MO: Name = Name::new(b"mo");
+    pub(super) const MS: Name = Name::new(b"ms");
+    pub(super) const MTEXT: Name = Name::new(b"mtext");
     pub(super) const NOEMBED: Name = Name::new(b"noembed");
     pub(super) const NOFRAMES: Name = Name::new(b"noframes");
+    pub(super) const P: Name = Name::new(b"p");
     pub(super) const SCRIPT: Name = Name::new(b"script");
     pub(super) const STYLE: Name = Name::new(b"style");
     pub(super) const SVG: Name = Name::new(b"svg");
@@ -27,6 +37,11 @@ impl Name {
     pub(super) const TITLE: Name = Name::new(b"title");
     pub(super) const XMP: Name = Name::new(b"xmp");
 
+    pub(super) const COLOR: Name = Name::new(b"color");
+    pub(super) const ENCODING: Name = Name::new(b"encoding");
+    pub(super) const FACE: Name = Name::new(b"face");
+    pub(super) const SIZE: Name = Name::new(b"size");
+
     const CHARSET: Name = Name::new(b"charset");
     const CONTENT: Name = Name::new(b"content");
     const HREF: Name = Name::new(b"href");
@@ -34,7 +49,7 @@ impl Name {
     const REL: Name = Name::new(b"rel");
     const SRC: Name = Name::new(b"src");
 
-    const fn new(name: &[u8]) -> Name {
+    pub(super) const fn new(name: &[u8]) -> Name {
         let mut packed = 0;
         let mut at = name.len();
         if at > 8 {
@@ -121,6 +136,17 @@ pub(super) fn collect(page: &[u8], at: usize) -> Option<(Attributes<'_>, TagEnd)
         attribute.get_or_insert(value);
     })?;
     Some((attributes, end))
+}
+
+/// The value of the first attribute of this name in a tag; `at` is the end of the tag's name.
+pub(super) fn value(page: &[u8], at: usize, wanted: Name) -> Option<&[u8]> {
+    let mut found = None;
+    for_each(page, at, |name, _, value| {
+        if name == wanted {
+            found.get_or_insert(value);
+        }
+    })?;
+    found
 }
 
 /// Calls `attribute` with the packed name, the name as spelled in the page and the value of every attribute of a tag.

@@ -6,12 +6,12 @@ use std::cell::OnceCell;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{EncoderResult, Encoding};
 use encoding_rs::{ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 use super::attributes::Attributes;
 use super::scanner::{self, Element, Sink};
 
-/// The HTML standard requires the `meta` declaration to be within this many bytes.
+/// The HTML standard requires the `meta` declaration to be within this many bytes. Browsers accept later ones too.
 const PRESCAN_BYTES: usize = 1024;
 
 /// The encoding of one page, determined when first needed: a page whose links are ASCII never needs it.
@@ -39,8 +39,8 @@ impl<'p> Charset<'p> {
     pub fn transcoded(&self) -> Option<String> {
         let encoding = match self.external_declaration() {
             Some(encoding) => encoding,
-            // All labels of ISO-2022-JP, the only such encoding that a meta element can declare, contain this number.
-            None if memmem::find(prescanned(self.body), b"2022").is_some() => by_meta(self.body)?,
+            // The only such encoding that a meta element can declare.
+            None if self.may_be_iso_2022_jp() => by_meta(self.body)?,
             None => return None,
         };
         let is_incompatible = [UTF_16LE, UTF_16BE, ISO_2022_JP].contains(&encoding);
@@ -59,6 +59,14 @@ impl<'p> Charset<'p> {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         }
+    }
+
+    /// False if a `meta` element within the first bytes declares another encoding, or none declares this one.
+    fn may_be_iso_2022_jp(&self) -> bool {
+        // All labels of this encoding contain the number. Without an escape byte, its text is ASCII.
+        let prescanned = prescanned(self.body);
+        memmem::find(prescanned, b"2022").is_some()
+            || memmem::find(prescanned, b"charset").is_none() && memchr(0x1B, self.body).is_some()
     }
 
     fn external_declaration(&self) -> Option<&'static Encoding> {
@@ -90,10 +98,14 @@ fn prescanned(body: &[u8]) -> &[u8] {
     &body[..body.len().min(PRESCAN_BYTES)]
 }
 
+/// The encoding that a `meta` element declares. Mostly, only the start of the page is scanned.
 fn by_meta(body: &[u8]) -> Option<&'static Encoding> {
-    let mut declaration = MetaDeclaration(None);
-    scanner::scan(prescanned(body), &mut declaration);
-    declaration.0
+    let scan = |page: &[u8]| {
+        let mut declaration = MetaDeclaration(None);
+        scanner::scan(page, &mut declaration);
+        declaration.0
+    };
+    scan(prescanned(body)).or_else(|| (body.len() > PRESCAN_BYTES).then(|| scan(body)).flatten())
 }
 
 /// The first encoding that a `meta` element declares.

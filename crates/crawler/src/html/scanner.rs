@@ -1,11 +1,12 @@
 //! Scans HTML in one pass over its bytes and passes elements and text to a [`Sink`].
 //!
-//! The scanner follows the tokenizer of the HTML standard but builds no tree. Foreign content and templates, which
-//! depend on the tree, are tracked by counting start and end tags. The encoding must be ASCII-compatible.
+//! The scanner follows the tokenizer of the HTML standard but builds no tree. What depends on the tree is tracked: SVG and
+//! MathML by [`ForeignElements`], templates by counting their tags. The encoding must be ASCII-compatible.
 
 use memchr::{memchr, memmem};
 
 use super::attributes::{self, Attributes, Name};
+use super::foreign::{ForeignElements, Tag};
 use super::raw_text;
 
 /// The elements that are passed to a sink.
@@ -32,15 +33,16 @@ pub trait Sink<'p> {
     /// A run of visible text: outside tags, comments, and elements with raw text content such as `script`.
     fn text(&mut self, _run: &'p [u8]) {}
 
-    /// The content of a `title` that is not inside an `svg` or `math`.
+    /// The content of a `title` that is an HTML element, not one of SVG.
     fn title(&mut self, _content: &'p [u8]) {}
 }
 
 /// Scans a page, in time linear in its length for any content.
 pub fn scan<'p>(page: &'p [u8], sink: &mut impl Sink<'p>) {
-    let mut scanner = Scanner { page, sink, foreign: 0, templates: 0 };
+    let mut scanner =
+        Scanner { page, sink, foreign: ForeignElements::default(), templates: 0, hides_text: false };
     let mut at = 0;
-    while let Some(next) = scanner.step(at) {
+    while let Some(next) = scanner.step::<false>(at) {
         at = next;
     }
 }
@@ -48,16 +50,18 @@ pub fn scan<'p>(page: &'p [u8], sink: &mut impl Sink<'p>) {
 struct Scanner<'s, 'p, S> {
     page: &'p [u8],
     sink: &'s mut S,
-    /// Number of open `svg` and `math` elements, in which a self-closing tag has no content.
-    foreign: u32,
+    foreign: ForeignElements<'p>,
     /// Number of open `template` elements, whose content is not part of the page.
     templates: u32,
+    /// Whether the text at this place is not visible.
+    hides_text: bool,
 }
 
 impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
-    /// Scans text and the markup after it; `None` at the end of the page.
+    /// Scans text and the markup after it; `None` at the end of the page. `IN_FOREIGN` means inside an `svg` or `math`,
+    /// so that no time is lost elsewhere.
     #[inline]
-    fn step(&mut self, at: usize) -> Option<usize> {
+    fn step<const IN_FOREIGN: bool>(&mut self, at: usize) -> Option<usize> {
         let rest = self.page.get(at..)?;
         let Some(length) = attributes::find(b'<', rest) else {
             self.text(rest);
@@ -66,8 +70,8 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         self.text(&rest[..length]);
         let open = at + length;
         match self.page.get(open + 1) {
-            Some(b'/') => self.end_tag(open + 2),
-            Some(byte) if byte.is_ascii_alphabetic() => self.start_tag(open + 1),
+            Some(b'/') => self.end_tag::<IN_FOREIGN>(open + 2),
+            Some(byte) if byte.is_ascii_alphabetic() => self.start_tag::<IN_FOREIGN>(open + 1),
             Some(b'!') => self.declaration(open + 2),
             Some(b'?') => self.bogus_comment(open + 1),
             _ => {
@@ -79,28 +83,35 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
 
     #[inline]
     fn text(&mut self, run: &'p [u8]) {
-        if self.templates == 0 {
+        if !self.hides_text {
             self.sink.text(run);
         }
     }
 
     #[inline]
-    fn start_tag(&mut self, start: usize) -> Option<usize> {
+    fn start_tag<const IN_FOREIGN: bool>(&mut self, start: usize) -> Option<usize> {
         let (name, at) = attributes::tag_name(self.page, start);
+        if IN_FOREIGN {
+            self.start_tag_in_foreign(name, start, at)
+        } else {
+            self.html_start_tag(name, start, at)
+        }
+    }
+
+    /// Scans a start tag of HTML, whose name is from `start` to `at`.
+    #[inline(always)]
+    fn html_start_tag(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
         match name {
             Name::A => self.element(Element::Anchor, at).map(|end| end.at),
             Name::AREA => self.element(Element::Area, at).map(|end| end.at),
             Name::BASE => self.element(Element::Base, at).map(|end| end.at),
             Name::FRAME => self.element(Element::Frame, at).map(|end| end.at),
             Name::META => self.element(Element::Meta, at).map(|end| end.at),
-            Name::SVG | Name::MATH => {
-                let end = attributes::skip(self.page, at)?;
-                self.foreign += u32::from(!end.self_closing);
-                Some(end.at)
-            }
+            Name::SVG | Name::MATH => self.foreign_root(name, start, at),
             Name::TEMPLATE => {
                 let end = attributes::skip(self.page, at)?;
-                self.templates += u32::from(!self.is_empty_element(end));
+                self.templates += 1;
+                self.update_visibility();
                 Some(end.at)
             }
             Name::IFRAME | Name::NOEMBED | Name::NOFRAMES | Name::SCRIPT | Name::STYLE => {
@@ -108,12 +119,55 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
             }
             Name::TEXTAREA | Name::TITLE | Name::XMP => self.raw_element(name, at),
             // Everything after it is text.
-            Name::LONG if self.page[start..at].eq_ignore_ascii_case(b"plaintext") => {
-                let end = attributes::skip(self.page, at)?;
-                self.is_empty_element(end).then_some(end.at)
-            }
+            Name::LONG if self.page[start..at].eq_ignore_ascii_case(b"plaintext") => None,
             _ => attributes::skip(self.page, at).map(|end| end.at),
         }
+    }
+
+    /// Scans an `svg` or `math`; if it is the outermost, up to its end.
+    #[inline(never)]
+    fn foreign_root(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
+        let end = attributes::skip(self.page, at)?;
+        let (mut at, tag) = (end.at, self.tag(start, at));
+        if end.self_closing {
+            return Some(at);
+        }
+        let is_outermost = self.foreign.is_empty();
+        self.foreign.open_root(name, &tag);
+        while is_outermost && !self.foreign.is_empty() {
+            at = self.step::<true>(at)?;
+        }
+        Some(at)
+    }
+
+    /// Scans a start tag inside an `svg` or `math`.
+    #[inline(never)]
+    fn start_tag_in_foreign(&mut self, name: Name, start: usize, at: usize) -> Option<usize> {
+        let tag = self.tag(start, at);
+        let next = if self.foreign.is_html_start_tag(name, &tag) {
+            let next = self.html_start_tag(name, start, at)?;
+            self.foreign.open_html(name, &tag);
+            next
+        } else {
+            let end = match name {
+                Name::A => self.element(Element::Anchor, at)?,
+                _ => attributes::skip(self.page, at)?,
+            };
+            if !end.self_closing {
+                self.foreign.open_foreign(name, &tag);
+            }
+            end.at
+        };
+        self.update_visibility();
+        Some(next)
+    }
+
+    fn tag(&self, start: usize, at: usize) -> Tag<'p> {
+        Tag { page: self.page, name: &self.page[start..at], attributes: at }
+    }
+
+    fn update_visibility(&mut self) {
+        self.hides_text = self.templates > 0 || self.foreign.hides_text();
     }
 
     /// Passes an element to the sink; its attributes start at `at`.
@@ -133,31 +187,23 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
             Name::IFRAME => self.element(Element::Frame, at)?,
             _ => attributes::skip(self.page, at)?,
         };
-        if self.is_empty_element(end) {
-            return Some(end.at);
-        }
         let closing = raw_text::closing_tag(self.page, end.at, name);
-        if name == Name::TITLE && self.templates == 0 && self.foreign == 0 {
+        if name == Name::TITLE && self.templates == 0 {
             self.sink.title(&self.page[end.at..closing.unwrap_or(self.page.len())]);
         }
         attributes::skip(self.page, closing? + "</".len() + name.len()).map(|end| end.at)
     }
 
-    fn is_empty_element(&self, end: attributes::TagEnd) -> bool {
-        end.self_closing && self.foreign > 0
-    }
-
     /// Scans what follows `</`.
     #[inline]
-    fn end_tag(&mut self, at: usize) -> Option<usize> {
+    fn end_tag<const IN_FOREIGN: bool>(&mut self, at: usize) -> Option<usize> {
         match self.page.get(at) {
             Some(byte) if byte.is_ascii_alphabetic() => {
-                let (name, at) = attributes::tag_name(self.page, at);
+                let start = at;
+                let (name, at) = attributes::tag_name(self.page, start);
                 let end = attributes::skip(self.page, at)?;
-                match name {
-                    Name::SVG | Name::MATH => self.foreign = self.foreign.saturating_sub(1),
-                    Name::TEMPLATE => self.templates = self.templates.saturating_sub(1),
-                    _ => {}
+                if IN_FOREIGN || name == Name::TEMPLATE {
+                    self.end_tag_in_tree(name, &self.page[start..at]);
                 }
                 Some(end.at)
             }
@@ -169,6 +215,16 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         }
     }
 
+    /// Processes an end tag that may close an element whose content follows other rules.
+    #[inline(never)]
+    fn end_tag_in_tree(&mut self, name: Name, spelling: &[u8]) {
+        let has_templates = self.templates > 0;
+        if self.foreign.end_tag(name, spelling, has_templates) {
+            self.templates -= 1;
+        }
+        self.update_visibility();
+    }
+
     /// Scans what follows `<!`.
     #[inline(never)]
     fn declaration(&mut self, at: usize) -> Option<usize> {
@@ -176,7 +232,7 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
         if rest.starts_with(b"--") {
             return self.comment(at + "--".len());
         }
-        if self.foreign > 0 && rest.starts_with(b"[CDATA[") {
+        if self.foreign.is_in_foreign_element() && rest.starts_with(b"[CDATA[") {
             let start = at + "[CDATA[".len();
             let length = memmem::find(&self.page[start..], b"]]>");
             self.text(&self.page[start..length.map_or(self.page.len(), |length| start + length)]);

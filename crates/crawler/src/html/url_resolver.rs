@@ -1,11 +1,13 @@
-//! Resolves link targets to absolute, normalised URLs: common ones with a fast path, all others with the `url` crate.
+//! Resolves link targets to absolute URLs in their normal form: common ones with a fast path, all others with the `url`
+//! crate.
 
 use std::borrow::Cow;
 
 use encoding_rs::Encoding;
-use url::{EncodingOverride, Url};
+use url::{EncodingOverride, ParseError, Url};
 
 use super::charset;
+use super::normal_form::{self, is_normal_escape};
 use super::{BadLink, MAX_URL_BYTES};
 
 /// Resolves targets relative to one base URL.
@@ -27,15 +29,17 @@ impl<'b> UrlResolver<'b> {
     pub fn new(base: &'b Url) -> Self {
         let text = base.as_str();
         let text = &text[..text.find('#').unwrap_or(text.len())];
-        let is_common =
-            matches!(base.scheme(), "http" | "https") && base.has_host() && !has_credentials(base);
+        let is_common = matches!(base.scheme(), "http" | "https")
+            && base.has_host()
+            && !has_credentials(base)
+            && normal_form::is_normal(base);
         let path_end = text.find('?').unwrap_or(text.len());
         let path_start = path_end - base.path().len();
         let directory_end = text[..path_end].rfind('/').map_or(path_start, |slash| slash + 1);
         Self { base, text, is_common, scheme_end: base.scheme().len(), path_start, directory_end, path_end }
     }
 
-    /// Writes the target as a normalised absolute URL without fragment to `out`. `encoding` is called only for a target
+    /// Writes the target as an absolute URL in its normal form to `out`. `encoding` is called only for a target
     /// that is not ASCII.
     pub fn resolve(
         &self,
@@ -62,8 +66,8 @@ impl<'b> UrlResolver<'b> {
         Ok(())
     }
 
-    /// Resolves most targets that occur in pages, with the same result as the `url` crate. Returns false for any other
-    /// target; the content of `out` is then undefined.
+    /// Resolves most targets that occur in pages, with the same result as the `url` crate and [`normal_form`]. Returns
+    /// false for any other target; the content of `out` is then undefined.
     pub fn resolve_fast(&self, target: &str, out: &mut String) -> bool {
         let target = trim(target);
         out.clear();
@@ -111,22 +115,48 @@ impl<'b> UrlResolver<'b> {
     }
 }
 
-/// Parses a URL, checks it and removes its fragment.
+/// Parses a URL, checks it and brings it into its normal form.
 pub(super) fn parse(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &str) -> Result<Url, BadLink> {
     // A URL with another scheme counts as such even if the rest of it is malformed.
     if has_other_scheme(text) {
         return Err(BadLink::Scheme);
     }
-    let options = Url::options().base_url(base).encoding_override(encoding);
-    let mut url = options.parse(text).map_err(|_| BadLink::Malformed)?;
+    let mut url = join(base, encoding, text).map_err(|_| BadLink::Malformed)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(BadLink::Scheme);
     }
     if has_credentials(&url) {
         return Err(BadLink::Credentials);
     }
-    url.set_fragment(None);
+    normal_form::normalize(&mut url)?;
     if url.as_str().len() > MAX_URL_BYTES { Err(BadLink::TooLong) } else { Ok(url) }
+}
+
+/// Parses the `href` of a `base`; `None` if it is not a URL that can be a base.
+pub(super) fn parse_base(page: &Url, href: &str) -> Option<Url> {
+    let mut base = join(Some(page), None, href).ok()?;
+    match base.scheme() {
+        "http" | "https" => normal_form::normalize(&mut base).ok()?,
+        // The HTML standard forbids these in a base.
+        "data" | "javascript" => return None,
+        _ => {}
+    }
+    Some(base)
+}
+
+/// Parses a URL by the WHATWG standard.
+fn join(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &str) -> Result<Url, ParseError> {
+    let options = Url::options().base_url(base).encoding_override(encoding);
+    let parsed = options.parse(text);
+    if parsed != Err(ParseError::EmptyHost) {
+        return parsed;
+    }
+    // The `url` crate finds no host in `///host/path`. By the standard, more than two slashes mean the same as two.
+    let relative = trim(text);
+    match relative.trim_start_matches(['/', '\\', '\t', '\n', '\r']) {
+        rest if rest.len() == relative.len() => parsed,
+        rest => options.parse(&format!("//{rest}")),
+    }
 }
 
 fn has_credentials(url: &Url) -> bool {
@@ -198,10 +228,9 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
             continue;
         }
         match byte {
-            // A segment that starts with these may be a dot segment.
-            b'.' | b'%' if at == 0 || bytes[at - 1] == b'/' => match dot_segment(&bytes[at..]) {
-                PathSegment::Other => at += 1,
-                PathSegment::Dots { length, up } => {
+            b'.' if at == 0 || bytes[at - 1] == b'/' => match dot_segment(&bytes[at..]) {
+                None => at += 1,
+                Some(DotSegment { length, up }) => {
                     out.push_str(&path[copied..at]);
                     if up && !pop_segment(out, path_start) {
                         return false;
@@ -209,9 +238,10 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
                     at += length;
                     copied = at;
                 }
-                PathSegment::Undecided => return false,
             },
-            b'.' | b'%' => at += 1,
+            b'.' => at += 1,
+            // Other escapes change in the normal form. One of them is `%2e`, which may be part of a dot segment.
+            b'%' if is_normal_escape(&bytes[at..]) => at += 3,
             b':' if absolute || path[..at].contains('/') => at += 1,
             b'?' => {
                 out.push_str(&path[copied..at]);
@@ -225,29 +255,19 @@ fn push_path(path: &str, path_start: usize, absolute: bool, out: &mut String) ->
     true
 }
 
-enum PathSegment {
-    /// `.` or `..`, with the slash after it.
-    Dots { length: usize, up: bool },
-    /// Perhaps an encoded dot segment.
-    Undecided,
-    /// Not a dot segment.
-    Other,
+/// `.` or `..`, with the slash after it.
+struct DotSegment {
+    length: usize,
+    up: bool,
 }
 
-/// Classifies a segment that starts with a dot or a percent sign.
-fn dot_segment(path: &[u8]) -> PathSegment {
-    let (dots, up) = match path {
-        [b'.', b'.', ..] => (2, true),
-        [b'.', ..] => (1, false),
-        // Perhaps `%2e`, which also means a dot.
-        [b'%', b'2', ..] => return PathSegment::Undecided,
-        _ => return PathSegment::Other,
-    };
+/// The dot segment that a path starts with, if it starts with one. The path starts with a dot.
+fn dot_segment(path: &[u8]) -> Option<DotSegment> {
+    let (dots, up) = if path.starts_with(b"..") { (2, true) } else { (1, false) };
     match path.get(dots) {
-        Some(b'/') => PathSegment::Dots { length: dots + 1, up },
-        None | Some(b'?' | b'#') => PathSegment::Dots { length: dots, up },
-        Some(b'%') => PathSegment::Undecided,
-        Some(_) => PathSegment::Other,
+        Some(b'/') => Some(DotSegment { length: dots + 1, up }),
+        None | Some(b'?' | b'#') => Some(DotSegment { length: dots, up }),
+        Some(_) => None,
     }
 }
 
@@ -261,11 +281,22 @@ fn pop_segment(out: &mut String, path_start: usize) -> bool {
     !drive_letter
 }
 
-/// Appends `?query`, up to the fragment.
+/// Appends `?query`, up to the fragment; nothing for an empty query.
 fn push_query(query: &str, out: &mut String) -> bool {
-    let end = query.bytes().position(|byte| !is(byte, QUERY)).unwrap_or(query.len());
-    out.push_str(&query[..end]);
-    matches!(query.as_bytes().get(end), None | Some(b'#'))
+    let bytes = query.as_bytes();
+    let mut at = 0;
+    loop {
+        at += bytes[at..].iter().position(|&byte| !is(byte, QUERY)).unwrap_or(bytes.len() - at);
+        match bytes.get(at) {
+            Some(b'%') if is_normal_escape(&bytes[at..]) => at += 3,
+            None | Some(b'#') => break,
+            Some(_) => return false,
+        }
+    }
+    if at > "?".len() {
+        out.push_str(&query[..at]);
+    }
+    true
 }
 
 const PATH: u8 = 1;
@@ -295,7 +326,7 @@ const ALLOWED_IN: [u8; 256] = {
             | b'@' => PATH | QUERY,
             b'/' => PATH | QUERY,
             b'.' => QUERY | HOST,
-            b'%' | b':' | b'?' | b'[' | b']' | b'|' => QUERY,
+            b':' | b'?' | b'[' | b']' | b'|' => QUERY,
             _ => 0,
         };
         byte += 1;

@@ -200,12 +200,8 @@ pub(crate) fn worker_context<R>(
 
 /// The seeds in the form in which they are admitted.
 pub(crate) fn seed_urls(seeds: &[Url]) -> Vec<DiscoveredUrl> {
-    let seeds = seeds.iter().map(|seed| {
-        let mut url = without_credentials(seed);
-        url.set_fragment(None);
-        DiscoveredUrl { url: url.into(), depth: 0, redirects: 0 }
-    });
-    seeds.collect()
+    let seed = |seed: &Url| DiscoveredUrl { url: without_credentials(seed).into(), depth: 0, redirects: 0 };
+    seeds.iter().map(seed).collect()
 }
 
 /// Runs a worker. However it ends, the crawl stops: a crawl that lost a worker would wait for its leases forever.

@@ -40,6 +40,7 @@ impl Crawler {
         recorded.fixed("max-page-bytes", config.max_page_bytes);
         recorded.fixed("oversize", format!("{:?}", config.oversize).to_lowercase());
         recorded.fixed("allow-private", config.allow_private);
+        recorded.fixed("strip-query", config.strip_query.patterns().join(" "));
         let resolve = config.dns_overrides.iter().map(|rule| format!("{}={}", rule.host, rule.address));
         recorded.fixed("resolve", list(&mut resolve.into_iter()));
         recorded.fixed("ca-file", format!("{} certificates", config.extra_roots.len()));

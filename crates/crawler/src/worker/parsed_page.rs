@@ -4,12 +4,14 @@ use std::time::SystemTime;
 
 use url::Url;
 
+use crate::config::FetchConfig;
 use crate::fetch::http::Download;
 use crate::fetch::robots::directives::RobotsDirectives;
 use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
 use crate::page::Page;
 use crate::similarity::{Fingerprint, HashKey, Threshold};
+use crate::strip_query::StripQuery;
 use crate::task::Depth;
 use crate::url_list::UrlList;
 
@@ -27,19 +29,21 @@ pub struct ParsedPage {
 
 impl ParsedPage {
     /// Parses a download; HTML in one pass. The fingerprint has what pages are compared by under this
-    /// threshold, or nothing if they are not compared. Robots directives can be addressed to `product_token`.
+    /// threshold, or nothing if they are not compared. The configuration names the crawler to which
+    /// robots directives are addressed, and the query parameters to remove from links.
     pub fn new(
         key: HashKey,
         url: Url,
         depth: Depth,
         download: Download,
         similarity: Option<Threshold>,
-        product_token: &str,
+        config: &FetchConfig,
     ) -> ParsedPage {
+        let product_token = config.product_token();
         let robots = download.robots_directives(product_token);
         let Download { status, content_type, media, body, truncated, headers, .. } = download;
         let content_type = content_type.as_deref();
-        let mut extract = PageExtract::new(robots, product_token);
+        let mut extract = PageExtract::new(robots, product_token, &config.strip_query);
         let fingerprint = read_page(key, &url, content_type, media, &body, similarity, &mut extract);
         let PageExtract { title, links, bad_links, nofollow_links, robots, .. } = extract;
         let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
@@ -77,6 +81,7 @@ fn read_page(
 /// The title, links and robots directives of a page.
 struct PageExtract<'t> {
     product_token: &'t str,
+    strip_query: &'t StripQuery,
     /// The first title, as in browsers.
     title: Option<String>,
     robots: RobotsDirectives,
@@ -87,9 +92,10 @@ struct PageExtract<'t> {
 
 impl<'t> PageExtract<'t> {
     /// Nothing yet, beyond the robots directives of the headers.
-    fn new(robots: RobotsDirectives, product_token: &'t str) -> PageExtract<'t> {
+    fn new(robots: RobotsDirectives, product_token: &'t str, strip_query: &'t StripQuery) -> PageExtract<'t> {
         PageExtract {
             product_token,
+            strip_query,
             title: None,
             robots,
             links: UrlList::default(),
@@ -121,7 +127,7 @@ impl PageHandler for PageExtract<'_> {
                 if kind.is_nofollow() {
                     self.nofollow_links.push(self.links.len());
                 }
-                self.links.push(url);
+                self.links.push(&self.strip_query.strip(url));
             }
             Err(bad_link) => self.bad_links.push(bad_link),
         }
@@ -132,17 +138,25 @@ impl PageHandler for PageExtract<'_> {
 mod tests {
     use super::*;
 
-    fn extract(page: &[u8]) -> PageExtract<'static> {
-        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
+    fn extract<'c>(page: &[u8], strip_query: &'c StripQuery) -> PageExtract<'c> {
+        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot", strip_query);
         html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
         extract
+    }
+
+    #[test]
+    fn links_have_no_parameters_that_are_to_be_removed() {
+        let strip_query = StripQuery::new(&["tracking"]).unwrap();
+        let links = extract(b"<a href='x?utm_source=y&amp;z=1'><a href=w?>", &strip_query).links;
+        assert_eq!(links.iter().collect::<Vec<_>>(), ["http://a/x?z=1", "http://a/w"]);
     }
 
     #[test]
     fn body_is_hashed_only_if_pages_are_compared() {
         let (key, url) = (HashKey::new(1), Url::parse("http://a/").unwrap());
         let fingerprint = |media, similarity| {
-            let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
+            let strip_nothing = StripQuery::default();
+            let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot", &strip_nothing);
             let body = b"<a href=x>some text";
             let fingerprint = read_page(key, &url, None, media, body, similarity, &mut extract);
             assert_eq!(extract.links.len(), usize::from(media == Media::Html));
@@ -160,20 +174,22 @@ mod tests {
     fn first_html_title_is_the_page_title() {
         let page =
             b"<svg><title>no</title></svg><title>Yes</title><title>nor this</title><a href=x><a href=tel:1>";
-        let PageExtract { title, links, bad_links, .. } = extract(page);
+        let strip_nothing = StripQuery::default();
+        let PageExtract { title, links, bad_links, .. } = extract(page, &strip_nothing);
         assert_eq!(title.as_deref(), Some("Yes"));
         assert_eq!((links, bad_links), (["http://a/x"].iter().collect(), vec![BadLink::Scheme]));
-        assert_eq!(extract(b"<p>none").title, None);
+        assert_eq!(extract(b"<p>none", &strip_nothing).title, None);
     }
 
     #[test]
     fn nofollow_is_read_from_meta_elements_and_from_links() {
         let page = b"<meta name=Robots content='NOINDEX'><meta name=otherbot content=none>\
             <a href=a><a href=b rel='me NoFollow'><a href=tel:1 rel=nofollow><area href=c rel=nofollow><a href=d rel=nofollows>";
-        let PageExtract { robots, links, nofollow_links, .. } = extract(page);
+        let strip_nothing = StripQuery::default();
+        let PageExtract { robots, links, nofollow_links, .. } = extract(page, &strip_nothing);
         assert_eq!(robots.names().collect::<Vec<_>>(), ["noindex"]);
         assert_eq!((links.len(), nofollow_links), (4, vec![1, 2]));
-        let own = extract(b"<meta name=mybot content=nofollow>").robots;
+        let own = extract(b"<meta name=mybot content=nofollow>", &strip_nothing).robots;
         assert!(own.nofollow && !own.noindex);
     }
 }

@@ -15,6 +15,7 @@ use super::{Batch, Tables};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
 use crate::error::Error;
+use crate::html::normal_form;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::task::Depth;
@@ -197,6 +198,7 @@ fn open(directory: &Path) -> Result<Tables, Error> {
 /// The form of a URL under which links to it are admitted.
 pub(crate) fn admitted_form(url: &Url) -> String {
     let mut url = without_credentials(url);
-    url.set_fragment(None);
+    // A URL without a normal form is never admitted.
+    let _ = normal_form::normalize(&mut url);
     url.into()
 }

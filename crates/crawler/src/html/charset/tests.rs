@@ -53,11 +53,16 @@ fn meta_charset_is_parsed_leniently() {
 }
 
 #[test]
-fn meta_after_the_first_1024_bytes_is_ignored() {
+fn meta_counts_anywhere_in_the_page() {
     let meta = "<meta charset=windows-1251>";
-    let at_the_end = [" ".repeat(PRESCAN_BYTES - meta.len()), meta.to_owned()].concat();
-    assert_eq!(encoding(None, at_the_end.as_bytes()), WINDOWS_1251);
-    assert_ne!(encoding(None, format!(" {at_the_end}").as_bytes()), WINDOWS_1251);
+    for before in [0, PRESCAN_BYTES - meta.len(), PRESCAN_BYTES - 5, PRESCAN_BYTES, 100_000] {
+        let page = format!("{}{meta}<meta charset=gbk>", " ".repeat(before));
+        assert_eq!(encoding(None, page.as_bytes()), WINDOWS_1251, "after {before} bytes");
+        assert_eq!(encoding(Some("text/html; charset=big5"), page.as_bytes()), BIG5);
+    }
+    let late = format!("<title>x</title>{}<meta charset=iso-2022-jp>日本", " ".repeat(2_000));
+    let body = ISO_2022_JP.encode(&late).0;
+    assert_eq!(Charset::new(None, &body).transcoded(), Some(late));
 }
 
 #[test]

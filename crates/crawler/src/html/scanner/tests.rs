@@ -64,6 +64,25 @@ fn self_closing_tags_are_empty_only_in_svg() {
 }
 
 #[test]
+fn element_without_end_tag_in_svg_or_math_hides_no_links() {
+    for root in ["svg", "math"] {
+        for name in ["title", "script", "style", "textarea", "template", "iframe", "plaintext"] {
+            let page = format!("<{root}><{name}></{root}><p><a href=yes><script><a href=no></script>");
+            assert_eq!(targets(&page), ["yes"], "{root} {name}");
+        }
+    }
+}
+
+#[test]
+fn base_and_frames_of_svg_are_none() {
+    let page =
+        b"<svg><base href=no><iframe src=no><area href=no></svg><base href=yes><iframe src=frame></iframe>";
+    let targets = Targets::scan(page);
+    assert_eq!(targets.base, Some(b"yes".as_slice()));
+    assert_eq!(targets.links, [(LinkKind::Frame, b"frame".as_slice())]);
+}
+
+#[test]
 fn tag_truncated_by_the_end_of_the_page_is_ignored() {
     for page in
         ["<a href=x", "<a href=x ", "<a href='x>", "<a href=\"x'>", "<a href=x /", "<a href", "<a href="]
@@ -99,7 +118,7 @@ fn every_page_is_scanned_in_linear_time() {
         "<", "<a ", "<a href=", "<a href='", "<a href=x>", "</", "</a ", "<!", "<!--", "<!-->", "<!--->",
         "--!", "<!-- -", "<?", "<![CDATA[", "<svg><![CDATA[", "]]", "<script>", "</script", "<script><!--",
         "<script><!--<script>", "<!--<script", "<title>", "</title", "<title></title ", "<textarea>",
-        "<template>", "<svg>", "<svg/>", "<plaintext", "<div>", "<b><i>", "&amp;", "&", "<a href=&amp;>",
+        "<template>", "<svg>", "<svg/>", "<svg><g>", "<svg></g>", "<svg><desc><b>", "<svg><desc></x>", "<math><mi></p>", "<plaintext", "<div>", "<b><i>", "&amp;", "&", "<a href=&amp;>",
         "<a b='' ", "<a a a=", "\0", "<\0", ">", "'", "<base href=x>", "<meta charset=>",
         "<meta http-equiv=&#114;efresh content='0;", "<iframe src=x>", "<x-", "<p -", "=", "<p =",
     ];

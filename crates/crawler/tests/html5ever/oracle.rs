@@ -1,0 +1,467 @@
+//! Extracts links, text and titles with html5ever's tokenizer and tree builder, and compares them with the scanner's.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crawler::internal::html::scanner::{self, Element, Sink};
+use crawler::internal::html::{Attributes, LinkKind, Targets, attribute_text, refresh};
+use encoding_rs::UTF_8;
+use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::{
+    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts};
+use html5ever::{Attribute, QualName, local_name, ns};
+
+/// Panics unless the scanner finds the same in a page as html5ever.
+pub fn assert_same(page: &str) {
+    compare(page, by_html5ever(page).extract.take());
+}
+
+/// Like [`assert_same`], for a page in which an end tag may lack its start tag. The scanner takes some end tags in an SVG
+/// as those of elements around it. Returns whether no end tag lacked its start tag, so that the page was compared.
+pub fn assert_same_if_balanced(page: &str) -> bool {
+    let expected = by_html5ever(page);
+    let is_balanced = !expected.is_unbalanced.get();
+    if is_balanced {
+        compare(page, expected.extract.take());
+    }
+    is_balanced
+}
+
+fn compare(page: &str, mut expected: Extract) {
+    let mut found = by_scanner(page);
+    // The scanner does not decode character references in text, so only links are compared if there may be one.
+    if page.contains('&') {
+        for extract in [&mut found, &mut expected] {
+            extract.text.clear();
+            extract.titles.clear();
+        }
+    }
+    assert_eq!(found, expected, "page: {page:?}");
+}
+
+/// What a parser extracts from a page.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Extract {
+    base: Option<String>,
+    links: Vec<(LinkKind, String)>,
+    /// The visible text without white space, which the tree builder drops in some places.
+    text: String,
+    titles: Vec<String>,
+}
+
+fn by_scanner(page: &str) -> Extract {
+    let decode = |raw| attribute_text(raw, &|| UTF_8).into_owned();
+    let targets = Targets::scan(page.as_bytes());
+    let links = targets.links.iter().filter_map(|&(kind, raw)| {
+        let text = decode(raw);
+        match kind {
+            LinkKind::Refresh => refresh::target(&text).map(|target| (kind, target.to_owned())),
+            _ => Some((kind, text)),
+        }
+    });
+    let mut text = TextSink::default();
+    scanner::scan(page.as_bytes(), &mut text);
+    Extract { base: targets.base.map(decode), links: links.collect(), text: text.text, titles: text.titles }
+}
+
+/// Collects the text and the titles.
+#[derive(Default)]
+struct TextSink {
+    text: String,
+    titles: Vec<String>,
+}
+
+impl<'p> Sink<'p> for TextSink {
+    fn element(&mut self, _: Element, _: &Attributes<'p>) {}
+
+    fn text(&mut self, run: &'p [u8]) {
+        self.text.push_str(&normalize_text(&String::from_utf8_lossy(run)));
+    }
+
+    fn title(&mut self, content: &'p [u8]) {
+        self.titles.push(normalize_text(&String::from_utf8_lossy(content)));
+    }
+}
+
+/// Removes white space, and NULs with their replacements.
+fn normalize_text(text: &str) -> String {
+    text.replace(|c: char| c.is_ascii_whitespace() || c == '\0' || c == '\u{FFFD}', "")
+}
+
+fn by_html5ever(page: &str) -> Tree {
+    let options = TreeBuilderOpts { scripting_enabled: false, ..Default::default() };
+    let oracle = Oracle { builder: TreeBuilder::new(Tree::default(), options) };
+    let tokenizer = Tokenizer::new(oracle, TokenizerOpts { discard_bom: false, ..Default::default() });
+    let queue = BufferQueue::default();
+    queue.push_back(StrTendril::from_slice(page));
+    // It stops after each script.
+    while !queue.is_empty() {
+        let _ = tokenizer.feed(&queue);
+    }
+    tokenizer.end();
+    tokenizer.sink.builder.sink
+}
+
+/// Passes tokens to the tree builder, and extracts links from start tags by the elements they create.
+struct Oracle {
+    builder: TreeBuilder<Node, Tree>,
+}
+
+impl TokenSink for Oracle {
+    type Handle = Node;
+
+    fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<Node> {
+        let tree = &self.builder.sink;
+        let tag = match &token {
+            Token::TagToken(tag) if tag.kind == TagKind::StartTag => Some(tag.clone()),
+            Token::TagToken(tag) => {
+                tree.end_tag(tag);
+                None
+            }
+            _ => None,
+        };
+        tree.created.take();
+        let result = self.builder.process_token(token, line);
+        if let Some(tag) = tag {
+            tree.start_tag(&tag);
+        }
+        result
+    }
+
+    fn end(&self) {
+        self.builder.end();
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
+        self.builder.adjusted_current_node_present_but_not_in_html_namespace()
+    }
+}
+
+/// A node of the tree, which knows only its ancestors.
+type Node = Rc<NodeData>;
+
+struct NodeData {
+    name: Option<QualName>,
+    parent: RefCell<Option<Node>>,
+    /// For the content of a template.
+    is_template_content: bool,
+    /// For `annotation-xml`: whether its content is HTML.
+    is_integration_point: bool,
+    template_content: RefCell<Option<Node>>,
+}
+
+impl NodeData {
+    fn new(name: Option<QualName>, is_integration_point: bool, is_template_content: bool) -> Node {
+        let (parent, template_content) = Default::default();
+        Rc::new(NodeData { name, parent, is_template_content, is_integration_point, template_content })
+    }
+
+    fn is_html(&self, names: &[&str]) -> bool {
+        self.name.as_ref().is_some_and(|name| name.ns == ns!(html) && names.contains(&&*name.local))
+    }
+
+    /// Whether this node or one around it matches.
+    fn is_inside(&self, matches: &dyn Fn(&NodeData) -> bool) -> bool {
+        matches(self) || self.parent.borrow().as_ref().is_some_and(|parent| parent.is_inside(matches))
+    }
+}
+
+/// Extracts the text while the tree builder inserts it.
+#[derive(Default)]
+struct Tree {
+    extract: RefCell<Extract>,
+    document: RefCell<Option<Node>>,
+    /// The elements that the current token created.
+    created: RefCell<Vec<Node>>,
+    /// Number of open templates, for tags that create no element.
+    templates: Cell<u32>,
+    /// The names of the open elements of [`HTML`].
+    open: RefCell<Vec<String>>,
+    is_unbalanced: Cell<bool>,
+}
+
+const RAW_TEXT: &[&str] =
+    &["title", "textarea", "style", "xmp", "iframe", "noembed", "noframes", "script", "plaintext"];
+
+impl Tree {
+    /// Extracts the link of a start tag. A tag that the tree builder ignores counts as one of HTML.
+    fn start_tag(&self, tag: &Tag) {
+        let created = self.created.borrow();
+        let node = created
+            .iter()
+            .rev()
+            .find(|node| node.name.as_ref().is_some_and(|name| name.local.eq_ignore_ascii_case(&tag.name)));
+        if node.is_some_and(|node| node.is_html(&["template"])) {
+            self.templates.set(self.templates.get() + 1);
+        }
+        if node.is_some_and(|node| node.is_html(HTML)) {
+            self.open.borrow_mut().push(tag.name.to_string());
+        }
+        let is_foreign = node.is_some_and(|node| !node.is_html(&[&tag.name]));
+        let is_hidden = match node {
+            Some(node) => node.is_inside(&|node| node.is_template_content),
+            None => self.templates.get() > 0,
+        };
+        if is_hidden || is_foreign && tag.name != local_name!("a") {
+            return;
+        }
+        let mut extract = self.extract.borrow_mut();
+        let value =
+            |name: &str| tag.attrs.iter().find(|a| &*a.name.local == name).map(|a| a.value.to_string());
+        let link = match &*tag.name {
+            "a" => value("href").map(|href| (LinkKind::Anchor, href)),
+            "area" => value("href").map(|href| (LinkKind::Area, href)),
+            "frame" | "iframe" => value("src").map(|src| (LinkKind::Frame, src)),
+            "meta" if value("http-equiv").is_some_and(|header| header.eq_ignore_ascii_case("refresh")) => {
+                let content = value("content").unwrap_or_default();
+                refresh::target(&content).map(|target| (LinkKind::Refresh, target.to_owned()))
+            }
+            "base" => {
+                extract.base = extract.base.take().or(value("href"));
+                None
+            }
+            "title" => {
+                extract.titles.push(String::new());
+                None
+            }
+            _ => None,
+        };
+        extract.links.extend(link);
+    }
+
+    fn end_tag(&self, tag: &Tag) {
+        let mut open = self.open.borrow_mut();
+        if tag.name == local_name!("template") {
+            self.templates.set(self.templates.get().saturating_sub(1));
+        } else if let Some(index) = open.iter().rposition(|name| **name == *tag.name) {
+            open.remove(index);
+        } else if HTML.contains(&&*tag.name) {
+            self.is_unbalanced.set(true);
+        }
+    }
+
+    fn insert(&self, parent: &Node, child: NodeOrText<Node>) {
+        let is_hidden = parent.is_inside(&|node| node.is_template_content);
+        let text = match child {
+            NodeOrText::AppendNode(node) => {
+                *node.parent.borrow_mut() = Some(Rc::clone(parent));
+                return;
+            }
+            NodeOrText::AppendText(text) => normalize_text(&text),
+        };
+        let is_invisible = |node: &NodeData| {
+            let name = node.name.as_ref();
+            name.is_some_and(|name| {
+                name.ns != ns!(html) && ["title", "script", "style"].contains(&&*name.local)
+            })
+        };
+        let mut extract = self.extract.borrow_mut();
+        if parent.is_html(&["title"]) && !is_hidden {
+            extract.titles.last_mut().expect("an open title").push_str(&text);
+        } else if !is_hidden
+            && !parent.is_inside(&|node| node.is_html(RAW_TEXT))
+            && !parent.is_inside(&is_invisible)
+        {
+            extract.text.push_str(&text);
+        }
+    }
+}
+
+impl TreeSink for Tree {
+    type Handle = Node;
+    type Output = ();
+    type ElemName<'a> = &'a QualName;
+
+    fn finish(self) {}
+
+    fn parse_error(&self, _: Cow<'static, str>) {}
+
+    fn get_document(&self) -> Node {
+        Rc::clone(self.document.borrow_mut().get_or_insert_with(|| NodeData::new(None, false, false)))
+    }
+
+    fn elem_name<'a>(&'a self, node: &'a Node) -> &'a QualName {
+        node.name.as_ref().expect("an element")
+    }
+
+    fn create_element(&self, name: QualName, attributes: Vec<Attribute>, flags: ElementFlags) -> Node {
+        let node = NodeData::new(Some(name), flags.mathml_annotation_xml_integration_point, false);
+        if flags.template {
+            let content = NodeData::new(None, false, true);
+            *content.parent.borrow_mut() = Some(Rc::clone(&node));
+            *node.template_content.borrow_mut() = Some(content);
+        }
+        drop(attributes);
+        self.created.borrow_mut().push(Rc::clone(&node));
+        node
+    }
+
+    fn create_comment(&self, _: StrTendril) -> Node {
+        NodeData::new(None, false, false)
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Node {
+        NodeData::new(None, false, false)
+    }
+
+    fn append(&self, parent: &Node, child: NodeOrText<Node>) {
+        self.insert(parent, child);
+    }
+
+    fn append_based_on_parent_node(&self, element: &Node, previous: &Node, child: NodeOrText<Node>) {
+        let parent = element.parent.borrow().clone();
+        self.insert(&parent.unwrap_or_else(|| Rc::clone(previous)), child);
+    }
+
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+
+    fn get_template_contents(&self, template: &Node) -> Node {
+        template.template_content.borrow().clone().expect("a template")
+    }
+
+    fn same_node(&self, one: &Node, other: &Node) -> bool {
+        Rc::ptr_eq(one, other)
+    }
+
+    fn set_quirks_mode(&self, _: QuirksMode) {}
+
+    fn append_before_sibling(&self, sibling: &Node, new: NodeOrText<Node>) {
+        let parent = sibling.parent.borrow().clone();
+        self.insert(&parent.unwrap_or_else(|| self.get_document()), new);
+    }
+
+    fn add_attrs_if_missing(&self, _: &Node, _: Vec<Attribute>) {}
+
+    fn remove_from_parent(&self, node: &Node) {
+        *node.parent.borrow_mut() = None;
+    }
+
+    fn reparent_children(&self, _: &Node, _: &Node) {}
+
+    fn is_mathml_annotation_xml_integration_point(&self, node: &Node) -> bool {
+        node.is_integration_point
+    }
+}
+
+/// A document of SVG, MathML, templates and raw text elements, determined by these bytes. HTML elements are nested
+/// properly. The end tags of other elements are sometimes missing, or where they do not belong.
+pub fn nested_document(bytes: &[u8]) -> String {
+    let mut writer = Writer { bytes: bytes.iter(), page: String::new(), links: 0, may_omit_root: true };
+    while writer.element(0) {}
+    writer.page
+}
+
+struct Writer<'b> {
+    bytes: std::slice::Iter<'b, u8>,
+    page: String,
+    links: usize,
+    /// Whether the end tag of an `svg` or `math` can be missing: it is in an HTML element that ends it.
+    may_omit_root: bool,
+}
+
+/// Elements of SVG, MathML and HTML whose content is markup in SVG and MathML.
+const FOREIGN: &[&str] =
+    &["svg", "math", "g", "title", "desc", "foreignObject", "mi", "mtext", "mglyph", "script", "style"];
+
+/// Start tags that have an end tag of another spelling, or attributes.
+const ANNOTATIONS: &[&str] = &[
+    "<annotation-xml>",
+    "<ANNOTATION-XML encoding=text/HTML>",
+    "<annotation-xml encoding='application/xhtml+xml'>",
+];
+
+/// HTML elements that end SVG and MathML.
+const HTML: &[&str] = &["div", "span", "ul", "center"];
+
+const RAW: &[&str] = &["title", "textarea", "script", "style", "xmp", "iframe", "noembed", "noframes"];
+
+const SINGLE: &[&str] = &[
+    "t",
+    "<br>",
+    "<p>x</p>",
+    "<svg/>",
+    "<math/>",
+    "<g/>",
+    "<title/>",
+    "<script/>",
+    "<style/>",
+    "<template/>",
+    "</svg>",
+    "</math>",
+    "</template>",
+    "<font></font>",
+    "<font color=red></font>",
+    "<!-- <svg> -->",
+    "<![CDATA[<a href=cdata>",
+    "]]>",
+];
+
+impl Writer<'_> {
+    fn choose<'c>(&mut self, from: &[&'c str]) -> &'c str {
+        from[usize::from(self.bytes.next().copied().unwrap_or(0)) % from.len()]
+    }
+
+    /// Writes an element. Returns false at the end of the bytes.
+    fn element(&mut self, depth: usize) -> bool {
+        let Some(&byte) = self.bytes.next() else { return false };
+        self.links += 1;
+        let link = self.links;
+        match byte % 16 {
+            0..=2 => self.page.push_str(&format!("<a href={link}></a>")),
+            3 => self.page.push_str(&format!("<base href={link}>")),
+            4 => self.page.push_str(&format!("<area href={link}>")),
+            5 => self.page.push_str(&format!("<meta http-equiv=refresh content=0;{link}>")),
+            6 => {
+                let name = self.choose(RAW);
+                self.page.push_str(&format!("<{name} src={link}>r<a href={link}></a>"));
+                self.page.push_str(&format!("</{name}>"));
+            }
+            7 | 8 => {
+                let text = self.choose(SINGLE);
+                self.page.push_str(text);
+            }
+            9 | 10 => {
+                let name = self.choose(HTML);
+                self.page.push_str(&format!("<{name}>"));
+                let around = std::mem::replace(&mut self.may_omit_root, true);
+                self.children(depth);
+                self.may_omit_root = around;
+                self.page.push_str(&format!("</{name}>"));
+            }
+            11 => {
+                self.page.push_str("<template>");
+                self.children(depth);
+                self.page.push_str("</template>");
+            }
+            12 => {
+                let start = self.choose(ANNOTATIONS);
+                self.page.push_str(start);
+                self.page.push_str("</annotation-xml>");
+            }
+            _ => {
+                let name = self.choose(FOREIGN);
+                self.page.push_str(&format!("<{name}>"));
+                let around = std::mem::replace(&mut self.may_omit_root, false);
+                self.children(depth);
+                self.may_omit_root = around;
+                if byte < 160 || ["svg", "math"].contains(&name) && !around {
+                    self.page.push_str(&format!("</{name}>"));
+                }
+            }
+        }
+        true
+    }
+
+    fn children(&mut self, depth: usize) {
+        let count = self.bytes.next().map_or(0, |byte| byte % 4);
+        for _ in 0..count {
+            if depth < 12 {
+                self.element(depth + 1);
+            }
+        }
+    }
+}
