@@ -1,7 +1,7 @@
 //! Scans HTML in one pass over its bytes and passes elements and text to a [`Sink`].
 //!
 //! The scanner follows the tokenizer of the HTML standard but builds no tree. What depends on the tree is tracked: SVG and
-//! MathML by [`ForeignElements`], templates by counting their tags. The encoding must be ASCII-compatible.
+//! MathML by `ForeignElements`, templates by counting their tags. The encoding must be ASCII-compatible.
 
 use memchr::{memchr, memmem};
 
