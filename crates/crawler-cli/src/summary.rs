@@ -246,7 +246,7 @@ Skipped           80   not a page 51 · robots.txt 21 · near-duplicate 8
 Failed            62   HTTP 404 ×60 · timeout ×2
 Not reached      203
 Links          2,611   1,111 new · 1,297 seen · 203 out of scope
-Requests       1,013   910 KB received · 98 pages/s · 5.1 s
+Requests       1,013   910.0 KB received · 98 pages/s · 5.1 s
 ";
         assert_eq!(Counts::of_ended(&snapshot).table(Duration::from_millis(5_100)), expected);
         let line = "Pages 500 · Redirects 267 · Skipped 80 · Failed 62 · Pending 203 · Requests 1,013 · 9.0 pages/s · 2.6 MB";

@@ -39,7 +39,7 @@ pub const MAX_LINKS: usize = 100_000;
 /// Maximum total length of a page's links as resolved URLs. A base URL of 2,000 bytes would otherwise turn a page of 430 KB
 /// into 64 MB of URLs. On documentation sites they take up to 1.3 bytes per byte of the page.
 const fn max_link_bytes(page_bytes: usize) -> usize {
-    16 * 1024 + 6 * page_bytes
+    16 * 1024 + 4 * page_bytes
 }
 
 /// Number of links to reserve memory for.

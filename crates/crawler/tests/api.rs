@@ -172,7 +172,7 @@ fn settings_do_not_reset_each_other() {
         Crawler::from_seeds(seeds).unwrap().workers(1).obey_robots(false).near_duplicates(None).unwrap();
     let report =
         crawl.delay(Duration::ZERO).user_agent("test/1.0").timeout(Duration::from_secs(30)).run_blocking();
-    assert_eq!(report.unwrap().snapshot.outcomes.len(), 2, "a page and its duplicate");
+    assert_eq!(report.unwrap().snapshot.pages, 2);
     let start = |web: &Web| web.log().iter().map(|hit| hit.started).min().unwrap();
     let apart = start(&one).max(start(&two)) - start(&one).min(start(&two));
     assert!(apart < Duration::from_millis(400), "the second request waited {apart:?} for the first");
@@ -234,9 +234,10 @@ fn errors_can_be_matched_and_have_a_source() {
     assert!(matches!(missing, Error::Directory { .. }), "{missing}");
     assert!(std::error::Error::source(&missing).is_some());
     let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("file");
-    std::fs::write(&state, "not a directory").unwrap();
-    let state = crawl().state_dir(&state).run_blocking().unwrap_err();
+    let file = directory.path().join("crawl.state");
+    std::fs::write(&file, "not a state").unwrap();
+    assert!(matches!(crawl().state_dir(&file).run_blocking(), Err(Error::InvalidSetting(_))));
+    let state = crawl().state_dir(directory.path()).run_blocking().unwrap_err();
     assert!(matches!(state, Error::State(_)), "{state:?}");
     let prefix = "http://127.0.0.1:1/docs/".parse().unwrap();
     let outside =

@@ -56,9 +56,9 @@ the file <pageDirectory>/N: the URL, the depth, then the body as received.
 TIME is a number followed by ms, s, m or h; without a unit, seconds.
 SIZE is a number followed by KB or MB (or KiB, MiB); without a unit, bytes.
 
-robots.txt is obeyed, including Crawl-delay up to 30 s. If a server fails to send
-it, its URLs wait up to four minutes. nofollow is obeyed in <meta name=robots>,
-X-Robots-Tag and rel. Retry-After is obeyed up to 300 s.
+robots.txt is obeyed, including Crawl-delay up to 30 s. If a server fails to
+send it, its URLs wait up to four minutes. nofollow is obeyed in
+<meta name=robots>, X-Robots-Tag and rel. Retry-After is obeyed up to 300 s.
 
 Exit status:
   0    the crawl finished; some pages may have failed
@@ -100,9 +100,9 @@ Environment:
   CRAWLER_CRAWL           default of --crawl
   CRAWLER_PAGERANK_KEY    API key for --pagerank-url
 
-robots.txt is obeyed, including Crawl-delay up to 30 s. If a server fails to send
-it, its URLs wait up to four minutes. nofollow is obeyed in <meta name=robots>,
-X-Robots-Tag and rel. Retry-After is obeyed up to 300 s.
+robots.txt is obeyed, including Crawl-delay up to 30 s. If a server fails to
+send it, its URLs wait up to four minutes. nofollow is obeyed in
+<meta name=robots>, X-Robots-Tag and rel. Retry-After is obeyed up to 300 s.
 
 Exit status:
   0    the crawl finished or reached a limit; some pages may have failed. Also

@@ -216,7 +216,8 @@ fn links_with_a_long_base_swell_neither_memory_nor_state_nor_outputs() {
     let read = 12 * 280_000;
     for name in ["pages.jsonl", "edges.csv", "state/crawl.state"] {
         let bytes = std::fs::metadata(path(name)).unwrap().len();
-        assert!(bytes < 8 * read, "{name}: {bytes} bytes for {read} bytes read");
+        // The links take up to four times what was read. The state also has what is to be written to two outputs.
+        assert!(bytes < 16 * read, "{name}: {bytes} bytes for {read} bytes read");
     }
     assert!(ended.stdout.contains("too many links"), "{}", ended.stdout);
 }

@@ -205,7 +205,7 @@ fn links_of_a_page_take_a_bounded_number_of_bytes() {
         Ok(url) => (bytes, resolved) = (bytes + url.len(), resolved + 1),
         Err(bad_link) => too_many += usize::from(bad_link == BadLink::TooMany),
     });
-    assert!(resolved > 500 && bytes < 7 * body.len(), "{resolved} links of {bytes} bytes");
+    assert!(resolved > 500 && bytes < 5 * body.len(), "{resolved} links of {bytes} bytes");
     assert_eq!(resolved + too_many, links, "every link is counted");
 }
 

@@ -351,10 +351,11 @@ fn reopened_crawl_may_raise_budgets_and_change_no_other_setting() {
         assert_eq!(open(original.clone()).await, "");
         assert_eq!(open(raised.clone()).await, "");
         let lowered = open(original).await;
-        assert!(lowered.contains("--max-pages is 200 in the crawl \"terms\""), "{lowered}");
-        assert!(lowered.contains("and 100 here; it may be raised, not lowered"), "{lowered}");
+        assert!(lowered.contains("--max-pages is 200 in the crawl 'terms'"), "{lowered}");
+        assert!(lowered.contains("and 100 here; it can be raised, not lowered"), "{lowered}");
         assert_eq!(open(BackendConfig { max_pages: u64::MAX, ..raised.clone() }).await, "");
-        assert!(open(raised).await.contains("--max-pages is without a limit"));
+        let unlimited = open(raised).await;
+        assert!(unlimited.contains("--max-pages is unlimited"), "{unlimited}");
     });
 }
 
