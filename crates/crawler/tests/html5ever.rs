@@ -42,11 +42,11 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(ProptestConfig { cases: 3_000, max_global_rejects: 30_000, ..ProptestConfig::default() })]
 
     #[test]
     fn svg_math_and_templates_are_scanned_as_by_html5ever(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        assert_same_if_balanced(&nested_document(&bytes));
+        prop_assume!(assert_same_if_balanced(&nested_document(&bytes)));
     }
 }
 

@@ -225,8 +225,9 @@ fn robots_txt_redirect_to_a_domain_of_another_worker_is_followed_by_that_worker(
         assert!(other.len() > pages);
         if per_host == "1" {
             assert!(robots_txt > hosts, "a host was transferred to the worker of other.test");
+            // With several requests in flight, a busy server can read two requests closer together than they were sent.
+            assert!(other.smallest_gap().unwrap() >= fixture.delay, "{:?}", other.smallest_gap());
         }
-        assert!(other.smallest_start_gap().unwrap() >= fixture.delay, "{:?}", other.smallest_start_gap());
     }
 }
 
