@@ -39,7 +39,7 @@ pub const MAX_LINKS: usize = 100_000;
 /// Maximum total length of a page's links as resolved URLs. A base URL of 2,000 bytes would otherwise turn a page of 430 KB
 /// into 64 MB of URLs. On documentation sites they take up to 1.3 bytes per byte of the page.
 const fn max_link_bytes(page_bytes: usize) -> usize {
-    16 * 1024 + 4 * page_bytes
+    64 * 1024 + 4 * page_bytes
 }
 
 /// Number of links to reserve memory for.
@@ -265,11 +265,15 @@ impl<'p> Targets<'p> {
             };
             if let Some(target) = target {
                 let mut result = resolver.resolve(target, encoding, &mut resolved);
-                if result.is_ok() {
-                    let bytes = resolved.len() + page.as_str().len().saturating_sub(COMMON_URL_BYTES);
-                    let fits = bytes <= max_bytes;
-                    max_bytes = if fits { max_bytes - bytes } else { 0 };
-                    result = if fits { Ok(()) } else { Err(BadLink::TooMany) };
+                match result {
+                    Ok(()) => {
+                        let bytes = resolved.len() + page.as_str().len().saturating_sub(COMMON_URL_BYTES);
+                        result = if bytes <= max_bytes { Ok(()) } else { Err(BadLink::TooMany) };
+                        max_bytes = max_bytes.saturating_sub(bytes);
+                    }
+                    // Resolving it took time, too.
+                    Err(BadLink::TooLong) => max_bytes = max_bytes.saturating_sub(MAX_URL_BYTES),
+                    Err(_) => {}
                 }
                 let result = result.map(|()| resolved.as_str());
                 match self.base.is_none() && matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {

@@ -213,7 +213,7 @@ fn why_not_admitted(url: &Url, options: Option<&CrawlOptions>) -> String {
                 ", except possibly pages at depth {depth}, whose links are not followed (--max-depth {depth})"
             )
         });
-        return format!("no crawled page links to it{except}");
+        return format!("no crawled page has a link to it that is followed{except}");
     };
     let detail = match reason {
         RejectReason::External => {

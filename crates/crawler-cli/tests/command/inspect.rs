@@ -63,7 +63,7 @@ fn show_names_the_reason_why_a_page_is_not_stored() {
         (url("/moved"), "redirect to "),
         (
             url("/nobody"),
-            "no crawled page links to it, except possibly pages at depth 1, whose links are not followed (--max-depth 1)",
+            "no crawled page has a link to it that is followed, except possibly pages at depth 1, whose links are not followed (--max-depth 1)",
         ),
         (url("/never"), "excluded (--include, --exclude)"),
         ("http://other.test/".into(), "out of scope: the crawl is limited to 127.0.0.1:"),
@@ -131,7 +131,13 @@ fn why_shows_outcome_outputs_and_discovery_path() {
     );
     assert!(four.starts_with(&expected), "{four}");
     let never = why(&state_dir, &url("/never"), 1);
-    assert_eq!(never, format!("{}\n  outcome: never admitted, no crawled page links to it\n", url("/never")));
+    assert_eq!(
+        never,
+        format!(
+            "{}\n  outcome: never admitted, no crawled page has a link to it that is followed\n",
+            url("/never")
+        )
+    );
 }
 
 #[test]
@@ -151,7 +157,7 @@ fn why_names_the_reason_why_a_url_was_never_admitted() {
         (format!("{host}/docs/x/x/x/x/x"), "repeated path segments, as in a crawler trap"),
         (format!("{host}/docs/{}", "y".repeat(3000)), "URL too long, more than 2048 bytes"),
         ("http://a.test/docs/".into(), "out of scope"),
-        (format!("{host}/docs/other"), "no crawled page links to it\n"),
+        (format!("{host}/docs/other"), "no crawled page has a link to it that is followed\n"),
     ] {
         let printed = why(&state_dir, &url, 1);
         assert!(

@@ -21,7 +21,8 @@ pub enum LinkRule {
     ///
     /// These are not links, and give no edge: URLs with another scheme than http or https, such as `mailto:`; URLs with a
     /// user name or password; URLs of more than 2,048 bytes when normalized, or 16 KiB on the page; everything after
-    /// 100,000 links on one page (`area`, `frame`, `iframe` and refreshes count). If a page's own link is not an absolute
+    /// 100,000 links on one page (`area`, `frame`, `iframe` and refreshes count), or after links that as URLs take more
+    /// than 64 KiB and four times the size of the page. If a page's own link is not an absolute
     /// http or https URL, only its absolute links count.
     ///
     /// The start link is normalized too, so that it is recognized when it is found again. The encoding of a page comes

@@ -131,6 +131,15 @@ impl PoliteClient {
         self.send_throttled(url, budget).await
     }
 
+    /// Completes when the crawl stops before a request has started. It then need not start, however long its host's cooldown
+    /// is.
+    async fn stopped_before_start(&self, started: &OnceLock<Instant>) {
+        self.stop.stop_requested().await;
+        if started.get().is_some() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     async fn send_throttled(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         let host = throttle_key(url.as_str());
         budget.before_wait().await;
@@ -168,6 +177,7 @@ impl PoliteClient {
             biased;
             result = Box::pin(self.downloader.get(url, start, body_policy, &byte_counter)) => result,
             () = self.stop.aborted() => Err(Outcome::NotReached),
+            () = self.stopped_before_start(&started) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
         };

@@ -176,7 +176,7 @@ impl Robots {
             let is_elsewhere = Domain::from_url(&url) != own_domain;
             if is_elsewhere {
                 if let Some(file) = budget.load_robots(url.as_str()).await {
-                    return Ok(self.parse(&file));
+                    return Ok(self.parse(&file, false));
                 }
                 elsewhere.push(url.to_string());
                 claim_host(&url, entry, client, budget).await?;
@@ -205,12 +205,12 @@ impl Robots {
                 }
                 (200..=299 | 400..=499, None) => {
                     // A missing file allows everything, as an empty one does: the body of an error is not read.
-                    if response.body.len() <= MAX_SHARED_BYTES {
+                    if response.body.len() <= MAX_SHARED_BYTES && !response.truncated {
                         for url in &elsewhere {
                             budget.store_robots(url, &response.body).await;
                         }
                     }
-                    return Ok(self.parse(&response.body));
+                    return Ok(self.parse(&response.body, response.truncated));
                 }
                 (code, None) => return Err(Failure::permanent(format!("HTTP {code}"))),
             }
@@ -218,9 +218,8 @@ impl Robots {
         Ok(Rules::allow_all())
     }
 
-    fn parse(&self, body: &[u8]) -> Rules {
+    fn parse(&self, body: &[u8], is_truncated: bool) -> Rules {
         let text = rules::decoded(body);
-        let is_truncated = body.len() >= MAX_BYTES;
         Rules::parse(if is_truncated { complete_lines(&text) } else { &text }, &self.product_token)
     }
 }
@@ -351,7 +350,9 @@ mod tests {
 
     #[test]
     fn line_truncated_by_the_size_limit_is_ignored() {
-        let is_allowed = |file: &[u8]| robots().parse(file).allows(&Url::parse("http://h.test/a").unwrap());
+        let is_allowed = |file: &[u8]| {
+            robots().parse(file, file.len() >= MAX_BYTES).allows(&Url::parse("http://h.test/a").unwrap())
+        };
         let file = |length: usize| {
             let (start, end) = (b"User-agent: *\n", b"\nDisallow: /a");
             [start, &vec![b'#'; length - start.len() - end.len()][..], end].concat()

@@ -193,8 +193,8 @@ impl HostThrottle {
 }
 
 impl ThrottlePermit {
-    /// Waits until the request may be written, and returns the time of its start. The wait is short: connections are
-    /// opened in the same rhythm, but take different times.
+    /// Waits until the request may be written, and returns the time of its start. The wait is short, unless the host got a
+    /// cooldown meanwhile: connections are opened in the same rhythm, but take different times.
     pub async fn start(&self) -> Instant {
         loop {
             let next_start = {

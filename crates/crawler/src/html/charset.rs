@@ -154,6 +154,11 @@ fn label_in_content(content: &[u8]) -> Option<&[u8]> {
 }
 
 fn detect(body: &[u8]) -> &'static Encoding {
+    // A truncated page may end within a character.
+    let body = match std::str::from_utf8(body) {
+        Err(error) if error.error_len().is_none() => &body[..error.valid_up_to()],
+        _ => body,
+    };
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(body, true);
     detector.guess(None, Utf8Detection::Allow)

@@ -64,12 +64,18 @@ impl OpenElement<'_> {
     }
 }
 
+fn is_root(name: Name) -> bool {
+    name == Name::SVG || name == Name::MATH
+}
+
 /// The open elements from the outermost `svg` or `math` on; empty outside of them.
 #[derive(Debug, Default)]
 pub(super) struct ForeignElements<'p> {
     open: Vec<OpenElement<'p>>,
     /// Number of open elements beyond [`MAX_OPEN`].
     excess: usize,
+    /// How many of them are called `svg` or `math`.
+    excess_roots: usize,
 }
 
 impl<'p> ForeignElements<'p> {
@@ -137,12 +143,13 @@ impl<'p> ForeignElements<'p> {
             self.open.push(OpenElement { name, kind });
         } else {
             self.excess += 1;
+            self.excess_roots += usize::from(is_root(Name::new(name)));
         }
     }
 
     fn truncate(&mut self, length: usize) {
         self.open.truncate(length);
-        self.excess = 0;
+        (self.excess, self.excess_roots) = (0, 0);
     }
 
     /// Closes all elements of SVG and MathML up to the next one that contains HTML.
@@ -154,8 +161,10 @@ impl<'p> ForeignElements<'p> {
     /// Closes the elements that an end tag closes. Returns whether it closes an HTML `template`, given that there are
     /// any around the outermost `svg` or `math`, or inside it.
     pub(super) fn end_tag(&mut self, name: Name, spelling: &[u8], has_templates: bool) -> bool {
-        if self.excess > 0 && name != Name::TEMPLATE {
+        // The end of an `svg` or `math` also ends unclosed elements in it.
+        if self.excess > 0 && name != Name::TEMPLATE && (!is_root(name) || self.excess_roots > 0) {
             self.excess -= 1;
+            self.excess_roots -= usize::from(is_root(name));
             return false;
         }
         if self.is_in_foreign_element() && (name == Name::P || name == Name::BR) {

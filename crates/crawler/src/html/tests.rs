@@ -236,3 +236,40 @@ fn robots_meta_elements_are_passed_on_before_the_links() {
         assert_eq!((&links.0[..], links.1), (&expected[..], 1));
     }
 }
+
+#[test]
+fn links_that_are_too_long_use_up_the_time_of_a_page() {
+    // Neither the base nor the links are in normal form, so each takes long to resolve.
+    let body = format!("<base href='/{}/'>{}", "%".repeat(16_000), "<a href=x>".repeat(40_000));
+    let (mut too_long, mut too_many) = (0, 0);
+    each_link(&Url::parse("http://host/").unwrap(), None, body.as_bytes(), |_, target| match target {
+        Ok(url) => panic!("{url} is too long"),
+        Err(BadLink::TooLong) => too_long += 1,
+        Err(_) => too_many += 1,
+    });
+    assert!(too_long < 2_000, "{too_long} links were resolved");
+    assert_eq!(too_long + too_many, 40_000);
+}
+
+#[test]
+fn ordinary_page_with_a_long_url_keeps_its_links() {
+    let page = Url::parse(&format!("http://host/search?{}", "facet=1&".repeat(120))).unwrap();
+    let links: String =
+        (0..100).map(|link| format!("<a href=http://host/items/{link:040}>item</a>")).collect();
+    let body = links + &"text ".repeat(1_000);
+    let mut resolved = 0;
+    each_link(&page, None, body.as_bytes(), |_, target| resolved += usize::from(target.is_ok()));
+    assert_eq!(resolved, 100);
+}
+
+#[test]
+fn end_of_an_svg_ends_any_number_of_unclosed_elements_in_it() {
+    let paths = "<path d=M0>".repeat(80);
+    let body =
+        format!("<svg>{paths}</svg><iframe src=/a></iframe><script>w('<a href=/no>')</script><a href=/b>");
+    let mut links = Vec::new();
+    each_link(&Url::parse("http://h/").unwrap(), None, body.as_bytes(), |_, target| {
+        links.push(target.unwrap().to_owned());
+    });
+    assert_eq!(links, ["http://h/a", "http://h/b"]);
+}

@@ -128,6 +128,10 @@ pub(super) fn parse(base: Option<&Url>, encoding: EncodingOverride<'_>, text: &s
     if has_credentials(&url) {
         return Err(BadLink::Credentials);
     }
+    // The normal form has at least a third of the length: it replaces escapes of three characters by one.
+    if url.as_str().len() > 3 * MAX_URL_BYTES {
+        return Err(BadLink::TooLong);
+    }
     normal_form::normalize(&mut url)?;
     if url.as_str().len() > MAX_URL_BYTES { Err(BadLink::TooLong) } else { Ok(url) }
 }

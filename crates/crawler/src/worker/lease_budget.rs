@@ -105,7 +105,12 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
-        let permit = Arc::clone(self.in_flight).acquire_owned().await.ok();
+        // A repeated call has a permit already. Waiting for a second one could block all requests.
+        let held = self.permit().take();
+        let permit = match held {
+            Some(permit) => Some(permit),
+            None => Arc::clone(self.in_flight).acquire_owned().await.ok(),
+        };
         match self.backend.reserve(self.lease, self.take_bytes_read()).await {
             Ok(BudgetDecision::Granted(bytes)) => {
                 *self.permit() = permit;

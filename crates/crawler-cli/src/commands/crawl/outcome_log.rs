@@ -46,7 +46,7 @@ impl OutcomeLog {
             has_outcomes: AtomicBool::new(false),
             has_pages: AtomicBool::new(false),
             last_failure: Mutex::default(),
-            seeds: options.seeds.iter().filter_map(|seed| normalized(seed)).collect(),
+            seeds: options.seeds.iter().filter_map(|seed| normalized(seed, options)).collect(),
             redirected_seeds: Mutex::default(),
         }
     }
@@ -122,9 +122,10 @@ fn is_out_of_scope(outcome: &Outcome) -> bool {
 }
 
 /// A seed as outcomes name it.
-fn normalized(seed: &str) -> Option<String> {
+fn normalized(seed: &str, options: &CrawlOptions) -> Option<String> {
     let seed = without_credentials(&Url::parse(seed).ok()?);
-    html::normalize(seed.as_str()).ok().map(String::from)
+    let seed = html::normalize(seed.as_str()).ok()?;
+    Some(options.fetch.strip_query().ok()?.strip(seed.as_str()).into_owned())
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -102,3 +102,11 @@ fn unmappable_characters_in_a_query_become_references() {
     let long = "日".repeat(10_000);
     assert_eq!(encode_query(WINDOWS_1252, &long).len(), 10_000 * "%26%2326085%3B".len());
 }
+
+#[test]
+fn page_that_is_truncated_within_a_character_is_utf_8() {
+    let page = "<title>Заголовок</title>Текст страницы без указания кодировки".as_bytes();
+    for cut in 1..40 {
+        assert_eq!(Charset::new(None, &page[..page.len() - cut]).encoding(), encoding_rs::UTF_8, "{cut}");
+    }
+}
