@@ -15,12 +15,15 @@ from comparison import (PAGES, Result, build, clear_pages, comparable, parse_arg
 from measure import Failed, measure
 from server import Server, serve
 from sites import SCRATCH, Site, require_programs, unpack
-from tools import (SPIDER, WGET_STATUSES, file_of, pipeline_command, spider_command, wget2_command,
+from tools import (SPIDER, WGET_STATUSES, crawler_command, file_of, pipeline_command, spider_command, wget2_command,
                    wget2_discarding_command)
 
 PROGRAMS = {"nginx": "nginx", "openssl": "openssl", "wget2": "wget2"}
 
 # The variants of this crawler.
+CLASSIC = "classic"
+# Compares no pages and stores none.
+LINKS_ONLY = "crawl, links only"
 WITHOUT_CONTENT = "crawl --no-content"
 WITH_CONTENT = "crawl"
 WITH_STATE = "crawl --state"
@@ -43,10 +46,9 @@ class Target:
 # wget2 saves the pages, which the module noop does not do, so wget2 is measured with and without saving. Spider stores no
 # content, so it is compared with the crawl without content.
 TARGETS = [
-    Target(WITHOUT_CONTENT, "wget2", 0.7),
-    Target(WITH_CONTENT, "wget2", 1.0),
-    Target(WITHOUT_CONTENT, "wget2 discarding", 0.7),
-    Target(WITH_CONTENT, "wget2 discarding", 1.0),
+    Target(LINKS_ONLY, CLASSIC, 1.25),
+    Target(LINKS_ONLY, "wget2 discarding", 0.5),
+    Target(WITH_CONTENT, "wget2", 0.7),
     Target(WITHOUT_CONTENT, "spider", 0.35),
     Target(WITH_STATE, WITH_CONTENT, 1.5),
 ]
@@ -57,13 +59,13 @@ MAX_SAVING_RATIO = 2.0
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__, rounds=3, quick="one small site, one round")
+    arguments = parse_arguments(__doc__, rounds=5, quick="one small site, one round")
     # Turns the signal into an exception, so that `finally` stops nginx.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))
     require_programs(PROGRAMS)
     broken = {}
     if not build("-p", "crawler-cli"):
-        broken |= dict.fromkeys([WITHOUT_CONTENT, WITH_CONTENT, WITH_STATE, ALL_PAGES], "cannot build it")
+        broken |= dict.fromkeys([CLASSIC, LINKS_ONLY, WITHOUT_CONTENT, WITH_CONTENT, WITH_STATE, ALL_PAGES], "cannot build it")
     if not build(project=SPIDER):
         broken["spider"] = "cannot build it"
     verdicts: list[str] = []
@@ -83,6 +85,8 @@ def commands(server: Server, directory: Path) -> dict[str, tuple[list, set[int]]
     """The command line and the accepted exit statuses of each tool. Its output goes to `directory`."""
     url, authority = server.urls["http"], server.authority
     return {
+        CLASSIC: (crawler_command(url, directory, authority), {0}),
+        LINKS_ONLY: (pipeline_command(url, "--no-content", "--similarity", "0"), {0}),
         WITHOUT_CONTENT: (pipeline_command(url, "--no-content"), {0}),
         WITH_CONTENT: (pipeline_command(url), {0}),
         WITH_STATE: (pipeline_command(url, "--state", directory / "state"), {0}),
@@ -97,7 +101,7 @@ def compare(site: Site, server: Server, rounds: int, broken: dict[str, str], ver
     results = {name: Result(failure=broken.get(name)) for name in names}
     for number, name in take_turns(names, rounds):
         if results[name].failure is None:
-            run_once(name, results[name], server, PAGES / f"{site.name}-{name.replace(' ', '')}-{number}")
+            run_once(name, results[name], server, PAGES / f"{site.name}-{name.replace(' ', '').replace(',', '-')}-{number}")
     print_table(site, rounds, results)
     try:
         if ALL_PAGES in broken:
