@@ -170,6 +170,18 @@ impl NodeData {
     }
 }
 
+/// The contents of templates. Each refers to its template, which refers to it: a cycle that is broken at the end.
+#[derive(Default)]
+struct TemplateContents(RefCell<Vec<Node>>);
+
+impl Drop for TemplateContents {
+    fn drop(&mut self) {
+        for content in self.0.take() {
+            content.parent.take();
+        }
+    }
+}
+
 /// Extracts the text while the tree builder inserts it.
 #[derive(Default)]
 struct Tree {
@@ -177,6 +189,7 @@ struct Tree {
     document: RefCell<Option<Node>>,
     /// The elements that the current token created.
     created: RefCell<Vec<Node>>,
+    template_contents: TemplateContents,
     /// Number of open templates, for tags that create no element.
     templates: Cell<u32>,
     /// The names of the open elements of [`HTML`].
@@ -293,6 +306,7 @@ impl TreeSink for Tree {
         if flags.template {
             let content = NodeData::new(None, false, true);
             *content.parent.borrow_mut() = Some(Rc::clone(&node));
+            self.template_contents.0.borrow_mut().push(Rc::clone(&content));
             *node.template_content.borrow_mut() = Some(content);
         }
         drop(attributes);
