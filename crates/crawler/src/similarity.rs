@@ -87,9 +87,9 @@ impl Fingerprint {
         body: &[u8],
         handler: &mut impl PageHandler,
     ) -> Fingerprint {
-        let mut links = LinkHashHandler { links: LinkHash::new(key), inner: handler };
-        html::read(page, content_type, body, &mut links);
-        Fingerprint { exact: links.links.with_body(body), ..Fingerprint::not_compared() }
+        let mut hashes = ShingleHandler::new(key, NoShingles, handler);
+        html::read(page, content_type, body, &mut hashes);
+        Fingerprint { exact: hashes.links.with_body(body), ..Fingerprint::not_compared() }
     }
 
     /// The fingerprint of a page without links and without a sketch, for exact comparison only.
@@ -147,56 +147,50 @@ impl LinkHash {
     }
 }
 
-/// Hashes the link targets of a page and passes its text and links on to another handler.
-struct LinkHashHandler<'h, H> {
-    links: LinkHash,
-    inner: &'h mut H,
+/// Hashes the text and the link targets of a page.
+trait ContentHasher {
+    /// The next run of visible text.
+    fn html_text(&mut self, run: &[u8]);
+
+    /// The hash of the next link target.
+    fn link_target(&mut self, target: u128);
 }
 
-impl<H: PageHandler> PageHandler for LinkHashHandler<'_, H> {
+impl<S: ShingleSink> ContentHasher for ShingleHasher<S> {
     #[inline]
-    fn text(&mut self, run: &[u8]) {
-        self.inner.text(run);
+    fn html_text(&mut self, run: &[u8]) {
+        ShingleHasher::html_text(self, run);
     }
 
-    fn title(&mut self, content: &[u8]) {
-        self.inner.title(content);
-    }
-
-    fn robots_meta(&mut self, name: &str, content: &str) {
-        self.inner.robots_meta(name, content);
-    }
-
-    fn expect_links(&mut self, count: usize) {
-        self.inner.expect_links(count);
-    }
-
-    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
-        if let Ok(target) = target {
-            self.links.add(self.links.key.hash(target.as_bytes()));
-        }
-        self.inner.link(kind, target);
-    }
-
-    fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
-        self.inner.link_to_itself(kind, target);
+    fn link_target(&mut self, target: u128) {
+        ShingleHasher::link_target(self, target);
     }
 }
 
-/// Hashes the shingles and the link targets of a page and passes its text and links on to another handler.
-struct ShingleHandler<'h, S, H> {
-    hasher: ShingleHasher<S>,
+/// Hashes nothing, for pages that are only compared exactly.
+struct NoShingles;
+
+impl ContentHasher for NoShingles {
+    #[inline]
+    fn html_text(&mut self, _: &[u8]) {}
+
+    fn link_target(&mut self, _: u128) {}
+}
+
+/// Hashes the content and the link targets of a page and passes its text and links on to another handler.
+struct ShingleHandler<'h, C, H> {
+    hasher: C,
     links: LinkHash,
     inner: &'h mut H,
 }
 
-impl<'h, S: ShingleSink, H: PageHandler> ShingleHandler<'h, S, H> {
-    fn new(key: HashKey, hasher: ShingleHasher<S>, inner: &'h mut H) -> Self {
+impl<'h, C: ContentHasher, H: PageHandler> ShingleHandler<'h, C, H> {
+    fn new(key: HashKey, hasher: C, inner: &'h mut H) -> Self {
         ShingleHandler { hasher, links: LinkHash::new(key), inner }
     }
 }
 
-impl<S: ShingleSink, H: PageHandler> PageHandler for ShingleHandler<'_, S, H> {
+impl<C: ContentHasher, H: PageHandler> PageHandler for ShingleHandler<'_, C, H> {
     #[inline]
     fn text(&mut self, run: &[u8]) {
         self.hasher.html_text(run);
