@@ -3,9 +3,13 @@
 //! The lines are those of `crates/crawler/tests/robotstxt.rs`, which lists where the port is wrong or differs on purpose.
 #![no_main]
 
+#[path = "../../crates/crawler/tests/robotstxt/simple_match.rs"]
+mod simple_match;
+
 use crawler::internal::fetch::robots::rules::Rules;
 use libfuzzer_sys::fuzz_target;
 use robotstxt::matcher::{LongestMatchRobotsMatchStrategy, RobotsMatchStrategy, RobotsMatcher};
+use simple_match::SimpleMatch;
 use url::Url;
 
 const PRODUCT_TOKEN: &str = "crawler";
@@ -121,7 +125,7 @@ fuzz_target!(|input: &[u8]| {
     for url in urls {
         // The port misses matches after a star.
         let expected = match file.has_star {
-            true => is_allowed_by_port::<NaiveMatcher>(&file.theirs, &url),
+            true => is_allowed_by_port::<SimpleMatch>(&file.theirs, &url),
             false => is_allowed_by_port::<LongestMatchRobotsMatchStrategy>(&file.theirs, &url),
         };
         assert_eq!(rules.allows(&url), expected, "{url} by {:?}", file.ours);
@@ -130,43 +134,4 @@ fuzz_target!(|input: &[u8]| {
 
 fn is_allowed_by_port<M: RobotsMatchStrategy + Default>(file: &str, url: &Url) -> bool {
     RobotsMatcher::<M>::default().one_agent_allowed_by_robots(file, PRODUCT_TOKEN, url.as_str())
-}
-
-/// Matches a pattern by tracking every position of the path that each part of the pattern can end at.
-#[derive(Default)]
-struct NaiveMatcher;
-
-impl NaiveMatcher {
-    fn matched_length(path: &str, pattern: &str) -> i32 {
-        let (literal, is_anchored) = match pattern.strip_suffix('$') {
-            Some(literal) => (literal, true),
-            None => (pattern, false),
-        };
-        let path = path.as_bytes();
-        let mut ends = vec![false; path.len() + 1];
-        ends[0] = true;
-        for byte in literal.bytes() {
-            if byte == b'*' {
-                let first = ends.iter().position(|end| *end).unwrap_or(ends.len());
-                ends[first..].fill(true);
-            } else {
-                for at in (0..path.len()).rev() {
-                    ends[at + 1] = ends[at] && path[at] == byte;
-                }
-                ends[0] = false;
-            }
-        }
-        let is_match = if is_anchored { ends[path.len()] } else { ends.contains(&true) };
-        if is_match { pattern.len() as i32 } else { -1 }
-    }
-}
-
-impl RobotsMatchStrategy for NaiveMatcher {
-    fn match_allow(&self, path: &str, pattern: &str) -> i32 {
-        NaiveMatcher::matched_length(path, pattern)
-    }
-
-    fn match_disallow(&self, path: &str, pattern: &str) -> i32 {
-        NaiveMatcher::matched_length(path, pattern)
-    }
 }
