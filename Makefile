@@ -64,6 +64,8 @@ lint: ## rustfmt, clippy, rustdoc with warnings denied, and the list of the publ
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p crawler --no-default-features --all-targets -- -D warnings
+	@# The command and the library have the same name and so the same directory below target/doc: one after the other.
+	RUSTDOCFLAGS='-D warnings' $(CARGO) rustdoc -p crawler-cli --bin crawler -- --document-private-items
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
 	scripts/public-api --check
 
