@@ -80,6 +80,11 @@ pub fn count(text: &str) -> Result<u64, String> {
     whole_number(1, 1_000_000_000_000, text).map(|count| count as u64)
 }
 
+/// A number of failures.
+pub fn failures(text: &str) -> Result<u32, String> {
+    whole_number(1, 1_000_000, text).map(|count| count as u32)
+}
+
 fn whole_number(min: usize, max: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (min..=max).contains(&number) && !text.starts_with('+') => Ok(number),

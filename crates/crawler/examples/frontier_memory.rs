@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use crawler::internal::backend::durable::{self, OpenState, RecordedSettings, StateOptions};
-use crawler::internal::backend::local::{BackendConfig, LocalBackend};
+use crawler::internal::backend::local::{BackendConfig, HostLimits, LocalBackend};
 use crawler::internal::backend::{Backend, BackendError, Completion, DiscoveredUrl, WorkerId};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::{Candidate, DepthPopularity, PriorityQueues, Random, draw};
@@ -69,6 +69,7 @@ fn config() -> BackendConfig {
         max_bytes: u64::MAX / 2,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        hosts: HostLimits::default(),
     }
 }
 

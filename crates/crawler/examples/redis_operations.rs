@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{
     Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
@@ -156,6 +156,7 @@ async fn main() {
         max_bytes: u64::MAX,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        hosts: HostLimits::default(),
     };
     let redis_url = format!("redis://127.0.0.1:{port}/");
     let mut server = Server(redis::Client::open(redis_url.as_str()).unwrap().get_connection().unwrap());

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{Backend, Completion, DiscoveredUrl, WorkerId};
 use crawler::internal::outcome::Outcome;
@@ -41,6 +41,7 @@ async fn main() {
         max_bytes: u64::MAX,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        hosts: HostLimits::default(),
     };
     let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();
     let crawl = RedisCrawl::new(address.parse().unwrap(), "seen");

@@ -107,6 +107,8 @@ pub struct Lease {
     pub is_revisit: bool,
     /// How long to wait before the next request to the URL's host, whichever worker sent the previous one.
     pub cooldown: Duration,
+    /// Why the host is unreachable. No request is sent then: the outcome is [`Outcome::HostUnreachable`].
+    pub unreachable: Option<Arc<str>>,
 }
 
 impl Lease {
@@ -255,6 +257,8 @@ pub enum CompleteResult {
         /// The budget that is used up now, if any.
         exhausted: Option<Budget>,
     },
+    /// The lease ended, and the URL waits to be requested again: its failure may pass.
+    Requeued,
     /// The lease had ended before. Nothing was changed.
     StaleLease,
 }
@@ -311,6 +315,12 @@ pub struct Snapshot {
     pub owned_domains: usize,
     /// Hosts of which a worker has leased a URL.
     pub active_hosts: usize,
+    /// For how many seconds the network of this process has been down; `None` if it is up.
+    #[serde(default)]
+    pub network_down: Option<u64>,
+    /// Hosts that failed so often that their URLs were not requested any more, and why; the first hundred of them.
+    #[serde(default)]
+    pub unreachable_hosts: BTreeMap<String, String>,
     /// URLs in the seen set.
     pub seen_urls: usize,
     /// Pages in the content store.
@@ -356,10 +366,23 @@ pub trait Backend: Send + Sync + 'static {
     /// Puts URLs that the prioritizer took into the priority queues.
     fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
 
+    /// Lets the prioritizer take the URLs of these domains again, as far as they wait. Returns how many.
+    fn reprioritize(&self, _domains: Vec<Domain>) -> impl BackendFuture<usize> {
+        std::future::ready(Ok(0))
+    }
+
+    /// Whether the backend leases a URL when its host can be asked, and after a failure that may pass lets it wait and
+    /// leases it again. Otherwise the worker queues its leases by host, and repeats requests itself.
+    fn schedules_hosts(&self) -> bool {
+        false
+    }
+
     /// For each priority drawn, moves one URL from the queue of that priority to the worker that owns the URL's domain.
     /// If that queue is empty or blocked, takes the next one that is not. A domain without an owner goes to the worker
     /// with the shortest queue. Returns how many URLs were moved, which is fewer than drawn when all queues are empty
     /// or all workers are full. Waits up to `wait` for the first one.
+    ///
+    /// A backend that chooses when a worker leases has nothing to move. It waits for the end of the crawl.
     fn route(&self, draws: Vec<Priority>, wait: Duration) -> impl BackendFuture<usize>;
 
     /// Leases up to `max` URLs of a worker's queue to it. Waits up to `wait` for the first one.

@@ -51,6 +51,8 @@ pub struct FetchConfig {
     pub delay: Duration,
     /// The maximum number of requests in flight.
     pub concurrency: usize,
+    /// The maximum number of further requests that have received nothing for a second.
+    pub max_silent: usize,
     /// The maximum number of requests in flight to one host. With one, the delay runs from the end of a response to
     /// the next request; with more, from request to request.
     pub max_per_host: usize,
@@ -64,6 +66,8 @@ pub struct FetchConfig {
     pub connect_timeout: Duration,
     /// The timeout for a whole request.
     pub timeout: Duration,
+    /// How long a crawl waits while this machine's network is down.
+    pub network_timeout: Duration,
     /// The maximum size of a page, in bytes: of what is received, and of what it decodes to.
     pub max_page_bytes: usize,
     /// What happens to a larger page.
@@ -90,11 +94,13 @@ impl Default for FetchConfig {
             robots_retry_pause: Duration::from_secs(1),
             delay: Duration::from_secs(1),
             concurrency: 1,
+            max_silent: 0,
             max_per_host: 1,
             max_idle_connections: 256,
             adaptive_delay: false,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
+            network_timeout: Duration::from_secs(10 * 60),
             max_page_bytes: 500_000,
             oversize: Oversize::Drop,
             dns_overrides: Vec::new(),

@@ -2,7 +2,9 @@
 
 pub mod fetcher;
 pub mod http;
+pub mod network;
 pub mod polite_client;
 pub mod redirect;
+mod request_slots;
 pub mod robots;
 pub mod throttle;

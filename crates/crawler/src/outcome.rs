@@ -109,6 +109,11 @@ pub enum Outcome {
         /// Its time limit.
         limit: Duration,
     },
+    /// The host failed so often to connect or to respond in time that the URL was not requested.
+    HostUnreachable {
+        /// The host's last failure.
+        cause: String,
+    },
     /// The response is not valid HTTP.
     InvalidResponse {
         /// What is wrong with it.
@@ -188,6 +193,7 @@ impl Outcome {
             }
             Outcome::TlsFailed { .. } => "TLS",
             Outcome::Timeout { .. } => "timeout",
+            Outcome::HostUnreachable { .. } => "host unreachable",
             Outcome::InvalidResponse { .. } => "invalid response",
             Outcome::WriteFailed { .. } => "not written",
             Outcome::NotReached => "not reached",
@@ -233,6 +239,33 @@ impl Outcome {
             _ => false,
         }
     }
+
+    /// Whether the host could not be reached, or did not respond in time.
+    pub(crate) fn is_host_failure(&self) -> bool {
+        match self {
+            Outcome::ConnectionFailed { .. } | Outcome::Timeout { .. } => true,
+            Outcome::DnsFailed { is_temporary, .. } => *is_temporary,
+            _ => false,
+        }
+    }
+
+    /// Whether the outcome was decided by a response of the host.
+    pub(crate) fn is_response(&self) -> bool {
+        matches!(
+            self,
+            Outcome::Page
+                | Outcome::Redirect { .. }
+                | Outcome::RedirectRejected { .. }
+                | Outcome::TooManyRedirects
+                | Outcome::RedirectToSelf
+                | Outcome::Duplicate { .. }
+                | Outcome::NearDuplicate { .. }
+                | Outcome::UnsupportedMedia { .. }
+                | Outcome::TooLarge { .. }
+                | Outcome::HttpStatus { .. }
+                | Outcome::InvalidResponse { .. }
+        )
+    }
 }
 
 impl fmt::Display for Outcome {
@@ -262,6 +295,7 @@ impl fmt::Display for Outcome {
             Outcome::TlsFailed { cause } => write!(f, "TLS failed: {cause}"),
             Outcome::Timeout { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
             Outcome::RobotsUnavailable { cause }
+            | Outcome::HostUnreachable { cause }
             | Outcome::InvalidResponse { cause }
             | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
             Outcome::Page | Outcome::TooManyRedirects | Outcome::HttpStatus { .. } | Outcome::NotReached => {
@@ -301,6 +335,7 @@ pub(crate) mod tests {
             Outcome::RequestNotProcessed,
             Outcome::TlsFailed { cause: text() },
             Outcome::Timeout { doing: "it", limit: Duration::ZERO },
+            Outcome::HostUnreachable { cause: text() },
             Outcome::InvalidResponse { cause: text() },
             Outcome::WriteFailed { cause: text() },
             Outcome::NotReached,
@@ -332,6 +367,7 @@ pub(crate) mod tests {
                 | Outcome::RequestNotProcessed
                 | Outcome::TlsFailed { .. }
                 | Outcome::Timeout { .. }
+                | Outcome::HostUnreachable { .. }
                 | Outcome::InvalidResponse { .. }
                 | Outcome::WriteFailed { .. } => OutcomeGroup::Failed,
             };

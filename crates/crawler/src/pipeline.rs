@@ -19,7 +19,7 @@ pub use self::page_stream::PageStream;
 pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 
 use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
-use crate::backend::local::{BackendConfig, LocalBackend, UNLIMITED_TTL};
+use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
@@ -36,6 +36,9 @@ use crate::stop::StopHandle;
 
 /// The default number of requests in flight of each worker.
 const CONCURRENCY: usize = 64;
+
+/// How many requests may wait for silent hosts, for each request that may be in flight.
+pub const SILENT_PER_REQUEST: usize = 16;
 
 /// A callback for the state of the crawl, about once per second.
 pub(crate) type ProgressCallback = Box<dyn Fn(&Snapshot) + Send + Sync>;
@@ -110,6 +113,7 @@ impl Crawler {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
         let config = FetchConfig {
             concurrency: CONCURRENCY,
+            max_silent: usize::MAX,
             adaptive_delay: true,
             oversize: Oversize::Truncate,
             ..FetchConfig::default()
@@ -127,6 +131,7 @@ impl Crawler {
             max_bytes: 50_000_000,
             max_page_bytes: config.max_page_bytes as u64,
             max_pages_per_host: u64::MAX,
+            hosts: HostLimits::default(),
         };
         Ok(Crawler {
             seeds,
@@ -213,6 +218,20 @@ impl Crawler {
     /// Fetches at most this many pages from each host; unlimited by default.
     pub fn max_pages_per_host(mut self, pages: u64) -> Crawler {
         self.settings.max_pages_per_host = pages;
+        self
+    }
+
+    /// Gives a host up after this many failures in a row to connect or to respond in time; 6 by default. Its other URLs are
+    /// not requested: their outcome is [`Outcome::HostUnreachable`](crate::Outcome::HostUnreachable).
+    pub fn max_host_failures(mut self, failures: u32) -> Crawler {
+        self.settings.hosts.max_failures = failures.max(1);
+        self
+    }
+
+    /// Sets how long the crawl waits while this machine's network is down, which is when several hosts cannot be connected to
+    /// and none responds; 10 minutes by default. URLs do not fail meanwhile.
+    pub fn network_timeout(mut self, time: Duration) -> Crawler {
+        self.config.network_timeout = time;
         self
     }
 
@@ -407,6 +426,8 @@ impl Crawler {
     pub(crate) fn derive_settings(&mut self) {
         self.settings.keep_depths = self.max_depth.is_some();
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
+        self.settings.hosts.max_leases = self.config.max_per_host.max(1);
+        self.config.max_silent = self.config.max_silent.min(SILENT_PER_REQUEST * self.config.concurrency);
         for seed in &mut self.seeds {
             self.config.strip_query.strip_url(seed);
         }

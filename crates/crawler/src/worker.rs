@@ -1,5 +1,6 @@
 //! The worker: leases URLs from its own queue, fetches them host by host, and processes each page.
 
+mod capacity;
 mod domain_claims;
 mod host_queues;
 mod lease_budget;
@@ -15,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
+use self::capacity::{Capacity, LeaseActivity};
 use self::domain_claims::DomainClaims;
 use self::host_queues::HostQueues;
 use self::lease_budget::{InFlightPermit, LeaseBudget};
@@ -44,8 +46,8 @@ use crate::url_list::UrlList;
 /// How long a worker waits for new leases before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How many leases a worker takes at a time.
-const LEASE_BATCH: usize = 256;
+/// How many leases a worker takes at a time, so that the workers start the best URLs together.
+const LEASE_BATCH: usize = 32;
 
 /// How many pages blocking modules process at a time: enough to wait for many, few enough to leave threads
 /// for DNS lookups, which block as well.
@@ -88,6 +90,7 @@ pub struct Worker<R> {
     /// after a kill.
     in_flight: Arc<Semaphore>,
     module_calls: Semaphore,
+    capacity: Arc<Capacity>,
     rebalance_requests: Arc<RebalanceRequests>,
     claims: Arc<DomainClaims>,
 }
@@ -118,6 +121,7 @@ impl<R: Backend> Worker<R> {
             context,
             in_flight,
             module_calls,
+            capacity: Arc::default(),
             rebalance_requests: Arc::default(),
             claims: Arc::default(),
         }
@@ -139,7 +143,8 @@ impl<R: Backend> Worker<R> {
         let (mut fetches, mut completions) = (JoinSet::new(), JoinSet::new());
         let mut transfers = PendingTransfers::new(Arc::clone(&self.claims));
         loop {
-            let room = max_leases.saturating_sub(hosts.waiting() + fetches.len() + completions.len());
+            let leased = hosts.waiting() + fetches.len() + completions.len();
+            let room = max_leases.saturating_sub(leased).min(self.room(hosts.waiting()));
             tokio::select! {
                 biased;
                 () = stop.stop_requested() => break,
@@ -161,6 +166,7 @@ impl<R: Backend> Worker<R> {
                     transfers.apply_results(results?, &mut hosts);
                     transfers.send_idle_domains(self.id, backend, &hosts, self.fetcher.throttle());
                 }
+                () = self.capacity.freed(), if room == 0 => {}
                 leases = backend.lease(self.id, room.min(LEASE_BATCH), POLL_INTERVAL), if room > 0 => {
                     for lease in leases? {
                         let url = Arc::clone(&lease.url);
@@ -173,7 +179,8 @@ impl<R: Backend> Worker<R> {
             transfers.start(&mut hosts, &self.rebalance_requests.transfer_targets());
             self.rebalance_requests.set_domains(hosts.domains());
             while let Some((host, lease)) = hosts.next() {
-                fetches.spawn(Arc::clone(&self).process_lease(host, lease));
+                let activity = self.capacity.start();
+                fetches.spawn(Arc::clone(&self).process_lease(host, lease, activity));
             }
         }
         while let Some(fetched) = fetches.join_next().await {
@@ -186,11 +193,21 @@ impl<R: Backend> Worker<R> {
         Ok(())
     }
 
+    /// How many more leases the worker can work on soon: it has some more than requests can be in flight.
+    fn room(&self, waiting: usize) -> usize {
+        if !self.context.backend.schedules_hosts() {
+            return usize::MAX;
+        }
+        let concurrency = self.fetcher.config().concurrency;
+        (concurrency + concurrency / 4 + 1).saturating_sub(self.capacity.active() + waiting)
+    }
+
     /// Fetches a lease's URL and processes the response, up to but without the completion.
     async fn process_lease(
         self: Arc<Self>,
         host: Arc<str>,
         lease: Lease,
+        activity: LeaseActivity,
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
         let page_limit = (context.max_page_bytes, context.oversize);
@@ -201,9 +218,14 @@ impl<R: Backend> Worker<R> {
             &context.stop,
             &self.in_flight,
             page_limit,
+            activity,
             &self.claims,
         );
         let mut completion = Completion::new(&lease);
+        if let Some(cause) = &lease.unreachable {
+            completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };
+            return Ok(FetchedLease { host, completion: Some(completion), permit: None, transfer: None });
+        }
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
             Ok((url, FetchResult::Redirect(location))) => {
@@ -324,17 +346,18 @@ impl<R: Backend> Worker<R> {
     ) -> Result<Arc<str>, BackendError> {
         let Some(completion) = completion else { return Ok(host) };
         let WorkerContext { pipeline, backend, stop, .. } = &*self.context;
-        // The outcome of a revisited URL was reported by the first visit.
-        if !completion.lease.is_revisit {
-            pipeline.report_outcome(&completion.outcome, &completion.lease);
-        }
         // The URL stays outstanding, for a worker that can write its page.
         if !pipeline.write_parts(&completion) {
             stop.stop();
             return Ok(host);
         }
-        let writes = completion.writes.clone();
+        let (writes, lease, outcome) =
+            (completion.writes.clone(), completion.lease.clone(), completion.outcome.clone());
         let results = backend.complete(vec![completion]).await?;
+        // The outcome of a revisited URL was reported by the first visit.
+        if !lease.is_revisit && matches!(results.first(), Some(CompleteResult::Applied { .. })) {
+            pipeline.report_outcome(&outcome, &lease);
+        }
         if let Some(CompleteResult::Applied { id: Some(id), exhausted, .. }) = results.first() {
             // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.
             if exhausted.is_some() {

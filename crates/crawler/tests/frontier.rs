@@ -4,22 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crawler::internal::backend::local::{BackendConfig, LocalBackend};
+use crawler::internal::backend::local::{BackendConfig, HostLimits, LocalBackend};
 use crawler::internal::backend::{
     AdmitCounts, Backend, CompleteResult, Completion, DiscoveredUrl, Lease, Outlinks, UnprioritizedUrl,
     WorkerId,
 };
 use crawler::internal::domain::Domain;
 use crawler::internal::outcome::Outcome;
-use crawler::internal::prioritizer::{Priority, PriorityQueues, Random, draw};
+use crawler::internal::prioritizer::{Priority, PriorityQueues};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 const NO_WAIT: Duration = Duration::ZERO;
 const WORKERS: u16 = 3;
 
-/// Maximum number of URLs of a domain in a worker's queue and leased to it.
-const DOMAIN_QUEUE_LIMIT: usize = 64;
+/// Maximum number of URLs of a host that are leased at a time.
+const MAX_LEASES: usize = 7;
 
 /// An operation on something chosen by an index.
 #[derive(Debug, Clone)]
@@ -29,7 +29,8 @@ enum Operation {
     TakeUnprioritized(usize),
     /// Enqueues what the prioritizer took, with these priorities in rotation.
     EnqueuePrioritized(Vec<u8>),
-    Route(Vec<u8>),
+    /// Lets the prioritizer take the waiting URLs of a host's domain again.
+    Reprioritize(u8),
     Lease(u16, usize),
     /// Completes leases with these outlinks, as a page or not.
     Complete(Vec<Index>, Vec<(u8, u16)>, bool),
@@ -50,7 +51,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => urls(60).prop_map(Operation::Admit),
         4 => (0..50usize).prop_map(Operation::TakeUnprioritized),
         4 => priorities().prop_map(Operation::EnqueuePrioritized),
-        5 => priorities().prop_map(Operation::Route),
+        1 => (0..12u8).prop_map(Operation::Reprioritize),
         4 => (0..WORKERS, 0..30usize).prop_map(|(worker, max)| Operation::Lease(worker, max)),
         4 => (prop::collection::vec(any::<Index>(), 0..10), urls(20), any::<bool>())
             .prop_map(|(indices, outlinks, is_page)| Operation::Complete(indices, outlinks, is_page)),
@@ -88,10 +89,14 @@ struct Model {
 
 impl Model {
     fn new(queue_size: usize, priority_queues: usize) -> Model {
+        Model::with_workers(WORKERS, queue_size, priority_queues)
+    }
+
+    fn with_workers(workers: u16, queue_size: usize, priority_queues: usize) -> Model {
         let config = BackendConfig {
             queue_size,
             priority_queues: PriorityQueues::new(priority_queues).unwrap(),
-            workers: WORKERS,
+            workers,
             // Longer than any sequence of operations takes.
             ttl: Duration::from_secs(24 * 3600),
             domain_ttl: Duration::from_secs(5 * 60),
@@ -102,6 +107,7 @@ impl Model {
             max_bytes: u64::MAX,
             max_page_bytes: 1_000,
             max_pages_per_host: u64::MAX,
+            hosts: HostLimits { max_leases: MAX_LEASES, ..HostLimits::default() },
         };
         Model {
             backend: LocalBackend::new(config),
@@ -134,10 +140,10 @@ impl Model {
                 // The operation is idempotent.
                 self.backend.enqueue_prioritized(prioritized).await.unwrap();
             }
-            Operation::Route(numbers) => {
-                let moved = self.backend.route(priorities(&numbers), NO_WAIT).await.unwrap();
-                // URLs of removed workers are routed as well, whatever was drawn.
-                assert!(moved <= numbers.len() + self.admitted_urls.len());
+            Operation::Reprioritize(host) => {
+                let domain = Domain::from_url_str(&discovered((host, 0)).url);
+                let waiting = self.backend.reprioritize(vec![domain]).await.unwrap();
+                assert!(waiting <= self.admitted_urls.len());
             }
             Operation::Lease(worker, max) => self.lease(WorkerId(worker), max).await,
             Operation::Complete(indices, outlinks, is_page) => {
@@ -197,6 +203,7 @@ impl Model {
         let done = Completion { outcome, outlinks, ..Completion::new(&lease) };
         match self.backend.complete(vec![done]).await.unwrap()[0] {
             CompleteResult::Applied { id, new, .. } => assert_eq!((id.is_some(), new), (is_page, expected)),
+            CompleteResult::Requeued => panic!("{} is to be fetched again", lease.url),
             CompleteResult::StaleLease => panic!("the lease of {} had not ended", lease.url),
         }
         assert!(self.completed.insert(lease.url.to_string()), "{} is completed twice", lease.url);
@@ -210,23 +217,22 @@ impl Model {
             (snapshot.admitted, snapshot.completed),
             (self.admitted_urls.len() as u64, self.completed.len() as u64)
         );
-        let queued: Vec<usize> = snapshot.workers.iter().map(|(queued, _)| *queued).collect();
-        let lengths = snapshot.priority_queues.iter().chain(&queued).chain([&snapshot.url_queue.0]);
-        assert!(lengths.clone().all(|length| *length <= self.queue_size), "{snapshot:?}");
+        assert!(self.unprioritized.len() <= self.queue_size, "{snapshot:?}");
         let leased: usize = snapshot.workers.iter().map(|(_, leased)| leased).sum();
         assert_eq!(leased, self.leases.len());
-        let located = lengths.sum::<usize>()
+        let located = snapshot.priority_queues.iter().sum::<usize>()
+            + snapshot.url_queue.0
             + snapshot.url_queue.1
             + self.unprioritized.len()
-            + snapshot.parked
             + self.leases.len();
         assert_eq!(located as u64, snapshot.outstanding(), "{snapshot:?}");
-        let mut owners: HashMap<Domain, (WorkerId, usize)> = HashMap::new();
+        let (mut owners, mut hosts): (HashMap<Domain, WorkerId>, HashMap<String, usize>) = Default::default();
         for (worker, lease) in &self.leases {
-            let (owner, held) = owners.entry(Domain::from_url_str(&lease.url)).or_insert((*worker, 0));
+            let owner = owners.entry(Domain::from_url_str(&lease.url)).or_insert(*worker);
             assert_eq!(owner, worker, "two workers have URLs of {}", Domain::from_url_str(&lease.url));
-            *held += 1;
-            assert!(*held <= DOMAIN_QUEUE_LIMIT);
+            let leased = hosts.entry(lease.url.split('/').nth(2).unwrap().to_owned()).or_default();
+            *leased += 1;
+            assert!(*leased <= MAX_LEASES);
         }
     }
 
@@ -235,7 +241,6 @@ impl Model {
         for round in 0..100_000 {
             self.apply(Operation::TakeUnprioritized(100)).await;
             self.apply(Operation::EnqueuePrioritized(vec![round as u8 % 101])).await;
-            self.apply(Operation::Route(vec![50; 100])).await;
             for worker in 0..WORKERS {
                 self.apply(Operation::Lease(worker, 100)).await;
             }
@@ -277,10 +282,10 @@ proptest! {
 
     /// While every queue has URLs and no worker is full, each queue is served.
     #[test]
-    fn every_priority_queue_is_served_and_better_ones_more_often(seed: u64, count in 2..12usize) {
+    fn every_priority_queue_is_served_and_better_ones_more_often(count in 2..12usize) {
         const ROUNDS: usize = 6_000;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        let served = runtime.block_on(served_by_queue(seed, count, ROUNDS));
+        let served = runtime.block_on(served_by_queue(count, ROUNDS));
         prop_assert_eq!(served.values().sum::<usize>(), ROUNDS);
         let served: Vec<usize> = (0..count).map(|queue| served.get(&queue).copied().unwrap_or(0)).collect();
         prop_assert!(served.iter().all(|times| *times > 0), "{served:?}");
@@ -289,10 +294,10 @@ proptest! {
 }
 
 /// How often each priority queue is served in `rounds` draws, while no queue is empty.
-async fn served_by_queue(seed: u64, count: usize, rounds: usize) -> BTreeMap<usize, usize> {
-    let model = Model::new(rounds, count);
+async fn served_by_queue(count: usize, rounds: usize) -> BTreeMap<usize, usize> {
+    // All domains must go to the one worker that asks.
+    let model = Model::with_workers(1, rounds, count);
     let (backend, queues) = (&model.backend, PriorityQueues::new(count).unwrap());
-    let mut random = Random::seeded(seed);
     let mut served = BTreeMap::new();
     let mut next = 0;
     // Start with three URLs per queue, and replace each one that is taken.
@@ -300,16 +305,12 @@ async fn served_by_queue(seed: u64, count: usize, rounds: usize) -> BTreeMap<usi
         enqueue_one(backend, queues, queue, &mut next).await;
     }
     for _ in 0..rounds {
-        assert_eq!(backend.route(vec![draw(&mut random)], NO_WAIT).await.unwrap(), 1);
-        for worker in 0..WORKERS {
-            for lease in backend.lease(WorkerId(worker), 1, NO_WAIT).await.unwrap() {
-                let queue: usize = lease.url["http://q".len()..].split('x').next().unwrap().parse().unwrap();
-                *served.entry(queue).or_default() += 1;
-                let done = Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(&lease) };
-                backend.complete(vec![done]).await.unwrap();
-                enqueue_one(backend, queues, queue, &mut next).await;
-            }
-        }
+        let lease = backend.lease(WorkerId(0), 1, NO_WAIT).await.unwrap().remove(0);
+        let queue: usize = lease.url["http://q".len()..].split('x').next().unwrap().parse().unwrap();
+        *served.entry(queue).or_default() += 1;
+        let done = Completion { outcome: Outcome::RobotsDisallowed, ..Completion::new(&lease) };
+        backend.complete(vec![done]).await.unwrap();
+        enqueue_one(backend, queues, queue, &mut next).await;
     }
     served
 }

@@ -76,6 +76,13 @@ pub struct CrawlOptions {
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub max_pages_per_host: Option<u64>,
 
+    /// Give a host up after N failures in a row to connect or to respond in time; its other URLs are not requested
+    #[arg(long, value_name = "N", default_value = "6", value_parser = values::failures, help_heading = "Limits")]
+    pub max_host_failures: u32,
+    /// While the network of this machine is down, wait up to TIME; URLs do not fail meanwhile
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::long_time, help_heading = "Limits")]
+    pub network_timeout: Duration,
+
     #[command(flatten)]
     #[serde(flatten)]
     pub fetch: FetchArgs,
@@ -211,7 +218,10 @@ impl CrawlOptions {
         };
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(|error| error.to_string())?
-            .configure(|fetch| *fetch = FetchConfig { adaptive_delay: true, oversize, ..config })
+            .configure(|fetch| {
+                let network_timeout = options.network_timeout;
+                *fetch = FetchConfig { adaptive_delay: true, oversize, network_timeout, ..config };
+            })
             .scope(options.scope(&seeds)?)
             .follow_duplicates(options.follow_duplicates)
             .overwrite(options.overwrite);
@@ -227,6 +237,7 @@ impl CrawlOptions {
             settings.keep_content = !options.no_content;
             settings.max_pages = options.max_pages;
             settings.max_bytes = options.max_bytes;
+            settings.hosts.max_failures = options.max_host_failures;
             settings.max_pages_per_host = options.max_pages_per_host.unwrap_or(u64::MAX);
         });
         if let Some(depth) = options.max_depth {

@@ -93,6 +93,8 @@ impl FetchArgs {
             strip_query: self.strip_query()?,
             adaptive_delay: false,
             max_idle_connections: FetchConfig::default().max_idle_connections,
+            max_silent: FetchConfig::default().max_silent,
+            network_timeout: FetchConfig::default().network_timeout,
         };
         config.check_robots_token().map_err(|error| format!("--robots-token is invalid: {error}"))?;
         Ok(config)

@@ -12,10 +12,11 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crawler::internal::config::FetchConfig;
 use crawler::internal::modules::exec::GIVEN_UP;
 use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
-use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, SILENT_PER_REQUEST};
 use crawler::internal::prioritizer::PageRank;
 use crawler::internal::stop::StopHandle;
 use crawler::{Error, StateReader};
@@ -78,7 +79,7 @@ pub fn status_of(error: &Error) -> u8 {
 /// Runs a crawl and returns its exit status.
 pub async fn run(job: CrawlJob) -> u8 {
     let CrawlJob { crawler, options, page_rank } = job;
-    let (summary_file, max_idle) = match prepare(&options) {
+    let (summary_file, spare) = match prepare(&options) {
         Ok(prepared) => prepared,
         Err(error) => {
             print_error(&error);
@@ -90,7 +91,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     let stop = StopHandle::new();
     let log = Arc::clone(&outcome_log);
     let crawler = crawler
-        .configure(|config| config.max_idle_connections = max_idle)
+        .configure(|config| spare.apply(config))
         .stop_handle(stop.clone())
         .on_outcome(move |url, outcome| log.record(url, outcome));
     let shown = Arc::clone(&display);
@@ -114,18 +115,35 @@ pub async fn run(job: CrawlJob) -> u8 {
     }
 }
 
-/// Checks everything that can fail before the first request. Also returns how many idle connections a worker may keep.
-fn prepare(options: &CrawlOptions) -> Result<(Option<SummaryFile>, usize), String> {
-    let max_idle = make_room_for_workers(options.workers(), options.concurrency)?;
-    Ok((options.summary.as_deref().map(SummaryFile::new).transpose()?, max_idle))
+/// Checks everything that can fail before the first request. Also returns how many spare connections a worker may have.
+fn prepare(options: &CrawlOptions) -> Result<(Option<SummaryFile>, SpareConnections), String> {
+    let spare = SpareConnections::for_workers(options.workers(), options.concurrency)?;
+    Ok((options.summary.as_deref().map(SummaryFile::new).transpose()?, spare))
 }
 
-/// Raises the limit of open files for this many workers, and returns how many idle connections each may keep.
-pub fn make_room_for_workers(workers: usize, concurrency: usize) -> Result<usize, String> {
-    let option = format!("--concurrency {concurrency} with {workers} workers");
-    let needed = workers * (concurrency + FILES_PER_WORKER);
-    make_room(needed, &option)?;
-    Ok(spare(needed, workers * MAX_IDLE) / workers)
+/// The connections that a worker may have in addition to its requests in flight.
+#[derive(Clone, Copy)]
+pub struct SpareConnections {
+    idle: usize,
+    silent: usize,
+}
+
+impl SpareConnections {
+    /// Raises the limit of open files for this many workers, and returns how many more connections each may have.
+    pub fn for_workers(workers: usize, concurrency: usize) -> Result<SpareConnections, String> {
+        let option = format!("--concurrency {concurrency} with {workers} workers");
+        let needed = workers * (concurrency + FILES_PER_WORKER);
+        make_room(needed, &option)?;
+        let max_silent = SILENT_PER_REQUEST * concurrency;
+        let spare = spare(needed, workers * (MAX_IDLE + max_silent)) / workers;
+        let silent = max_silent.min(spare / 2);
+        Ok(SpareConnections { idle: MAX_IDLE.min(spare - silent), silent })
+    }
+
+    /// Sets the limits of a crawl.
+    pub fn apply(self, config: &mut FetchConfig) {
+        (config.max_idle_connections, config.max_silent) = (self.idle, self.silent);
+    }
 }
 
 /// Prints and writes the result of the crawl, and returns the exit status.

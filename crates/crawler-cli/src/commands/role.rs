@@ -15,7 +15,7 @@ use crawler::internal::stop::StopHandle;
 use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
 use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
-use crate::commands::crawl::{make_room_for_workers, status_of};
+use crate::commands::crawl::{SpareConnections, status_of};
 use crate::commands::{hint, with_hint};
 use crate::printable::print_error;
 use crate::{EXIT_FAILED, EXIT_NOT_WRITTEN, EXIT_USAGE, signals};
@@ -71,14 +71,14 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut shared: SharedCrawl, s
             Err(error) => return usage_error(&error),
         };
         let (shared, notice) = (SharedCrawl { dead_after, ..shared.clone() }, Arc::clone(&shared.notice));
-        let max_idle = match make_room_for_workers(1, options.concurrency) {
-            Ok(max_idle) => max_idle,
+        let spare = match SpareConnections::for_workers(1, options.concurrency) {
+            Ok(spare) => spare,
             Err(error) => return usage_error(&error),
         };
         let outcome_log = Arc::new(OutcomeLog::new(&options));
         let log = Arc::clone(&outcome_log);
         let crawler = crawler
-            .configure(|config| config.max_idle_connections = max_idle)
+            .configure(|config| spare.apply(config))
             .stop_handle(stop.clone())
             .on_outcome(move |url, outcome| log.record(url, outcome));
         let running = tokio::task::spawn_blocking(move || match kind {

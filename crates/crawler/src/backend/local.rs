@@ -4,30 +4,33 @@ mod budgets;
 mod compressed_queue;
 mod content_index;
 pub(crate) mod counters;
-mod domain_table;
 mod host_cooldowns;
+mod host_health;
 mod memory_storage;
+mod queue_set;
 mod seen_urls;
 mod segment_store;
 pub(crate) mod state;
 pub(crate) mod storage;
+mod waiting_urls;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::content_index::compress;
 pub(crate) use self::content_index::decompress;
 use self::memory_storage::MemoryStorage;
-use self::state::{BorderCase, FrontierWork, LocalState, NewPage, StoreResult};
+use self::state::{BorderCase, LocalState, NewPage, StoreResult, Work};
 use self::storage::{Clock, Commit, Storage};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
+use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, Threshold, Verdicts};
@@ -63,6 +66,25 @@ pub struct BackendConfig {
     pub max_page_bytes: u64,
     /// Maximum number of pages per host.
     pub max_pages_per_host: u64,
+    /// How a host may be used.
+    pub hosts: HostLimits,
+}
+
+/// How many URLs of a host are leased, and when it is given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostLimits {
+    /// The most URLs of a host that are leased at a time.
+    pub max_leases: usize,
+    /// After so many failures in a row to connect or to respond in time, the other URLs of a host are not requested.
+    pub max_failures: u32,
+    /// The minimum time between two leases of URLs of a domain.
+    pub site_delay: Duration,
+}
+
+impl Default for HostLimits {
+    fn default() -> HostLimits {
+        HostLimits { max_leases: 64, max_failures: 6, site_delay: Duration::ZERO }
+    }
 }
 
 /// The backend of a crawl that runs in one process.
@@ -74,9 +96,9 @@ pub struct LocalBackend<S: Storage = MemoryStorage> {
     similarity: Option<Threshold>,
     /// Wakes the prioritizer: a URL was admitted, or a priority queue has room.
     prioritizer: Notify,
-    /// Wakes the router: a URL was prioritized, a worker's queue has room, or the crawl is finished.
-    router: Notify,
-    /// Wakes each worker: its queue has URLs.
+    /// Wakes who waits for the end of the crawl.
+    finished: Notify,
+    /// Wakes each worker: there are URLs for it.
     workers: Vec<Notify>,
 }
 
@@ -116,7 +138,7 @@ impl<S: Storage> LocalBackend<S> {
             keep_content: state.config.keep_content,
             similarity: state.config.similarity,
             prioritizer: Notify::new(),
-            router: Notify::new(),
+            finished: Notify::new(),
             workers: (0..state.config.workers).map(|_| Notify::new()).collect(),
             shared: Arc::new(SharedState { state: Mutex::new(state), uncommitted: Condvar::new() }),
         }
@@ -141,20 +163,28 @@ impl<S: Storage> LocalBackend<S> {
         }
     }
 
-    fn wake_workers(&self, workers: impl IntoIterator<Item = WorkerId>) {
+    /// Wakes only those who have work: an unneeded wake-up costs as much as a request.
+    fn wake(&self, Work { prioritizer, is_finished, workers }: Work) {
+        if prioritizer {
+            self.prioritizer.notify_one();
+        }
+        if is_finished {
+            self.finished.notify_one();
+        }
         for WorkerId(worker) in workers {
             self.workers[usize::from(worker)].notify_one();
         }
     }
 
-    /// Wakes only the frontier loops that have work: an unneeded wake-up costs as much as a request.
-    fn wake_frontier(&self, FrontierWork { prioritizer, router }: FrontierWork) {
-        if prioritizer {
-            self.prioritizer.notify_one();
-        }
-        if router {
-            self.router.notify_one();
-        }
+    /// Leases URLs, and returns when to try again if there are none.
+    fn try_lease(&self, worker: WorkerId, max: usize) -> Result<(Vec<Lease>, Option<Instant>), BackendError> {
+        let (leases, work, next_timer) = {
+            let mut state = self.state();
+            let leases = state.lease(worker, max)?;
+            (leases, state.work(), state.next_timer())
+        };
+        self.wake(work);
+        Ok((leases, next_timer))
     }
 
     /// Compares a page with border cases, up to the first near-duplicate.
@@ -210,35 +240,42 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
-        self.state().enqueue_prioritized(prioritized);
-        self.router.notify_one();
+        let work = {
+            let mut state = self.state();
+            state.enqueue_prioritized(prioritized);
+            state.work()
+        };
+        self.wake(work);
         Ok(())
     }
 
-    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
-        let mut routed = self.state().route(&draws);
-        if routed.moved == 0 && !wait.is_zero() {
-            let _ = timeout(wait, self.router.notified()).await;
-            routed = self.state().route(&draws);
+    async fn reprioritize(&self, domains: Vec<Domain>) -> Result<usize, BackendError> {
+        let (count, work) = {
+            let mut state = self.state();
+            (state.reprioritize(&domains)?, state.work())
+        };
+        self.wake(work);
+        Ok(count)
+    }
+
+    async fn route(&self, _: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
+        if !wait.is_zero() {
+            let _ = timeout(wait, self.finished.notified()).await;
         }
-        if routed.moved > 0 {
-            self.prioritizer.notify_one();
-        }
-        self.wake_workers(routed.to);
-        Ok(routed.moved)
+        Ok(0)
     }
 
     async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
-        let mut leases = self.state().lease(worker, max)?;
-        if leases.is_empty() && !wait.is_zero() {
-            let _ = timeout(wait, self.workers[usize::from(worker.0)].notified()).await;
-            leases = self.state().lease(worker, max)?;
+        let deadline = Instant::now() + wait;
+        loop {
+            let (leases, next_timer) = self.try_lease(worker, max)?;
+            let now = Instant::now();
+            if !leases.is_empty() || now >= deadline {
+                return Ok(leases);
+            }
+            let until = next_timer.map_or(deadline, |timer| timer.min(deadline));
+            let _ = timeout_at(until, self.workers[usize::from(worker.0)].notified()).await;
         }
-        if !leases.is_empty() {
-            let work = self.state().frontier_work();
-            self.wake_frontier(work);
-        }
-        Ok(leases)
     }
 
     async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
@@ -254,10 +291,9 @@ impl<S: Storage> Backend for LocalBackend<S> {
         let ((completed, work), commit) = self.atomically(|state| {
             let completed: Result<Vec<CompleteResult>, BackendError> =
                 completions.into_iter().map(|completion| state.complete(completion)).collect();
-            self.wake_workers(state.workers_to_wake.drain(..));
-            Ok((completed?, state.frontier_work()))
+            Ok((completed?, state.work()))
         })?;
-        self.wake_frontier(work);
+        self.wake(work);
         self.wait_committed(commit).await?;
         Ok(completed)
     }
@@ -280,6 +316,10 @@ impl<S: Storage> Backend for LocalBackend<S> {
             state.storage.commit()
         };
         self.wait_committed(commit).await
+    }
+
+    fn schedules_hosts(&self) -> bool {
+        true
     }
 
     fn hash_key(&self) -> HashKey {
@@ -327,8 +367,12 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {
-        self.state().remove_worker(worker)?;
-        self.router.notify_one();
+        let work = {
+            let mut state = self.state();
+            state.remove_worker(worker);
+            state.work()
+        };
+        self.wake(work);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::backend::redis::{HeartbeatReply, Phase, Role};
 use crate::backend::{Backend, BackendError, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
+use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
 use crate::modules::page_pipeline::{ModuleFailures, PagePipeline};
 use crate::pipeline::local_run::{run_worker, worker_context};
@@ -73,6 +74,7 @@ impl Crawler {
         let context = worker_context(&self, &membership.backend, &pipeline, &stop);
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, throttle, stop.clone())?
+            .with_network(Arc::new(NetworkMonitor::new(self.config.network_timeout)))
             .with_request_counter(membership.backend.request_counter());
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
         let requests = Arc::clone(worker.rebalance_requests());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::http::{Download, Downloader, PinKinds};
+use super::network::NetworkMonitor;
 use super::polite_client::{FetchBudget, PoliteClient};
 use super::robots::Robots;
 use super::throttle::HostThrottle;
@@ -47,7 +48,7 @@ impl Fetcher {
         config.check_robots_token()?;
         let (robots, config) = (Robots::new(&config), Arc::new(config));
         let downloader = Downloader::new(Arc::clone(&config), seeds)?;
-        let client = PoliteClient::new(throttle, config.concurrency, downloader, stop);
+        let client = PoliteClient::new(throttle, (config.concurrency, config.max_silent), downloader, stop);
         Ok(Fetcher { config, robots, client })
     }
 
@@ -59,6 +60,11 @@ impl Fetcher {
     /// Shares the kinds of address that the seeds' hosts have with other processes of the crawl.
     pub fn with_pin(self, pin: PinKinds) -> Fetcher {
         Fetcher { client: self.client.with_pin(pin), ..self }
+    }
+
+    /// Waits while the network is down.
+    pub fn with_network(self, network: Arc<NetworkMonitor>) -> Fetcher {
+        Fetcher { client: self.client.with_network(network), ..self }
     }
 
     /// Counts the requests it sends in this counter.
@@ -96,7 +102,7 @@ impl Fetcher {
         };
         // A stale keep-alive connection says nothing about the server's health, so the retry needs no pause.
         let stale = failure == Outcome::StaleConnection;
-        if failure.exceeds_max_retry_after() {
+        if failure.exceeds_max_retry_after() || budget.retries_later() && !stale {
             return Err(failure);
         }
         if !(stale || self.client.pause(RETRY_PAUSE).await) {

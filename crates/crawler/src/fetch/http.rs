@@ -152,6 +152,11 @@ impl Downloader {
         timeout(left, exchange).await.map_err(timed_out)?
     }
 
+    /// Whether an origin can be connected to. Sends no request.
+    pub async fn can_connect(&self, origin: &Origin) -> bool {
+        self.connections.can_connect(origin).await
+    }
+
     async fn exchange(
         &self,
         url: &Url,

@@ -4,15 +4,16 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use url::Url;
 
 use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
+use super::network::{Blame, NetworkMonitor};
+use super::request_slots::RequestSlots;
 use super::throttle::HostThrottle;
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
-use crate::origin::throttle_key;
+use crate::origin::{Origin, throttle_key};
 use crate::outcome::Outcome;
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::stop::StopHandle;
@@ -29,6 +30,17 @@ const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub trait FetchBudget: Sync {
     /// Called before the wait for the host's permit, which may take minutes. Nothing is in flight during the wait.
     fn before_wait(&self) -> impl Future<Output = ()> + Send;
+
+    /// Called after the wait for the host's permit.
+    fn after_wait(&self) {}
+
+    /// Called when the request has received nothing for a while, and when it receives something again.
+    fn set_silent(&self, _is_silent: bool) {}
+
+    /// Whether the caller fetches a URL again after a failure that may pass. Otherwise the fetcher does so.
+    fn retries_later(&self) -> bool {
+        false
+    }
 
     /// What the request may read: `None` if nothing now but perhaps later, an outcome if nothing at all.
     fn body_policy(&self) -> impl Future<Output = Result<Option<BodyPolicy>, Outcome>> + Send;
@@ -86,22 +98,30 @@ pub struct PoliteClient {
     pub throttle: Arc<HostThrottle>,
     /// Limits requests in flight. A slot is taken only after the host's permit, so that a request waiting for its host
     /// blocks no other host.
-    slots: Semaphore,
+    slots: RequestSlots,
     downloader: Downloader,
     liveness: LivenessGuard,
+    network: Option<Arc<NetworkMonitor>>,
     stop: StopHandle,
 }
 
 impl PoliteClient {
-    /// A client with at most `in_flight` concurrent requests, until `stop` stops it.
+    /// A client with at most `in_flight` concurrent requests, and `silent` more that receive nothing, until `stop` stops
+    /// it.
     pub fn new(
         throttle: Arc<HostThrottle>,
-        in_flight: usize,
+        (in_flight, silent): (usize, usize),
         downloader: Downloader,
         stop: StopHandle,
     ) -> PoliteClient {
-        let slots = Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS));
-        PoliteClient { throttle, slots, downloader, liveness: LivenessGuard::unlimited(), stop }
+        let slots = RequestSlots::new(in_flight, silent);
+        let (liveness, network) = (LivenessGuard::unlimited(), None);
+        PoliteClient { throttle, slots, downloader, liveness, network, stop }
+    }
+
+    /// Waits while the network is down.
+    pub fn with_network(self, network: Arc<NetworkMonitor>) -> PoliteClient {
+        PoliteClient { network: Some(network), ..self }
     }
 
     /// Sends requests only while the guard counts this worker as alive.
@@ -123,12 +143,38 @@ impl PoliteClient {
     /// permit.
     pub async fn send(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
         for _ in 1..MAX_UNPROCESSED {
-            match self.send_throttled(url, budget).await {
+            match self.send_unless_down(url, budget).await {
                 Err(Outcome::RequestNotProcessed) => {}
                 result => return result,
             }
         }
         self.send_throttled(url, budget).await
+    }
+
+    /// Sends one request when the network is up. A failure of the network does not count.
+    async fn send_unless_down(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+        let Some(network) = &self.network else { return self.send_throttled(url, budget).await };
+        let origin = Origin::from_url(url);
+        loop {
+            let result = self.send_throttled(url, budget).await;
+            let blame = match &result {
+                Ok(_) => {
+                    network.responded(&origin);
+                    Blame::Host
+                }
+                Err(failure) => {
+                    // Nothing is in flight while this waits for the network.
+                    tokio::select! {
+                        biased;
+                        () = self.stop.stop_requested() => return Err(Outcome::NotReached),
+                        blame = network.failed(&origin, failure, &self.downloader) => blame,
+                    }
+                }
+            };
+            if blame == Blame::Host {
+                return result;
+            }
+        }
     }
 
     /// Completes when the crawl stops before a request has started. It then need not start, however long its host's cooldown
@@ -144,9 +190,13 @@ impl PoliteClient {
         let host = throttle_key(url.as_str());
         budget.before_wait().await;
         let ready = async {
+            if let Some(network) = &self.network {
+                network.up().await;
+            }
             let permit = self.throttle.acquire(host).await;
+            budget.after_wait();
             loop {
-                let slot = self.slots.acquire().await.expect("the semaphore is never closed");
+                let slot = self.slots.acquire().await;
                 match budget.body_policy().await {
                     // Requests that hold the budget may need this slot to finish and return it.
                     Ok(None) => drop(slot),
@@ -162,7 +212,7 @@ impl PoliteClient {
                 tokio::time::sleep(BUDGET_POLL_INTERVAL).await;
             }
         };
-        let (permit, _slot, body_policy) = tokio::select! {
+        let (permit, mut slot, body_policy) = tokio::select! {
             biased;
             () = self.stop.stop_requested() => return Err(Outcome::NotReached),
             ready = ready => ready,
@@ -180,6 +230,9 @@ impl PoliteClient {
             () = self.stopped_before_start(&started) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
+            () = slot.watch(|| byte_counter.bytes().received, |is_silent| budget.set_silent(is_silent)) => {
+                Err(Outcome::NotReached)
+            }
         };
         permit.record_response_time(started.get().unwrap_or(&acquired).elapsed());
         budget.record_bytes(byte_counter.bytes());

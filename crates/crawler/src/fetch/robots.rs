@@ -133,8 +133,12 @@ impl Robots {
             if outcome == Outcome::NotReached {
                 return Err(outcome);
             }
+            let is_unreachable = is_unreachable(&outcome);
+            if is_unreachable && retry != Retry::Nowhere && budget.retries_later() {
+                return Err(outcome);
+            }
             url_tries += 1;
-            let (tries, is_unreachable) = (entry.record_failure(), is_unreachable(&outcome));
+            let tries = entry.record_failure();
             let max_tries = if is_unreachable { MAX_TRIES_UNREACHABLE } else { MAX_TRIES };
             if retry == Retry::Nowhere || tries >= max_tries {
                 self.cache().set_bytes(origin, entry, outcome.to_string().len());
@@ -292,7 +296,21 @@ async fn claim_host(
 struct RobotsBudget<'a, B>(&'a B);
 
 impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
-    async fn before_wait(&self) {}
+    async fn before_wait(&self) {
+        self.0.before_wait().await;
+    }
+
+    fn after_wait(&self) {
+        self.0.after_wait();
+    }
+
+    fn set_silent(&self, is_silent: bool) {
+        self.0.set_silent(is_silent);
+    }
+
+    fn retries_later(&self) -> bool {
+        self.0.retries_later()
+    }
 
     async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
         match self.0.is_exhausted().await {
@@ -373,7 +391,7 @@ mod tests {
         for path in ["/yes", "/no"] {
             let throttle = Arc::new(HostThrottle::new(Duration::from_secs(1), 1));
             let downloader = Downloader::new(Arc::default(), &[]).unwrap();
-            let client = PoliteClient::new(Arc::clone(&throttle), 1, downloader, StopHandle::new());
+            let client = PoliteClient::new(Arc::clone(&throttle), (1, 0), downloader, StopHandle::new());
             let url = Url::parse(&format!("http://h0.test{path}")).unwrap();
             let checked = robots.check(&url, &client, &BodyPolicy::page(1)).await;
             assert_eq!(checked.is_ok(), path == "/yes");

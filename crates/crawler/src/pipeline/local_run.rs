@@ -11,6 +11,7 @@ use super::{CrawlEnd, CrawlReport, Crawler, ResumeStatus};
 use crate::backend::{Backend, BackendError, DiscoveredUrl, Snapshot, WorkerId};
 use crate::error::Error;
 use crate::fetch::fetcher::Fetcher;
+use crate::fetch::network::NetworkMonitor;
 use crate::fetch::throttle::HostThrottle;
 use crate::frontier;
 use crate::modules::page_pipeline::PagePipeline;
@@ -85,9 +86,11 @@ impl<R: Backend> LocalRun<R> {
         let Crawler { settings, config, stop, .. } = crawler;
         let context = worker_context(crawler, &self.backend, &self.pages, stop);
         let throttle = Arc::new(HostThrottle::from_config(config));
+        let network = Arc::new(NetworkMonitor::new(config.network_timeout));
         let mut workers = Vec::new();
         for id in 0..settings.workers {
             let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&throttle), stop.clone())?
+                .with_network(Arc::clone(&network))
                 .with_request_counter(self.backend.request_counter());
             workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
         }
@@ -100,7 +103,7 @@ impl<R: Backend> LocalRun<R> {
                 })
             });
             let workers: Vec<_> = workers.collect();
-            let end = block_on(self.supervise(crawler, resumed));
+            let end = block_on(self.supervise(crawler, &network, resumed));
             // The workers finish their requests in flight, unless the time is up.
             match end {
                 Ok(Ok(CrawlEnd::TimeLimit)) => stop.abort(),
@@ -121,7 +124,12 @@ impl<R: Backend> LocalRun<R> {
     }
 
     /// Admits the seeds, then runs the frontier until the crawl ends.
-    async fn supervise(&self, crawler: &Crawler, resumed: ResumeStatus) -> Result<CrawlEnd, BackendError> {
+    async fn supervise(
+        &self,
+        crawler: &Crawler,
+        network: &NetworkMonitor,
+        resumed: ResumeStatus,
+    ) -> Result<CrawlEnd, BackendError> {
         let backend = &*self.backend;
         if resumed == ResumeStatus::New {
             self.write_outputs().await?;
@@ -137,7 +145,7 @@ impl<R: Backend> LocalRun<R> {
             biased;
             finished = frontier::run(backend, &*crawler.prioritizer, Random::from_system(), &crawler.stop) => finished?,
             () = time_up => return Ok(CrawlEnd::TimeLimit),
-            end = self.watch(&crawler.on_progress) => return end,
+            end = self.watch(network, &crawler.on_progress) => return end,
             () = self.pages.no_longer_wanted() => return Ok(CrawlEnd::OutputClosed),
         };
         match backend.exhausted_budget().await? {
@@ -148,10 +156,15 @@ impl<R: Backend> LocalRun<R> {
     }
 
     /// Reports progress and writes the outputs; returns only when the crawl cannot continue.
-    async fn watch(&self, on_progress: &(dyn Fn(&Snapshot) + Send + Sync)) -> Result<CrawlEnd, BackendError> {
+    async fn watch(
+        &self,
+        network: &NetworkMonitor,
+        on_progress: &(dyn Fn(&Snapshot) + Send + Sync),
+    ) -> Result<CrawlEnd, BackendError> {
         for interval in 1u32.. {
             tokio::time::sleep(POLL_INTERVAL).await;
-            on_progress(&self.backend.snapshot().await?);
+            let network_down = network.down_for().map(|time| time.as_secs());
+            on_progress(&Snapshot { network_down, ..self.backend.snapshot().await? });
             if interval.is_multiple_of(SYNC_INTERVALS) {
                 self.write_outputs().await?;
             }

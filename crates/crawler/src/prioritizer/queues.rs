@@ -44,16 +44,17 @@ impl PriorityQueues {
     }
 
     /// The queue to take a URL from when this priority was drawn: the priority's own queue or, if it is
-    /// empty, the next one that is not: first the worse ones in order, then the better ones from the best on.
-    /// `None` if all are empty.
+    /// empty, the next better one that is not. Only if all of those are empty, the next worse one. `None` if all
+    /// are empty.
     pub fn first_from(self, drawn: Priority, has_tasks: impl Fn(usize) -> bool) -> Option<usize> {
         let own = self.of(drawn);
-        (own..self.0).chain(0..own).find(|queue| has_tasks(*queue))
+        (0..=own).rev().chain(own + 1..self.0).find(|queue| has_tasks(*queue))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Random, draw};
     use super::*;
     use proptest::prelude::*;
 
@@ -80,16 +81,25 @@ mod tests {
     }
 
     #[test]
-    fn empty_queue_falls_back_to_the_next_worse_then_to_the_best() {
+    fn empty_queue_gives_way_to_the_next_better_one() {
         let queues = PriorityQueues::new(10).unwrap();
         let first = |drawn, full: &[usize]| {
             queues.first_from(Priority::new(drawn).unwrap(), |queue| full.contains(&queue))
         };
         assert_eq!(first(35, &[1, 3, 5]), Some(3));
-        assert_eq!(first(35, &[1, 5, 7]), Some(5));
-        assert_eq!(first(35, &[1, 2]), Some(1));
-        assert_eq!(first(100, &[0, 8]), Some(0));
+        assert_eq!(first(35, &[1, 2, 5, 7]), Some(2));
+        assert_eq!(first(35, &[5, 7]), Some(5), "a worse one only where nothing better waits");
+        assert_eq!(first(100, &[0, 8]), Some(8));
         assert_eq!(first(35, &[]), None);
+    }
+
+    #[test]
+    fn best_of_two_queues_gets_nearly_all_draws() {
+        let (queues, mut random) = (PriorityQueues::new(10).unwrap(), Random::seeded(5));
+        let drawn =
+            (0..10_000).map(|_| queues.first_from(draw(&mut random), |queue| queue == 0 || queue == 9));
+        let best = drawn.filter(|queue| *queue == Some(0)).count();
+        assert!((9_850..9_930).contains(&best), "{best}: the worst queue has its own 1.1 % only");
     }
 
     proptest! {

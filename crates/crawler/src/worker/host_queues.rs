@@ -228,6 +228,7 @@ mod tests {
                 redirects: 0,
                 is_revisit: false,
                 cooldown: Duration::ZERO,
+                unreachable: None,
             };
             hosts.add(&url[..1], lease);
         }

@@ -13,6 +13,7 @@ use crate::fetch::polite_client::FetchBudget;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
+use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::{DomainClaim, DomainClaims};
 
 /// The budget of one lease.
@@ -28,6 +29,7 @@ pub(super) struct LeaseBudget<'a, R> {
     page_limit: (usize, Oversize),
     /// Bytes read since the last reservation.
     bytes_read: Mutex<BodyBytes>,
+    activity: LeaseActivity,
     claims: &'a Arc<DomainClaims>,
     /// The domains that the URL's robots.txt redirects to.
     claimed: Mutex<Vec<DomainClaim>>,
@@ -46,6 +48,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
         stop: &'a StopHandle,
         in_flight: &'a Arc<Semaphore>,
         page_limit: (usize, Oversize),
+        activity: LeaseActivity,
         claims: &'a Arc<DomainClaims>,
     ) -> Self {
         LeaseBudget {
@@ -57,6 +60,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             permit: Mutex::default(),
             page_limit,
             bytes_read: Mutex::default(),
+            activity,
             claims,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
@@ -95,6 +99,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
 
 impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     async fn before_wait(&self) {
+        self.activity.set_active(false);
         // This is the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
         // part of the budget that other hosts could use.
         let permit = self.permit().take();
@@ -102,6 +107,22 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
             // If the backend fails, its next operation reports the error.
             let _ = self.backend.release(self.lease, self.take_bytes_read()).await;
         }
+    }
+
+    fn after_wait(&self) {
+        self.activity.set_active(true);
+    }
+
+    fn set_silent(&self, is_silent: bool) {
+        self.activity.set_active(!is_silent);
+        if is_silent {
+            // Another URL can be fetched meanwhile.
+            drop(self.permit().take());
+        }
+    }
+
+    fn retries_later(&self) -> bool {
+        self.backend.schedules_hosts()
     }
 
     async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {

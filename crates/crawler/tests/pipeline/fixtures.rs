@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawler::StopHandle;
-use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::{Backend, WorkerId};
 use crawler::internal::config::{FetchConfig, Oversize};
 use crawler::internal::fetch::fetcher::Fetcher;
@@ -31,6 +31,7 @@ pub fn config() -> BackendConfig {
         max_bytes: 10_000_000,
         max_page_bytes: 10_000,
         max_pages_per_host: u64::MAX,
+        hosts: HostLimits::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Crawls a test web of many hosts with the pipeline, and compares the result with the web's pages and the
 //! server's log.
 
+mod fairness;
 mod fixtures;
 mod politeness;
 mod priorities;

@@ -51,6 +51,8 @@ fn urls_of_bad_priority_are_fetched_while_better_ones_keep_coming() {
         .workers(1)
         .prioritizer(ByName)
         .max_pages(2_000)
+        // The hosts compete for one request at a time.
+        .concurrency(1)
         .configure_backend(|settings| {
             settings.queue_size = 100;
             settings.similarity = None;

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use crawler::StopHandle;
-use crawler::internal::backend::local::BackendConfig;
+use crawler::internal::backend::local::{BackendConfig, HostLimits};
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
 use crawler::internal::backend::{Backend, Budget, DiscoveredUrl, Snapshot, WorkerId};
 use crawler::internal::config::{DnsOverride, FetchConfig, Oversize};
@@ -53,6 +53,7 @@ fn config(workers: u16) -> BackendConfig {
         max_bytes: 50_000_000,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        hosts: HostLimits::default(),
     }
 }
 

@@ -12,7 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::json::ProgressJson;
 use super::resume_hints;
 use crate::args::{CrawlOptions, ProgressForm, Verbosity};
-use crate::format::{counted, number};
+use crate::format::{counted, elapsed, number};
 use crate::printable::printable;
 use crate::progress::{PLAIN_INTERVAL, to_line_start};
 use crate::summary::Counts;
@@ -152,8 +152,12 @@ fn lines(snapshot: &Snapshot, rate: f64) -> [String; LINES] {
         loads += " …";
     }
     let failed = counts.failed_reasons();
+    let network = match snapshot.network_down {
+        Some(seconds) => format!("Network down for {} · ", elapsed(Duration::from_secs(seconds))),
+        None => String::new(),
+    };
     [
-        counts.progress_line(rate),
+        network + &counts.progress_line(rate),
         if failed.is_empty() { failed } else { format!("Failed: {failed}") },
         format!(
             "Queues: new {} (overflow {}) · prioritized {} · waiting for their domain {}",

@@ -27,6 +27,10 @@ pub struct ProgressJson<'s> {
     workers: Vec<WorkerJson>,
     active_hosts: usize,
     owned_domains: usize,
+    /// For how many seconds the network of this machine has been down; null if it is up.
+    network_down_seconds: Option<u64>,
+    /// Hosts that were given up, and why; the first hundred.
+    unreachable_hosts: &'s BTreeMap<String, String>,
     seen_urls: usize,
     stored_pages: usize,
     stored_bytes: u64,
@@ -72,6 +76,8 @@ pub struct SummaryJson<'s> {
     last_module_failure: Option<&'s str>,
     module_summaries: &'s [String],
     output_failure: Option<&'s str>,
+    /// Hosts that were given up, and why; the first hundred.
+    unreachable_hosts: &'s BTreeMap<String, String>,
     pagerank: Option<PageRankJson<'s>>,
     /// Traffic between all processes and Redis; null for a crawl in one process.
     redis: Option<Traffic>,
@@ -177,6 +183,8 @@ impl<'s> ProgressJson<'s> {
             workers: workers.collect(),
             active_hosts: snapshot.active_hosts,
             owned_domains: snapshot.owned_domains,
+            network_down_seconds: snapshot.network_down,
+            unreachable_hosts: &snapshot.unreachable_hosts,
             seen_urls: snapshot.seen_urls,
             stored_pages: snapshot.stored_pages,
             stored_bytes: snapshot.stored_bytes,
@@ -198,6 +206,7 @@ impl<'s> SummaryJson<'s> {
             last_module_failure: report.module_failures.last_failure.as_deref(),
             module_summaries: &report.module_summaries,
             output_failure: report.output_failure.as_deref(),
+            unreachable_hosts: &report.snapshot.unreachable_hosts,
             redis: report.redis_traffic,
             pagerank: rank_stats.map(|stats| PageRankJson {
                 requests: stats.requests,

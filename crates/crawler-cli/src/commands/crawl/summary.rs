@@ -1,5 +1,7 @@
 //! The summary at the end of a pipeline: the table of counts, what the modules report, and why the crawl stopped.
 
+use std::collections::BTreeMap;
+
 use crawler::internal::backend::Budget;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
 use crawler::internal::prioritizer::pagerank::PageRankStats;
@@ -8,6 +10,9 @@ use crate::args::CrawlOptions;
 use crate::format::{bytes, counted, limit, number};
 use crate::printable::printable;
 use crate::summary::Counts;
+
+/// How many unreachable hosts the summary names.
+const MAX_HOSTS_NAMED: usize = 5;
 
 /// The summary as text.
 pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&PageRankStats>) -> String {
@@ -25,6 +30,7 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&Pa
     if let Some(stats) = rank_stats {
         text += &page_rank(stats);
     }
+    text += &unreachable_hosts(&report.snapshot.unreachable_hosts);
     if let Some(reason) = stop_reason(options, report.end) {
         text += &format!("Stopped: {reason}\n");
     }
@@ -33,6 +39,18 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&Pa
 
 fn module_failures((module, count): (&String, &u64)) -> String {
     format!("module {}: {}", printable(module), counted(*count, "failure"))
+}
+
+/// The hosts that were given up.
+fn unreachable_hosts(hosts: &BTreeMap<String, String>) -> String {
+    let named = hosts.iter().take(MAX_HOSTS_NAMED);
+    let mut lines: String = named
+        .map(|(host, cause)| format!("Host unreachable: {} ({})\n", printable(host), printable(cause)))
+        .collect();
+    if let Some(others @ 1..) = hosts.len().checked_sub(MAX_HOSTS_NAMED) {
+        lines += &format!("… and {}\n", counted(others as u64, "other unreachable host"));
+    }
+    lines
 }
 
 fn page_rank(stats: &PageRankStats) -> String {

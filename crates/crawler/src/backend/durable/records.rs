@@ -82,8 +82,8 @@ impl TaskRow {
     }
 
     pub(crate) fn into_task(self, task_id: TaskId) -> QueuedTask {
-        let TaskRow { from, depth, redirects, is_revisit, url, .. } = self;
-        QueuedTask { task_id, from, url: url.into(), depth, redirects, is_revisit, domain: None }
+        let TaskRow { from, depth, redirects, is_revisit, ref url, .. } = self;
+        TaskRef { task_id, from, url, depth, redirects, is_revisit }.to_task()
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {

@@ -20,7 +20,7 @@ use super::open::open_with;
 use super::seen_cache::CacheLimits;
 use super::{OpenState, RecordedSettings, STATE_FILE, StateOptions, StateReader, StateWriter, UrlStatus};
 use crate::backend::local::storage::Clock;
-use crate::backend::local::{BackendConfig, LocalBackend};
+use crate::backend::local::{BackendConfig, HostLimits, LocalBackend};
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::task::Depth;
@@ -45,6 +45,7 @@ fn options(queue_size: usize) -> StateOptions {
         max_bytes: u64::MAX,
         max_page_bytes: 1_000,
         max_pages_per_host: u64::MAX,
+        hosts: HostLimits::default(),
     };
     StateOptions {
         config,

@@ -89,6 +89,8 @@ impl CompressedUrlQueue {
             redirects: (flags >> 1) as u8,
             is_revisit: flags & 1 == 1,
             domain: None,
+            queue: 0,
+            attempts: 0,
         })
     }
 }
@@ -145,6 +147,8 @@ mod tests {
             redirects,
             is_revisit,
             domain: None,
+            queue: 0,
+            attempts: 0,
         }
     }
 

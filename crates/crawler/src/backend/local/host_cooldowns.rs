@@ -40,12 +40,17 @@ impl HostCooldowns {
         self.all_hosts = self.all_hosts.max(Some(Instant::now() + cooldown));
     }
 
+    /// When the next request to a host is allowed; `None` if it is allowed now, or was not so long ago.
+    pub(crate) fn until(&self, host: &str) -> Option<Instant> {
+        if self.until.is_empty() {
+            return self.all_hosts;
+        }
+        self.until.get(host).copied().max(self.all_hosts)
+    }
+
     /// The remaining cooldown of the host of a URL.
     pub(crate) fn remaining(&self, url: &str) -> Duration {
-        if self.until.is_empty() && self.all_hosts.is_none() {
-            return Duration::ZERO;
-        }
-        let until = self.until.get(throttle_key(url)).copied().max(self.all_hosts);
+        let until = self.until(throttle_key(url));
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 }

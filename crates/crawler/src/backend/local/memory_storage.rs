@@ -33,14 +33,6 @@ impl MemoryStorage {
     }
 }
 
-#[cfg(test)]
-impl MemoryStorage {
-    pub(super) fn for_tests() -> MemoryStorage {
-        let (seen, overflow) = (SeenUrls::new(Duration::MAX, false), CompressedUrlQueue::default());
-        MemoryStorage { key: HashKey::new(1), seen, overflow, bodies: SegmentStore::default() }
-    }
-}
-
 impl Storage for MemoryStorage {
     type Parked = CompressedUrlQueue;
 

@@ -1,8 +1,11 @@
 //! The frontier's state machine: applies each operation to the queues of a crawl in one process, over any storage.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::super::{
     AdmitCounts, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, DiscoveredUrl,
@@ -12,17 +15,23 @@ use super::BackendConfig;
 use super::budgets::{BudgetReservation, Budgets};
 use super::content_index::{ContentIndex, IndexLookup};
 use super::counters::CrawlCounters;
-use super::domain_table::{DomainTable, RouteDecision};
 use super::host_cooldowns::HostCooldowns;
 use super::storage::{Body, Clock, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use super::waiting_urls::{NextUrl, WaitingUrls};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
-use crate::prioritizer::{Popularity, Priority};
+use crate::prioritizer::{Popularity, Priority, Random};
 use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
 use crate::stats::BodyBytes;
 use crate::task::Depth;
+
+/// How often a URL is requested. The second try comes after a pause, and only after a failure that may pass.
+const MAX_ATTEMPTS: u8 = 2;
+
+/// The most unreachable hosts that are named in a snapshot.
+const MAX_UNREACHABLE_NAMED: usize = 100;
 
 pub(crate) struct LocalState<S: Storage> {
     pub(crate) config: BackendConfig,
@@ -38,15 +47,14 @@ pub(crate) struct LocalState<S: Storage> {
     next_lease_id: u64,
     url_queue: VecDeque<QueuedTask>,
     prioritizing: HashMap<TaskId, QueuedTask>,
-    priority_queues: Vec<VecDeque<QueuedTask>>,
-    domains: DomainTable<S::Parked>,
-    /// The workers' queues; `None` for a worker that was removed.
-    worker_queues: Vec<Option<VecDeque<QueuedTask>>>,
-    /// URLs of dead workers, to be routed again.
-    requeued: VecDeque<QueuedTask>,
+    /// URLs that had a priority and get another one.
+    reprioritizing: VecDeque<QueuedTask>,
+    waiting: WaitingUrls<S::Parked>,
     leases: HashMap<TaskId, ActiveLease>,
-    /// Workers whose queues got URLs since they were last woken.
-    pub(super) workers_to_wake: Vec<WorkerId>,
+    /// Number of leases by worker.
+    leased: Vec<usize>,
+    /// The hosts that are unreachable, and why. Not all of them if there are many.
+    unreachable_hosts: BTreeMap<String, String>,
 }
 
 struct ActiveLease {
@@ -90,16 +98,14 @@ pub(super) struct BorderCase {
     pub(super) body: Option<(ContentType, Body)>,
 }
 
-/// Which frontier loops have work.
-pub(super) struct FrontierWork {
+/// Who has something to do after an operation.
+pub(super) struct Work {
+    /// URLs wait for the prioritizer.
     pub(super) prioritizer: bool,
-    pub(super) router: bool,
-}
-
-/// The result of routing.
-pub(super) struct RouteResult {
-    pub(super) moved: usize,
-    pub(super) to: HashSet<WorkerId>,
+    /// No URL is outstanding.
+    pub(super) is_finished: bool,
+    /// Workers that wait for URLs, and for which there are some now.
+    pub(super) workers: Vec<WorkerId>,
 }
 
 impl<S: Storage> LocalState<S> {
@@ -117,12 +123,17 @@ impl<S: Storage> LocalState<S> {
             next_lease_id: 1,
             url_queue: VecDeque::new(),
             prioritizing: HashMap::new(),
-            priority_queues: (0..config.priority_queues.count()).map(|_| VecDeque::new()).collect(),
-            domains: DomainTable::new(config.domain_ttl),
-            worker_queues: (0..config.workers).map(|_| Some(VecDeque::new())).collect(),
-            requeued: VecDeque::new(),
+            reprioritizing: VecDeque::new(),
+            waiting: WaitingUrls::new(
+                config.hosts.clone(),
+                config.domain_ttl,
+                config.priority_queues,
+                config.workers,
+                Random::from_system(),
+            ),
             leases: HashMap::new(),
-            workers_to_wake: Vec::new(),
+            leased: vec![0; usize::from(config.workers)],
+            unreachable_hosts: BTreeMap::new(),
             config,
         }
     }
@@ -193,13 +204,16 @@ impl<S: Storage> LocalState<S> {
     pub(super) fn take_unprioritized(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         // After a resume, all URLs are still in the storage.
         self.fill_url_queue()?;
-        // No more than fit into one priority queue, in case all get the same priority.
-        let fullest = self.priority_queues.iter().map(VecDeque::len).max().unwrap_or(0);
-        let room = self.config.queue_size.saturating_sub(fullest + self.prioritizing.len());
-        let count = max.min(room).min(self.url_queue.len());
-        let taken: Vec<QueuedTask> = self.url_queue.drain(..count).collect();
+        if self.waiting.is_full() {
+            return Ok(Vec::new());
+        }
+        let count = max.min(self.config.queue_size.saturating_sub(self.prioritizing.len()));
+        let again = count.min(self.reprioritizing.len());
+        let mut taken: Vec<QueuedTask> = self.reprioritizing.drain(..again).collect();
+        let new = (count - again).min(self.url_queue.len());
+        taken.extend(self.url_queue.drain(..new));
         self.fill_url_queue()?;
-        let mut unprioritized = Vec::with_capacity(count);
+        let mut unprioritized = Vec::with_capacity(taken.len());
         for mut task in taken {
             let domain = Domain::from_url_str(&task.url);
             task.domain = Some(domain.clone());
@@ -214,69 +228,28 @@ impl<S: Storage> LocalState<S> {
     pub(super) fn enqueue_prioritized(&mut self, prioritized: Vec<(TaskId, Priority)>) {
         for (task_id, priority) in prioritized {
             // A task that the prioritizer does not have was enqueued before.
-            if let Some(task) = self.prioritizing.remove(&task_id) {
-                let queue = self.config.priority_queues.of(priority);
-                self.priority_queues[queue].push_back(task);
+            if let Some(mut task) = self.prioritizing.remove(&task_id) {
+                task.queue = self.config.priority_queues.of(priority) as u8;
+                self.waiting.push(task, &self.cooldowns, &mut self.storage);
             }
         }
     }
 
-    pub(super) fn route(&mut self, draws: &[Priority]) -> RouteResult {
-        let mut routed = RouteResult { moved: 0, to: HashSet::new() };
-        // Route the URLs of dead workers first: they were routed before.
-        while let Some(task) = self.requeued.pop_front() {
-            if let Err(task) = self.route_task(task, &mut routed) {
-                self.requeued.push_front(task);
-                break;
-            }
-        }
-        let mut is_blocked = vec![false; self.priority_queues.len()];
-        for draw in draws {
-            loop {
-                let has_tasks = |queue: usize| !is_blocked[queue] && !self.priority_queues[queue].is_empty();
-                let Some(queue) = self.config.priority_queues.first_from(*draw, has_tasks) else {
-                    return routed;
-                };
-                let Some(task) = self.priority_queues[queue].pop_front() else { return routed };
-                match self.route_task(task, &mut routed) {
-                    Ok(()) => break,
-                    Err(task) => {
-                        self.priority_queues[queue].push_front(task);
-                        is_blocked[queue] = true;
-                    }
-                }
-            }
-        }
-        routed
-    }
-
-    /// Puts a URL where the domain table decides. Returns it if there is no room.
-    fn route_task(&mut self, task: QueuedTask, routed: &mut RouteResult) -> Result<(), QueuedTask> {
-        let domain = task.domain();
-        let lengths = self.worker_queues.iter().map(|queue| queue.as_ref().map(VecDeque::len));
-        match self.domains.route(&domain, lengths, self.config.queue_size) {
-            RouteDecision::Enqueue(worker) => {
-                self.domains.assign(&domain, worker);
-                self.worker_queue(worker).push_back(task);
-                routed.to.insert(worker);
-            }
-            RouteDecision::Park => self.domains.park(&domain, task, &mut self.storage),
-            RouteDecision::WorkerFull => return Err(task),
-        }
-        routed.moved += 1;
-        Ok(())
-    }
-
-    fn worker_queue(&mut self, worker: WorkerId) -> &mut VecDeque<QueuedTask> {
-        self.worker_queues[usize::from(worker.0)].get_or_insert_default()
+    /// Lets the prioritizer decide again about the URLs of these domains, as far as they still wait.
+    pub(super) fn reprioritize(&mut self, domains: &[Domain]) -> Result<usize, BackendError> {
+        let mut tasks = self.waiting.take_domains(domains, &mut self.storage)?;
+        tasks.sort_by_key(|task| task.task_id);
+        let count = tasks.len();
+        self.reprioritizing.extend(tasks);
+        Ok(count)
     }
 
     pub(super) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
-        let queue = self.worker_queue(worker);
-        let count = max.min(queue.len());
-        let tasks: Vec<QueuedTask> = queue.drain(..count).collect();
-        let mut leases = Vec::with_capacity(count);
-        for task in tasks {
+        self.waiting.run_timers(&self.cooldowns);
+        let mut leases = Vec::new();
+        while leases.len() < max {
+            let next = self.waiting.take(worker, &self.cooldowns, &mut self.storage)?;
+            let Some(NextUrl { task, unreachable }) = next else { break };
             let lease_id = self.next_lease_id;
             self.next_lease_id += 1;
             leases.push(Lease {
@@ -287,17 +260,18 @@ impl<S: Storage> LocalState<S> {
                 redirects: task.redirects,
                 is_revisit: task.is_revisit,
                 cooldown: self.cooldowns.remaining(&task.url),
+                unreachable,
             });
+            self.leased[usize::from(worker.0)] += 1;
             self.leases.insert(task.task_id, ActiveLease { task, worker, lease_id, reservation: None });
         }
-        self.refill_queue(worker)?;
+        self.waiting.set_wants_urls(worker, leases.len() < max);
         Ok(leases)
     }
 
-    /// Moves parked URLs into a worker's queue, as far as there is room.
-    fn refill_queue(&mut self, worker: WorkerId) -> Result<(), BackendError> {
-        let queue = self.worker_queues[usize::from(worker.0)].get_or_insert_default();
-        self.domains.refill(worker, queue, self.config.queue_size, &mut self.storage)
+    /// When URLs become available for a worker without an operation: the end of the next cooldown.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.waiting.next_timer()
     }
 
     pub(super) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
@@ -338,10 +312,18 @@ impl<S: Storage> LocalState<S> {
         if self.leases.get(&lease.task_id).is_none_or(|active| active.lease_id != lease.lease_id) {
             return Ok(CompleteResult::StaleLease);
         }
+        if let Some(host_delay) = host_delay {
+            self.set_host_delay(throttle_key(&lease.url), host_delay)?;
+        }
+        self.judge_host(&lease.url, &outcome);
+        if self.is_retried(&lease, &outcome) {
+            self.retry(&lease, bytes);
+            return Ok(CompleteResult::Requeued);
+        }
         // Outlinks are admitted before the page is completed, so `outstanding` reaches zero only at the end of the
         // crawl.
         let AdmitCounts { new, seen } = self.admit_outlinks(&outlinks, lease.task_id)?;
-        let Some(ActiveLease { task, worker, reservation, .. }) = self.leases.remove(&lease.task_id) else {
+        let Some(ActiveLease { task, reservation, .. }) = self.end_lease(lease.task_id) else {
             return Ok(CompleteResult::StaleLease);
         };
         self.counters.completed += 1;
@@ -364,9 +346,6 @@ impl<S: Storage> LocalState<S> {
                 self.storage.set_host_pages(&host, pages)?;
             }
         }
-        if let Some(host_delay) = host_delay {
-            self.set_host_delay(throttle_key(&task.url), host_delay)?;
-        }
         let (id, now, depth) = (self.storage.id(&task.url), self.clock.now(), self.storage.depth(&task));
         self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number }, now);
         // Found at a smaller depth while it was leased: its links were admitted with too large a depth.
@@ -375,12 +354,48 @@ impl<S: Storage> LocalState<S> {
             self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true }, now);
             self.fill_url_queue()?;
         }
-        self.domains.release(&task.domain());
-        self.refill_queue(worker)?;
-        if !self.workers_to_wake.contains(&worker) {
-            self.workers_to_wake.push(worker);
-        }
+        self.waiting.release(&task.url, &self.cooldowns);
         Ok(CompleteResult::Applied { id: page_number, new, exhausted: self.budgets.exhausted() })
+    }
+
+    fn end_lease(&mut self, task_id: TaskId) -> Option<ActiveLease> {
+        let active = self.leases.remove(&task_id)?;
+        self.leased[usize::from(active.worker.0)] -= 1;
+        Some(active)
+    }
+
+    /// Learns from the outcome of a URL whether its host can be reached.
+    fn judge_host(&mut self, url: &str, outcome: &Outcome) {
+        let Some(health) = self.waiting.health(url) else { return };
+        if outcome.is_response() {
+            health.responded();
+            self.unreachable_hosts.remove(throttle_key(url));
+        } else if outcome.is_host_failure() {
+            let cause = outcome.to_string();
+            if health.failed(&cause, &self.config.hosts)
+                && self.unreachable_hosts.len() < MAX_UNREACHABLE_NAMED
+            {
+                self.unreachable_hosts.insert(throttle_key(url).to_owned(), cause);
+            }
+        } else if outcome.is_transient() {
+            health.pause();
+        }
+    }
+
+    /// Whether a URL is requested again, because its failure may pass.
+    fn is_retried(&self, lease: &Lease, outcome: &Outcome) -> bool {
+        let attempts = self.leases.get(&lease.task_id).map_or(0, |active| active.task.attempts);
+        attempts + 1 < MAX_ATTEMPTS && outcome.is_transient() && !outcome.exceeds_max_retry_after()
+    }
+
+    /// Ends a lease, and lets the URL wait for its host's next turn.
+    fn retry(&mut self, lease: &Lease, bytes: BodyBytes) {
+        let Some(ActiveLease { mut task, reservation, .. }) = self.end_lease(lease.task_id) else { return };
+        self.budgets.commit(&task.url, reservation, false, bytes);
+        task.attempts += 1;
+        let url = Arc::clone(&task.url);
+        self.waiting.give_back(task, &self.cooldowns);
+        self.waiting.release(&url, &self.cooldowns);
     }
 
     pub(super) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
@@ -452,41 +467,33 @@ impl<S: Storage> LocalState<S> {
         if self.content.contains(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
     }
 
-    pub(super) fn remove_worker(&mut self, worker: WorkerId) -> Result<(), BackendError> {
-        let lost: Vec<TaskId> = self
-            .leases
-            .iter()
-            .filter(|(_, active)| active.worker == worker)
-            .map(|(task_id, _)| *task_id)
-            .collect();
-        let mut requeued: Vec<QueuedTask> = Vec::new();
+    pub(super) fn remove_worker(&mut self, worker: WorkerId) {
+        let is_lost =
+            |(task_id, active): (&TaskId, &ActiveLease)| (active.worker == worker).then_some(*task_id);
+        let mut lost: Vec<TaskId> = self.leases.iter().filter_map(is_lost).collect();
+        // Each is put in front of those that were given back before.
+        lost.sort_by_key(|task_id| Reverse(*task_id));
         for task_id in lost {
-            if let Some(active) = self.leases.remove(&task_id) {
-                self.budgets.release(&active.task.url, active.reservation);
-                requeued.push(active.task);
-            }
+            let Some(ActiveLease { task, reservation, .. }) = self.end_lease(task_id) else { continue };
+            self.budgets.release(&task.url, reservation);
+            let url = Arc::clone(&task.url);
+            self.waiting.give_back(task, &self.cooldowns);
+            self.waiting.release(&url, &self.cooldowns);
         }
-        requeued.extend(self.worker_queues[usize::from(worker.0)].take().unwrap_or_default());
-        requeued.extend(self.domains.release_worker(worker, &mut self.storage)?);
-        requeued.sort_by_key(|task| task.task_id);
-        self.requeued.extend(requeued);
-        Ok(())
+        self.waiting.remove_worker(worker);
     }
 
-    /// Which frontier loops have work.
-    pub(super) fn frontier_work(&self) -> FrontierWork {
-        let is_finished = self.counters.admitted == self.counters.completed;
-        let has_prioritized = self.priority_queues.iter().any(|queue| !queue.is_empty());
-        FrontierWork {
-            prioritizer: !self.url_queue.is_empty(),
-            router: is_finished || has_prioritized || !self.requeued.is_empty(),
+    /// Who has something to do now.
+    pub(super) fn work(&mut self) -> Work {
+        let has_unprioritized = !self.url_queue.is_empty() || !self.reprioritizing.is_empty();
+        Work {
+            prioritizer: has_unprioritized && !self.waiting.is_full(),
+            is_finished: self.counters.admitted == self.counters.completed,
+            workers: self.waiting.take_workers_to_wake(),
         }
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let mut leased = vec![0; self.worker_queues.len()];
-        self.leases.values().for_each(|active| leased[usize::from(active.worker.0)] += 1);
-        let workers = self.worker_queues.iter().zip(leased);
         let (stored_pages, stored_bytes) = self.content.pages_and_bytes();
         Snapshot {
             admitted: self.counters.admitted,
@@ -500,13 +507,13 @@ impl<S: Storage> LocalState<S> {
             pages: self.budgets.pages(),
             bytes: self.budgets.bytes().decoded,
             received: self.budgets.bytes().received,
-            url_queue: (self.url_queue.len(), self.storage.overflow_len()),
-            priority_queues: self.priority_queues.iter().map(VecDeque::len).collect(),
-            workers: workers
-                .map(|(queue, leased)| (queue.as_ref().map_or(0, VecDeque::len), leased))
-                .collect(),
-            parked: self.domains.parked() + self.requeued.len(),
-            owned_domains: self.domains.owned(),
+            url_queue: (self.url_queue.len() + self.reprioritizing.len(), self.storage.overflow_len()),
+            priority_queues: self.waiting.lengths().to_vec(),
+            workers: self.leased.iter().map(|leased| (0, *leased)).collect(),
+            parked: 0,
+            owned_domains: self.waiting.owned_domains(),
+            unreachable_hosts: self.unreachable_hosts.clone(),
+            network_down: None,
             active_hosts: self
                 .leases
                 .values()

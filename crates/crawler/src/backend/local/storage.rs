@@ -33,6 +33,10 @@ pub(crate) struct QueuedTask {
     pub(crate) is_revisit: bool,
     /// Set from the prioritizer on. URLs in the overflow do not need it.
     pub(crate) domain: Option<Domain>,
+    /// The priority queue, set from the prioritizer on.
+    pub(crate) queue: u8,
+    /// How often the URL was requested in vain.
+    pub(crate) attempts: u8,
 }
 
 /// A task whose URL is borrowed, on its way into a queue.
@@ -49,7 +53,8 @@ pub(crate) struct TaskRef<'u> {
 impl TaskRef<'_> {
     pub(crate) fn to_task(self) -> QueuedTask {
         let TaskRef { task_id, from, url, depth, redirects, is_revisit } = self;
-        QueuedTask { task_id, from, url: url.into(), depth, redirects, is_revisit, domain: None }
+        let (url, domain, queue, attempts) = (url.into(), None, 0, 0);
+        QueuedTask { task_id, from, url, depth, redirects, is_revisit, domain, queue, attempts }
     }
 }
 

@@ -72,6 +72,7 @@ impl Moves {
                     redirects,
                     is_revisit: is_revisit == 1,
                     cooldown: Duration::from_millis(rest),
+                    unreachable: None,
                 }
             });
         Ok(leases.collect())

@@ -9,7 +9,7 @@ use super::connection::{Call, Connection, Kind, Persistence};
 use super::keys::{self, Keys};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
-use crate::backend::local::{BackendConfig, secret};
+use crate::backend::local::{BackendConfig, HostLimits, secret};
 use crate::prioritizer::PriorityQueues;
 use crate::similarity::{HashKey, Threshold};
 use crate::time_text::time_text;
@@ -177,6 +177,7 @@ fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
         max_bytes: number("--max-bytes")?,
         max_page_bytes: number("--max-page-bytes")?,
         max_pages_per_host: number("--max-pages-per-host")?,
+        hosts: HostLimits::default(),
     })
 }
 

@@ -214,6 +214,12 @@ impl ConnectionPool {
         }
     }
 
+    /// Whether a new connection can be opened.
+    pub async fn can_connect(&self, origin: &Origin) -> bool {
+        let connected = self.connector.connect(origin, || self.drop_idle()).await;
+        matches!(connected, Ok(_) | Err(Outcome::TlsFailed { .. }))
+    }
+
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
         match self.connector.connect(origin, || self.drop_idle()).await? {
             Transport::Plain(stream) => http1_over(stream, origin).await,

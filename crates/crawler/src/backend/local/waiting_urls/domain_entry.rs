@@ -1,0 +1,64 @@
+//! A domain that has waiting URLs, or an owner: who owns it, and which of its hosts can be asked.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::super::WorkerId;
+use super::super::queue_set::QueueSet;
+
+/// A domain.
+pub(super) struct DomainEntry {
+    pub(super) owner: Option<WorkerId>,
+    pub(super) last_used: Instant,
+    pub(super) waiting: usize,
+    pub(super) leased: usize,
+    /// No URL is leased before: the delay between requests to the domain.
+    pub(super) next: Instant,
+    pub(super) has_timer: bool,
+    /// Hosts that can be asked, by the queue of the URLs that they have.
+    pub(super) ready: Vec<(u8, VecDeque<Arc<str>>)>,
+    /// The queues in which the domain is in its owner's list.
+    pub(super) listed: QueueSet,
+}
+
+impl DomainEntry {
+    pub(super) fn new(now: Instant) -> DomainEntry {
+        DomainEntry {
+            owner: None,
+            last_used: now,
+            waiting: 0,
+            leased: 0,
+            next: now,
+            has_timer: false,
+            ready: Vec::new(),
+            listed: QueueSet::default(),
+        }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.waiting + self.leased > 0
+    }
+
+    /// Ownership expires some time after the last use, but not while the owner has URLs of the domain.
+    pub(super) fn is_owned(&self, ttl: Duration) -> bool {
+        self.owner.is_some() && (self.is_active() || self.last_used.elapsed() < ttl)
+    }
+
+    pub(super) fn ready(&mut self, queue: u8) -> &mut VecDeque<Arc<str>> {
+        let index = match self.ready.iter().position(|(number, _)| *number == queue) {
+            Some(index) => index,
+            None => {
+                self.ready.push((queue, VecDeque::new()));
+                self.ready.len() - 1
+            }
+        };
+        &mut self.ready[index].1
+    }
+
+    pub(super) fn has_ready(&self, queue: u8) -> bool {
+        self.ready.iter().any(|(number, hosts)| *number == queue && !hosts.is_empty())
+    }
+}

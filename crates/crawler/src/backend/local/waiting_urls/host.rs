@@ -1,0 +1,144 @@
+//! The waiting URLs of one host, by priority queue.
+
+use std::collections::VecDeque;
+
+use tokio::time::Instant;
+
+use super::super::super::BackendError;
+use super::super::HostLimits;
+use super::super::host_cooldowns::HostCooldowns;
+use super::super::host_health::HostHealth;
+use super::super::queue_set::QueueSet;
+use super::super::storage::{QueuedTask, Storage};
+use crate::domain::Domain;
+
+/// The URLs of an unreachable host that are leased at a time. No requests are sent for them.
+const UNREACHABLE_LEASES: usize = 64;
+
+/// The URLs of a host.
+pub(super) struct Host<Q> {
+    pub(super) domain: Domain,
+    /// The waiting URLs by priority queue. None of the queues is empty.
+    pub(super) queues: Vec<HostQueue<Q>>,
+    /// URLs that were leased before. They are leased first.
+    pub(super) returned: VecDeque<QueuedTask>,
+    pub(super) leased: usize,
+    pub(super) health: HostHealth,
+    pub(super) has_timer: bool,
+    /// The queues in which the host is in its domain's list.
+    pub(super) listed: QueueSet,
+}
+
+/// The waiting URLs of one host and priority queue. The first one is not in the storage's queue: most hosts of a broad
+/// crawl have no other.
+pub(super) struct HostQueue<Q> {
+    queue: u8,
+    first: QueuedTask,
+    rest: Q,
+    rest_len: usize,
+}
+
+impl<Q: Default> Host<Q> {
+    pub(super) fn new(domain: Domain) -> Host<Q> {
+        Host {
+            domain,
+            queues: Vec::new(),
+            returned: VecDeque::new(),
+            leased: 0,
+            health: HostHealth::default(),
+            has_timer: false,
+            listed: QueueSet::default(),
+        }
+    }
+
+    pub(super) fn has_urls(&self) -> bool {
+        !self.queues.is_empty() || !self.returned.is_empty()
+    }
+
+    /// The queues of its URLs. Of those that were leased before, only the first one counts.
+    pub(super) fn queues_with_urls(&self) -> QueueSet {
+        let mut queues = QueueSet::default();
+        self.queues.iter().map(|host_queue| host_queue.queue).for_each(|queue| queues.insert(queue));
+        if let Some(task) = self.returned.front() {
+            queues.insert(task.queue);
+        }
+        queues
+    }
+
+    /// When the next request may be sent to it, if that is not now.
+    pub(super) fn rests_until(&self, name: &str, cooldowns: &HostCooldowns) -> Option<Instant> {
+        match self.health.unreachable() {
+            None => cooldowns.until(name).max(self.health.rests_until()),
+            // No request is sent.
+            Some(_) => None,
+        }
+    }
+
+    /// How many of its URLs may be leased at a time. A host that failed is tried by one request.
+    pub(super) fn max_leases(&self, limits: &HostLimits) -> usize {
+        match () {
+            () if self.health.unreachable().is_some() => UNREACHABLE_LEASES,
+            () if self.health.has_failed() => 1,
+            () => limits.max_leases,
+        }
+    }
+
+    pub(super) fn push(&mut self, task: QueuedTask, storage: &mut impl Storage<Parked = Q>) {
+        match self.queues.iter_mut().find(|host_queue| host_queue.queue == task.queue) {
+            Some(host_queue) => {
+                storage.park(&mut host_queue.rest, task);
+                host_queue.rest_len += 1;
+            }
+            None => self.queues.push(HostQueue {
+                queue: task.queue,
+                first: task,
+                rest: Q::default(),
+                rest_len: 0,
+            }),
+        }
+    }
+
+    pub(super) fn take(
+        &mut self,
+        queue: u8,
+        storage: &mut impl Storage<Parked = Q>,
+    ) -> Result<Option<QueuedTask>, BackendError> {
+        if let Some(task) = self.returned.pop_front_if(|task| task.queue == queue) {
+            return Ok(Some(task));
+        }
+        let Some(index) = self.queues.iter().position(|host_queue| host_queue.queue == queue) else {
+            return Ok(None);
+        };
+        let host_queue = &mut self.queues[index];
+        if host_queue.rest_len == 0 {
+            return Ok(Some(self.queues.swap_remove(index).first));
+        }
+        let mut next = storage.unpark(&mut host_queue.rest)?.ok_or_else(|| {
+            BackendError("cannot take the next URL of a host: a queue is shorter than its length".into())
+        })?;
+        next.queue = queue;
+        host_queue.rest_len -= 1;
+        Ok(Some(std::mem::replace(&mut host_queue.first, next)))
+    }
+
+    /// Takes all URLs.
+    pub(super) fn drain(
+        &mut self,
+        storage: &mut impl Storage<Parked = Q>,
+    ) -> Result<Vec<QueuedTask>, BackendError> {
+        let mut tasks: Vec<QueuedTask> = self.returned.drain(..).collect();
+        while let Some(queue) = self.queues.first().map(|host_queue| host_queue.queue) {
+            tasks.extend(self.take(queue, storage)?);
+        }
+        Ok(tasks)
+    }
+
+    /// Whether nothing refers to the host.
+    pub(super) fn is_unused(&self) -> bool {
+        self.queues.is_empty()
+            && self.returned.is_empty()
+            && self.leased == 0
+            && !self.has_timer
+            && self.listed.is_empty()
+    }
+}
