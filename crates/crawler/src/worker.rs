@@ -210,17 +210,7 @@ impl<R: Backend> Worker<R> {
         activity: LeaseActivity,
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
-        let page_limit = (context.max_page_bytes, context.oversize);
-        let budget = LeaseBudget::new(
-            &*context.backend,
-            self.id,
-            &lease,
-            &context.stop,
-            &self.in_flight,
-            page_limit,
-            activity,
-            &self.claims,
-        );
+        let budget = LeaseBudget::new(&self, &lease, activity);
         let mut completion = Completion::new(&lease);
         if let Some(cause) = &lease.unreachable {
             completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };

@@ -13,6 +13,7 @@ use crate::fetch::polite_client::FetchBudget;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
+use crate::worker::Worker;
 use crate::worker::capacity::LeaseActivity;
 use crate::worker::domain_claims::{DomainClaim, DomainClaims};
 
@@ -41,27 +42,19 @@ pub(super) struct LeaseBudget<'a, R> {
 pub(super) type InFlightPermit = OwnedSemaphorePermit;
 
 impl<'a, R: Backend> LeaseBudget<'a, R> {
-    pub(super) fn new(
-        backend: &'a R,
-        worker: WorkerId,
-        lease: &'a Lease,
-        stop: &'a StopHandle,
-        in_flight: &'a Arc<Semaphore>,
-        page_limit: (usize, Oversize),
-        activity: LeaseActivity,
-        claims: &'a Arc<DomainClaims>,
-    ) -> Self {
+    pub(super) fn new(worker: &'a Worker<R>, lease: &'a Lease, activity: LeaseActivity) -> Self {
+        let context = &*worker.context;
         LeaseBudget {
-            backend,
-            worker,
+            backend: &*context.backend,
+            worker: worker.id,
             lease,
-            stop,
-            in_flight,
+            stop: &context.stop,
+            in_flight: &worker.in_flight,
             permit: Mutex::default(),
-            page_limit,
+            page_limit: (context.max_page_bytes, context.oversize),
             bytes_read: Mutex::default(),
             activity,
-            claims,
+            claims: &worker.claims,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
         }

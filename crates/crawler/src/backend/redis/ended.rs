@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// What can have become of a URL; each is known by its place, which must not change while there are crawls.
-const LABELS: [&str; 21] = [
+const LABELS: [&str; 22] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -25,6 +25,7 @@ const LABELS: [&str; 21] = [
     "not written",
     "not reached",
     "redirect loop",
+    "host unreachable",
 ];
 
 /// Stands for every HTTP status, which is kept beside it.
