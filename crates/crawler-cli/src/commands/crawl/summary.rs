@@ -2,15 +2,14 @@
 
 use crawler::internal::backend::Budget;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
-use crawler::internal::prioritizer::pagerank::PageRankStats;
 
 use crate::args::CrawlOptions;
-use crate::format::{bytes, counted, limit, number};
+use crate::format::{bytes, counted, limit};
 use crate::printable::printable;
-use crate::summary::Counts;
+use crate::summary::{Counts, page_rank_line};
 
 /// The summary as text.
-pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&PageRankStats>) -> String {
+pub fn text(options: &CrawlOptions, report: &CrawlReport) -> String {
     let mut text = Counts::of_ended(&report.snapshot).table(report.elapsed);
     // If the crawl was finished before, the modules of this process received no pages.
     let summaries =
@@ -22,8 +21,8 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&Pa
     if let (false, Some(last)) = (failures.is_empty(), &report.module_failures.last_failure) {
         text += &format!("{} (last: {})\n", failures.join(", "), printable(last));
     }
-    if let Some(stats) = rank_stats {
-        text += &page_rank(stats);
+    if let Some(line) = page_rank_line(&report.snapshot) {
+        text += &format!("{line}\n");
     }
     if let Some(reason) = stop_reason(options, report.end) {
         text += &format!("Stopped: {reason}\n");
@@ -33,20 +32,6 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&Pa
 
 fn module_failures((module, count): (&String, &u64)) -> String {
     format!("module {}: {}", printable(module), counted(*count, "failure"))
-}
-
-fn page_rank(stats: &PageRankStats) -> String {
-    let PageRankStats { requests, failures, fallbacks, last_failure, .. } = stats;
-    let mut line = format!(
-        "PageRank service: {}, {} failed, {} without a rank",
-        counted(*requests, "request"),
-        number(*failures),
-        counted(*fallbacks, "URL")
-    );
-    if let Some(last) = last_failure {
-        line += &format!(" (last: {})", printable(last));
-    }
-    line + "\n"
 }
 
 /// Why a crawl stopped with URLs pending; `None` if it is finished.

@@ -235,6 +235,7 @@ mod tests {
             depth: 0,
             redirects: 0,
             is_revisit: false,
+            source_link: None,
             domain: None,
         };
         domains.park(&domain, task, &mut storage);
