@@ -24,6 +24,7 @@ COPY --from=build --chown=65532:65532 /image/data /data
 USER 65532:65532
 # The directory of outputs with relative paths.
 WORKDIR /data
+# Secrets are not part of the image. Pass them when a container starts: docker run --env CRAWLER_PAGERANK_KEY …
 # No HEALTHCHECK: it depends on the sub-command. compose.yaml has the health checks of the roles.
 ENTRYPOINT ["/usr/local/bin/crawler"]
 CMD ["--help"]

@@ -9,7 +9,8 @@ use crawler::internal::backend::Snapshot;
 use crawler::internal::stats::Stats;
 use serde::Serialize;
 
-use crate::format::{bytes, elapsed, number, rate};
+use crate::format::{bytes, counted, elapsed, number, rate};
+use crate::printable::printable;
 
 /// The width of the row names.
 const NAME_WIDTH: usize = 11;
@@ -181,6 +182,22 @@ impl Counts {
         let width = rows.iter().map(|(_, count, _)| count.len()).max().unwrap_or(0).max(COUNT_WIDTH);
         rows.iter().map(|(name, count, detail)| row(name, count, detail, width)).collect()
     }
+}
+
+/// The health of the PageRank service, if the crawl uses one.
+pub fn page_rank_line(snapshot: &Snapshot) -> Option<String> {
+    let stats = snapshot.prioritizer_service.as_ref()?;
+    let mut line = format!(
+        "PageRank service {}: {}, {} failed, {} without a rank",
+        if stats.is_available { "available" } else { "unavailable" },
+        counted(stats.requests, "request"),
+        number(stats.failures),
+        counted(stats.fallbacks, "URL")
+    );
+    if let Some(last) = &stats.last_failure {
+        line += &format!(" (last: {})", printable(last));
+    }
+    Some(line)
 }
 
 fn row(name: &str, count: &str, detail: &str, width: usize) -> String {

@@ -152,8 +152,8 @@ async fn run_frontier(backend: &impl Backend, random: &mut Random) -> Result<(),
         let unprioritized = backend.take_unprioritized(MAX_PER_OPERATION, Duration::ZERO).await?;
         let taken = unprioritized.len();
         let priorities = unprioritized.into_iter().map(|url| {
-            let (domain, depth, linking_pages) = (url.domain, url.depth, url.linking_pages);
-            (url.task_id, DepthPopularity::priority(&Candidate::new(domain, depth, linking_pages)))
+            let task_id = url.task_id;
+            (task_id, DepthPopularity::priority(&Candidate::from(url)))
         });
         backend.enqueue_prioritized(priorities.collect()).await?;
         let draws = (0..MAX_PER_OPERATION).map(|_| draw(random)).collect();

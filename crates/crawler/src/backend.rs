@@ -25,7 +25,7 @@ use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
-use crate::prioritizer::Priority;
+use crate::prioritizer::{Priority, ServiceStats, SourceLink};
 use crate::similarity::{Fingerprint, HashKey};
 use crate::stats::{BodyBytes, RequestCounter};
 use crate::task::Depth;
@@ -59,12 +59,14 @@ pub struct Outlinks {
     pub depth: Depth,
     /// Number of consecutive redirects that led to the URLs.
     pub redirects: u8,
+    /// The links of the URLs, in the same order. Empty if the prioritizer does not want them.
+    pub source_links: Vec<SourceLink>,
 }
 
 impl Outlinks {
     /// Links on a page, at this depth.
     pub fn new<U: AsRef<str>>(urls: impl IntoIterator<Item = U>, depth: Depth) -> Outlinks {
-        Outlinks { urls: urls.into_iter().collect(), depth, redirects: 0 }
+        Outlinks { urls: urls.into_iter().collect(), depth, ..Outlinks::default() }
     }
 }
 
@@ -82,12 +84,17 @@ pub struct AdmitCounts {
 pub struct UnprioritizedUrl {
     /// The task.
     pub task_id: TaskId,
+    /// The URL.
+    pub url: Arc<str>,
     /// The URL's registrable domain.
     pub domain: Domain,
     /// The smallest depth at which the URL was found so far.
     pub depth: Depth,
     /// Number of distinct pages seen so far that link to the domain.
     pub linking_pages: u32,
+    /// The link through which the URL was admitted, if the prioritizer wants it. A backend of a distributed crawl,
+    /// whose prioritizers do not want it, need not store it.
+    pub source_link: Option<Arc<SourceLink>>,
 }
 
 /// A URL leased to a worker. The lease ends when the worker completes it, or when the worker is declared dead.
@@ -327,6 +334,9 @@ pub struct Snapshot {
     pub stored_pages: usize,
     /// Bytes the stored pages take, compressed.
     pub stored_bytes: u64,
+    /// The counters of the prioritizer's service, if it uses one.
+    #[serde(default)]
+    pub prioritizer_service: Option<ServiceStats>,
 }
 
 impl Snapshot {
@@ -366,7 +376,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Puts URLs that the prioritizer took into the priority queues.
     fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> impl BackendFuture<()>;
 
-    /// Lets the prioritizer take the URLs of these domains again, as far as they wait. Returns how many.
+    /// Hands all URLs of these domains that wait with a priority to the prioritizer again. Returns how many there were.
     fn reprioritize(&self, _domains: Vec<Domain>) -> impl BackendFuture<usize> {
         std::future::ready(Ok(0))
     }

@@ -24,6 +24,7 @@ use crate::backend::{Backend, BackendError, Budget, Snapshot, WorkerId};
 use crate::error::Error;
 use crate::modules::page_pipeline::ModuleFailures;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
+use crate::prioritizer::ServiceStats;
 
 pub use crate::backend::redis::Notice;
 
@@ -82,13 +83,31 @@ struct MemberReport {
     summaries: Vec<String>,
     #[serde(default)]
     traffic: Traffic,
+    /// The counters of the prioritizer's service, in the report of the frontier.
+    #[serde(default)]
+    prioritizer_service: Option<ServiceStats>,
 }
+
+/// The name of the frontier's report, which it updates while the crawl runs. Other reports have the token of their
+/// member.
+const FRONTIER_REPORT: &str = "frontier";
 
 impl MemberReport {
     /// A report with the Redis traffic of this process, and nothing else.
     fn with_traffic(backend: &RedisBackend) -> MemberReport {
         let (round_trips, commands) = backend.traffic();
         MemberReport { traffic: Traffic { round_trips, commands }, ..MemberReport::default() }
+    }
+
+    /// All reports that members have stored in Redis.
+    async fn all(backend: &RedisBackend) -> Result<Vec<MemberReport>, BackendError> {
+        let reports: BTreeMap<String, String> = backend.reports().await?;
+        Ok(reports.values().filter_map(|report| serde_json::from_str(report).ok()).collect())
+    }
+
+    async fn store(&self, backend: &RedisBackend, name: &str) -> Result<(), BackendError> {
+        let report = serde_json::to_string(self).map_err(|error| BackendError(error.to_string()))?;
+        backend.report(name, &report).await
     }
 }
 
@@ -238,7 +257,9 @@ impl StoredReport {
     pub(super) fn into_report(self, resumed: ResumeStatus) -> CrawlReport {
         let (mut counts, mut summaries, mut traffic) =
             (ModuleFailures::default(), Vec::new(), Traffic::default());
+        let mut snapshot = self.snapshot;
         for member in self.members {
+            snapshot.prioritizer_service = member.prioritizer_service.or(snapshot.prioritizer_service);
             traffic.round_trips += member.traffic.round_trips;
             traffic.commands += member.traffic.commands;
             for (name, failures) in member.failures {
@@ -251,7 +272,7 @@ impl StoredReport {
             counts.failures.contains_key("output").then(|| counts.last_failure.clone()).flatten();
         CrawlReport {
             end: end_of(&self.end),
-            snapshot: self.snapshot,
+            snapshot,
             module_failures: counts,
             module_summaries: summaries,
             output_failure,

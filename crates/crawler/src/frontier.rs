@@ -1,14 +1,28 @@
-//! The frontier: prioritizes URLs and routes them to workers, in two concurrent loops, so that a slow
-//! PageRank service does not hold up the routing of URLs that have a priority.
+//! The frontier: prioritizes URLs, routes them to workers, and prioritizes them again when their priorities
+//! change, in concurrent loops, so that a slow PageRank service does not hold up the routing of URLs that have
+//! a priority.
 
+use std::future::poll_fn;
+use std::iter::repeat;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::backend::{Backend, BackendError};
-use crate::prioritizer::{Candidate, Prioritizer, Random, draw};
+use crate::backend::{Backend, BackendError, TaskId, UnprioritizedUrl};
+use crate::prioritizer::{Candidate, Prioritizer, Priority, Random, draw};
 use crate::stop::StopHandle;
 
 /// URLs per operation: enough to make it cheap, few enough to keep the order of priorities.
 const BATCH: usize = 256;
+
+/// Domains per operation that prioritizes their URLs again.
+const DOMAIN_BATCH: usize = 1_000;
+
+/// Calls of the prioritizer at a time. While all are in progress, further URLs wait for one call together.
+const MAX_CALLS: usize = 16;
+
+/// URLs that wait for the prioritizer at a time, so that those with a known priority can pass them.
+const MAX_PRIORITIZING: usize = 10_000;
 
 /// How long a loop waits for URLs before it polls again.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -25,24 +39,42 @@ pub async fn run(
         biased;
         () = stop.stop_requested() => Ok(false),
         failed = run_prioritizer(backend, prioritizer) => failed.map(|()| false),
+        failed = run_reprioritizer(backend, prioritizer) => failed.map(|()| false),
         finished = run_router(backend, random) => finished.map(|()| true),
     }
 }
 
 /// Moves URLs from the URL queue to the priority queues, until an error.
 async fn run_prioritizer(backend: &impl Backend, prioritizer: &dyn Prioritizer) -> Result<(), BackendError> {
+    let mut calls = PrioritizerCalls::new(prioritizer);
+    let take = || backend.take_unprioritized(BATCH, POLL_INTERVAL);
+    // It is never dropped half-way: the URLs would be taken and lost.
+    let mut taking = pin!(take());
     loop {
-        let urls = backend.take_unprioritized(BATCH, POLL_INTERVAL).await?;
-        if urls.is_empty() {
-            continue;
+        let prioritized = tokio::select! {
+            biased;
+            prioritized = poll_fn(|context| calls.poll(context)) => prioritized,
+            urls = &mut taking, if calls.has_room() => {
+                taking.set(take());
+                calls.add(urls?)
+            }
+        };
+        if !prioritized.is_empty() {
+            backend.enqueue_prioritized(prioritized).await?;
         }
-        let task_ids: Vec<_> = urls.iter().map(|url| url.task_id).collect();
-        let candidates: Vec<Candidate> = urls
-            .into_iter()
-            .map(|url| Candidate { domain: url.domain, depth: url.depth, linking_pages: url.linking_pages })
-            .collect();
-        let priorities = prioritizer.prioritize(&candidates).await;
-        backend.enqueue_prioritized(task_ids.into_iter().zip(priorities).collect()).await?;
+    }
+}
+
+/// Prioritizes waiting URLs again when their priorities have changed, until an error.
+async fn run_reprioritizer(
+    backend: &impl Backend,
+    prioritizer: &dyn Prioritizer,
+) -> Result<(), BackendError> {
+    loop {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        for domains in prioritizer.take_revised_domains().chunks(DOMAIN_BATCH) {
+            backend.reprioritize(domains.to_vec()).await?;
+        }
     }
 }
 
@@ -55,4 +87,65 @@ async fn run_router(backend: &impl Backend, mut random: Random) -> Result<(), Ba
             return Ok(());
         }
     }
+}
+
+/// URLs with their priorities.
+type Prioritized = Vec<(TaskId, Priority)>;
+
+/// The calls of the prioritizer in progress, and the URLs that wait for the next one.
+struct PrioritizerCalls<'p> {
+    prioritizer: &'p dyn Prioritizer,
+    in_progress: Vec<Pin<Box<dyn Future<Output = Prioritized> + Send + 'p>>>,
+    waiting: Vec<(TaskId, Candidate)>,
+    /// URLs that wait or are in a call.
+    urls: usize,
+}
+
+impl<'p> PrioritizerCalls<'p> {
+    fn new(prioritizer: &'p dyn Prioritizer) -> PrioritizerCalls<'p> {
+        PrioritizerCalls { prioritizer, in_progress: Vec::new(), waiting: Vec::new(), urls: 0 }
+    }
+
+    fn has_room(&self) -> bool {
+        self.urls < MAX_PRIORITIZING
+    }
+
+    /// Adds URLs. Returns those whose priority is known.
+    fn add(&mut self, urls: Vec<UnprioritizedUrl>) -> Prioritized {
+        let mut known = Vec::with_capacity(urls.len());
+        for url in urls {
+            let (task_id, candidate) = (url.task_id, Candidate::from(url));
+            match self.prioritizer.known_priority(&candidate) {
+                Some(priority) => known.push((task_id, priority)),
+                None => {
+                    self.waiting.push((task_id, candidate));
+                    self.urls += 1;
+                }
+            }
+        }
+        known
+    }
+
+    /// Starts a call if URLs wait. Returns the result of a call that has finished.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Prioritized> {
+        if !self.waiting.is_empty() && self.in_progress.len() < MAX_CALLS {
+            let waiting = std::mem::take(&mut self.waiting);
+            self.in_progress.push(Box::pin(prioritize(self.prioritizer, waiting)));
+        }
+        for index in 0..self.in_progress.len() {
+            if let Poll::Ready(prioritized) = self.in_progress[index].as_mut().poll(context) {
+                drop(self.in_progress.swap_remove(index));
+                self.urls -= prioritized.len();
+                return Poll::Ready(prioritized);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+async fn prioritize(prioritizer: &dyn Prioritizer, urls: Vec<(TaskId, Candidate)>) -> Prioritized {
+    let (task_ids, candidates): (Vec<TaskId>, Vec<Candidate>) = urls.into_iter().unzip();
+    let priorities = prioritizer.prioritize(&candidates).await;
+    // No URL may get lost, even if the prioritizer returns too few priorities.
+    task_ids.into_iter().zip(priorities.into_iter().chain(repeat(Priority::MIDDLE))).collect()
 }

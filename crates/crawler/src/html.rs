@@ -10,12 +10,14 @@ use encoding_rs::Encoding;
 use url::Url;
 
 use charset::Charset;
+use link_text::{LinkTextSink, LinkTexts};
 use scanner::{Element, Sink};
 use url_resolver::UrlResolver;
 
 mod attributes;
 pub mod charset;
 mod foreign;
+mod link_text;
 pub mod normal_form;
 mod raw_text;
 pub mod refresh;
@@ -36,7 +38,7 @@ pub const MAX_TARGET_BYTES: usize = 16 * 1024;
 /// Maximum number of links of a page, so that one page cannot fill the queues.
 pub const MAX_LINKS: usize = 100_000;
 
-/// Maximum total length of a page's links as resolved URLs. A base URL of 2,000 bytes would otherwise turn a page of 430 KB
+/// Maximum total length of a page's links as resolved URLs, and of their texts if those are wanted. A base URL of 2,000 bytes would otherwise turn a page of 430 KB
 /// into 64 MB of URLs. On documentation sites they take up to 1.3 bytes per byte of the page.
 const fn max_link_bytes(page_bytes: usize) -> usize {
     64 * 1024 + 4 * page_bytes
@@ -133,11 +135,15 @@ pub fn read_links(page: &Url, content_type: Option<&str>, body: &[u8], handler: 
     let charset = Charset::new(content_type, body);
     match charset.transcoded() {
         None => Targets::scan(body)
-            .pass_to(handler, page, body.len(), &|| charset.encoding(), &|| charset.encoding()),
-        Some(text) => {
-            Targets::scan(text.as_bytes())
-                .pass_to(handler, page, body.len(), &|| encoding_rs::UTF_8, &|| charset.encoding())
-        }
+            .pass_to(handler, None, page, body.len(), &|| charset.encoding(), &|| charset.encoding()),
+        Some(text) => Targets::scan(text.as_bytes()).pass_to(
+            handler,
+            None,
+            page,
+            body.len(),
+            &|| encoding_rs::UTF_8,
+            &|| charset.encoding(),
+        ),
     }
 }
 
@@ -157,6 +163,14 @@ pub trait PageHandler {
 
     /// The number of links that follow, as far as it is known.
     fn expect_links(&mut self, _: usize) {}
+
+    /// Whether it wants the texts of links, which cost time. [`read_links`] passes none.
+    fn wants_link_texts(&self) -> bool {
+        false
+    }
+
+    /// The text of the next link, if it is wanted and the link has a target: decoded, in one line, up to 100 characters.
+    fn link_text(&mut self, _text: String) {}
 
     /// A link, as in [`each_link`]. All links follow after the text and the robots directives.
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>);
@@ -183,10 +197,18 @@ impl<F: FnMut(LinkKind, Result<&str, BadLink>)> PageHandler for LinkHandler<F> {
 pub fn read(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     let text = charset.utf8();
+    let wants_link_texts = handler.wants_link_texts();
     let mut sink = PageSink { targets: Targets::new(), handler };
-    scanner::scan(&text, &mut sink);
-    let PageSink { targets, handler } = sink;
-    targets.pass_to(handler, page, body.len(), &|| encoding_rs::UTF_8, &|| charset.encoding());
+    let (PageSink { targets, handler }, texts) = if wants_link_texts {
+        let mut sink = LinkTextSink::new(sink);
+        scanner::scan(&text, &mut sink);
+        (sink.page, Some(sink.texts))
+    } else {
+        scanner::scan(&text, &mut sink);
+        (sink, None)
+    };
+    let encoding = || charset.encoding();
+    targets.pass_to(handler, texts.as_ref(), page, body.len(), &|| encoding_rs::UTF_8, &encoding);
 }
 
 /// Collects the link targets of a page and passes its text to the handler.
@@ -240,6 +262,7 @@ impl<'p> Targets<'p> {
     fn pass_to(
         &self,
         handler: &mut impl PageHandler,
+        texts: Option<&LinkTexts>,
         page: &Url,
         page_bytes: usize,
         decoding: &dyn Fn() -> &'static Encoding,
@@ -253,7 +276,8 @@ impl<'p> Targets<'p> {
         let base = self.base_url(page, decoding);
         let resolver = UrlResolver::new(&base);
         let mut resolved = String::with_capacity(256);
-        for &(kind, raw) in &self.links {
+        let mut texts = texts.map(LinkTexts::decoder);
+        for (index, &(kind, raw)) in self.links.iter().enumerate() {
             if max_bytes == 0 || raw.len() > MAX_TARGET_BYTES {
                 handler.link(kind, Err(if max_bytes == 0 { BadLink::TooMany } else { BadLink::TooLong }));
                 continue;
@@ -274,6 +298,12 @@ impl<'p> Targets<'p> {
                     // Resolving it took time, too.
                     Err(BadLink::TooLong) => max_bytes = max_bytes.saturating_sub(MAX_URL_BYTES),
                     Err(_) => {}
+                }
+                if let (Some(texts), Ok(())) = (&mut texts, result) {
+                    let text =
+                        Some(texts.text(index)).filter(|text| text.len() <= max_bytes).unwrap_or_default();
+                    max_bytes -= text.len();
+                    handler.link_text(text);
                 }
                 let result = result.map(|()| resolved.as_str());
                 match self.base.is_none() && matches!(target.trim_ascii().as_bytes(), [] | [b'#', ..]) {

@@ -135,7 +135,9 @@ pub use page::Page;
 #[cfg(feature = "net")]
 pub use pipeline::{CrawlEnd, CrawlReport, Crawler, PageStream, ResumeStatus};
 #[cfg(feature = "net")]
-pub use prioritizer::{Candidate, DepthPopularity, Priorities, Prioritizer, Priority};
+pub use prioritizer::{
+    Candidate, DepthPopularity, Priorities, Prioritizer, Priority, ServiceStats, SourceLink,
+};
 #[cfg(feature = "net")]
 pub use scope::{RejectReason, Scope};
 #[cfg(feature = "net")]

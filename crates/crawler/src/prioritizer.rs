@@ -13,12 +13,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::depth_popularity::DepthPopularity;
 pub use self::draw::{draw, weight};
 pub use self::pagerank::PageRank;
 pub use self::popularity::Popularity;
 pub use self::queues::PriorityQueues;
 pub use self::random::Random;
+use crate::backend::UnprioritizedUrl;
 use crate::domain::Domain;
 use crate::task::Depth;
 
@@ -64,23 +67,73 @@ impl fmt::Display for Priority {
     }
 }
 
+/// The link through which a URL was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceLink {
+    /// Its text in one line, up to 100 characters. Empty for a link without text, such as an image.
+    pub text: String,
+    /// Its number among the links of its page, from 0.
+    pub position: u32,
+}
+
+impl SourceLink {
+    #[doc(hidden)]
+    pub fn new(text: String, position: u32) -> SourceLink {
+        SourceLink { text, position }
+    }
+}
+
 /// What a prioritizer knows about a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
+    /// The URL.
+    pub url: Arc<str>,
     /// The domain it belongs to.
     pub domain: Domain,
     /// The number of links between it and the seed.
     pub depth: Depth,
     /// How many of the pages crawled so far link to its domain; counted by [`Popularity`].
     pub linking_pages: u32,
+    /// The link through which it was found first, if the prioritizer
+    /// [wants it](Prioritizer::wants_source_links). `None` for seeds and targets of redirects.
+    pub source_link: Option<Arc<SourceLink>>,
 }
 
 impl Candidate {
     #[doc(hidden)]
-    pub fn new(domain: Domain, depth: Depth, linking_pages: u32) -> Candidate {
-        Candidate { domain, depth, linking_pages }
+    pub fn new(url: &str, depth: Depth, linking_pages: u32) -> Candidate {
+        Candidate {
+            url: url.into(),
+            domain: Domain::from_url_str(url),
+            depth,
+            linking_pages,
+            source_link: None,
+        }
     }
+}
+
+impl From<UnprioritizedUrl> for Candidate {
+    fn from(url: UnprioritizedUrl) -> Candidate {
+        let UnprioritizedUrl { url, domain, depth, linking_pages, source_link, .. } = url;
+        Candidate { url, domain, depth, linking_pages, source_link }
+    }
+}
+
+/// Counters of the requests to a service that a prioritizer uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStats {
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failures: u64,
+    /// How many times a URL got the fallback priority.
+    pub fallbacks: u64,
+    /// Whether requests are sent, rather than suspended after failures.
+    pub is_available: bool,
+    /// The cause of the last failure.
+    pub last_failure: Option<String>,
 }
 
 /// Future of [`Prioritizer::prioritize`]: one priority per candidate, in the order of the candidates.
@@ -90,9 +143,49 @@ pub type Priorities<'a> = Pin<Box<dyn Future<Output = Vec<Priority>> + Send + 'a
 ///
 /// It gets URLs in batches, because an implementation may send network requests. It cannot fail: when a
 /// service that it uses is unavailable, the crawl continues with fallback priorities.
+///
+/// ```
+/// use crawler::{Candidate, Priorities, Prioritizer, Priority};
+///
+/// /// Crawls the documentation first.
+/// struct DocsFirst;
+///
+/// impl Prioritizer for DocsFirst {
+///     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
+///         let priority = |candidate: &Candidate| match candidate.url.contains("/docs/") {
+///             true => Priority::BEST,
+///             false => Priority::WORST,
+///         };
+///         Box::pin(async move { candidates.iter().map(priority).collect() })
+///     }
+/// }
+/// ```
 pub trait Prioritizer: Send + Sync {
-    /// Returns one priority per candidate, in the order of the candidates.
+    /// Returns one priority per candidate, in the order of the candidates. Several calls can run at a time.
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a>;
+
+    /// The priority of a candidate, if it is known without waiting. [`prioritize`](Prioritizer::prioritize)
+    /// gets only the other candidates, so a slow service does not hold these up.
+    fn known_priority(&self, _candidate: &Candidate) -> Option<Priority> {
+        None
+    }
+
+    /// Whether candidates have their [source links](Candidate::source_link). They cost CPU time for each page,
+    /// and memory for each waiting URL.
+    fn wants_source_links(&self) -> bool {
+        false
+    }
+
+    /// Takes the domains whose priorities have changed. Their waiting URLs are prioritized again. The crawl
+    /// calls this twice per second.
+    fn take_revised_domains(&self) -> Vec<Domain> {
+        Vec::new()
+    }
+
+    /// Counters of the service that it uses, if any, for [`Snapshot`](crate::Snapshot).
+    fn service_stats(&self) -> Option<ServiceStats> {
+        None
+    }
 
     /// Identifies the prioritizer in the crawl's settings. A resumed crawl must use a prioritizer with the
     /// same name.
@@ -101,10 +194,26 @@ pub trait Prioritizer: Send + Sync {
     }
 }
 
-/// A shared prioritizer, whose statistics can be read while the crawl uses it.
+/// A shared prioritizer, which the program can use while the crawl does.
 impl<T: Prioritizer + ?Sized> Prioritizer for Arc<T> {
     fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
         (**self).prioritize(candidates)
+    }
+
+    fn known_priority(&self, candidate: &Candidate) -> Option<Priority> {
+        (**self).known_priority(candidate)
+    }
+
+    fn wants_source_links(&self) -> bool {
+        (**self).wants_source_links()
+    }
+
+    fn take_revised_domains(&self) -> Vec<Domain> {
+        (**self).take_revised_domains()
+    }
+
+    fn service_stats(&self) -> Option<ServiceStats> {
+        (**self).service_stats()
     }
 
     fn name(&self) -> String {

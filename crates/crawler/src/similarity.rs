@@ -210,6 +210,14 @@ impl<C: ContentHasher, H: PageHandler> PageHandler for ShingleHandler<'_, C, H> 
         self.inner.expect_links(count);
     }
 
+    fn wants_link_texts(&self) -> bool {
+        self.inner.wants_link_texts()
+    }
+
+    fn link_text(&mut self, text: String) {
+        self.inner.link_text(text);
+    }
+
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         if let Ok(target) = target {
             let target = self.links.key.hash(target.as_bytes());

@@ -36,6 +36,7 @@ use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::{origin_prefix, throttle_key};
 use crate::outcome::Outcome;
 use crate::page::Page;
+use crate::prioritizer::SourceLink;
 use crate::scope::{RejectReason, Scope};
 use crate::similarity::Threshold;
 use crate::stats::BodyBytes;
@@ -74,6 +75,8 @@ pub struct WorkerContext<R> {
     pub similarity: Option<Threshold>,
     /// Whether links on duplicates and near-duplicates are followed.
     pub follow_duplicates: bool,
+    /// Whether the prioritizer wants to know the links through which URLs are found.
+    pub wants_source_links: bool,
     /// The most leases a worker holds: the size of its queue.
     pub max_leases: usize,
     /// Stops the workers.
@@ -267,7 +270,8 @@ impl<R: Backend> Worker<R> {
     ) -> Result<Outcome, BackendError> {
         let context = &*self.context;
         let (config, key) = (self.fetcher.config(), context.backend.hash_key());
-        let parsed = ParsedPage::new(key, url, lease.depth, download, context.similarity, config);
+        let (similarity, wants_link_texts) = (context.similarity, context.wants_source_links);
+        let parsed = ParsedPage::new(key, url, lease.depth, download, similarity, wants_link_texts, config);
         // A revisit only collects links: the page was stored by the first visit.
         let content_match = match lease.is_revisit {
             true => ContentMatch::New,
@@ -364,7 +368,7 @@ impl<R: Backend> Worker<R> {
     /// Sets the outlinks, the linked domains and the rejected links of a completion.
     fn collect_links(&self, parsed: &ParsedPage, completion: &mut Completion) {
         let links = &parsed.page.links;
-        let mut outlinks = UrlList::with_capacity_of(links);
+        let (mut outlinks, mut source_links) = (UrlList::with_capacity_of(links), Vec::new());
         let mut rejected: Vec<(RejectReason, u64)> = Vec::new();
         let mut reject = |why: RejectReason| match rejected.iter_mut().find(|(reason, _)| *reason == why) {
             Some((_, count)) => *count += 1,
@@ -384,14 +388,19 @@ impl<R: Backend> Worker<R> {
                 origins.push(origin_prefix(url));
             }
             match checker.check(url) {
-                Ok(()) => outlinks.push(url),
+                Ok(()) => {
+                    outlinks.push(url);
+                    let text = parsed.link_texts.get(index).cloned();
+                    source_links.extend(text.map(|text| SourceLink::new(text, index as u32)));
+                }
                 Err(why) => reject(why),
             }
         }
         for bad_link in &parsed.bad_links {
             reject(RejectReason::InvalidLink(*bad_link));
         }
-        completion.outlinks = Outlinks { urls: outlinks, depth: completion.lease.depth + 1, redirects: 0 };
+        let depth = completion.lease.depth + 1;
+        completion.outlinks = Outlinks { urls: outlinks, depth, redirects: 0, source_links };
         completion.rejected_links = rejected.iter().map(|(why, count)| (why.label(), *count)).collect();
         completion.linked_domains = linked_domains(origins);
     }
@@ -401,7 +410,7 @@ impl<R: Backend> Worker<R> {
         let strip_query = &self.fetcher.config().strip_query;
         redirect::follow(url, lease.redirects, location, strip_query, |target, redirects| {
             self.context.scope.check(target)?;
-            *outlinks = Outlinks { urls: [target].iter().collect(), depth: lease.depth, redirects };
+            *outlinks = Outlinks { redirects, ..Outlinks::new([target], lease.depth) };
             Ok(())
         })
     }

@@ -1,5 +1,6 @@
 //! The PageRank prioritizer against a test service, correct and misbehaving.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ fn candidate(number: usize, depth: u32) -> Candidate {
 }
 
 fn candidate_at(url: &str, depth: u32) -> Candidate {
-    Candidate::new(Domain::from_url(&Url::parse(url).unwrap()), depth, 0)
+    Candidate::new(Url::parse(url).unwrap().as_str(), depth, 0)
 }
 
 /// Candidates of the domains `d{number}.test`, at depth 0.
@@ -154,14 +155,56 @@ async fn more_than_a_hundred_domains_are_sent_in_batches_each_domain_once() {
     let found = numbers(&pagerank(settings(&web.url(""))), &candidates((0..250).chain(0..250))).await;
     assert_eq!(found[..3], [90, 81, 72]);
     assert_eq!(found[..250], found[250..]);
-    let log = web.log();
-    let batches: Vec<Vec<String>> = log.iter().map(|hit| requested_domains(&hit.path)).collect();
-    assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [100, 100, 50]);
-    let mut all = batches.concat();
-    all.sort();
-    all.dedup();
-    assert_eq!(all.len(), 250);
-    assert_eq!(log.iter().map(|hit| hit.connection).max(), Some(1), "the connection is reused");
+    let mut batches = batches(&web);
+    batches.sort_by_key(Vec::len);
+    assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [50, 100, 100]);
+    assert_eq!(batches.concat().into_iter().collect::<BTreeSet<_>>().len(), 250);
+}
+
+/// The domains of each request to the service.
+fn batches(web: &Web) -> Vec<Vec<String>> {
+    web.log().iter().map(|hit| requested_domains(&hit.path)).collect()
+}
+
+#[tokio::test]
+async fn connection_is_reused() {
+    let web = service(correct);
+    let pagerank = pagerank(settings(&web.url("")));
+    for number in 0..5 {
+        numbers(&pagerank, &candidates([number])).await;
+    }
+    assert_eq!(web.log().iter().map(|hit| hit.connection).max(), Some(1));
+}
+
+#[tokio::test]
+async fn concurrent_calls_share_a_few_requests_at_a_time() {
+    let web = service(|request| correct(request).delay(Duration::from_millis(300)));
+    let pagerank = Arc::new(pagerank(settings(&web.url(""))));
+    let mut calls = tokio::task::JoinSet::new();
+    for number in (0..400).chain(0..400) {
+        let pagerank = Arc::clone(&pagerank);
+        calls.spawn(async move { numbers(&pagerank, &candidates([number])).await[0] });
+    }
+    let priorities = calls.join_all().await;
+    assert_eq!(priorities.iter().filter(|priority| **priority < 90).count(), 2 * 10, "ranks 1 to 10");
+    assert_eq!(web.log().max_concurrent(), 8);
+    let batches = batches(&web);
+    assert!(
+        batches.len() <= 8 + 8,
+        "{} requests; after the first ones, domains wait for the next",
+        batches.len()
+    );
+    assert_eq!(batches.concat().len(), 400, "a domain is requested once");
+}
+
+#[tokio::test]
+async fn aborted_call_does_not_block_later_ones() {
+    let web = service(|request| correct(request).delay(Duration::from_millis(200)));
+    let pagerank = pagerank(settings(&web.url("")));
+    let all = candidates(0..900);
+    let aborted = tokio::time::timeout(Duration::from_millis(50), pagerank.prioritize(&all)).await;
+    assert!(aborted.is_err());
+    assert_eq!(numbers(&pagerank, &candidates([7, 899])).await, [27, 90]);
 }
 
 #[tokio::test]
@@ -379,6 +422,80 @@ async fn outage_opens_the_circuit_breaker_until_the_service_is_back() {
     );
     assert_eq!(numbers(&pagerank, &candidates([8])).await, [18]);
     assert_eq!((web.hits(), pagerank.stats().is_available), (6, true));
+}
+
+/// A service that fails until it is switched on.
+fn switchable_service(failure: u16) -> (Web, Arc<AtomicBool>) {
+    let up = Arc::new(AtomicBool::new(false));
+    let is_up = Arc::clone(&up);
+    let web = service(move |request| match is_up.load(Ordering::Relaxed) {
+        true => correct(request),
+        false => Response::status(failure),
+    });
+    (web, up)
+}
+
+#[tokio::test]
+async fn domains_without_a_rank_are_to_be_prioritized_again_when_the_service_is_back() {
+    // Neither an outage nor a permanent failure is forgotten.
+    for failure in [500, 403] {
+        let (web, up) = switchable_service(failure);
+        let mut settings = settings(&web.url(""));
+        settings.cooldown = Duration::from_secs(600);
+        let cooldown = settings.cooldown;
+        let pagerank = pagerank(settings);
+        let all = candidates(0..250);
+        assert_eq!(numbers(&pagerank, &all).await, [FALLBACK; 250]);
+        assert!(pagerank.take_revised_domains().is_empty(), "only after the cooldown");
+
+        // No URL is found any more, so the prioritizer itself must find out that the service is back.
+        up.store(true, Ordering::Relaxed);
+        pass(cooldown).await;
+        let revised = tokio::time::timeout(Duration::from_secs(60), async {
+            loop {
+                match pagerank.take_revised_domains() {
+                    revised if revised.is_empty() => tokio::time::sleep(Duration::from_millis(10)).await,
+                    revised => break revised,
+                }
+            }
+        });
+        let revised: BTreeSet<Domain> = revised.await.unwrap().into_iter().collect();
+        assert_eq!(revised, all.iter().map(|candidate| candidate.domain.clone()).collect());
+        assert!(pagerank.take_revised_domains().is_empty(), "each domain once");
+        assert_eq!(numbers(&pagerank, &all[..3]).await, [90, 81, 72]);
+        assert!(pagerank.stats().is_available);
+    }
+}
+
+#[tokio::test]
+async fn service_that_stays_down_gets_one_request_per_cooldown() {
+    let (web, _) = switchable_service(500);
+    let mut settings = settings(&web.url(""));
+    settings.cooldown = Duration::from_secs(600);
+    let cooldown = settings.cooldown;
+    let pagerank = pagerank(settings);
+    assert_eq!(numbers(&pagerank, &candidates(0..150)).await, [FALLBACK; 150]);
+    let hits = web.hits();
+    for trial in 1..=3 {
+        pass(cooldown).await;
+        for _ in 0..5 {
+            assert!(pagerank.take_revised_domains().is_empty());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(web.hits(), hits + trial);
+    }
+}
+
+#[tokio::test]
+async fn cached_ranks_are_known_without_waiting() {
+    let web = service(correct);
+    let pagerank = pagerank(settings(&web.url("")));
+    let known = |candidate: &Candidate| pagerank.known_priority(candidate).map(Priority::number);
+    assert_eq!(known(&candidate(7, 0)), None);
+    numbers(&pagerank, &candidates([7])).await;
+    assert_eq!(known(&candidate(7, 2)), Some(29));
+    assert_eq!(known(&candidate_at("http://10.0.0.1/", 0)), Some(FALLBACK), "never sent to the service");
+    assert_eq!(web.hits(), 1);
 }
 
 #[tokio::test]

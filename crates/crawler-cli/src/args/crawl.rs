@@ -1,7 +1,6 @@
 //! The arguments of `crawler crawl URL…`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -199,8 +198,6 @@ pub struct CrawlJob {
     pub crawler: Crawler,
     /// Its options.
     pub options: CrawlOptions,
-    /// The PageRank client, if there is one.
-    pub page_rank: Option<Arc<PageRank>>,
 }
 
 impl CrawlOptions {
@@ -246,8 +243,8 @@ impl CrawlOptions {
         if let Some(time) = options.max_time {
             crawler = crawler.max_time(time);
         }
-        if let Some(rank) = &page_rank {
-            crawler = crawler.prioritizer(Arc::clone(rank));
+        if let Some(rank) = page_rank {
+            crawler = crawler.prioritizer(rank);
         }
         for module in &options.module {
             crawler = crawler.module_from_spec(module).map_err(|error| format!("--module: {error}"))?;
@@ -255,7 +252,7 @@ impl CrawlOptions {
         if let Some(directory) = &options.state {
             crawler = crawler.state_dir(directory).metadata(SavedOptions::new(&options).to_bytes());
         }
-        Ok(CrawlJob { crawler, options, page_rank })
+        Ok(CrawlJob { crawler, options })
     }
 
     /// The distributed crawl, if `--redis` was given. It reports to `notice`.
@@ -313,7 +310,7 @@ impl CrawlOptions {
         })
     }
 
-    fn page_rank(&self, config: &FetchConfig) -> Result<Option<Arc<PageRank>>, String> {
+    fn page_rank(&self, config: &FetchConfig) -> Result<Option<PageRank>, String> {
         let Some(text) = &self.pagerank_url else { return Ok(None) };
         let message = |error: &dyn std::fmt::Display| {
             format!("--pagerank-url is invalid: {error}; give an absolute http or https URL")
@@ -322,7 +319,7 @@ impl CrawlOptions {
         let key = pagerank::ApiKey::from_variable(pagerank::KEY_VARIABLE);
         let settings = pagerank::PageRankConfig { key, ..pagerank::PageRankConfig::new(url) };
         let rank = PageRank::new(config, settings, Random::from_system());
-        Ok(Some(Arc::new(rank.map_err(|error| message(&error))?)))
+        Ok(Some(rank.map_err(|error| message(&error))?))
     }
 
     /// Makes paths absolute, because the crawl may be resumed from another directory.

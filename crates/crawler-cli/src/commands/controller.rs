@@ -61,7 +61,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     match report {
         Ok(report) => {
             let outcome_log = OutcomeLog::new(&options);
-            let status = conclude(&options, &report, &display, &outcome_log, None, summary_file);
+            let status = conclude(&options, &report, &display, &outcome_log, summary_file);
             signal_status.get().unwrap_or(status)
         }
         Err(error) => {

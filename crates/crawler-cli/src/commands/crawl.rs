@@ -17,7 +17,6 @@ use crawler::internal::modules::exec::GIVEN_UP;
 use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, SILENT_PER_REQUEST};
-use crawler::internal::prioritizer::PageRank;
 use crawler::internal::stop::StopHandle;
 use crawler::{Error, StateReader};
 
@@ -78,7 +77,7 @@ pub fn status_of(error: &Error) -> u8 {
 
 /// Runs a crawl and returns its exit status.
 pub async fn run(job: CrawlJob) -> u8 {
-    let CrawlJob { crawler, options, page_rank } = job;
+    let CrawlJob { crawler, options } = job;
     let (summary_file, spare) = match prepare(&options) {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -104,8 +103,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     display.clear();
     match report {
         Ok(report) => {
-            let status =
-                conclude(&options, &report, &display, &outcome_log, page_rank.as_deref(), summary_file);
+            let status = conclude(&options, &report, &display, &outcome_log, summary_file);
             signal_status.get().unwrap_or(status)
         }
         Err(error) => {
@@ -152,12 +150,10 @@ pub fn conclude(
     report: &CrawlReport,
     display: &Display,
     outcome_log: &OutcomeLog,
-    page_rank: Option<&PageRank>,
     summary_file: Option<SummaryFile>,
 ) -> u8 {
     display.show_end(report);
-    let rank_stats = page_rank.map(PageRank::stats);
-    let printed = print_summary(options, &summary::text(options, report, rank_stats.as_ref()));
+    let printed = print_summary(options, &summary::text(options, report));
     let mut not_written = false;
     if let Some(cause) = output_error(report) {
         print_error(&format!("cannot write all pages: {cause}"));
@@ -168,7 +164,7 @@ pub fn conclude(
         not_written = true;
     }
     if let Some(file) = summary_file
-        && let Err(error) = file.write(&json::SummaryJson::new(report, rank_stats.as_ref()))
+        && let Err(error) = file.write(&json::SummaryJson::new(report))
     {
         print_error(&error);
         not_written = true;

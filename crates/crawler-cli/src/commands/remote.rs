@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawler::Error;
+use crawler::internal::backend::Snapshot;
 use crawler::internal::backend::redis::{Member, Phase, RedisBackend, Role, no_such_crawl};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
@@ -17,7 +18,7 @@ use crate::commands::crawl::{status_of, stop_reason};
 use crate::commands::with_hint;
 use crate::format::{counted, elapsed, number};
 use crate::printable::{print_error, print_stdout, printable};
-use crate::summary::Counts;
+use crate::summary::{Counts, page_rank_line};
 use crate::{EXIT_FAILED, EXIT_USAGE};
 
 /// How long `purge --force` waits for the processes of the crawl to exit.
@@ -175,16 +176,22 @@ async fn try_status(options: StatusOptions) -> Result<u8, CommandError> {
     let name = &shared.redis.crawl;
     let text = if options.json {
         let redis = report.as_ref().and_then(|report| report.redis_traffic);
-        let object = CrawlStatusJson::new(name, &status, counts, redis);
+        let object = CrawlStatusJson::new(name, &status, snapshot, counts, redis);
         serde_json::to_string(&object).map_err(|error| error.to_string())? + "\n"
     } else {
         let shared = SharedCrawl { dead_after: saved.distributed.dead_after, ..shared.clone() };
-        table(&shared, &status, &counts, &saved)
+        table(&shared, &status, snapshot, &counts, &saved)
     };
     Ok(print_result(&text))
 }
 
-fn table(shared: &SharedCrawl, status: &CrawlStatus, counts: &Counts, saved: &CrawlOptions) -> String {
+fn table(
+    shared: &SharedCrawl,
+    status: &CrawlStatus,
+    snapshot: &Snapshot,
+    counts: &Counts,
+    saved: &CrawlOptions,
+) -> String {
     let phase = &status.state.phase;
     let missing = match phase {
         Phase::Seeding | Phase::Running => missing_processes(&status.members, shared),
@@ -193,6 +200,9 @@ fn table(shared: &SharedCrawl, status: &CrawlStatus, counts: &Counts, saved: &Cr
     let state = if missing.is_empty() { describe(phase, saved) } else { "waiting for processes".into() };
     let mut text = format!("Crawl '{}': {state}\n", shared.redis.crawl);
     text += &counts.table(status.state.elapsed);
+    if let Some(line) = page_rank_line(snapshot) {
+        text += &format!("{line}\n");
+    }
     for member in &status.members {
         let load = match member.role {
             Role::Worker(id) => load(member, status.snapshot.workers.get(usize::from(id.0))),

@@ -259,16 +259,32 @@ fn pagerank_service_gets_its_key_and_its_outage_only_costs_ranks() {
     assert_eq!(log[0].path, "/api/v1.0/getPageRank?domains%5B%5D=one.test");
     assert_eq!(log[0].header("api-opr"), Some("open sesame"));
     assert!(
-        ended.stdout.contains("PageRank service: 1 request, 0 failed, 0 URLs without a rank\n"),
+        ended.stdout.contains("PageRank service available: 1 request, 0 failed, 0 URLs without a rank\n"),
         "{}",
         ended.stdout
     );
 
     let broken = serve(Site::new().fallback(|_| Response::status(500)));
     let ended = run(&broken.url(""));
-    let printed = "PageRank service: 3 requests, 3 failed, 1 URL without a rank (last: HTTP 500)\n";
+    let printed =
+        "PageRank service unavailable: 3 requests, 3 failed, 1 URL without a rank (last: HTTP 500)\n";
     assert!(ended.stdout.contains(printed), "{}", ended.stdout);
     assert!(!ended.stdout.contains("sesame"));
+}
+
+#[test]
+fn health_of_the_pagerank_service_is_shown_while_the_crawl_runs() {
+    let broken = serve(Site::new().fallback(|_| Response::status(500)));
+    let slow = Response::page("slow").delay(Duration::from_secs(2));
+    let web = serve(Site::new().page("/", linking_to(&["/slow"])).response("/slow", slow));
+    let ended = Pipeline::of(web.url_of("one.test", "/"))
+        .with("--progress json --pagerank-url")
+        .with_one(broken.url(""))
+        .run()
+        .expect(0);
+    let running = objects(&ended.stderr).into_iter().find(|object| object["state"] == "running").unwrap();
+    assert_eq!(running["pagerank"]["available"], false, "{running}");
+    assert_eq!(running["pagerank"]["last_failure"], "HTTP 500");
 }
 
 #[test]

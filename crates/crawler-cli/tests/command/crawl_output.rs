@@ -157,6 +157,7 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "seen_urls",
         "stored_pages",
         "stored_bytes",
+        "pagerank",
     ];
     expected.sort();
     assert_eq!(names, expected);

@@ -10,13 +10,16 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use testredis::ReservedPort;
-use testweb::Web;
+use testweb::{Response, Site, Web};
 
 use super::process::{Process, poll, run, texts};
 
 /// The long-running services, and those that run one command.
 const LONG_RUNNING: [&str; 3] = ["redis", "frontier", "worker"];
 const TOOLS: [&str; 5] = ["submit", "status", "stop", "collect", "purge"];
+
+/// The API key in the environment in which Docker Compose runs.
+const PAGERANK_KEY: &str = "open sesame";
 
 /// How often a condition is checked that takes a process to check.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -102,6 +105,7 @@ impl Containers {
             self.composition.service(service)["environment"].as_object().into_iter().flatten()
         {
             let value = value.as_str().unwrap().replace("${CRAWL:-crawl}", "crawl");
+            let value = value.replace("${CRAWLER_PAGERANK_KEY:-}", PAGERANK_KEY);
             command.env(name, value.replace("//redis/", &format!("//127.0.0.1:{}/", self.port.number())));
         }
         command.current_dir(volume).stdin(Stdio::null());
@@ -153,13 +157,14 @@ fn commands_of_the_containers_crawl_as_plain_processes() {
     );
 
     let web = Web::builder().seeded_hosts(5, 6, 8).start();
-    let seed = web.url_of("h0.test", "/");
-    let options =
-        "--delay 5ms --similarity 0 --allow-private --resolve *=127.0.0.1 --module jsonl=pages.jsonl";
-    let arguments: Vec<&str> = [seed.as_str()].into_iter().chain(options.split(' ')).collect();
+    let ranks = Web::builder().site(Site::new().fallback(|_| Response::text(r#"{"response":[]}"#))).start();
+    let (seed, ranks_url) = (web.url_of("h0.test", "/"), ranks.url(""));
+    let options = "--delay 5ms --similarity 0 --allow-private --resolve *=127.0.0.1 --module jsonl=pages.jsonl --pagerank-url";
+    let arguments: Vec<&str> = [&*seed].into_iter().chain(options.split(' ')).chain([&*ranks_url]).collect();
     assert!(containers.tool("submit", &arguments).contains("with 1 URL\n"));
     poll("the end of the crawl", INTERVAL, || containers.tool("status", &[]).contains("finished"));
     assert!(containers.is_healthy("worker"));
+    assert_eq!(ranks.log()[0].header("api-opr"), Some(PAGERANK_KEY), "the key reaches the frontier");
     containers.tool("collect", &["--of", "pages.jsonl"]);
     let lines = fs::read_to_string(containers.volume_of("worker").join("pages.jsonl")).unwrap();
     let url = |line: &str| serde_json::from_str::<Value>(line).unwrap()["url"].as_str().unwrap().to_owned();
@@ -216,6 +221,8 @@ fn every_container_is_confined_and_long_running_ones_have_health_checks() {
         if name != "redis" {
             assert_eq!(service["depends_on"]["redis"]["condition"], "service_healthy", "{name}");
         }
+        let has_key = service["environment"].get("CRAWLER_PAGERANK_KEY").is_some();
+        assert_eq!(has_key, name == "frontier", "only the frontier queries the service");
     }
     // Redis has no password: only the crawler may reach it.
     assert_eq!(strings(&composition.service("redis")["networks"]), ["inside"]);

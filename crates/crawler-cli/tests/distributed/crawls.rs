@@ -39,6 +39,31 @@ fn processes_that_exit_because_the_crawl_is_over_are_not_restarted() {
 
 #[test]
 #[ignore = "needs redis-server: run by make test"]
+fn health_of_the_pagerank_service_is_in_the_status_and_in_the_summary() {
+    let service = Web::builder().site(Site::new().fallback(|_| Response::status(500))).start();
+    let fixture = Fixture::slow(6, 12);
+    let mut command = fixture.crawl(2, &["--pagerank-url", &service.url("")]);
+    command.env("CRAWLER_PAGERANK_KEY", "open sesame");
+    let crawl = Process::start(command);
+    fixture.wait_for_status("the service's health", |status| {
+        status["state"] == "running" && status["pagerank"]["available"] == false
+    });
+    let health = "PageRank service unavailable: 3 requests, 3 failed, ";
+    let status = fixture.run(&["status"]);
+    assert!(status.contains(health), "{status}");
+    let output = crawl.wait_for_success();
+    assert!(output.contains(health), "{output}");
+    let status = fixture.run(&["status"]);
+    assert!(status.contains(health), "{status}");
+    fixture.check();
+    let summary = fs::read(fixture.directory.path().join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!(summary["pagerank"]["last_failure"], "HTTP 500");
+    assert_eq!(service.log()[0].header("api-opr"), Some("open sesame"));
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
 fn finished_crawl_reports_that_and_sends_no_request() {
     let fixture = Fixture::new(3, 4);
     Process::start(fixture.crawl(2, &[])).wait_for_success();

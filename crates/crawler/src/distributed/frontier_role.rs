@@ -1,7 +1,6 @@
 //! The frontier role: prioritizes and routes URLs, reaps dead workers, rebalances domains, and ends the
 //! crawl.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::rebalancer::{Rebalancer, WorkerLoad};
 use super::{
-    CrawlLossDetector, FailureDetector, MemberReport, Membership, RoleExit, SharedCrawl, StoredReport,
-    end_name, end_of, is_absent,
+    CrawlLossDetector, FRONTIER_REPORT, FailureDetector, MemberReport, Membership, RoleExit, SharedCrawl,
+    StoredReport, end_name, end_of, is_absent,
 };
 use crate::backend::redis::{CrawlState, HeartbeatReply, Member, Phase, Role};
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
@@ -18,7 +17,7 @@ use crate::distributed::process_identity::is_surely_dead;
 use crate::error::Error;
 use crate::frontier;
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
-use crate::prioritizer::Random;
+use crate::prioritizer::{Random, ServiceStats};
 
 /// The token prefix of a placeholder for a worker that has URLs but no member.
 const NO_MEMBER: &str = "nobody";
@@ -58,6 +57,8 @@ struct FrontierRole<'a> {
     state: CrawlState,
     /// The run whose seeds are being admitted, and since when the frontier waits for them.
     seeding_since: Option<(u64, Instant)>,
+    /// The counters of the prioritizer's service as last reported.
+    reported_service: Option<ServiceStats>,
 }
 
 impl Crawler {
@@ -81,6 +82,7 @@ impl Crawler {
                 rebalancer: Rebalancer::default(),
                 state,
                 seeding_since: None,
+                reported_service: None,
             };
             let exit = frontier.run().await?;
             // A process that was declared dead is no longer a member.
@@ -134,6 +136,8 @@ impl FrontierRole<'_> {
         let backend = Arc::clone(&self.membership.backend);
         // The crawl may have been opened again while a frontier archived it.
         backend.unarchive(&self.state).await?;
+        // A new run of the crawl starts without reports.
+        self.reported_service = None;
         let (prioritizer, stop) = (&*self.crawler.prioritizer, &self.crawler.stop);
         let mut routing = std::pin::pin!(async {
             frontier::run(&*backend, prioritizer, Random::from_system(), stop).await
@@ -170,6 +174,7 @@ impl FrontierRole<'_> {
                 }
                 () => {}
             }
+            self.report_service().await?;
             let (alive, snapshot) = self.reap_dead_members().await?;
             self.rebalance(&alive, &snapshot).await?;
             if is_running && let Some(end) = self.reached_limit().await? {
@@ -197,6 +202,17 @@ impl FrontierRole<'_> {
             self.state = self.membership.backend.set_running(run).await?;
         }
         Ok(is_member)
+    }
+
+    /// Stores the counters of the prioritizer's service in Redis, if they have changed.
+    async fn report_service(&mut self) -> Result<(), BackendError> {
+        let prioritizer_service = self.crawler.prioritizer.service_stats();
+        if prioritizer_service == self.reported_service {
+            return Ok(());
+        }
+        self.reported_service.clone_from(&prioritizer_service);
+        let report = MemberReport { prioritizer_service, ..MemberReport::default() };
+        report.store(&self.membership.backend, FRONTIER_REPORT).await
     }
 
     async fn end(&mut self, run: u64, end: CrawlEnd) -> Result<Option<RoleExit>, BackendError> {
@@ -274,6 +290,7 @@ impl FrontierRole<'_> {
     /// crawl. Returns `None` if the crawl was resumed meanwhile.
     async fn store_report(&mut self, end: &str) -> Result<Option<RoleExit>, BackendError> {
         let run = self.state.run;
+        self.report_service().await?;
         while !self.reap_dead_members().await?.0.is_empty() {
             sleep_until(Instant::now() + self.membership.heartbeat_interval() / 4).await;
             let is_member = self.heartbeat().await?;
@@ -286,9 +303,7 @@ impl FrontierRole<'_> {
             }
         }
         let backend = &self.membership.backend;
-        let reports: BTreeMap<String, String> = backend.reports().await?;
-        let mut members: Vec<MemberReport> =
-            reports.values().filter_map(|report| serde_json::from_str(report).ok()).collect();
+        let mut members = MemberReport::all(backend).await?;
         members.push(MemberReport::with_traffic(backend));
         let report = StoredReport {
             end: end.to_owned(),

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::crawl_loss::lost_message;
 use super::process_identity::is_surely_dead;
-use super::{SharedCrawl, StoredReport, end_name};
+use super::{MemberReport, SharedCrawl, StoredReport, end_name};
 pub use crate::backend::redis::CrawlInfo;
 use crate::backend::redis::{self, CrawlState, Member, Phase, RedisBackend, Role};
 use crate::backend::{AdmitCounts, Backend, Snapshot};
@@ -99,7 +99,10 @@ impl RemoteCrawl {
     /// The current status of the crawl.
     pub async fn status(&self) -> Result<CrawlStatus, Error> {
         let (members, state) = self.backend.members().await?;
-        Ok(CrawlStatus { state, members, snapshot: self.backend.snapshot().await? })
+        let reports = MemberReport::all(&self.backend).await?;
+        let prioritizer_service = reports.into_iter().find_map(|report| report.prioritizer_service);
+        let snapshot = Snapshot { prioritizer_service, ..self.backend.snapshot().await? };
+        Ok(CrawlStatus { state, members, snapshot })
     }
 
     /// The processes that take part in the crawl, and its state.

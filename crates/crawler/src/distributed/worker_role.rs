@@ -111,11 +111,10 @@ impl Crawler {
             summaries,
             ..MemberReport::with_traffic(&membership.backend)
         };
-        let report = serde_json::to_string(&report).unwrap_or_default();
         // Do not write to a crawl that was purged.
         if exit != RoleExit::Gone {
             membership.backend.report_requests().await?;
-            membership.backend.report(&membership.identity.token, &report).await?;
+            report.store(&membership.backend, &membership.identity.token).await?;
         }
         if !matches!(exit, RoleExit::Lost | RoleExit::Gone) {
             membership.leave().await?;

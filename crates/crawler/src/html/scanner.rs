@@ -30,6 +30,10 @@ pub trait Sink<'p> {
     /// A start tag.
     fn element(&mut self, element: Element, attributes: &Attributes<'p>);
 
+    /// The end tag of an anchor, or one without a start tag.
+    #[inline]
+    fn anchor_end(&mut self) {}
+
     /// A run of visible text: outside tags, comments, and elements with raw text content such as `script`.
     fn text(&mut self, _run: &'p [u8]) {}
 
@@ -202,6 +206,9 @@ impl<'p, S: Sink<'p>> Scanner<'_, 'p, S> {
                 let start = at;
                 let (name, at) = attributes::tag_name(self.page, start);
                 let end = attributes::skip(self.page, at)?;
+                if name == Name::A && self.templates == 0 {
+                    self.sink.anchor_end();
+                }
                 if IN_FOREIGN || name == Name::TEMPLATE {
                     self.end_tag_in_tree(name, &self.page[start..at]);
                 }

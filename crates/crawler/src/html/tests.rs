@@ -195,6 +195,69 @@ fn handler_receives_the_text_as_utf_8_and_then_the_links() {
     );
 }
 
+/// Records the texts of links.
+#[derive(Default)]
+struct LinkTextRecorder {
+    texts: Vec<String>,
+    links: usize,
+    bytes: usize,
+}
+
+impl PageHandler for LinkTextRecorder {
+    fn text(&mut self, _: &[u8]) {}
+
+    fn wants_link_texts(&self) -> bool {
+        true
+    }
+
+    fn link_text(&mut self, text: String) {
+        self.bytes += text.len();
+        self.texts.push(text);
+    }
+
+    fn link(&mut self, _: LinkKind, target: Result<&str, BadLink>) {
+        if let Ok(url) = target {
+            (self.links, self.bytes) = (self.links + 1, self.bytes + url.len());
+            assert_eq!(self.links, self.texts.len(), "a text comes before its link");
+        }
+    }
+}
+
+fn link_texts(body: &str) -> LinkTextRecorder {
+    let mut recorder = LinkTextRecorder::default();
+    read(&Url::parse(PAGE).unwrap(), Some("text/html; charset=utf-8"), body.as_bytes(), &mut recorder);
+    recorder
+}
+
+#[test]
+fn text_of_a_link_is_one_decoded_line() {
+    for (body, texts) in [
+        ("before <a href=x> one <b>two</b>\n\t&lt;3&#x41; </a> after", &["one two <3A"][..]),
+        ("<a href=x>a</a>b<a href=y>c</a>d", &["a", "c"]),
+        ("<a href=x>not closed<a href=y>closed</a></a> no", &["not closed", "closed"]),
+        ("<a href=x>a<a>no link</a>", &["a"]),
+        ("<a href=x>a<script>no()</script><!-- no -->b<template>no</a></template>c</a>", &["a b c"]),
+        ("<map><area href=x></map>no<iframe src=y>no</iframe>no", &["", ""]),
+        ("<svg><a href=x><text>drawn</text></a></svg>", &["drawn"]),
+        ("<a href=x></a><a href=mailto:x>no</a><a href=y>yes</a>", &["", "yes"]),
+        ("<a href=x>a", &["a"]),
+    ] {
+        assert_eq!(link_texts(body).texts, texts, "{body}");
+    }
+    let long =
+        link_texts(&format!("<a href=x>{}</a><a href=y>{}</a>", "ä".repeat(101), "x ".repeat(5_000))).texts;
+    assert_eq!(long, ["ä".repeat(100), format!("{}x", "x ".repeat(49))]);
+}
+
+#[test]
+fn texts_and_links_of_a_page_take_a_bounded_number_of_bytes() {
+    let (links, text) = (20_000, "&nGt;".repeat(100));
+    let body =
+        format!("<base href=/{}/>", "x".repeat(1_000)) + &format!("<a href=x>{text}</a>").repeat(links);
+    let recorder = link_texts(&body[..500_000]);
+    assert!(recorder.links > 500 && recorder.bytes <= max_link_bytes(500_000), "{}", recorder.bytes);
+}
+
 #[test]
 fn links_of_a_page_take_a_bounded_number_of_bytes() {
     let base = format!("http://host/{}/", "x".repeat(1_900));

@@ -21,17 +21,17 @@ pub fn visible_text<'p>(content_type: Option<&str>, media: Media, body: &'p [u8]
     }
 }
 
-/// Decodes a title from UTF-8 with character references and joins it into one line.
-pub fn title(content: &[u8]) -> String {
+/// Decodes a title or the text of a link, from UTF-8 with character references, and joins it into one line.
+pub fn one_line(content: &[u8]) -> String {
     let text = htmlize::unescape(String::from_utf8_lossy(content));
-    let mut title = String::with_capacity(text.len());
+    let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {
-        if !title.is_empty() {
-            title.push(' ');
+        if !line.is_empty() {
+            line.push(' ');
         }
-        title.push_str(word);
+        line.push_str(word);
     }
-    title
+    line
 }
 
 struct TextSink {
@@ -87,8 +87,8 @@ mod tests {
 
     #[test]
     fn title_is_one_line() {
-        assert_eq!(title(b"\n A &lt;fine&gt;\n title "), "A <fine> title");
-        assert_eq!(title(b"caf\xC3\xA9 \xFF"), "caf\u{e9} \u{fffd}");
-        assert_eq!(title(b""), "");
+        assert_eq!(one_line(b"\n A &lt;fine&gt;\n title "), "A <fine> title");
+        assert_eq!(one_line(b"caf\xC3\xA9 \xFF"), "caf\u{e9} \u{fffd}");
+        assert_eq!(one_line(b""), "");
     }
 }

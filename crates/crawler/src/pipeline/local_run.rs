@@ -41,7 +41,7 @@ impl<R: Backend> LocalRun<R> {
     /// Runs the crawl to its end.
     pub(crate) fn run(self, crawler: Crawler) -> Result<CrawlReport, Error> {
         let started = Instant::now();
-        let before = block_on(self.backend.snapshot())??;
+        let before = block_on(self.snapshot(&crawler))??;
         self.pages.check_complete(before.pages)?;
         (crawler.on_progress)(&before);
         let resumed = match before.admitted {
@@ -63,7 +63,7 @@ impl<R: Backend> LocalRun<R> {
         // An error of the backend explains the errors that followed from it.
         let end = end?;
         written?;
-        let snapshot = block_on(self.backend.snapshot())??;
+        let snapshot = block_on(self.snapshot(&crawler))??;
         let output_failure = self.pages.output_failure();
         let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
         let elapsed = match resumed {
@@ -145,7 +145,7 @@ impl<R: Backend> LocalRun<R> {
             biased;
             finished = frontier::run(backend, &*crawler.prioritizer, Random::from_system(), &crawler.stop) => finished?,
             () = time_up => return Ok(CrawlEnd::TimeLimit),
-            end = self.watch(network, &crawler.on_progress) => return end,
+            end = self.watch(crawler, network) => return end,
             () = self.pages.no_longer_wanted() => return Ok(CrawlEnd::OutputClosed),
         };
         match backend.exhausted_budget().await? {
@@ -156,15 +156,11 @@ impl<R: Backend> LocalRun<R> {
     }
 
     /// Reports progress and writes the outputs; returns only when the crawl cannot continue.
-    async fn watch(
-        &self,
-        network: &NetworkMonitor,
-        on_progress: &(dyn Fn(&Snapshot) + Send + Sync),
-    ) -> Result<CrawlEnd, BackendError> {
+    async fn watch(&self, crawler: &Crawler, network: &NetworkMonitor) -> Result<CrawlEnd, BackendError> {
         for interval in 1u32.. {
             tokio::time::sleep(POLL_INTERVAL).await;
             let network_down = network.down_for().map(|time| time.as_secs());
-            on_progress(&Snapshot { network_down, ..self.backend.snapshot().await? });
+            (crawler.on_progress)(&Snapshot { network_down, ..self.snapshot(crawler).await? });
             if interval.is_multiple_of(SYNC_INTERVALS) {
                 self.write_outputs().await?;
             }
@@ -173,6 +169,11 @@ impl<R: Backend> LocalRun<R> {
             }
         }
         Ok(CrawlEnd::Stopped)
+    }
+
+    async fn snapshot(&self, crawler: &Crawler) -> Result<Snapshot, BackendError> {
+        let prioritizer_service = crawler.prioritizer.service_stats();
+        Ok(Snapshot { prioritizer_service, ..self.backend.snapshot().await? })
     }
 
     /// Flushes the outputs, and records in the state how far they are written.
@@ -205,6 +206,7 @@ pub(crate) fn worker_context<R>(
         oversize: config.oversize,
         similarity: settings.similarity,
         follow_duplicates: crawler.follow_duplicates,
+        wants_source_links: crawler.prioritizer.wants_source_links(),
         // As many as the queue holds, but enough that leases waiting for their hosts do not keep others from being fetched.
         max_leases: settings.queue_size.max(2 * config.concurrency),
         stop: stop.clone(),

@@ -46,6 +46,10 @@ impl Prioritizer for DepthPopularity {
         Box::pin(async { candidates.iter().map(DepthPopularity::priority).collect() })
     }
 
+    fn known_priority(&self, candidate: &Candidate) -> Option<Priority> {
+        Some(DepthPopularity::priority(candidate))
+    }
+
     fn name(&self) -> String {
         "none".to_owned()
     }
@@ -54,13 +58,10 @@ impl Prioritizer for DepthPopularity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Domain;
     use proptest::prelude::*;
-    use url::Url;
 
     fn candidate(depth: u32, linking_pages: u32) -> Candidate {
-        let domain = Domain::from_url(&Url::parse("http://example.org/").unwrap());
-        Candidate { domain, depth, linking_pages }
+        Candidate::new("http://example.org/", depth, linking_pages)
     }
 
     fn number(depth: u32, linking_pages: u32) -> u8 {

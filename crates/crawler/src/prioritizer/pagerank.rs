@@ -3,20 +3,19 @@
 mod cache;
 mod circuit_breaker;
 mod client;
+mod rank_service;
 mod response;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use url::Url;
 
-use self::cache::Cache;
-use self::circuit_breaker::CircuitBreaker;
-use self::client::{PageRankClient, QueryFailure};
-use super::{Candidate, Priorities, Prioritizer, Priority, Random};
+use self::rank_service::RankService;
+use super::{Candidate, Priorities, Prioritizer, Priority, Random, ServiceStats};
 use crate::config::FetchConfig;
 use crate::domain::Domain;
 use crate::error::Error;
@@ -84,7 +83,7 @@ pub struct PageRankConfig {
 }
 
 impl PageRankConfig {
-    /// Defaults that delay a crawl by at most ten seconds when the service fails.
+    /// Defaults that delay new domains by at most ten seconds when the service fails.
     pub fn new(url: Url) -> PageRankConfig {
         PageRankConfig {
             url,
@@ -103,76 +102,35 @@ impl PageRankConfig {
     }
 }
 
-/// Counters of requests to the service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageRankStats {
-    /// Requests sent.
-    pub requests: u64,
-    /// Requests that failed.
-    pub failures: u64,
-    /// URLs with the fallback priority.
-    pub fallbacks: u64,
-    /// Whether requests are sent, rather than suspended after failures.
-    pub is_available: bool,
-    /// The cause of the last failure.
-    pub last_failure: Option<String>,
-}
-
 /// Prioritizes by the rank of the domain: the better the rank, the better the priority.
 ///
 /// A URL's priority is 9 × (10 − rank), plus its depth up to 8, so that depth decides between URLs of one
 /// rank. A domain that the service does not know has rank 0. IP addresses and single-label names are never
-/// sent to it. Ranks are cached. While the service is unavailable, URLs get the fallback priority.
+/// sent to it. Ranks are cached. While the service is unavailable, URLs get the fallback priority. When it is
+/// back, those that still wait are prioritized again.
 pub struct PageRank {
-    client: PageRankClient,
-    settings: PageRankConfig,
-    breaker: CircuitBreaker,
-    cache: Mutex<Cache>,
-    random: Mutex<Random>,
-    requests: AtomicU64,
-    failures: AtomicU64,
-    fallbacks: AtomicU64,
-    last_failure: Mutex<Option<String>>,
+    service: Arc<RankService>,
 }
 
 impl PageRank {
     /// A prioritizer with these settings, and the crawl's user agent, trusted certificates and DNS overrides.
     pub fn new(config: &FetchConfig, settings: PageRankConfig, random: Random) -> Result<PageRank, Error> {
-        Ok(PageRank {
-            client: PageRankClient::new(config, &settings)?,
-            breaker: CircuitBreaker::new(settings.failures_to_open, settings.cooldown),
-            cache: Mutex::new(Cache::new(settings.cache_size, settings.cache_ttl)),
-            settings,
-            random: Mutex::new(random),
-            requests: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            fallbacks: AtomicU64::new(0),
-            last_failure: Mutex::default(),
-        })
+        Ok(PageRank { service: Arc::new(RankService::new(config, settings, random)?) })
     }
 
     /// The counters so far.
-    pub fn stats(&self) -> PageRankStats {
-        PageRankStats {
-            requests: self.requests.load(Ordering::Relaxed),
-            failures: self.failures.load(Ordering::Relaxed),
-            fallbacks: self.fallbacks.load(Ordering::Relaxed),
-            is_available: !self.breaker.is_open(),
-            last_failure: unpoisoned(&self.last_failure).clone(),
-        }
+    pub fn stats(&self) -> ServiceStats {
+        self.service.stats()
     }
 
     async fn priorities(&self, candidates: &[Candidate]) -> Vec<Priority> {
-        let (mut ranks, missing) = self.cached_ranks(candidates);
-        for batch in client::batches(&missing) {
-            let Some(response) = self.query(batch).await else { continue };
-            let mut cache = unpoisoned(&self.cache);
-            for domain in batch {
-                // A domain that is not in the response is cached too, or each batch would query it again.
-                let rank = response.get(domain.as_str()).copied();
-                cache.insert(domain, rank);
-                ranks.insert(domain, rank);
-            }
+        let mut seen = HashSet::new();
+        let mut domains: Vec<&Domain> = candidates.iter().map(|candidate| &candidate.domain).collect();
+        domains.retain(|domain| domain.is_dotted_name() && seen.insert(*domain));
+        let lookups = self.service.look_up(domains.iter().copied());
+        let mut ranks = HashMap::new();
+        for (domain, lookup) in domains.into_iter().zip(lookups) {
+            ranks.insert(domain, lookup.rank().await.flatten());
         }
         candidates
             .iter()
@@ -180,67 +138,10 @@ impl PageRank {
             .collect()
     }
 
-    /// The cached ranks of the candidates' domains, and the domains that must be queried.
-    fn cached_ranks<'a>(
-        &self,
-        candidates: &'a [Candidate],
-    ) -> (HashMap<&'a Domain, Option<Rank>>, Vec<&'a Domain>) {
-        let mut cache = unpoisoned(&self.cache);
-        let (mut ranks, mut missing) = (HashMap::new(), Vec::new());
-        let mut seen = HashSet::new();
-        for domain in candidates.iter().map(|candidate| &candidate.domain) {
-            if !domain.is_dotted_name() || !seen.insert(domain) {
-                continue;
-            }
-            match cache.get(domain) {
-                Some(rank) => drop(ranks.insert(domain, rank)),
-                None => missing.push(domain),
-            }
-        }
-        (ranks, missing)
-    }
-
-    /// Requests the ranks of one batch, with retries. `None` if all attempts fail or the circuit breaker is
-    /// open.
-    async fn query(&self, batch: &[&Domain]) -> Option<HashMap<String, Rank>> {
-        for retry in 0..self.settings.max_attempts {
-            if retry > 0 {
-                let delay = retry_delay(self.settings.retry_delay, retry, &mut unpoisoned(&self.random));
-                tokio::time::sleep(delay).await;
-            }
-            if !self.breaker.permits() {
-                return None;
-            }
-            self.requests.fetch_add(1, Ordering::Relaxed);
-            let failure = match self.client.ranks(batch).await {
-                Ok(ranks) => {
-                    self.breaker.succeeded();
-                    return Some(ranks);
-                }
-                Err(failure) => failure,
-            };
-            let is_transient = failure.is_transient;
-            self.record_failure(failure);
-            if !is_transient {
-                return None;
-            }
-        }
-        None
-    }
-
-    fn record_failure(&self, failure: QueryFailure) {
-        self.failures.fetch_add(1, Ordering::Relaxed);
-        match failure.retry_after {
-            Some(time) => self.breaker.open_for(time),
-            None => self.breaker.failed(),
-        }
-        *unpoisoned(&self.last_failure) = Some(failure.cause);
-    }
-
     fn priority(&self, rank: Option<Rank>, depth: Depth) -> Priority {
         let Some(rank) = rank else {
-            self.fallbacks.fetch_add(1, Ordering::Relaxed);
-            return self.settings.fallback;
+            self.service.fallbacks.fetch_add(1, Ordering::Relaxed);
+            return self.service.settings().fallback;
         };
         let below_best = u32::from(MAX_RANK.saturating_sub(rank));
         Priority::at_most_worst(below_best * PRIORITIES_PER_RANK + depth.min(PRIORITIES_PER_RANK - 1))
@@ -252,21 +153,26 @@ impl Prioritizer for PageRank {
         Box::pin(self.priorities(candidates))
     }
 
+    fn known_priority(&self, candidate: &Candidate) -> Option<Priority> {
+        let Candidate { domain, depth, .. } = candidate;
+        let rank = if domain.is_dotted_name() { self.service.cached(domain)? } else { None };
+        Some(self.priority(rank, *depth))
+    }
+
+    fn take_revised_domains(&self) -> Vec<Domain> {
+        self.service.take_unranked()
+    }
+
+    fn service_stats(&self) -> Option<ServiceStats> {
+        Some(self.stats())
+    }
+
     fn name(&self) -> String {
-        crate::origin::without_credentials(&self.settings.url).to_string()
+        crate::origin::without_credentials(&self.service.settings().url).to_string()
     }
 }
 
-/// The delay before a retry: exponential backoff with jitter. The delay doubles with each retry, and a random
-/// part of up to half of it is subtracted, so that clients do not retry in step after an outage.
-fn retry_delay(first: Duration, retry: u32, random: &mut Random) -> Duration {
-    const PARTS: u32 = 1000;
-    const MAX_DOUBLINGS: u32 = 10;
-    let longest = first.saturating_mul(1 << (retry - 1).min(MAX_DOUBLINGS));
-    longest / 2 + longest / 2 / PARTS * random.below(PARTS + 1)
-}
-
-/// Locks a mutex. No code in this file panics while it holds a lock, and the data would stay usable if it
+/// Locks a mutex. No code of this module panics while it holds a lock, and the data would stay usable if it
 /// did.
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -275,21 +181,6 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn retry_delay_doubles_and_has_jitter_of_up_to_half() {
-        let mut random = Random::seeded(3);
-        for (retry, longest) in [(1, 1), (2, 2), (3, 4), (11, 1024), (12, 1024), (u32::MAX, 1024)] {
-            let delays: Vec<Duration> = (0..100).map(|_| retry_delay(SECOND, retry, &mut random)).collect();
-            let allowed = longest * SECOND / 2..=longest * SECOND;
-            assert!(delays.iter().all(|delay| allowed.contains(delay)), "{retry}: {delays:?}");
-            let different: HashSet<_> = delays.iter().collect();
-            assert!(different.len() > 50);
-        }
-        retry_delay(Duration::MAX, 5, &mut random);
-    }
 
     #[test]
     fn key_is_not_in_the_debug_output() {

@@ -25,6 +25,8 @@ pub struct ParsedPage {
     pub bad_links: Vec<BadLink>,
     /// The indexes of the page's links that are marked with `rel=nofollow`, in ascending order.
     pub nofollow_links: Vec<usize>,
+    /// The texts of the page's links, in the same order. Empty if they are not wanted.
+    pub link_texts: Vec<String>,
 }
 
 impl ParsedPage {
@@ -37,6 +39,7 @@ impl ParsedPage {
         depth: Depth,
         download: Download,
         similarity: Option<Threshold>,
+        wants_link_texts: bool,
         config: &FetchConfig,
     ) -> ParsedPage {
         let product_token = config.product_token();
@@ -44,12 +47,13 @@ impl ParsedPage {
         let Download { status, content_type, media, body, truncated, headers, .. } = download;
         let content_type = content_type.as_deref();
         let mut extract = PageExtract::new(robots, product_token, &config.strip_query);
+        extract.wants_link_texts = wants_link_texts;
         let fingerprint = read_page(key, &url, content_type, media, &body, similarity, &mut extract);
-        let PageExtract { title, links, bad_links, nofollow_links, robots, .. } = extract;
+        let PageExtract { title, links, bad_links, nofollow_links, link_texts, robots, .. } = extract;
         let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
         let page =
             Page { url, depth, status, headers, media, body, truncated, title, robots, links, fetched };
-        ParsedPage { page, fingerprint, bad_links, nofollow_links }
+        ParsedPage { page, fingerprint, bad_links, nofollow_links, link_texts }
     }
 }
 
@@ -88,6 +92,8 @@ struct PageExtract<'t> {
     links: UrlList,
     bad_links: Vec<BadLink>,
     nofollow_links: Vec<usize>,
+    wants_link_texts: bool,
+    link_texts: Vec<String>,
 }
 
 impl<'t> PageExtract<'t> {
@@ -101,6 +107,8 @@ impl<'t> PageExtract<'t> {
             links: UrlList::default(),
             bad_links: Vec::new(),
             nofollow_links: Vec::new(),
+            wants_link_texts: false,
+            link_texts: Vec::new(),
         }
     }
 }
@@ -110,7 +118,7 @@ impl PageHandler for PageExtract<'_> {
     fn text(&mut self, _: &[u8]) {}
 
     fn title(&mut self, content: &[u8]) {
-        self.title.get_or_insert_with(|| text::title(content));
+        self.title.get_or_insert_with(|| text::one_line(content));
     }
 
     fn robots_meta(&mut self, name: &str, content: &str) {
@@ -119,6 +127,14 @@ impl PageHandler for PageExtract<'_> {
 
     fn expect_links(&mut self, count: usize) {
         self.links.reserve(count);
+    }
+
+    fn wants_link_texts(&self) -> bool {
+        self.wants_link_texts
+    }
+
+    fn link_text(&mut self, text: String) {
+        self.link_texts.push(text);
     }
 
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
@@ -179,6 +195,23 @@ mod tests {
         assert_eq!(title.as_deref(), Some("Yes"));
         assert_eq!((links, bad_links), (["http://a/x"].iter().collect(), vec![BadLink::Scheme]));
         assert_eq!(extract(b"<p>none", &strip_nothing).title, None);
+    }
+
+    #[test]
+    fn each_link_has_its_text_if_texts_are_wanted() {
+        let page = b"<a href=a> One <b>two</b>\n&amp; </a> <a href=tel:1>no</a><a href=b><img></a><iframe src=c></iframe>\
+            <a href=d>not closed<a href=e>last";
+        let (url, strip_nothing) = (Url::parse("http://a/").unwrap(), StripQuery::default());
+        for similarity in [None, Threshold::new(0.9), Threshold::new(1.0)] {
+            for wants_link_texts in [false, true] {
+                let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot", &strip_nothing);
+                extract.wants_link_texts = wants_link_texts;
+                read_page(HashKey::new(1), &url, None, Media::Html, page, similarity, &mut extract);
+                assert_eq!(extract.links.len(), 5);
+                let expected = ["One two &", "", "", "not closed", "last"];
+                assert_eq!(extract.link_texts, if wants_link_texts { &expected[..] } else { &[] });
+            }
+        }
     }
 
     #[test]

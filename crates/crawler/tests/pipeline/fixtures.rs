@@ -47,6 +47,7 @@ pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerCon
         oversize: Oversize::Drop,
         similarity: None,
         follow_duplicates: false,
+        wants_source_links: false,
         max_leases: 100,
         stop: stop.clone(),
     })

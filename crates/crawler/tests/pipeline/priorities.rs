@@ -1,5 +1,6 @@
 //! The order of fetches: priorities, PageRank outages, and refetching after the TTL.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +10,9 @@ use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::pagerank::PageRankConfig;
 use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
-use testweb::{Hostile, Response, Site, Web};
+use crawler::internal::scope::Scope;
+use testweb::{Hostile, Request, Response, Site, Web};
+use url::Url;
 
 use super::{assert_adds_up, crawl, site_with_port};
 
@@ -94,6 +97,179 @@ fn crawl_continues_while_the_pagerank_service_is_down() {
         assert!(service.hits() > 0);
         assert_adds_up(&report);
     }
+}
+
+/// The response of a PageRank service about these domains.
+fn rank_response(domains: &[String], rank: impl Fn(&str) -> u8) -> Response {
+    let entry = |domain: &String| {
+        format!(r#"{{"status_code":200,"page_rank_integer":{},"domain":"{domain}"}}"#, rank(domain))
+    };
+    let entries = domains.iter().map(entry).collect::<Vec<_>>().join(",");
+    Response::status(200).content_type("application/json").body(format!(r#"{{"response":[{entries}]}}"#))
+}
+
+/// A PageRank service that gives every domain rank 5, with a response time that depends on the domains.
+fn rank_service(response_time: impl Fn(&[String]) -> Duration + Send + Sync + 'static) -> Web {
+    let answer = move |request: &Request| {
+        let domains = requested_domains(&request.path);
+        rank_response(&domains, |_| 5).delay(response_time(&domains))
+    };
+    Web::builder().site(Site::new().fallback(answer)).start()
+}
+
+/// The domains of a request to the service.
+fn requested_domains(path: &str) -> Vec<String> {
+    let url = Url::parse("http://service/").unwrap().join(path).unwrap();
+    url.query_pairs().map(|(_, domain)| domain.into_owned()).collect()
+}
+
+fn pagerank(service: &Web) -> PageRank {
+    let mut settings = PageRankConfig::new(service.url("").parse().unwrap());
+    settings.timeout = Duration::from_secs(60);
+    PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap()
+}
+
+/// A page that links to the roots of these hosts of the same web.
+fn links_to(hosts: impl Iterator<Item = String>, port: &str) -> Response {
+    Response::page(hosts.map(|host| format!("<a href=http://{host}:{port}/>{host}</a>")).collect::<String>())
+}
+
+#[test]
+fn slow_service_ranks_600_domains_in_two_rounds_at_most() {
+    const HOSTS: usize = 600;
+    let service = rank_service(|_| Duration::from_secs(2));
+    let start = site_with_port(|_, port| links_to((0..HOSTS).map(|n| format!("h{n}.test")), port));
+    let other = site_with_port(|_, _| Response::text("leaf"));
+    let web = Web::builder().host("127.0.0.1", start).site(other).start();
+    let report = crawl(&web, "127.0.0.1")
+        .prioritizer(pagerank(&service))
+        .configure_backend(|settings| settings.similarity = None)
+        .run_blocking()
+        .unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, HOSTS as u64 + 1));
+    let stats = report.snapshot.prioritizer_service.unwrap();
+    assert_eq!((stats.failures, stats.is_available), (0, true));
+    assert_eq!(stats.fallbacks, 1, "the address of the seed has no rank");
+    let log = service.log();
+    assert_eq!(log.iter().map(|hit| requested_domains(&hit.path).len()).sum::<usize>(), HOSTS);
+    let first_round_ended = log.iter().map(|hit| hit.ended.unwrap()).min().unwrap();
+    let (first, second) = log.iter().partition::<Vec<_>, _>(|hit| hit.started < first_round_ended);
+    let second_round_ended = second.iter().map(|hit| hit.ended.unwrap()).min();
+    assert!(second.iter().all(|hit| Some(hit.started) < second_round_ended), "{} requests", log.len());
+    assert!(first.len() > 1 && log.max_concurrent() <= 8, "{} at a time", log.max_concurrent());
+}
+
+#[test]
+fn slow_service_does_not_hold_up_urls_of_ranked_domains() {
+    // Only slow.test, which is found together with many pages of ranked domains, takes long.
+    let service = rank_service(|domains| match domains.contains(&"slow.test".into()) {
+        true => Duration::from_secs(3),
+        false => Duration::ZERO,
+    });
+    let site = site_with_port(|path, port| match path {
+        "/" => {
+            let links: String = (0..50).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
+            Response::page(format!("<a href=http://slow.test:{port}/leaf>slow</a>{links}"))
+        }
+        _ => Response::text("leaf"),
+    });
+    let web = Web::builder().site(site).start();
+    let report = crawl(&web, "fast.test")
+        .prioritizer(pagerank(&service))
+        .configure_backend(|settings| settings.similarity = None)
+        .run_blocking()
+        .unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, 52));
+    let slow = service.log().filter(|hit| hit.path.contains("slow.test"))[0].ended.unwrap();
+    let fast = web.log().for_host("fast.test");
+    assert_eq!(fast.len(), 51);
+    assert!(fast.iter().all(|hit| hit.started < slow), "pages of a ranked domain waited for the service");
+}
+
+/// What a prioritizer was told about a URL: its path, and text and position of the link.
+type SeenLinks = Arc<Mutex<BTreeMap<String, Option<(String, u32)>>>>;
+
+/// Records what it is told about URLs.
+struct RecordingPrioritizer {
+    seen: SeenLinks,
+    wants_source_links: bool,
+}
+
+impl Prioritizer for RecordingPrioritizer {
+    fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
+        for Candidate { url, source_link, .. } in candidates {
+            let link = source_link.as_ref().map(|link| (link.text.clone(), link.position));
+            let path = Url::parse(url).unwrap().path().to_owned();
+            self.seen.lock().unwrap().insert(path, link);
+        }
+        Box::pin(async { vec![Priority::BEST; candidates.len()] })
+    }
+
+    fn wants_source_links(&self) -> bool {
+        self.wants_source_links
+    }
+}
+
+#[test]
+fn prioritizer_sees_the_url_and_the_link_that_led_to_it() {
+    let long = "ä ".repeat(300);
+    let home = format!(
+        "<a href=/a>  First\n <b>link</b> &amp; more </a><a href=mailto:x>no link</a><a href=http://other.test/>outside</a>\
+         <a href=/a>again</a><a href=/moved></a><a href=/long>{long}</a><a href=/b>b</a>"
+    );
+    let site = Site::new()
+        .page("/", home)
+        .page("/b", "<a href=/>home</a> <a href=/c>c</a>")
+        .redirect("/moved", "/target")
+        .fallback(|request| Response::text(request.path.clone()));
+    let link = |text: &str, position| Some((text.to_owned(), position));
+    let long = format!("{}ä", "ä ".repeat(49));
+    let expected: BTreeMap<String, _> = [
+        ("/", None),
+        ("/a", link("First link & more", 0)),
+        ("/moved", link("", 3)),
+        ("/target", None),
+        ("/long", link(&long, 4)),
+        ("/b", link("b", 5)),
+        ("/c", link("c", 1)),
+    ]
+    .map(|(path, link)| (path.to_owned(), link))
+    .into();
+    // With a queue of one URL, the others wait in the overflow. With a state, that is on disk, and a crawl that was
+    // stopped after each page reads it back.
+    for (queue_size, with_state) in [(1_000, false), (1, false), (1, true)] {
+        let (web, state) = (Web::builder().site(site.clone()).start(), tempfile::tempdir().unwrap());
+        let seen = SeenLinks::default();
+        let run = |max_pages| {
+            let wants_source_links = true;
+            let crawler = crawl(&web, "one.test")
+                .scope(Scope::hosts(&[web.url_of("one.test", "/").parse().unwrap()]))
+                .prioritizer(RecordingPrioritizer { seen: Arc::clone(&seen), wants_source_links })
+                .max_pages(max_pages)
+                .configure_backend(|settings| settings.queue_size = queue_size);
+            let crawler = if with_state { crawler.state_dir(state.path().join("state")) } else { crawler };
+            crawler.run_blocking().unwrap()
+        };
+        // With a state, what a run learns must come from there: earlier runs admitted the URLs.
+        let mut all = BTreeMap::new();
+        for max_pages in if with_state { 1..100 } else { 99..100 } {
+            let report = run(max_pages);
+            all.append(&mut seen.lock().unwrap());
+            if report.end == CrawlEnd::Finished {
+                break;
+            }
+        }
+        assert_eq!(all, expected, "queue size {queue_size}, state {with_state}");
+    }
+}
+
+#[test]
+fn links_are_not_collected_for_a_prioritizer_that_does_not_want_them() {
+    let web = Web::builder().site(Site::new().page("/", "<a href=/a>text</a>").page("/a", "a")).start();
+    let seen = SeenLinks::default();
+    let prioritizer = RecordingPrioritizer { seen: Arc::clone(&seen), wants_source_links: false };
+    crawl(&web, "one.test").prioritizer(prioritizer).run_blocking().unwrap();
+    assert_eq!(*seen.lock().unwrap(), BTreeMap::from([("/".to_owned(), None), ("/a".to_owned(), None)]));
 }
 
 #[test]

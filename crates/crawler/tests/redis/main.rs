@@ -126,6 +126,7 @@ impl Crawl {
             oversize: Oversize::Drop,
             similarity: self.config.similarity,
             follow_duplicates: false,
+            wants_source_links: false,
             max_leases: 100,
             stop: stop.clone(),
         });

@@ -15,7 +15,7 @@ use crate::args::{CrawlOptions, ProgressForm, Verbosity};
 use crate::format::{counted, elapsed, number};
 use crate::printable::printable;
 use crate::progress::{PLAIN_INTERVAL, to_line_start};
-use crate::summary::Counts;
+use crate::summary::{Counts, page_rank_line};
 
 /// The time over which the page rate is measured: long enough to be steady, short enough to be current.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
@@ -23,8 +23,8 @@ const RATE_WINDOW: Duration = Duration::from_secs(10);
 /// At most this many workers are shown one by one.
 const MAX_WORKERS: usize = 8;
 
-/// The number of live lines.
-const LINES: usize = 4;
+/// The number of live lines, with one for the PageRank service.
+const LINES: usize = 5;
 
 /// Shows a crawl on standard error.
 pub struct Display {
@@ -56,7 +56,9 @@ impl Display {
             ProgressForm::Json => Form::Json,
             ProgressForm::Plain => Form::Plain,
             ProgressForm::Auto if verbosity != Verbosity::Normal => Form::Nothing,
-            ProgressForm::Auto if io::stderr().is_terminal() => live_lines(),
+            ProgressForm::Auto if io::stderr().is_terminal() => {
+                live_lines(if options.pagerank_url.is_some() { LINES } else { LINES - 1 })
+            }
             ProgressForm::Auto => Form::Plain,
         };
         let started = Instant::now();
@@ -140,7 +142,7 @@ impl History {
     }
 }
 
-/// The counts, the reasons of failures (may be empty), the queues, the workers.
+/// The counts, the reasons of failures (may be empty), the queues, the workers, the PageRank service (may be empty).
 fn lines(snapshot: &Snapshot, rate: f64) -> [String; LINES] {
     let counts = Counts::of_running(snapshot);
     let Snapshot { url_queue: (url_queue, overflow), parked: waiting, .. } = snapshot;
@@ -167,12 +169,13 @@ fn lines(snapshot: &Snapshot, rate: f64) -> [String; LINES] {
             number(*waiting as u64)
         ),
         format!("{} · workers (queued+leased) {loads}", counted(snapshot.active_hosts as u64, "active host")),
+        page_rank_line(snapshot).unwrap_or_default(),
     ]
 }
 
-fn live_lines() -> Form {
+fn live_lines(count: usize) -> Form {
     let all = MultiProgress::new();
-    let bars = (0..LINES).map(|_| {
+    let bars = (0..count).map(|_| {
         let bar = all.add(ProgressBar::new_spinner());
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             bar.set_style(style);
@@ -193,5 +196,29 @@ fn print_json(progress: &ProgressJson<'_>) {
     if let Ok(mut line) = serde_json::to_vec(progress) {
         line.push(b'\n');
         let _ = io::stderr().write_all(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crawler::ServiceStats;
+
+    use super::*;
+
+    #[test]
+    fn health_of_the_pagerank_service_has_its_own_line() {
+        let mut snapshot = Snapshot::default();
+        assert_eq!(lines(&snapshot, 0.0)[LINES - 1], "");
+        let last_failure = Some("HTTP 503".into());
+        snapshot.prioritizer_service = Some(ServiceStats {
+            requests: 5,
+            failures: 3,
+            fallbacks: 1_200,
+            is_available: false,
+            last_failure,
+        });
+        let expected =
+            "PageRank service unavailable: 5 requests, 3 failed, 1,200 URLs without a rank (last: HTTP 503)";
+        assert_eq!(lines(&snapshot, 0.0)[LINES - 1], expected);
     }
 }

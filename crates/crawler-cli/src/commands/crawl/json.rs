@@ -8,7 +8,6 @@ use crawler::internal::backend::{Budget, Snapshot};
 use crawler::internal::distributed::end_of;
 use crawler::internal::distributed::remote::CrawlStatus;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
-use crawler::internal::prioritizer::pagerank::PageRankStats;
 use serde::Serialize;
 
 use crate::summary::Counts;
@@ -34,6 +33,7 @@ pub struct ProgressJson<'s> {
     seen_urls: usize,
     stored_pages: usize,
     stored_bytes: u64,
+    pagerank: Option<PageRankJson<'s>>,
 }
 
 /// URLs in each queue.
@@ -83,8 +83,10 @@ pub struct SummaryJson<'s> {
     redis: Option<Traffic>,
 }
 
+/// The health of the PageRank service.
 #[derive(Serialize)]
 struct PageRankJson<'s> {
+    available: bool,
     requests: u64,
     failures: u64,
     fallbacks: u64,
@@ -101,6 +103,7 @@ pub struct CrawlStatusJson<'s> {
     #[serde(flatten)]
     counts: Counts,
     members: Vec<MemberJson<'s>>,
+    pagerank: Option<PageRankJson<'s>>,
     /// Traffic between all processes and Redis; null until the crawl ends.
     redis: Option<Traffic>,
 }
@@ -188,13 +191,14 @@ impl<'s> ProgressJson<'s> {
             seen_urls: snapshot.seen_urls,
             stored_pages: snapshot.stored_pages,
             stored_bytes: snapshot.stored_bytes,
+            pagerank: PageRankJson::new(snapshot),
         }
     }
 }
 
 impl<'s> SummaryJson<'s> {
     /// The result of a crawl that has ended.
-    pub fn new(report: &'s CrawlReport, rank_stats: Option<&'s PageRankStats>) -> SummaryJson<'s> {
+    pub fn new(report: &'s CrawlReport) -> SummaryJson<'s> {
         let counts = Counts::of_ended(&report.snapshot);
         SummaryJson {
             state: StateJson::ended(report.end),
@@ -208,21 +212,30 @@ impl<'s> SummaryJson<'s> {
             output_failure: report.output_failure.as_deref(),
             unreachable_hosts: &report.snapshot.unreachable_hosts,
             redis: report.redis_traffic,
-            pagerank: rank_stats.map(|stats| PageRankJson {
-                requests: stats.requests,
-                failures: stats.failures,
-                fallbacks: stats.fallbacks,
-                last_failure: stats.last_failure.as_deref(),
-            }),
+            pagerank: PageRankJson::new(&report.snapshot),
         }
     }
 }
 
+impl<'s> PageRankJson<'s> {
+    fn new(snapshot: &'s Snapshot) -> Option<PageRankJson<'s>> {
+        let stats = snapshot.prioritizer_service.as_ref()?;
+        Some(PageRankJson {
+            available: stats.is_available,
+            requests: stats.requests,
+            failures: stats.failures,
+            fallbacks: stats.fallbacks,
+            last_failure: stats.last_failure.as_deref(),
+        })
+    }
+}
+
 impl<'s> CrawlStatusJson<'s> {
-    /// The status of a crawl of this name with these counts.
+    /// The status of a crawl of this name with these counts, which are those of the snapshot.
     pub fn new(
         crawl: &'s str,
         status: &'s CrawlStatus,
+        snapshot: &'s Snapshot,
         counts: Counts,
         redis: Option<Traffic>,
     ) -> CrawlStatusJson<'s> {
@@ -232,6 +245,7 @@ impl<'s> CrawlStatusJson<'s> {
             elapsed_seconds: rounded(status.state.elapsed.as_secs_f64()),
             counts,
             members: status.members.iter().map(MemberJson::new).collect(),
+            pagerank: PageRankJson::new(snapshot),
             redis,
         }
     }

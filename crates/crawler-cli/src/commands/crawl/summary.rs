@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 
 use crawler::internal::backend::Budget;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus};
-use crawler::internal::prioritizer::pagerank::PageRankStats;
 
 use crate::args::CrawlOptions;
-use crate::format::{bytes, counted, limit, number};
+use crate::format::{bytes, counted, limit};
 use crate::printable::printable;
-use crate::summary::Counts;
+use crate::summary::{Counts, page_rank_line};
 
 /// How many unreachable hosts the summary names.
 const MAX_HOSTS_NAMED: usize = 5;
 
 /// The summary as text.
-pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&PageRankStats>) -> String {
+pub fn text(options: &CrawlOptions, report: &CrawlReport) -> String {
     let mut text = Counts::of_ended(&report.snapshot).table(report.elapsed);
     // If the crawl was finished before, the modules of this process received no pages.
     let summaries =
@@ -27,8 +26,8 @@ pub fn text(options: &CrawlOptions, report: &CrawlReport, rank_stats: Option<&Pa
     if let (false, Some(last)) = (failures.is_empty(), &report.module_failures.last_failure) {
         text += &format!("{} (last: {})\n", failures.join(", "), printable(last));
     }
-    if let Some(stats) = rank_stats {
-        text += &page_rank(stats);
+    if let Some(line) = page_rank_line(&report.snapshot) {
+        text += &format!("{line}\n");
     }
     text += &unreachable_hosts(&report.snapshot.unreachable_hosts);
     if let Some(reason) = stop_reason(options, report.end) {
@@ -51,20 +50,6 @@ fn unreachable_hosts(hosts: &BTreeMap<String, String>) -> String {
         lines += &format!("… and {}\n", counted(others as u64, "other unreachable host"));
     }
     lines
-}
-
-fn page_rank(stats: &PageRankStats) -> String {
-    let PageRankStats { requests, failures, fallbacks, last_failure, .. } = stats;
-    let mut line = format!(
-        "PageRank service: {}, {} failed, {} without a rank",
-        counted(*requests, "request"),
-        number(*failures),
-        counted(*fallbacks, "URL")
-    );
-    if let Some(last) = last_failure {
-        line += &format!(" (last: {})", printable(last));
-    }
-    line + "\n"
 }
 
 /// Why a crawl stopped with URLs pending; `None` if it is finished.

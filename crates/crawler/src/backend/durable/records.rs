@@ -1,9 +1,12 @@
 //! Encodes and decodes the rows of a durable state. A row that cannot be decoded is damaged.
 
+use std::sync::Arc;
+
 use super::super::TaskId;
 use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask, TaskRef};
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
+use crate::prioritizer::SourceLink;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
 
@@ -15,6 +18,7 @@ pub(crate) struct TaskRow {
     pub(crate) generation: u32,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    pub(crate) source_link: Option<SourceLink>,
     pub(crate) url: String,
 }
 
@@ -75,23 +79,37 @@ pub(crate) struct HostRow {
     pub(crate) address_kinds: u64,
 }
 
+/// The flags of a [`TaskRow`].
+const IS_REVISIT: u8 = 1;
+const HAS_SOURCE_LINK: u8 = 2;
+
 impl TaskRow {
     pub(crate) fn from_task(task: TaskRef, generation: u32) -> TaskRow {
         let TaskRef { from, depth, redirects, is_revisit, .. } = task;
-        TaskRow { from, depth, generation, redirects, is_revisit, url: task.url.to_string() }
+        let (source_link, url) = (task.source_link.cloned(), task.url.to_string());
+        TaskRow { from, depth, generation, redirects, is_revisit, source_link, url }
     }
 
     pub(crate) fn into_task(self, task_id: TaskId) -> QueuedTask {
-        let TaskRow { from, depth, redirects, is_revisit, ref url, .. } = self;
-        TaskRef { task_id, from, url, depth, redirects, is_revisit }.to_task()
+        let TaskRow { from, depth, redirects, is_revisit, ref url, ref source_link, .. } = self;
+        let source_link = source_link.as_ref();
+        TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link }.to_task()
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(18 + self.url.len());
+        let text_bytes = self.source_link.as_ref().map_or(0, |link| 8 + link.text.len());
+        let mut bytes = Vec::with_capacity(18 + text_bytes + self.url.len());
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
         bytes.extend(self.generation.to_le_bytes());
-        bytes.extend([self.redirects, self.is_revisit.into()]);
+        let is_revisit = if self.is_revisit { IS_REVISIT } else { 0 };
+        let has_source_link = if self.source_link.is_some() { HAS_SOURCE_LINK } else { 0 };
+        bytes.extend([self.redirects, is_revisit | has_source_link]);
+        if let Some(SourceLink { text, position }) = &self.source_link {
+            bytes.extend(position.to_le_bytes());
+            bytes.extend((text.len() as u32).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
         bytes.extend(self.url.as_bytes());
         bytes
     }
@@ -100,9 +118,17 @@ impl TaskRow {
         let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
         let generation = u32::from_le_bytes(take(&mut bytes)?);
-        let [redirects, is_revisit] = take(&mut bytes)?;
+        let [redirects, flags] = take(&mut bytes)?;
+        let (is_revisit, mut source_link) = (flags & IS_REVISIT != 0, None);
+        if flags & HAS_SOURCE_LINK != 0 {
+            let position = u32::from_le_bytes(take(&mut bytes)?);
+            let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
+            let (text, rest) = bytes.split_at_checked(length)?;
+            source_link = Some(SourceLink::new(String::from_utf8(text.to_vec()).ok()?, position));
+            bytes = rest;
+        }
         let url = String::from_utf8(bytes.to_vec()).ok()?;
-        Some(TaskRow { from, depth, generation, redirects, is_revisit: is_revisit != 0, url })
+        Some(TaskRow { from, depth, generation, redirects, is_revisit, source_link, url })
     }
 }
 
@@ -281,9 +307,15 @@ mod tests {
             generation: 9,
             redirects: 2,
             is_revisit: true,
+            source_link: None,
             url: "http://a/ä".into(),
         };
         assert_eq!(TaskRow::from_bytes(&task.to_bytes()), Some(task.clone()));
+        for text in ["", "näher"] {
+            let source_link = Some(SourceLink::new(text.into(), 70_000));
+            let task = TaskRow { source_link, is_revisit: false, ..task.clone() };
+            assert_eq!(TaskRow::from_bytes(&task.to_bytes()), Some(task));
+        }
         let completed = CompletedRow {
             from: TaskId(7),
             depth: 3,

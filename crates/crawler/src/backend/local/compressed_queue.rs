@@ -1,9 +1,11 @@
 //! A queue of URLs in memory that takes few bytes per URL, because a large crawl queues millions of them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::super::TaskId;
 use super::storage::{QueuedTask, TaskRef};
+use crate::prioritizer::SourceLink;
 
 /// URLs are stored in chunks of this size. A growing queue copies nothing, and a chunk is freed when it has been read.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -34,12 +36,11 @@ impl CompressedUrlQueue {
     }
 
     pub(crate) fn push(&mut self, task: TaskRef) {
-        let TaskRef { task_id: TaskId(task_id), from: TaskId(from), url, depth, redirects, is_revisit } =
-            task;
+        let TaskRef { task_id: TaskId(task_id), from: TaskId(from), url, depth, redirects, .. } = task;
         let shared = common_prefix_len(&self.last_pushed.url, url);
         let suffix = &url.as_bytes()[shared..];
-        // A task is stored in one chunk. Its numbers take at most 48 bytes.
-        let needed = suffix.len() + 48;
+        // A task is stored in one chunk. Its numbers take at most 64 bytes.
+        let needed = suffix.len() + task.source_link.map_or(0, |link| link.text.len()) + 64;
         match self.chunks.back() {
             Some(chunk) if chunk.len() + needed <= CHUNK_BYTES => {}
             // The first chunk grows on demand, because most queues are short.
@@ -50,10 +51,16 @@ impl CompressedUrlQueue {
         write_varint(chunk, zigzag_delta(task_id, self.last_pushed.task_id));
         write_varint(chunk, zigzag_delta(task_id, from));
         write_varint(chunk, u64::from(depth));
-        write_varint(chunk, u64::from(redirects) << 1 | u64::from(is_revisit));
+        let flags = u64::from(task.source_link.is_some()) << 1 | u64::from(task.is_revisit);
+        write_varint(chunk, u64::from(redirects) << 2 | flags);
         write_varint(chunk, shared as u64);
         write_varint(chunk, suffix.len() as u64);
         chunk.extend(suffix);
+        if let Some(SourceLink { text, position }) = task.source_link {
+            write_varint(chunk, u64::from(*position));
+            write_varint(chunk, text.len() as u64);
+            chunk.extend(text.as_bytes());
+        }
         self.last_pushed.task_id = task_id;
         self.last_pushed.url.truncate(shared);
         self.last_pushed.url.push_str(&url[shared..]);
@@ -68,9 +75,10 @@ impl CompressedUrlQueue {
         let depth = read_varint(&mut rest) as u32;
         let flags = read_varint(&mut rest);
         let (shared, length) = (read_varint(&mut rest) as usize, read_varint(&mut rest) as usize);
-        let (url, rest) = rest.split_at(length);
+        let (url, mut rest) = rest.split_at(length);
         self.last_popped.url.truncate(shared);
         self.last_popped.url.push_str(str::from_utf8(url).unwrap_or_default());
+        let source_link = if flags & 0b10 == 0 { None } else { Some(Arc::new(read_source_link(&mut rest))) };
         self.last_popped.task_id = task_id;
         self.read = chunk.len() - rest.len();
         self.length -= 1;
@@ -86,13 +94,21 @@ impl CompressedUrlQueue {
             from: TaskId(from),
             url,
             depth,
-            redirects: (flags >> 1) as u8,
+            redirects: (flags >> 2) as u8,
             is_revisit: flags & 1 == 1,
+            source_link,
             domain: None,
             queue: 0,
             attempts: 0,
         })
     }
+}
+
+fn read_source_link(bytes: &mut &[u8]) -> SourceLink {
+    let (position, length) = (read_varint(bytes) as u32, read_varint(bytes) as usize);
+    let (text, rest) = bytes.split_at(length);
+    *bytes = rest;
+    SourceLink::new(str::from_utf8(text).unwrap_or_default().to_owned(), position)
 }
 
 /// The number of leading bytes that two URLs share, up to a character boundary.
@@ -138,7 +154,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn task(task_id: u64, from: u64, url: &str, depth: u32, redirects: u8, is_revisit: bool) -> QueuedTask {
+    /// The fields of a task. The redirects also decide whether it has a source link.
+    type Fields = (u64, u64, String, u32, u8, bool);
+
+    fn task((task_id, from, url, depth, redirects, is_revisit): Fields) -> QueuedTask {
+        let text = url.chars().rev().collect();
+        let source_link = (redirects % 2 == 1).then(|| Arc::new(SourceLink::new(text, depth)));
         QueuedTask {
             task_id: TaskId(task_id),
             from: TaskId(from),
@@ -146,6 +167,7 @@ mod tests {
             depth,
             redirects,
             is_revisit,
+            source_link,
             domain: None,
             queue: 0,
             attempts: 0,
@@ -158,9 +180,9 @@ mod tests {
             (any::<u64>(), any::<u64>(), "(http://a/)?[abä]{0,6}", any::<u32>(), any::<u8>(), any::<bool>()), 0..6), 0..7usize), 0..20)) {
             let (mut queue, mut model) = (CompressedUrlQueue::default(), VecDeque::new());
             for (pushed, popped) in rounds {
-                for (task_id, from, url, depth, redirects, is_revisit) in pushed {
-                    queue.push(task(task_id, from, &url, depth, redirects, is_revisit).borrowed());
-                    model.push_back(task(task_id, from, &url, depth, redirects, is_revisit));
+                for fields in pushed {
+                    queue.push(task(fields.clone()).borrowed());
+                    model.push_back(task(fields));
                 }
                 for _ in 0..popped {
                     prop_assert_eq!(format!("{:?}", queue.pop()), format!("{:?}", model.pop_front()));
@@ -176,7 +198,7 @@ mod tests {
         let url =
             |number: u64| format!("http://host/{number}/{}", "x".repeat((number as usize * 7919) % 70_000));
         for number in 0..200 {
-            queue.push(task(number, number / 2, &url(number), 3, 0, false).borrowed());
+            queue.push(task((number, number / 2, url(number), 3, (number % 2) as u8, false)).borrowed());
         }
         assert!(queue.chunks.len() > 50);
         for number in 0..200 {

@@ -22,7 +22,7 @@ use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
-use crate::prioritizer::{Popularity, Priority, Random};
+use crate::prioritizer::{Popularity, Priority, Random, SourceLink};
 use crate::similarity::{ContentType, Fingerprint, Undecided, Verdicts};
 use crate::stats::BodyBytes;
 use crate::task::Depth;
@@ -71,6 +71,7 @@ struct NewTask<'u> {
     redirects: u8,
     from: Option<TaskId>,
     is_revisit: bool,
+    source_link: Option<&'u SourceLink>,
 }
 
 /// A page to store.
@@ -142,8 +143,9 @@ impl<S: Storage> LocalState<S> {
     pub(super) fn admit(&mut self, found: &[DiscoveredUrl]) -> Result<AdmitCounts, BackendError> {
         let now = self.clock.now();
         let mut admitted = AdmitCounts::default();
-        for DiscoveredUrl { url, depth, redirects } in found {
-            self.admit_url(url, *depth, *redirects, None, now, &mut admitted)?;
+        for &DiscoveredUrl { ref url, depth, redirects } in found {
+            let seed = NewTask { url, depth, redirects, from: None, is_revisit: false, source_link: None };
+            self.admit_url(seed, now, &mut admitted)?;
         }
         self.fill_url_queue()?;
         Ok(admitted)
@@ -153,8 +155,11 @@ impl<S: Storage> LocalState<S> {
     fn admit_outlinks(&mut self, outlinks: &Outlinks, from: TaskId) -> Result<AdmitCounts, BackendError> {
         let now = self.clock.now();
         let mut admitted = AdmitCounts::default();
-        for url in outlinks.urls.iter() {
-            self.admit_url(url, outlinks.depth, outlinks.redirects, Some(from), now, &mut admitted)?;
+        let &Outlinks { ref urls, depth, redirects, ref source_links } = outlinks;
+        for (index, url) in urls.iter().enumerate() {
+            let (from, source_link) = (Some(from), source_links.get(index));
+            let outlink = NewTask { url, depth, redirects, from, is_revisit: false, source_link };
+            self.admit_url(outlink, now, &mut admitted)?;
         }
         self.fill_url_queue()?;
         Ok(admitted)
@@ -162,22 +167,18 @@ impl<S: Storage> LocalState<S> {
 
     fn admit_url(
         &mut self,
-        url: &str,
-        depth: Depth,
-        redirects: u8,
-        from: Option<TaskId>,
+        task: NewTask,
         now: Duration,
         admitted: &mut AdmitCounts,
     ) -> Result<(), BackendError> {
-        let id = self.storage.id(url);
-        let status = self.storage.mark_seen(id, depth, now)?;
+        let id = self.storage.id(task.url);
+        let status = self.storage.mark_seen(id, task.depth, now)?;
         match status {
             SeenStatus::New => admitted.new += 1,
             SeenStatus::Seen | SeenStatus::Shallower => admitted.seen += 1,
         }
         if status != SeenStatus::Seen {
-            let is_revisit = status == SeenStatus::Shallower;
-            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit }, now);
+            self.enqueue(id, NewTask { is_revisit: status == SeenStatus::Shallower, ..task }, now);
         }
         Ok(())
     }
@@ -187,10 +188,14 @@ impl<S: Storage> LocalState<S> {
         self.counters.admitted += 1;
         self.counters.revisits += u64::from(task.is_revisit);
         let task_id = TaskId(self.counters.last_task_id);
-        let NewTask { url, depth, redirects, from, is_revisit } = task;
+        let NewTask { url, depth, redirects, from, is_revisit, source_link } = task;
         let from = from.unwrap_or(task_id);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
-        self.storage.admit(id, TaskRef { task_id, from, url, depth, redirects, is_revisit }, now);
+        self.storage.admit(
+            id,
+            TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link },
+            now,
+        );
     }
 
     fn fill_url_queue(&mut self) -> Result<(), BackendError> {
@@ -219,7 +224,8 @@ impl<S: Storage> LocalState<S> {
             task.domain = Some(domain.clone());
             let linking_pages = self.popularity.linking_pages(&domain);
             let depth = self.storage.depth(&task);
-            unprioritized.push(UnprioritizedUrl { task_id: task.task_id, domain, depth, linking_pages });
+            let (task_id, url, source_link) = (task.task_id, Arc::clone(&task.url), task.source_link.clone());
+            unprioritized.push(UnprioritizedUrl { task_id, url, domain, depth, linking_pages, source_link });
             self.prioritizing.insert(task.task_id, task);
         }
         Ok(unprioritized)
@@ -351,7 +357,8 @@ impl<S: Storage> LocalState<S> {
         // Found at a smaller depth while it was leased: its links were admitted with too large a depth.
         if depth < lease.depth && outcome.has_links() {
             let (url, redirects, from) = (&*task.url, task.redirects, Some(task.from));
-            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true }, now);
+            let source_link = task.source_link.as_deref();
+            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true, source_link }, now);
             self.fill_url_queue()?;
         }
         self.waiting.release(&task.url, &self.cooldowns);
@@ -523,6 +530,7 @@ impl<S: Storage> LocalState<S> {
             seen_urls: self.storage.seen_len(),
             stored_pages,
             stored_bytes,
+            prioritizer_service: None,
         }
     }
 }

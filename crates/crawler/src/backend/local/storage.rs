@@ -12,6 +12,7 @@ use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
+use crate::prioritizer::SourceLink;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
 
@@ -31,6 +32,8 @@ pub(crate) struct QueuedTask {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    /// The link through which it was admitted, if the prioritizer wants it.
+    pub(crate) source_link: Option<Arc<SourceLink>>,
     /// Set from the prioritizer on. URLs in the overflow do not need it.
     pub(crate) domain: Option<Domain>,
     /// The priority queue, set from the prioritizer on.
@@ -48,20 +51,22 @@ pub(crate) struct TaskRef<'u> {
     pub(crate) depth: Depth,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
+    pub(crate) source_link: Option<&'u SourceLink>,
 }
 
 impl TaskRef<'_> {
     pub(crate) fn to_task(self) -> QueuedTask {
-        let TaskRef { task_id, from, url, depth, redirects, is_revisit } = self;
-        let (url, domain, queue, attempts) = (url.into(), None, 0, 0);
-        QueuedTask { task_id, from, url, depth, redirects, is_revisit, domain, queue, attempts }
+        let TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link } = self;
+        let (url, source_link, domain) = (url.into(), source_link.cloned().map(Arc::new), None);
+        let (queue, attempts) = (0, 0);
+        QueuedTask { task_id, from, url, depth, redirects, is_revisit, source_link, domain, queue, attempts }
     }
 }
 
 impl QueuedTask {
     pub(crate) fn borrowed(&self) -> TaskRef<'_> {
-        let QueuedTask { task_id, from, ref url, depth, redirects, is_revisit, .. } = *self;
-        TaskRef { task_id, from, url, depth, redirects, is_revisit }
+        let QueuedTask { task_id, from, ref url, depth, redirects, is_revisit, ref source_link, .. } = *self;
+        TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link: source_link.as_deref() }
     }
 
     pub(crate) fn domain(&self) -> Domain {

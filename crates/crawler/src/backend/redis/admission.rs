@@ -92,7 +92,7 @@ pub(super) struct Found<'a> {
 
 /// The URLs that a page links to.
 pub(super) fn on_page(outlinks: &Outlinks) -> impl Iterator<Item = Found<'_>> {
-    let Outlinks { urls, depth, redirects } = outlinks;
+    let Outlinks { urls, depth, redirects, .. } = outlinks;
     urls.iter().map(|url| Found { url, depth: *depth, redirects: *redirects })
 }
 

@@ -41,15 +41,18 @@ impl Moves {
                 command.arg(*count).arg(self.settings.priority_queues.count()).arg(u8::from(anew));
                 command
             });
-            let lent: Vec<Vec<(u64, String, u32, u32)>> = self.connection.each(commands.collect()).await?;
+            let lent: Vec<Vec<(u64, String, String, u32, u32)>> =
+                self.connection.each(commands.collect()).await?;
             let incoming: Vec<UnprioritizedUrl> = lent
                 .into_iter()
                 .flatten()
-                .map(|(task_id, domain, depth, linking_pages)| UnprioritizedUrl {
+                .map(|(task_id, url, domain, depth, linking_pages)| UnprioritizedUrl {
                     task_id: TaskId(task_id),
+                    url: url.into(),
                     domain: Domain::named(&domain),
                     depth,
                     linking_pages,
+                    source_link: None,
                 })
                 .collect();
             if waiting.is_over(!incoming.is_empty()).await {

@@ -53,6 +53,11 @@ impl CircuitBreaker {
         self.state().open_until.is_some()
     }
 
+    /// Whether it is open and the next request is permitted as a trial.
+    pub fn is_trial_due(&self) -> bool {
+        self.state().open_until.is_some_and(|until| until <= Instant::now())
+    }
+
     /// Closes it after a successful request.
     pub fn succeeded(&self) {
         *self.state() = BreakerState::default();
@@ -125,9 +130,10 @@ mod tests {
         let breaker = opened();
         advance(COOLDOWN - MILLISECOND).await;
         assert!(!breaker.permits());
+        assert!(!breaker.is_trial_due());
         advance(MILLISECOND).await;
-        assert!(breaker.permits());
-        assert!(!breaker.permits() && !breaker.permits(), "only one trial");
+        assert!(breaker.is_trial_due() && breaker.permits());
+        assert!(!breaker.is_trial_due() && !breaker.permits() && !breaker.permits(), "only one trial");
         breaker.succeeded();
         assert!(breaker.permits() && breaker.permits());
     }

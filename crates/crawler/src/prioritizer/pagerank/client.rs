@@ -25,7 +25,7 @@ const PARAMETER: &str = "domains[]";
 const KEY_HEADER: &str = "api-opr";
 
 /// The most domains that the API accepts in one request.
-const MAX_BATCH: usize = 100;
+pub const MAX_BATCH: usize = 100;
 
 /// The longest query: many servers reject a request line of more than 8 KB.
 const MAX_QUERY_BYTES: usize = 7_000;
@@ -85,7 +85,7 @@ impl PageRankClient {
     }
 
     /// Requests the ranks of one batch, without retries.
-    pub async fn ranks(&self, batch: &[&Domain]) -> Result<HashMap<String, Rank>, QueryFailure> {
+    pub async fn ranks(&self, batch: &[Domain]) -> Result<HashMap<String, Rank>, QueryFailure> {
         let mut url = self.endpoint.clone();
         url.query_pairs_mut().extend_pairs(batch.iter().map(|domain| (PARAMETER, domain.as_str())));
         let policy = BodyPolicy::Prefix(MAX_RESPONSE_BYTES);
@@ -115,21 +115,15 @@ impl QueryFailure {
     }
 }
 
-/// Splits domains into batches that fit one request each.
-pub fn batches<'a, 'd>(domains: &'a [&'d Domain]) -> impl Iterator<Item = &'a [&'d Domain]> {
-    let mut remaining = domains;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let fits = remaining.iter().take(MAX_BATCH).take_while(|domain| {
-            bytes += PARAMETER_BYTES + domain.as_str().len();
-            bytes <= MAX_QUERY_BYTES
-        });
-        // At least one domain: a DNS name is far shorter than the longest query.
-        let count = fits.count().max(1).min(remaining.len());
-        let (batch, rest) = remaining.split_at(count);
-        remaining = rest;
-        (!batch.is_empty()).then_some(batch)
-    })
+/// The number of leading domains that fit one request.
+pub fn batch_length<'d>(domains: impl ExactSizeIterator<Item = &'d Domain>) -> usize {
+    let (mut bytes, available) = (0, domains.len());
+    let fits = domains.take(MAX_BATCH).take_while(|domain| {
+        bytes += PARAMETER_BYTES + domain.as_str().len();
+        bytes <= MAX_QUERY_BYTES
+    });
+    // At least one domain: a DNS name is far shorter than the longest query.
+    fits.count().max(1).min(available)
 }
 
 #[cfg(test)]
@@ -143,20 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn batches_keep_all_domains_in_order_and_fit_a_request() {
+    fn batches_fit_a_request_and_have_at_least_one_domain() {
         for (count, length) in [(0, 1), (1, 1), (100, 1), (101, 1), (250, 50), (250, 200), (3, 10_000)] {
             let domains = domains(count, length);
-            let domains: Vec<&Domain> = domains.iter().collect();
-            let batches: Vec<_> = batches(&domains).collect();
-            assert_eq!(batches.concat(), domains);
-            for batch in &batches {
-                let query: usize = batch.iter().map(|it| PARAMETER_BYTES + it.as_str().len()).sum();
-                assert!(batch.len() <= MAX_BATCH && (query <= MAX_QUERY_BYTES || batch.len() == 1));
-            }
+            let batch = &domains[..batch_length(domains.iter())];
+            let query: usize = batch.iter().map(|it| PARAMETER_BYTES + it.as_str().len()).sum();
+            assert!(batch.len() <= MAX_BATCH && (query <= MAX_QUERY_BYTES || batch.len() == 1));
+            assert_eq!(batch.is_empty(), count == 0);
         }
-        let many = domains(250, 20);
-        let many: Vec<&Domain> = many.iter().collect();
-        assert_eq!(batches(&many).map(<[_]>::len).collect::<Vec<_>>(), [100, 100, 50]);
+        assert_eq!(batch_length(domains(250, 20).iter()), 100);
     }
 
     #[test]

@@ -5,14 +5,14 @@ local incoming = {}
 
 local function lend(tickets)
   if #tickets == 0 then return end
-  local ids, domains = {}, {}
+  local ids, domains, urls = {}, {}, {}
   for i, task in ipairs(for_many('HMGET', base .. 'tasks', tickets)) do
-    local id, _, _, domain = unpack(cmsgpack.unpack(task))
-    ids[i], domains[i] = id, domain
+    local id, _, _, domain, _, url = unpack(cmsgpack.unpack(task))
+    ids[i], domains[i], urls[i] = id, domain, url
   end
   local entries, pages = for_many('HMGET', base .. 'outstanding', ids), for_many('HMGET', base .. 'popularity', domains)
   for i, ticket in ipairs(tickets) do
-    incoming[#incoming + 1] = { ticket, domains[i], entries[i]:match('^%d+ (%d+)') + 0, (pages[i] or 0) + 0 }
+    incoming[#incoming + 1] = { ticket, urls[i], domains[i], entries[i]:match('^%d+ (%d+)') + 0, (pages[i] or 0) + 0 }
   end
 end
 
