@@ -130,12 +130,13 @@ impl Downloader {
     }
 
     /// Requests a URL once. The request is written when `may_start` is ready, which is polled only once there is a
-    /// connection to write to; its time does not count against the timeout. A response with any status is `Ok`; `Err`
-    /// means that there was no complete response. `byte_counter` counts the bytes read in either case.
+    /// connection to write to; its time does not count against the timeout. If it fails, nothing is sent. A response with
+    /// any status is `Ok`; `Err` means that there was no complete response. `byte_counter` counts the bytes read in either
+    /// case.
     pub async fn get(
         &self,
         url: &Url,
-        may_start: impl Future<Output = ()>,
+        may_start: impl Future<Output = Result<(), Outcome>>,
         body_policy: BodyPolicy,
         byte_counter: &ByteCounter,
     ) -> Result<Download, Outcome> {
@@ -147,7 +148,10 @@ impl Downloader {
         };
         let connection = timeout(limit, self.connections.acquire(&origin)).await.map_err(timed_out)??;
         let left = limit.saturating_sub(started.elapsed());
-        may_start.await;
+        if let Err(outcome) = may_start.await {
+            self.connections.release(&origin, connection);
+            return Err(outcome);
+        }
         let exchange = self.exchange(url, &origin, connection, body_policy, byte_counter);
         timeout(left, exchange).await.map_err(timed_out)?
     }

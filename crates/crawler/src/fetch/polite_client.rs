@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
-use super::throttle::HostThrottle;
+use super::throttle::{CoolingDown, HostThrottle};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::throttle_key;
@@ -120,15 +120,17 @@ impl PoliteClient {
     }
 
     /// Sends one request. A request that the server rejects unprocessed does not count; it is sent again with a new
-    /// permit.
+    /// permit. So is a request that could not start with its permit.
     pub async fn send(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        for _ in 1..MAX_UNPROCESSED {
-            match self.send_throttled(url, budget).await {
-                Err(Outcome::RequestNotProcessed) => {}
-                result => return result,
+        let mut rejected = 0;
+        loop {
+            let started = OnceLock::new();
+            let result = self.send_throttled(url, budget, &started).await;
+            rejected += usize::from(started.get().is_some());
+            if !matches!(result, Err(Outcome::RequestNotProcessed)) || rejected == MAX_UNPROCESSED {
+                return result;
             }
         }
-        self.send_throttled(url, budget).await
     }
 
     /// Completes when the crawl stops before a request has started. It then need not start, however long its host's cooldown
@@ -140,7 +142,14 @@ impl PoliteClient {
         }
     }
 
-    async fn send_throttled(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+    /// Sends one request with one permit, and sets the time of its start. Until it starts, a cooldown of the host returns
+    /// the permit, the slot and the budget, which other hosts can use.
+    async fn send_throttled(
+        &self,
+        url: &Url,
+        budget: &impl FetchBudget,
+        started: &OnceLock<Instant>,
+    ) -> Result<Download, Outcome> {
         let host = throttle_key(url.as_str());
         budget.before_wait().await;
         let ready = async {
@@ -168,16 +177,18 @@ impl PoliteClient {
             ready = ready => ready,
         };
         let byte_counter = ByteCounter::default();
-        let (body_policy, acquired, started) = (body_policy?, Instant::now(), OnceLock::new());
+        let (body_policy, acquired) = (body_policy?, Instant::now());
         let start = async {
-            let _ = started.set(permit.start().await);
+            let start = permit.start().await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
+            let _ = started.set(start);
+            Ok(())
         };
         // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
         let result = tokio::select! {
             biased;
             result = Box::pin(self.downloader.get(url, start, body_policy, &byte_counter)) => result,
             () = self.stop.aborted() => Err(Outcome::NotReached),
-            () = self.stopped_before_start(&started) => Err(Outcome::NotReached),
+            () = self.stopped_before_start(started) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
         };
