@@ -23,6 +23,7 @@ use crate::backend::local::{BackendConfig, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
+use crate::fetch::robots::waits::RobotsWaits;
 use crate::html::normal_form;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
@@ -80,6 +81,7 @@ pub struct Crawler {
     pub(crate) metadata: Vec<u8>,
     pub(crate) on_outcome: OutcomeCallback,
     pub(crate) on_progress: ProgressCallback,
+    pub(crate) robots_waits: RobotsWaits,
     pub(crate) stop: StopHandle,
 }
 
@@ -145,6 +147,7 @@ impl Crawler {
             metadata: Vec::new(),
             on_outcome: Box::new(|_, _| {}),
             on_progress: Box::new(|_| {}),
+            robots_waits: RobotsWaits::default(),
             stop: StopHandle::new(),
         })
     }
@@ -525,6 +528,9 @@ pub trait CrawlerInternals {
 
     /// Stores bytes in the state of a durable crawl, for the program that resumes it.
     fn metadata(self, metadata: impl Into<Vec<u8>>) -> Self;
+
+    /// Adds the sites whose URLs wait for a robots.txt to these.
+    fn robots_waits(self, waits: RobotsWaits) -> Self;
 }
 
 impl CrawlerInternals for Crawler {
@@ -544,6 +550,11 @@ impl CrawlerInternals for Crawler {
 
     fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
         self.metadata = metadata.into();
+        self
+    }
+
+    fn robots_waits(mut self, waits: RobotsWaits) -> Crawler {
+        self.robots_waits = waits;
         self
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::http::{Download, Downloader, PinKinds};
 use super::polite_client::{FetchBudget, PoliteClient};
 use super::robots::Robots;
+use super::robots::waits::RobotsWaits;
 use super::throttle::HostThrottle;
 use crate::config::FetchConfig;
 use crate::error::Error;
@@ -64,6 +65,11 @@ impl Fetcher {
     /// Counts the requests it sends in this counter.
     pub fn with_request_counter(self, requests: RequestCounter) -> Fetcher {
         Fetcher { client: self.client.with_request_counter(requests), ..self }
+    }
+
+    /// Adds the sites whose URLs wait for a robots.txt to these.
+    pub fn with_robots_waits(self, waits: RobotsWaits) -> Fetcher {
+        Fetcher { robots: self.robots.with_waits(waits), ..self }
     }
 
     /// The fetcher's configuration.

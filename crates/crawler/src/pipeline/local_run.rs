@@ -88,7 +88,8 @@ impl<R: Backend> LocalRun<R> {
         let mut workers = Vec::new();
         for id in 0..settings.workers {
             let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&throttle), stop.clone())?
-                .with_request_counter(self.backend.request_counter());
+                .with_request_counter(self.backend.request_counter())
+                .with_robots_waits(crawler.robots_waits.clone());
             workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
         }
         thread::scope(|scope| {
