@@ -173,9 +173,12 @@ impl ClassicCrawl {
         let requests = self.requests;
         let product_token = self.config.obey_robots.then(|| self.config.product_token().to_owned());
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
-        let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
+        let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
+        let fetcher = Arc::new(fetcher);
+        let mut scope = self.scope;
+        scope.strip_query(&strip_query);
         let mut crawl = RunningCrawl {
-            scope: self.scope,
+            scope,
             strip_query,
             max_depth: self.max_depth,
             pages,

@@ -34,6 +34,7 @@ use crate::prioritizer::{DepthPopularity, Prioritizer, PriorityQueues};
 use crate::scope::Scope;
 use crate::similarity::Threshold;
 use crate::stop::StopHandle;
+use crate::strip_query::StripQuery;
 
 /// The default number of requests in flight of each worker.
 const CONCURRENCY: usize = 64;
@@ -124,6 +125,7 @@ impl Crawler {
             domain_ttl: Duration::from_secs(5 * 60),
             keep_depths: false,
             similarity: Threshold::new(0.9),
+            strip_query: StripQuery::default(),
             keep_content: true,
             max_pages: 10_000,
             max_bytes: 50_000_000,
@@ -410,9 +412,11 @@ impl Crawler {
     pub(crate) fn derive_settings(&mut self) {
         self.settings.keep_depths = self.max_depth.is_some();
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
+        self.settings.strip_query = self.config.strip_query.clone();
         for seed in &mut self.seeds {
             self.config.strip_query.strip_url(seed);
         }
+        self.scope.strip_query(&self.config.strip_query);
     }
 
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
