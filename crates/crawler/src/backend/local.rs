@@ -19,8 +19,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use self::content_index::compress;
-pub(crate) use self::content_index::decompress;
+pub(crate) use self::content_index::{compress, decompress};
 use self::memory_storage::MemoryStorage;
 use self::state::{BorderCase, FrontierWork, LocalState, NewPage, StoreResult};
 use self::storage::{Clock, Commit, Storage};

@@ -23,7 +23,7 @@ use crate::modules::OutputWrite;
 use crate::similarity::HashKey;
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
