@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crawler::internal::event::{Event, Observer};
+use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::origin::without_credentials;
 use crawler::internal::scope::RejectReason;
 use crawler::internal::stats::{RequestCounter, Stats};
@@ -31,6 +32,7 @@ pub struct Progress {
     live_line: Option<ProgressBar>,
     /// The requests sent so far. The other counts are as of the last outcome.
     requests: RequestCounter,
+    robots_waits: RobotsWaits,
     current: RefCell<Current>,
     /// Its failure ends the crawl, and is printed then.
     seed: String,
@@ -45,7 +47,12 @@ struct Current {
 
 impl Progress {
     /// Starts to show a crawl.
-    pub fn new(verbosity: Verbosity, seed: &Url, requests: RequestCounter) -> Progress {
+    pub fn new(
+        verbosity: Verbosity,
+        seed: &Url,
+        requests: RequestCounter,
+        robots_waits: RobotsWaits,
+    ) -> Progress {
         let live_line = (verbosity == Verbosity::Normal && io::stderr().is_terminal()).then(live_line);
         // A crawl starts with one URL, its seed.
         let mut stats = Stats::default();
@@ -57,6 +64,7 @@ impl Progress {
             started,
             live_line,
             requests,
+            robots_waits,
             current,
             seed: without_credentials(seed).into(),
             out,
@@ -66,7 +74,10 @@ impl Progress {
     /// Shows the progress at regular intervals, also while no event occurs. Returns only if progress is not to be shown.
     pub async fn keep_showing(&self) {
         let (first, interval) = match &self.live_line {
-            _ if self.verbosity != Verbosity::Normal => return,
+            _ if self.verbosity == Verbosity::Verbose => {
+                match self.robots_waits.report(|message| self.print_stderr(message)).await {}
+            }
+            _ if self.verbosity == Verbosity::Quiet => return,
             Some(_) => (Duration::ZERO, LIVE_INTERVAL),
             None => (PLAIN_INTERVAL, PLAIN_INTERVAL),
         };
@@ -84,7 +95,11 @@ impl Progress {
             current.stats.requests = self.requests.total();
             let counts = Counts::from_stats(&current.stats);
             let rate = counts.pages_per_second(self.started.elapsed());
-            format!("{} · {}", counts.progress_line(rate), current.url)
+            let current = match self.robots_waits.current() {
+                Some(wait) => wait.to_string(),
+                None => current.url.clone(),
+            };
+            format!("{} · {current}", counts.progress_line(rate))
         };
         match &self.live_line {
             Some(live_line) => {

@@ -64,6 +64,7 @@ fn config() -> BackendConfig {
         domain_ttl: Duration::from_secs(5 * 60),
         keep_depths: false,
         similarity: Threshold::new(0.9),
+        strip_query: Default::default(),
         keep_content: true,
         max_pages: u64::MAX / 2,
         max_bytes: u64::MAX / 2,

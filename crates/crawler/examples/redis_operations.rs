@@ -151,6 +151,7 @@ async fn main() {
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
         similarity: Threshold::new(0.9),
+        strip_query: Default::default(),
         keep_content: true,
         max_pages: u64::MAX,
         max_bytes: u64::MAX,

@@ -36,6 +36,7 @@ async fn main() {
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
         similarity: None,
+        strip_query: Default::default(),
         keep_content: false,
         max_pages: u64::MAX,
         max_bytes: u64::MAX,

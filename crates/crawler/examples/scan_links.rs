@@ -17,6 +17,7 @@ use std::{env, fs, io};
 
 use crawler::internal::html::{self, Targets};
 use crawler::internal::similarity::{Fingerprint, HashKey};
+use crawler::internal::strip_query::StripQuery;
 use url::Url;
 
 fn main() -> io::Result<()> {
@@ -72,6 +73,7 @@ pub fn scan_all(pages: &[Page], work: Work) -> usize {
             Work::Fingerprint => {
                 black_box(Fingerprint::of_html(
                     HashKey::new(1),
+                    &StripQuery::default(),
                     url,
                     html,
                     body,

@@ -20,6 +20,7 @@ use crate::fetch::http::{BodyPolicy, Download};
 use crate::fetch::polite_client::FetchBudget;
 use crate::fetch::redirect;
 use crate::fetch::robots::directives::RobotsDirectives;
+use crate::fetch::robots::waits::RobotsWaits;
 use crate::fetch::throttle::HostThrottle;
 use crate::html::{self, BadLink, LinkKind, PageHandler, normal_form};
 use crate::media::Media;
@@ -62,6 +63,7 @@ pub struct ClassicCrawl {
     config: FetchConfig,
     overwrite: bool,
     requests: RequestCounter,
+    robots_waits: RobotsWaits,
     stop: StopHandle,
 }
 
@@ -102,6 +104,7 @@ impl ClassicCrawl {
             config,
             overwrite: false,
             requests: RequestCounter::default(),
+            robots_waits: RobotsWaits::default(),
             stop,
         })
     }
@@ -170,9 +173,12 @@ impl ClassicCrawl {
         let requests = self.requests;
         let product_token = self.config.obey_robots.then(|| self.config.product_token().to_owned());
         let fetcher = Fetcher::new(self.config, &seeds, throttle, self.stop.clone())?;
-        let fetcher = Arc::new(fetcher.with_request_counter(requests.clone()));
+        let fetcher = fetcher.with_request_counter(requests.clone()).with_robots_waits(self.robots_waits);
+        let fetcher = Arc::new(fetcher);
+        let mut scope = self.scope;
+        scope.strip_query(&strip_query);
         let mut crawl = RunningCrawl {
-            scope: self.scope,
+            scope,
             strip_query,
             max_depth: self.max_depth,
             pages,
@@ -224,6 +230,9 @@ pub trait ClassicInternals {
 
     /// Counts the requests in this counter when they are sent. The counts that observers get are as of the last outcome.
     fn request_counter(self, requests: RequestCounter) -> Self;
+
+    /// Adds the site to these while its URLs wait for robots.txt.
+    fn robots_waits(self, waits: RobotsWaits) -> Self;
 }
 
 impl ClassicInternals for ClassicCrawl {
@@ -234,6 +243,11 @@ impl ClassicInternals for ClassicCrawl {
 
     fn request_counter(mut self, requests: RequestCounter) -> ClassicCrawl {
         self.requests = requests;
+        self
+    }
+
+    fn robots_waits(mut self, waits: RobotsWaits) -> ClassicCrawl {
+        self.robots_waits = waits;
         self
     }
 }

@@ -47,6 +47,8 @@ pub struct FetchConfig {
     pub robots_token: Option<String>,
     /// The pause after the first failed request of a robots.txt. It doubles with each further failure.
     pub robots_retry_pause: Duration,
+    /// How long after the first failed request of a robots.txt the URLs of its host wait for it.
+    pub robots_max_wait: Duration,
     /// The minimum time between two requests to a host.
     pub delay: Duration,
     /// The maximum number of requests in flight.
@@ -92,6 +94,8 @@ impl Default for FetchConfig {
             obey_robots: true,
             robots_token: None,
             robots_retry_pause: Duration::from_secs(1),
+            // One longest Retry-After, and the requests before and after it.
+            robots_max_wait: MAX_RETRY_AFTER + Duration::from_secs(30),
             delay: Duration::from_secs(1),
             concurrency: 1,
             max_silent: 0,

@@ -181,6 +181,33 @@ pub trait PageHandler {
     }
 }
 
+impl<H: PageHandler + ?Sized> PageHandler for &mut H {
+    #[inline]
+    fn text(&mut self, run: &[u8]) {
+        (**self).text(run);
+    }
+
+    fn title(&mut self, content: &[u8]) {
+        (**self).title(content);
+    }
+
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        (**self).robots_meta(name, content);
+    }
+
+    fn expect_links(&mut self, count: usize) {
+        (**self).expect_links(count);
+    }
+
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        (**self).link(kind, target);
+    }
+
+    fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        (**self).link_to_itself(kind, target);
+    }
+}
+
 /// A handler that ignores the text and calls a function with each link.
 pub struct LinkHandler<F>(pub F);
 

@@ -23,6 +23,7 @@ use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_T
 use crate::backend::{Snapshot, WorkerId};
 use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
+use crate::fetch::robots::waits::RobotsWaits;
 use crate::html::normal_form;
 use crate::modules::output::files::{OutputFiles, Start};
 use crate::modules::output::parts::{CrawlIdentity, Parts};
@@ -33,6 +34,7 @@ use crate::prioritizer::{DepthPopularity, Prioritizer, PriorityQueues};
 use crate::scope::Scope;
 use crate::similarity::Threshold;
 use crate::stop::StopHandle;
+use crate::strip_query::StripQuery;
 
 /// The default number of requests in flight of each worker.
 const CONCURRENCY: usize = 64;
@@ -83,6 +85,7 @@ pub struct Crawler {
     pub(crate) metadata: Vec<u8>,
     pub(crate) on_outcome: OutcomeCallback,
     pub(crate) on_progress: ProgressCallback,
+    pub(crate) robots_waits: RobotsWaits,
     pub(crate) stop: StopHandle,
 }
 
@@ -126,6 +129,7 @@ impl Crawler {
             domain_ttl: Duration::from_secs(5 * 60),
             keep_depths: false,
             similarity: Threshold::new(0.9),
+            strip_query: StripQuery::default(),
             keep_content: true,
             max_pages: 10_000,
             max_bytes: 50_000_000,
@@ -150,6 +154,7 @@ impl Crawler {
             metadata: Vec::new(),
             on_outcome: Box::new(|_, _| {}),
             on_progress: Box::new(|_| {}),
+            robots_waits: RobotsWaits::default(),
             stop: StopHandle::new(),
         })
     }
@@ -428,9 +433,11 @@ impl Crawler {
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
         self.settings.hosts.max_leases = self.config.max_per_host.max(1);
         self.config.max_silent = self.config.max_silent.min(SILENT_PER_REQUEST * self.config.concurrency);
+        self.settings.strip_query = self.config.strip_query.clone();
         for seed in &mut self.seeds {
             self.config.strip_query.strip_url(seed);
         }
+        self.scope.strip_query(&self.config.strip_query);
     }
 
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
@@ -546,6 +553,9 @@ pub trait CrawlerInternals {
 
     /// Stores bytes in the state of a durable crawl, for the program that resumes it.
     fn metadata(self, metadata: impl Into<Vec<u8>>) -> Self;
+
+    /// Adds the sites whose URLs wait for a robots.txt to these.
+    fn robots_waits(self, waits: RobotsWaits) -> Self;
 }
 
 impl CrawlerInternals for Crawler {
@@ -565,6 +575,11 @@ impl CrawlerInternals for Crawler {
 
     fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
         self.metadata = metadata.into();
+        self
+    }
+
+    fn robots_waits(mut self, waits: RobotsWaits) -> Crawler {
+        self.robots_waits = waits;
         self
     }
 }

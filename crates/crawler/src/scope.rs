@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::fetch::http::non_public_kind;
 use crate::html::{BadLink, normal_form};
 use crate::origin::{Origin, origin_prefix, throttle_key, without_credentials};
+use crate::strip_query::StripQuery;
 
 /// The maximum number of path segments. Relative links that never end make paths grow without limit.
 const MAX_PATH_SEGMENTS: usize = 64;
@@ -157,6 +158,15 @@ impl Scope {
                 .map_err(|error| Error::InvalidSetting(format!("not a regular expression: {error}"))),
         };
         Ok(Scope { include: compile(include)?, exclude: compile(exclude)?, ..self })
+    }
+
+    /// Removes query parameters from the prefixes, as they are removed from the URLs that are checked.
+    pub(crate) fn strip_query(&mut self, strip_query: &StripQuery) {
+        if let Bounds::Prefixes(prefixes) = &mut self.bounds {
+            for prefix in prefixes {
+                *prefix = strip_query.strip(prefix).into_owned();
+            }
+        }
     }
 
     /// The scope's settings, for comparison when a crawl is resumed.
@@ -425,6 +435,14 @@ mod tests {
         assert_eq!(docs.check("http://a/x"), Err(RejectReason::Excluded));
         assert_eq!(docs.check("http://a/docs/x.pdf"), Err(RejectReason::Excluded));
         assert!(scope(&["("], &[]).is_err());
+    }
+
+    #[test]
+    fn a_prefix_has_no_parameters_that_are_removed_from_urls() {
+        let mut scope = prefix("http://host/p?sid=1&id=2");
+        scope.strip_query(&StripQuery::new(&["sid"]).unwrap());
+        assert!(scope.contains("http://host/p?id=2") && scope.contains("http://host/p?id=2&x"));
+        assert!(!scope.contains("http://host/p") && !scope.contains("http://host/p?id=3"));
     }
 
     #[test]

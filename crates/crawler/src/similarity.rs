@@ -6,7 +6,8 @@
 //!
 //! - every two consecutive words of the title and the visible text, in document order and in lower case, where a word
 //!   is a maximal run of letters and digits within a run of text; and
-//! - every link target, as a normalised absolute URL, except links to the page itself.
+//! - every link target, as a normalised absolute URL without the query parameters that the crawl removes, except links to
+//!   the page itself.
 //!
 //! A page with fewer than [`MIN_SHINGLES`] different shingles can be a duplicate but not a near-duplicate.
 //!
@@ -22,6 +23,7 @@ use self::shingles::{ShingleHasher, ShingleSink};
 use crate::html::charset::Charset;
 use crate::html::{self, BadLink, LinkKind, PageHandler};
 use crate::media::Media;
+use crate::strip_query::{StripLinks, StripQuery};
 
 mod comparison;
 mod hash;
@@ -51,16 +53,17 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// The fingerprint of an HTML page. Passes its text and links on to `handler`, as [`html::read`] does, so that the
-    /// page is scanned only once.
+    /// page is scanned only once. Links have no parameters that `strip_query` removes.
     pub fn of_html(
         key: HashKey,
+        strip_query: &StripQuery,
         page: &Url,
         content_type: Option<&str>,
         body: &[u8],
         handler: &mut impl PageHandler,
     ) -> Fingerprint {
-        let mut shingles = ShingleHandler::new(key, ShingleHasher::new(key, MinHasher::new()), handler);
-        html::read(page, content_type, body, &mut shingles);
+        let hasher = ShingleHasher::new(key, MinHasher::new());
+        let shingles = read_html(key, strip_query, hasher, page, content_type, body, handler);
         Fingerprint {
             exact: shingles.links.with_body(body),
             sketch: shingles.hasher.shingles.sketch().map(Box::new),
@@ -82,13 +85,13 @@ impl Fingerprint {
     /// The fingerprint of an HTML page without a sketch, for exact comparison only. Passes the page on to `handler`.
     pub fn exact_html(
         key: HashKey,
+        strip_query: &StripQuery,
         page: &Url,
         content_type: Option<&str>,
         body: &[u8],
         handler: &mut impl PageHandler,
     ) -> Fingerprint {
-        let mut hashes = ShingleHandler::new(key, NoShingles, handler);
-        html::read(page, content_type, body, &mut hashes);
+        let hashes = read_html(key, strip_query, NoShingles, page, content_type, body, handler);
         Fingerprint { exact: hashes.links.with_body(body), ..Fingerprint::not_compared() }
     }
 
@@ -230,6 +233,21 @@ impl<C: ContentHasher, H: PageHandler> PageHandler for ShingleHandler<'_, C, H> 
     fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         self.inner.link_to_itself(kind, target);
     }
+}
+
+/// Reads an HTML page with a hasher and passes it on to a handler, both with links as the crawl follows them.
+fn read_html<'h, C: ContentHasher, H: PageHandler>(
+    key: HashKey,
+    strip_query: &StripQuery,
+    hasher: C,
+    page: &Url,
+    content_type: Option<&str>,
+    body: &[u8],
+    handler: &'h mut H,
+) -> ShingleHandler<'h, C, H> {
+    let mut stripped = StripLinks::new(strip_query, ShingleHandler::new(key, hasher, handler));
+    html::read(page, content_type, body, &mut stripped);
+    stripped.inner
 }
 
 #[cfg(test)]

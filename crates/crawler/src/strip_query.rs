@@ -7,6 +7,7 @@ use regex::Regex;
 use url::Url;
 
 use crate::error::Error;
+use crate::html::{BadLink, LinkKind, PageHandler};
 
 /// The name that stands for [`TRACKING`].
 const TRACKING_PRESET: &str = "tracking";
@@ -93,6 +94,47 @@ impl StripQuery {
             text => Url::parse(&text).ok(),
         };
         *url = stripped.unwrap_or_else(|| url.clone());
+    }
+}
+
+/// Removes query parameters from the links of a page, and passes the page on to another handler.
+pub(crate) struct StripLinks<'s, H> {
+    strip_query: &'s StripQuery,
+    pub(crate) inner: H,
+}
+
+impl<'s, H: PageHandler> StripLinks<'s, H> {
+    pub(crate) fn new(strip_query: &'s StripQuery, inner: H) -> Self {
+        StripLinks { strip_query, inner }
+    }
+}
+
+impl<H: PageHandler> PageHandler for StripLinks<'_, H> {
+    #[inline]
+    fn text(&mut self, run: &[u8]) {
+        self.inner.text(run);
+    }
+
+    fn title(&mut self, content: &[u8]) {
+        self.inner.title(content);
+    }
+
+    fn robots_meta(&mut self, name: &str, content: &str) {
+        self.inner.robots_meta(name, content);
+    }
+
+    fn expect_links(&mut self, count: usize) {
+        self.inner.expect_links(count);
+    }
+
+    fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        let target = target.map(|url| self.strip_query.strip(url));
+        self.inner.link(kind, target.as_deref().map_err(|bad_link| *bad_link));
+    }
+
+    fn link_to_itself(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
+        let target = target.map(|url| self.strip_query.strip(url));
+        self.inner.link_to_itself(kind, target.as_deref().map_err(|bad_link| *bad_link));
     }
 }
 

@@ -12,7 +12,7 @@ mod transfers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -54,6 +54,10 @@ const LEASE_BATCH: usize = 32;
 /// for DNS lookups, which block as well.
 const MAX_MODULE_CALLS: usize = 64;
 
+/// How many bytes of page bodies a worker processes and completes at a time. Links, lines of outputs and rows of a state
+/// can take twenty times the size of their page.
+const MAX_BODY_BYTES: usize = 2 << 20;
+
 /// How long a stopped crawl waits for modules to finish their pages.
 const MODULE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -92,6 +96,8 @@ pub struct Worker<R> {
     /// requests, so that as many completions can be in progress. This bounds how many pages are fetched again
     /// after a kill.
     in_flight: Arc<Semaphore>,
+    /// Permits for the bytes of pages between their download and their completion.
+    body_bytes: Arc<Semaphore>,
     module_calls: Semaphore,
     capacity: Arc<Capacity>,
     rebalance_requests: Arc<RebalanceRequests>,
@@ -103,9 +109,16 @@ struct FetchedLease {
     host: Arc<str>,
     /// `None` if the crawl stopped first. The URL stays outstanding then.
     completion: Option<Completion>,
-    permit: Option<InFlightPermit>,
+    permits: Permits,
     /// The lease, if only another worker can fetch its URL.
     transfer: Option<(Lease, WorkerId)>,
+}
+
+/// What a lease holds until its completion.
+#[derive(Default)]
+struct Permits {
+    _in_flight: Option<InFlightPermit>,
+    _body_bytes: Option<OwnedSemaphorePermit>,
 }
 
 impl<R: Backend> Worker<R> {
@@ -123,6 +136,7 @@ impl<R: Backend> Worker<R> {
             fetcher,
             context,
             in_flight,
+            body_bytes: Arc::new(Semaphore::new(MAX_BODY_BYTES)),
             module_calls,
             capacity: Arc::default(),
             rebalance_requests: Arc::default(),
@@ -156,13 +170,13 @@ impl<R: Backend> Worker<R> {
                     hosts.completed(&host);
                 }
                 Some(fetched) = fetches.join_next() => {
-                    let FetchedLease { host, completion, permit, transfer } = joined(fetched)?;
+                    let FetchedLease { host, completion, permits, transfer } = joined(fetched)?;
                     if let Some((lease, to)) = transfer {
                         hosts.put_back(&host, lease);
                         transfers.start_required(&mut hosts, Domain::from_throttle_key(&host), to);
                     } else {
                         hosts.fetched(&host);
-                        completions.spawn(Arc::clone(&self).complete(host, completion, permit));
+                        completions.spawn(Arc::clone(&self).complete(host, completion, permits));
                     }
                 }
                 results = transfers.next(), if transfers.is_active() => {
@@ -187,8 +201,8 @@ impl<R: Backend> Worker<R> {
             }
         }
         while let Some(fetched) = fetches.join_next().await {
-            let FetchedLease { host, completion, permit, .. } = joined(fetched)?;
-            completions.spawn(Arc::clone(&self).complete(host, completion, permit));
+            let FetchedLease { host, completion, permits, .. } = joined(fetched)?;
+            completions.spawn(Arc::clone(&self).complete(host, completion, permits));
         }
         while let Some(completed) = completions.join_next().await {
             joined(completed)?;
@@ -214,10 +228,11 @@ impl<R: Backend> Worker<R> {
     ) -> Result<FetchedLease, BackendError> {
         let context = &*self.context;
         let budget = LeaseBudget::new(&self, &lease, activity);
-        let mut completion = Completion::new(&lease);
+        let (mut completion, mut body_bytes) = (Completion::new(&lease), None);
         if let Some(cause) = &lease.unreachable {
             completion.outcome = Outcome::HostUnreachable { cause: cause.to_string() };
-            return Ok(FetchedLease { host, completion: Some(completion), permit: None, transfer: None });
+            let permits = Permits::default();
+            return Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None });
         }
         completion.outcome = match self.fetch(&lease, &budget).await {
             Err(outcome) => outcome,
@@ -225,12 +240,13 @@ impl<R: Backend> Worker<R> {
                 self.redirect(&url, &lease, &location, &mut completion.outlinks)
             }
             Ok((url, FetchResult::Page(download))) => {
+                body_bytes = self.reserve_body_bytes(download.body.len()).await;
                 self.process_page(url, &lease, download, &mut completion).await?
             }
         };
         if completion.outcome == Outcome::NotReached {
             let transfer = budget.other_worker().map(|other| (lease.clone(), other));
-            return Ok(FetchedLease { host, completion: None, permit: None, transfer });
+            return Ok(FetchedLease { host, completion: None, permits: Permits::default(), transfer });
         }
         if let Outcome::TooLarge { limit } = completion.outcome
             && limit < context.max_page_bytes
@@ -240,17 +256,21 @@ impl<R: Backend> Worker<R> {
             let read = BodyBytes::unencoded(limit as u64);
             if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, read).await? {
                 context.stop.stop();
-                return Ok(FetchedLease {
-                    host,
-                    completion: None,
-                    permit: budget.into_permit(),
-                    transfer: None,
-                });
+                let permits = Permits { _in_flight: budget.into_permit(), _body_bytes: body_bytes };
+                return Ok(FetchedLease { host, completion: None, permits, transfer: None });
             }
         }
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
-        Ok(FetchedLease { host, completion: Some(completion), permit: budget.into_permit(), transfer: None })
+        let permits = Permits { _in_flight: budget.into_permit(), _body_bytes: body_bytes };
+        Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None })
+    }
+
+    /// Waits until a page of this size can be processed.
+    async fn reserve_body_bytes(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = bytes.min(MAX_BODY_BYTES) as u32;
+        // The semaphore is never closed.
+        Arc::clone(&self.body_bytes).acquire_many_owned(bytes).await.ok()
     }
 
     async fn fetch(&self, lease: &Lease, budget: &LeaseBudget<'_, R>) -> Result<(Url, FetchResult), Outcome> {
@@ -330,13 +350,13 @@ impl<R: Backend> Worker<R> {
         }
     }
 
-    /// Completes a lease and writes its page to the outputs. Returns its host. The permit is released at the
+    /// Completes a lease and writes its page to the outputs. Returns its host. The permits are released at the
     /// end.
     async fn complete(
         self: Arc<Self>,
         host: Arc<str>,
         completion: Option<Completion>,
-        _permit: Option<InFlightPermit>,
+        _permits: Permits,
     ) -> Result<Arc<str>, BackendError> {
         let Some(completion) = completion else { return Ok(host) };
         let WorkerContext { pipeline, backend, stop, .. } = &*self.context;

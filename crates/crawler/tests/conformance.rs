@@ -42,6 +42,7 @@ fn config() -> BackendConfig {
         domain_ttl: 5 * MINUTE,
         keep_depths: true,
         similarity: Threshold::new(0.9),
+        strip_query: Default::default(),
         keep_content: true,
         max_pages: 1000,
         max_bytes: 1_000_000,

@@ -102,6 +102,7 @@ impl Model {
             domain_ttl: Duration::from_secs(5 * 60),
             keep_depths: false,
             similarity: None,
+            strip_query: Default::default(),
             keep_content: false,
             max_pages: u64::MAX,
             max_bytes: u64::MAX,

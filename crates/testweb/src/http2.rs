@@ -1,5 +1,7 @@
 //! HTTP/2 with hyper: the same responses, and a stream reset for behaviours that only HTTP/1.1 can express.
 
+mod flood;
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::Pin;
@@ -16,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+pub(crate) use self::flood::flood;
 use crate::web::Hosts;
 
 /// Serves requests on one connection until the client closes it.

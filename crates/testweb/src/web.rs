@@ -33,6 +33,7 @@ pub struct Builder {
     port: u16,
     certificate: Option<Certificate>,
     http1_only: bool,
+    http2_flood: bool,
     log_disabled: bool,
 }
 
@@ -90,6 +91,12 @@ impl Builder {
         self
     }
 
+    /// Answers all HTTP/2 requests with endless interim responses (1xx). They are not logged.
+    pub fn http2_flood(mut self) -> Self {
+        self.http2_flood = true;
+        self
+    }
+
     /// Listens on this address instead of 127.0.0.1.
     pub fn address(mut self, address: IpAddr) -> Self {
         self.address = address;
@@ -128,7 +135,7 @@ impl Builder {
             let authority = Authority::new(certificate, self.address).map_err(io::Error::other)?;
             ca_pem = authority.root_pem().to_owned();
             let acceptor = TlsAcceptor::from(authority.server(!self.http1_only).map_err(io::Error::other)?);
-            let hosts = hosts.clone();
+            let hosts = (!self.http2_flood).then(|| hosts.clone());
             let port = server.listen("https", 0, move |socket, number, listener| {
                 serve_tls(acceptor.clone(), socket, number, listener, hosts.clone())
             })?;
@@ -147,6 +154,7 @@ impl Web {
             port: 0,
             certificate: None,
             http1_only: false,
+            http2_flood: false,
             log_disabled: false,
         }
     }
@@ -223,18 +231,20 @@ impl Web {
     }
 }
 
+/// Serves one connection. Without hosts, it floods HTTP/2 clients.
 async fn serve_tls(
     tls: TlsAcceptor,
     socket: TcpStream,
     number: u64,
     listener: Arc<Listener>,
-    hosts: Arc<Hosts>,
+    hosts: Option<Arc<Hosts>>,
 ) {
     // A client that rejects an invalid certificate ends here.
     let Ok(socket) = tls.accept(socket).await else { return };
-    if socket.get_ref().1.alpn_protocol() == Some(b"h2") {
-        http2::serve(socket, number, listener, hosts).await;
-    } else {
-        demoweb::serve(socket, |socket| socket.get_ref().0, number, listener).await;
+    match (socket.get_ref().1.alpn_protocol(), hosts) {
+        (Some(b"h2"), Some(hosts)) => http2::serve(socket, number, listener, hosts).await,
+        // An error means that the client has closed the connection.
+        (Some(b"h2"), None) => drop(http2::flood(socket).await),
+        _ => demoweb::serve(socket, |socket| socket.get_ref().0, number, listener).await,
     }
 }

@@ -75,10 +75,8 @@ impl FetchArgs {
         let extra_roots = certificates(self.ca_file.as_deref())?;
         let config = FetchConfig {
             user_agent: self.user_agent()?,
-            headers: Vec::new(),
             obey_robots: !self.ignore_robots,
             robots_token: self.robots_token.clone(),
-            robots_retry_pause: FetchConfig::default().robots_retry_pause,
             delay: self.delay,
             concurrency,
             max_per_host,
@@ -91,10 +89,7 @@ impl FetchArgs {
             extra_roots,
             allow_private: self.allow_private,
             strip_query: self.strip_query()?,
-            adaptive_delay: false,
-            max_idle_connections: FetchConfig::default().max_idle_connections,
-            max_silent: FetchConfig::default().max_silent,
-            network_timeout: FetchConfig::default().network_timeout,
+            ..FetchConfig::default()
         };
         config.check_robots_token().map_err(|error| format!("--robots-token is invalid: {error}"))?;
         Ok(config)

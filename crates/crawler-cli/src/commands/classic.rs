@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crawler::Outcome;
 use crawler::internal::classic::{ClassicCrawl, ClassicInternals as _, ClassicReport};
+use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::origin::{Origin, without_credentials};
 use crawler::internal::scope::RejectReason;
 use crawler::internal::stats::RequestCounter;
@@ -34,9 +35,9 @@ pub async fn run(job: ClassicJob) -> u8 {
 /// Crawls, shows the progress, prints the summary, and returns the exit status.
 pub async fn crawl(seed: &Url, crawl: ClassicCrawl, verbosity: Verbosity) -> u8 {
     let _size_limit = signals::survive_the_file_size_limit();
-    let requests = RequestCounter::default();
-    let crawl = crawl.request_counter(requests.clone());
-    let progress = Rc::new(Progress::new(verbosity, seed, requests));
+    let (requests, robots_waits) = (RequestCounter::default(), RobotsWaits::default());
+    let crawl = crawl.request_counter(requests.clone()).robots_waits(robots_waits.clone());
+    let progress = Rc::new(Progress::new(verbosity, seed, requests, robots_waits));
     let stop = StopHandle::new();
     let signal_status = Rc::new(Cell::new(None));
     let tasks = tokio::task::LocalSet::new();

@@ -92,12 +92,14 @@ pub async fn run(job: CrawlJob) -> u8 {
     let crawler = crawler
         .configure(|config| spare.apply(config))
         .stop_handle(stop.clone())
+        .robots_waits(display.robots_waits().clone())
         .on_outcome(move |url, outcome| log.record(url, outcome));
     let shown = Arc::clone(&display);
     let crawling = crawler.on_progress(move |snapshot| shown.show(snapshot)).run();
     let signal_status = Cell::new(None);
     let report = tokio::select! {
         report = crawling => report,
+        never = display.print_robots_waits() => match never {},
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     display.clear();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use testweb::{Certificate, Hostile, Request, Response, Site, Web};
 
@@ -10,6 +11,9 @@ use crate::pipeline::Pipeline;
 
 /// The memory limit of every crawl.
 const MAX_MEMORY: u64 = 200 << 20;
+
+/// Why a response with too many interim responses is invalid.
+const TOO_MUCH: &str = "too many bytes that are no content";
 
 /// Every hostile behaviour in its own directory, between good pages. Their links to `next` lead to good pages.
 fn hostile_site() -> Site {
@@ -55,7 +59,7 @@ fn crawl_of_every_hostile_behaviour_ends_with_the_good_pages() {
         assert!(ended.complaint(silent).contains("the request took longer than 1s"), "{}", ended.stderr);
     }
     let flood = ended.complaint("/InformationalFlood/");
-    assert!(flood.contains("too many interim responses"), "{}", ended.stderr);
+    assert!(flood.contains(TOO_MUCH), "{}", ended.stderr);
 }
 
 #[test]
@@ -124,7 +128,21 @@ fn flood_of_1xx_responses_ends_the_request_and_blocks_no_other_page() {
     let web = serve(site.status("/robots.txt", 404));
     let ended = Crawl::of(web.url("/")).with("--timeout 50s --concurrency 2").run().expect(0);
     assert_eq!(ended.pages().len(), 21);
-    assert!(ended.complaint("/flood").contains("too many interim responses"), "{}", ended.stderr);
+    assert!(ended.complaint("/flood").contains(TOO_MUCH), "{}", ended.stderr);
+}
+
+#[test]
+fn http2_flood_of_1xx_responses_ends_the_request() {
+    let web = Web::builder().https(Certificate::Good).http2_flood().start();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("root.pem");
+    std::fs::write(&root, web.ca_pem()).unwrap();
+    let crawl = Crawl::of(web.https_url("/")).with("--timeout 50s --ignore-robots --ca-file");
+    let started = Instant::now();
+    let ended = crawl.with_one(root.display().to_string()).run().expect(1);
+    assert!(ended.stderr.contains(TOO_MUCH), "{}", ended.stderr);
+    assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
+    assert!(ended.peak_rss < MAX_MEMORY, "{} MB", ended.peak_rss >> 20);
 }
 
 #[test]
@@ -214,8 +232,9 @@ fn links_with_a_long_base_swell_neither_memory_nor_state_nor_outputs() {
     let ended = crawl.with("--state").with_one(path("state").display().to_string()).run().expect(0);
     assert!(ended.peak_rss < 300 << 20, "{} MB", ended.peak_rss >> 20);
     let read = 12 * 280_000;
-    // The links of a page take up to four times its size. The state also has what is to be written to the two outputs.
-    for (name, ratio) in [("pages.jsonl", 5), ("edges.csv", 5), ("state/crawl.state", 16)] {
+    // The links of a page take up to four times its size. The state also has what is to be written to the two outputs,
+    // compressed.
+    for (name, ratio) in [("pages.jsonl", 5), ("edges.csv", 5), ("state/crawl.state", 8)] {
         let bytes = std::fs::metadata(path(name)).unwrap().len();
         assert!(bytes < ratio * read, "{name}: {bytes} bytes for {read} bytes read");
     }

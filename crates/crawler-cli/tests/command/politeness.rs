@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use testweb::{Certificate, Hostile, Log, Response, Site, Web};
 
-use crate::common::{Crawl, linking_to, serve};
+use crate::common::{Crawl, Ended, linking_to, serve};
+use crate::pipeline::Pipeline;
 
 const fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -171,6 +173,61 @@ fn delay_separates_the_starts_of_requests_whose_handshakes_take_different_times(
     assert_eq!(crawl.run().expect(0).pages().len(), 6);
     let gap = web.log().smallest_start_gap().unwrap();
     assert!(gap + LATE >= milliseconds(500), "{gap:?}");
+}
+
+/// A web with a TLS host whose second connection opens late, and which asks the first request after that of the front page
+/// for a pause. The front page links to two pages of this host, and to three of another host, at the port in its query.
+/// Returns the port of the TLS host.
+fn web_with_a_pause_while_connecting(retry_after: &'static str) -> (Web, u16) {
+    let requests = AtomicUsize::new(0);
+    let busy = Site::new().fallback(move |request| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 => {
+            let port = request.path.split('?').next_back().unwrap_or_default();
+            let other = |n| format!("http://other.test:{port}/{n}");
+            Response::page(linking_to(&["/a", "/b", &other(1), &other(2), &other(3)]))
+        }
+        1 => Response::status(429).header("Retry-After", retry_after),
+        _ => Response::page(request.path.clone()),
+    });
+    let other = Site::new().fallback(|request| Response::page(request.path.clone()));
+    let web = Web::builder().host("busy.test", busy).host("other.test", other);
+    let web = web.https(Certificate::Good).http1_only().start();
+    let port = relay_to(web.https_port(), 1, milliseconds(700));
+    (web, port)
+}
+
+/// Crawls the web with two requests in flight to a host.
+fn crawl_with_a_pause_while_connecting(web: &Web, port: u16, options: &str) -> Ended {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("root.pem");
+    std::fs::write(&root, web.ca_pem()).unwrap();
+    let crawl = Pipeline::of(format!("https://busy.test:{port}/?{}", web.port())).with(options);
+    let crawl = crawl.with("--per-host 2 --similarity 0 --workers 1 --ca-file");
+    crawl.with_one(root.display().to_string()).run().expect(0)
+}
+
+#[test]
+fn request_that_meets_a_pause_while_connecting_takes_nothing_from_other_hosts() {
+    let (web, port) = web_with_a_pause_while_connecting("40");
+    let started = Instant::now();
+    // The pages of the other host need all of the budget.
+    let ended = crawl_with_a_pause_while_connecting(&web, port, "--max-pages 4");
+    assert!(ended.stdout.contains("Stopped: 4 pages"), "{}", ended.stdout);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    let log = web.log();
+    assert_eq!((log.for_host("busy.test").len(), log.for_host("other.test").len()), (2, 3));
+}
+
+#[test]
+fn request_that_meets_a_pause_while_connecting_is_sent_after_it() {
+    let (web, port) = web_with_a_pause_while_connecting("2");
+    crawl_with_a_pause_while_connecting(&web, port, "");
+    let log = web.log();
+    let (busy, other) = (log.for_host("busy.test"), log.for_host("other.test"));
+    assert_eq!((busy.len(), other.len()), (4, 3));
+    let (paused, next) = (busy[1].ended.unwrap(), busy[2].started);
+    assert!(next - paused >= Duration::from_secs(2), "{:?}", next - paused);
+    assert!(other.iter().all(|hit| hit.started < next));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! robots.txt: requested first, obeyed, and what happens when it is unavailable.
 
+use std::thread;
 use std::time::Duration;
 
 use testweb::{Certificate, Response, Site, Web};
@@ -86,6 +87,24 @@ fn disallowed_seed_yields_no_page() {
     let ended = Crawl::of(web.url("/")).run().expect(1);
     assert_eq!(web.log().paths(), ["/robots.txt"]);
     assert!(ended.stderr.contains("--ignore-robots"), "{}", ended.stderr);
+}
+
+#[test]
+fn wait_for_robots_txt_is_reported_once_with_its_cause() {
+    let web = || {
+        let robots = vec![Response::status(503), Response::status(503), Response::status(404)];
+        serve(site().response("/robots.txt", Response::sequence(robots)))
+    };
+    let (classic, pipeline) = (web(), web());
+    thread::scope(|scope| {
+        let classic = scope.spawn(|| (&classic, Crawl::of(classic.url("/")).with("-v").run().expect(0)));
+        let pipeline = Pipeline::bare(pipeline.url("/")).with("-v --similarity 0").run().expect(0);
+        let (web, classic) = classic.join().unwrap();
+        let message = |web: &Web| format!("waiting for robots.txt of {} (HTTP 503)\n", web.url(""));
+        assert_eq!(classic.stderr, message(web));
+        assert!(pipeline.stderr.starts_with("waiting for robots.txt of http://"), "{}", pipeline.stderr);
+        assert_eq!(pipeline.stderr.matches("waiting for").count(), 1, "{}", pipeline.stderr);
+    });
 }
 
 #[test]

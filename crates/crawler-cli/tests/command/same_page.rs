@@ -92,6 +92,20 @@ fn page_limit_of_a_host_counts_all_spellings_of_its_name() {
 }
 
 #[test]
+fn pages_whose_links_differ_in_removed_parameters_only_are_near_duplicates() {
+    let page = |session: usize| {
+        let links: String = (0..40).map(|n| format!("<a href='/{n}?sid={session}'></a>")).collect();
+        format!("some words that both pages have {links}")
+    };
+    let site = Site::new().page("/", linking_to(&["/one", "/two"])).page("/one", page(1));
+    let web = serve(site.page("/two", page(2)).fallback(|request| Response::page(request.path.clone())));
+    let ended = Pipeline::of(web.url("/")).with("--max-depth 1 --strip-query sid").run().expect(0);
+    assert_eq!(ended.outcomes()["near-duplicate"], 1, "{}", ended.stdout);
+    let ended = Pipeline::of(web.url("/")).with("--max-depth 1").run().expect(0);
+    assert!(!ended.outcomes().contains_key("near-duplicate"), "{}", ended.stdout);
+}
+
+#[test]
 fn parameters_are_removed_from_links_redirects_and_seeds() {
     let site = || {
         Site::new()

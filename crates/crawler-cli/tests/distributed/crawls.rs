@@ -1,6 +1,7 @@
 //! Complete crawls with a controller.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Signal, kill_process_group};
 use serde_json::Value;
@@ -221,7 +222,7 @@ fn robots_txt_redirect_to_a_domain_of_another_worker_is_followed_by_that_worker(
     // The first file is too long to be stored for the other worker.
     let padding = "# padding\n".repeat(7_000);
     for (per_host, pages, padding) in [("1", 30, padding.as_str()), ("3", 20, "")] {
-        let mut fixture = Fixture::slow(1, 1);
+        let mut fixture = Fixture { delay: Duration::from_millis(100), ..Fixture::new(1, 1) };
         let hosts = 6;
         fixture.web = web_with_robots_txt_elsewhere(hosts, pages, padding);
         let other = fixture.web.url_of("other.test", "/0");
@@ -244,7 +245,9 @@ fn robots_txt_redirect_to_a_domain_of_another_worker_is_followed_by_that_worker(
                 "{:?}",
                 here.paths()
             );
-            here.for_path("/robots.txt").len()
+            let robots_txt = here.for_path("/robots.txt").len();
+            assert!(robots_txt <= 3, "the host moved {robots_txt} times: {:?}", here.paths());
+            robots_txt
         });
         let (robots_txt, other) = (robots_txt.sum::<usize>(), log.for_host("other.test"));
         assert!(other.len() > pages);
@@ -254,6 +257,24 @@ fn robots_txt_redirect_to_a_domain_of_another_worker_is_followed_by_that_worker(
             assert!(other.smallest_gap().unwrap() >= fixture.delay, "{:?}", other.smallest_gap());
         }
     }
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn delay_separates_the_starts_of_concurrent_requests() {
+    let delay = Duration::from_millis(200);
+    let links: String = (0..8).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
+    let slow =
+        |request: &testweb::Request| Response::page(request.path.clone()).delay(Duration::from_millis(500));
+    let site = Site::new().page("/", links).fallback(slow);
+    let fixture = Fixture { web: Web::builder().host("h0.test", site).start(), delay, ..Fixture::new(1, 1) };
+    Process::start(fixture.crawl(2, &["--per-host", "3", "--ignore-robots"])).wait_for_success();
+    let log = fixture.web.log();
+    assert_eq!(log.len(), 9);
+    assert!((2..=3).contains(&log.max_concurrent()), "{}", log.max_concurrent());
+    // The server of a busy machine sees some requests later than others.
+    let gap = log.smallest_start_gap().unwrap();
+    assert!(gap + Duration::from_millis(80) >= delay, "{gap:?}");
 }
 
 #[test]

@@ -21,8 +21,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use self::content_index::compress;
-pub(crate) use self::content_index::decompress;
+pub(crate) use self::content_index::{compress, decompress};
 use self::memory_storage::MemoryStorage;
 use self::state::{BorderCase, LocalState, NewPage, StoreResult, Work};
 use self::storage::{Clock, Commit, Storage};
@@ -35,6 +34,7 @@ use crate::fetch::http::AddressKinds;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::{ExactComparison, Fingerprint, HashKey, PageBody, Threshold, Verdicts};
 use crate::stats::{BodyBytes, RequestCounter};
+use crate::strip_query::StripQuery;
 
 /// A TTL after which nothing expires. It is a hundred years, not `Duration::MAX`, because Redis adds it to the time.
 pub const UNLIMITED_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -56,6 +56,8 @@ pub struct BackendConfig {
     pub keep_depths: bool,
     /// Similarity from which a page is dropped as a near-duplicate. `None` turns duplicate detection off.
     pub similarity: Option<Threshold>,
+    /// Query parameters that are removed from links, also where the links of pages are compared.
+    pub strip_query: StripQuery,
     /// Whether page bodies are stored, or only their fingerprints.
     pub keep_content: bool,
     /// Maximum number of pages.
@@ -94,6 +96,7 @@ pub struct LocalBackend<S: Storage = MemoryStorage> {
     key: HashKey,
     keep_content: bool,
     similarity: Option<Threshold>,
+    strip_query: StripQuery,
     /// Wakes the prioritizer: a URL was admitted, or a priority queue has room.
     prioritizer: Notify,
     /// Wakes who waits for the end of the crawl.
@@ -137,6 +140,7 @@ impl<S: Storage> LocalBackend<S> {
             key,
             keep_content: state.config.keep_content,
             similarity: state.config.similarity,
+            strip_query: state.config.strip_query.clone(),
             prioritizer: Notify::new(),
             finished: Notify::new(),
             workers: (0..state.config.workers).map(|_| Notify::new()).collect(),
@@ -340,7 +344,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
         let stored_body = if self.keep_content { Some(compress(body)) } else { None };
         let page = NewPage { url, fingerprint, body: stored_body.as_ref(), is_seed };
         let body = PageBody { url, content_type: fingerprint.content_type, body };
-        let comparison = ExactComparison::new(self.key, body);
+        let comparison = ExactComparison::new(self.key, &self.strip_query, body);
         let mut verdicts = Verdicts::default();
         loop {
             // The lock is released before the comparison, and the next look-up finds what was stored meanwhile.

@@ -75,7 +75,8 @@ impl Crawler {
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let fetcher = Fetcher::new(self.config.clone(), &self.seeds, throttle, stop.clone())?
             .with_network(Arc::new(NetworkMonitor::new(self.config.network_timeout)))
-            .with_request_counter(membership.backend.request_counter());
+            .with_request_counter(membership.backend.request_counter())
+            .with_robots_waits(self.robots_waits.clone());
         let worker = Arc::new(Worker::new(id, fetcher.with_liveness(liveness.clone()), context));
         let requests = Arc::clone(worker.rebalance_requests());
         let (done, is_done) = watch::channel(false);
@@ -87,9 +88,12 @@ impl Crawler {
             done.send_replace(true);
             worked
         });
-        let exit = self
-            .send_heartbeats(&mut membership, shared, &liveness, &requests, &pipeline, is_done.clone())
-            .await;
+        let heartbeats =
+            self.send_heartbeats(&mut membership, shared, &liveness, &requests, &pipeline, is_done.clone());
+        let exit = tokio::select! {
+            exit = heartbeats => exit,
+            never = self.robots_waits.report(|message| (shared.notice)(message)) => match never {},
+        };
         // Requests in flight finish, unless another worker has their URLs now.
         match &exit {
             Ok(RoleExit::Lost) | Err(_) => stop.abort(),

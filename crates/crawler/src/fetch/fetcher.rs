@@ -8,6 +8,7 @@ use super::http::{Download, Downloader, PinKinds};
 use super::network::NetworkMonitor;
 use super::polite_client::{FetchBudget, PoliteClient};
 use super::robots::Robots;
+use super::robots::waits::RobotsWaits;
 use super::throttle::HostThrottle;
 use crate::config::FetchConfig;
 use crate::error::Error;
@@ -70,6 +71,11 @@ impl Fetcher {
     /// Counts the requests it sends in this counter.
     pub fn with_request_counter(self, requests: RequestCounter) -> Fetcher {
         Fetcher { client: self.client.with_request_counter(requests), ..self }
+    }
+
+    /// Adds the sites whose URLs wait for a robots.txt to these.
+    pub fn with_robots_waits(self, waits: RobotsWaits) -> Fetcher {
+        Fetcher { robots: self.robots.with_waits(waits), ..self }
     }
 
     /// The fetcher's configuration.

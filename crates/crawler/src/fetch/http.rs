@@ -6,6 +6,7 @@ pub(crate) mod connect;
 mod connections;
 pub mod decode;
 pub mod headers;
+mod read_allowance;
 
 use std::collections::HashSet;
 use std::error::Error as _;
@@ -16,7 +17,6 @@ use std::time::{Duration, SystemTime};
 use base64::Engine as _;
 use bytes::Bytes;
 use http_body_util::Empty;
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, Uri};
 use tokio::time::{Instant, timeout};
@@ -26,7 +26,8 @@ pub use self::address::{AddressKinds, non_public_kind};
 pub use self::body::{BodyPolicy, ByteCounter};
 pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
-use self::connections::{Connection, ConnectionPool, SendError};
+use self::connections::{Connection, ConnectionPool};
+use self::read_allowance::ResponseBody;
 use crate::config::FetchConfig;
 use crate::error::Error;
 use crate::fetch::robots::directives::RobotsDirectives;
@@ -130,12 +131,13 @@ impl Downloader {
     }
 
     /// Requests a URL once. The request is written when `may_start` is ready, which is polled only once there is a
-    /// connection to write to; its time does not count against the timeout. A response with any status is `Ok`; `Err`
-    /// means that there was no complete response. `byte_counter` counts the bytes read in either case.
+    /// connection to write to; its time does not count against the timeout. If it fails, nothing is sent. A response with
+    /// any status is `Ok`; `Err` means that there was no complete response. `byte_counter` counts the bytes read in either
+    /// case.
     pub async fn get(
         &self,
         url: &Url,
-        may_start: impl Future<Output = ()>,
+        may_start: impl Future<Output = Result<(), Outcome>>,
         body_policy: BodyPolicy,
         byte_counter: &ByteCounter,
     ) -> Result<Download, Outcome> {
@@ -147,7 +149,10 @@ impl Downloader {
         };
         let connection = timeout(limit, self.connections.acquire(&origin)).await.map_err(timed_out)??;
         let left = limit.saturating_sub(started.elapsed());
-        may_start.await;
+        if let Err(outcome) = may_start.await {
+            self.connections.release(&origin, connection);
+            return Err(outcome);
+        }
         let exchange = self.exchange(url, &origin, connection, body_policy, byte_counter);
         timeout(left, exchange).await.map_err(timed_out)?
     }
@@ -169,10 +174,7 @@ impl Downloader {
         self.requests.record();
         let response = match connection.send(request).await {
             Ok(response) => response,
-            Err(SendError::TooManyInterim) => {
-                return Err(Outcome::InvalidResponse { cause: "too many interim responses (1xx)".into() });
-            }
-            Err(SendError::Http(error)) => {
+            Err(error) => {
                 if error.is_canceled() {
                     // The connection was closed before the request was written.
                     self.requests.retract();
@@ -239,7 +241,7 @@ fn authorization(seed: &Url) -> Option<HeaderValue> {
 /// Reads a response as far as the policy allows. Also returns whether it was read to its end, so that the connection
 /// can be reused.
 async fn read_response(
-    response: Response<Incoming>,
+    response: Response<ResponseBody>,
     body_policy: BodyPolicy,
     byte_counter: &ByteCounter,
 ) -> Result<(Download, bool), Outcome> {

@@ -10,7 +10,7 @@ use url::Url;
 use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
 use super::network::{Blame, NetworkMonitor};
 use super::request_slots::RequestSlots;
-use super::throttle::HostThrottle;
+use super::throttle::{CoolingDown, HostThrottle};
 use crate::backend::HostDelay;
 use crate::config::MAX_RETRY_AFTER;
 use crate::origin::{Origin, throttle_key};
@@ -140,41 +140,44 @@ impl PoliteClient {
     }
 
     /// Sends one request. A request that the server rejects unprocessed does not count; it is sent again with a new
-    /// permit.
+    /// permit. So is a request that could not start with its permit.
     pub async fn send(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        for _ in 1..MAX_UNPROCESSED {
-            match self.send_unless_down(url, budget).await {
-                Err(Outcome::RequestNotProcessed) => {}
-                result => return result,
-            }
-        }
-        self.send_throttled(url, budget).await
-    }
-
-    /// Sends one request when the network is up. A failure of the network does not count.
-    async fn send_unless_down(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
-        let Some(network) = &self.network else { return self.send_throttled(url, budget).await };
-        let origin = Origin::from_url(url);
+        let mut rejected = 0;
         loop {
-            let result = self.send_throttled(url, budget).await;
-            let blame = match &result {
-                Ok(_) => {
-                    network.responded(&origin);
-                    Blame::Host
-                }
-                Err(failure) => {
-                    // Nothing is in flight while this waits for the network.
-                    tokio::select! {
-                        biased;
-                        () = self.stop.stop_requested() => return Err(Outcome::NotReached),
-                        blame = network.failed(&origin, failure, &self.downloader) => blame,
-                    }
-                }
-            };
-            if blame == Blame::Host {
+            let started = OnceLock::new();
+            let result = self.send_unless_down(url, budget, &started).await;
+            rejected += usize::from(started.get().is_some());
+            if !matches!(result, Err(Outcome::RequestNotProcessed)) || rejected == MAX_UNPROCESSED {
                 return result;
             }
         }
+    }
+
+    /// Sends one request when the network is up. A failure of the network does not count as one of the host.
+    async fn send_unless_down(
+        &self,
+        url: &Url,
+        budget: &impl FetchBudget,
+        started: &OnceLock<Instant>,
+    ) -> Result<Download, Outcome> {
+        let result = self.send_throttled(url, budget, started).await;
+        let Some(network) = &self.network else { return result };
+        let origin = Origin::from_url(url);
+        match &result {
+            Ok(_) => network.responded(&origin),
+            Err(failure) => {
+                // Nothing is in flight while this waits for the network.
+                let blame = tokio::select! {
+                    biased;
+                    () = self.stop.stop_requested() => return Err(Outcome::NotReached),
+                    blame = network.failed(&origin, failure, &self.downloader) => blame,
+                };
+                if blame == Blame::Network {
+                    return Err(Outcome::RequestNotProcessed);
+                }
+            }
+        }
+        result
     }
 
     /// Completes when the crawl stops before a request has started. It then need not start, however long its host's cooldown
@@ -186,7 +189,14 @@ impl PoliteClient {
         }
     }
 
-    async fn send_throttled(&self, url: &Url, budget: &impl FetchBudget) -> Result<Download, Outcome> {
+    /// Sends one request with one permit, and sets the time of its start. Until it starts, a cooldown of the host returns
+    /// the permit, the slot and the budget, which other hosts can use.
+    async fn send_throttled(
+        &self,
+        url: &Url,
+        budget: &impl FetchBudget,
+        started: &OnceLock<Instant>,
+    ) -> Result<Download, Outcome> {
         let host = throttle_key(url.as_str());
         budget.before_wait().await;
         let ready = async {
@@ -218,16 +228,18 @@ impl PoliteClient {
             ready = ready => ready,
         };
         let byte_counter = ByteCounter::default();
-        let (body_policy, acquired, started) = (body_policy?, Instant::now(), OnceLock::new());
+        let (body_policy, acquired) = (body_policy?, Instant::now());
         let start = async {
-            let _ = started.set(permit.start().await);
+            let start = permit.start().await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
+            let _ = started.set(start);
+            Ok(())
         };
         // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
         let result = tokio::select! {
             biased;
             result = Box::pin(self.downloader.get(url, start, body_policy, &byte_counter)) => result,
             () = self.stop.aborted() => Err(Outcome::NotReached),
-            () = self.stopped_before_start(&started) => Err(Outcome::NotReached),
+            () = self.stopped_before_start(started) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
             () = slot.watch(|| byte_counter.bytes().received, |is_silent| budget.set_silent(is_silent)) => {

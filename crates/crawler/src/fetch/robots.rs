@@ -3,15 +3,17 @@
 mod cache;
 pub mod directives;
 pub mod rules;
+pub mod waits;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use self::cache::{CacheEntry, RobotsCache};
 use self::rules::Rules;
+use self::waits::RobotsWaits;
 use super::http::BodyPolicy;
 use super::polite_client::{FetchBudget, PoliteClient};
 use crate::backend::HostDelay;
@@ -47,6 +49,8 @@ const URL_TRIES_UNREACHABLE: u32 = 2;
 pub struct Robots {
     product_token: String,
     retry_pause: Duration,
+    max_wait: Duration,
+    waits: RobotsWaits,
     cache: Mutex<RobotsCache>,
 }
 
@@ -72,8 +76,15 @@ impl Robots {
         Robots {
             product_token: config.product_token().to_owned(),
             retry_pause: config.robots_retry_pause,
+            max_wait: config.robots_max_wait,
+            waits: RobotsWaits::default(),
             cache: Mutex::default(),
         }
+    }
+
+    /// Adds the sites whose URLs wait to these.
+    pub fn with_waits(self, waits: RobotsWaits) -> Robots {
+        Robots { waits, ..self }
     }
 
     /// Checks whether robots.txt allows a URL. If it does not, or cannot be fetched, the error is the URL's outcome.
@@ -121,9 +132,17 @@ impl Robots {
         {
             return Err(Outcome::NotReached);
         }
-        let mut url_tries = 0;
+        let (mut url_tries, mut waiting) = (0, None);
         loop {
-            let Failure { outcome, retry } = match self.try_fetch_rules(origin, entry, client, budget).await {
+            let tried = self.try_fetch_rules(origin, entry, client, budget);
+            let tried = match entry.failures() {
+                None => tried.await,
+                Some(failures) => match timeout_at(failures.first + self.max_wait, tried).await {
+                    Ok(tried) => tried,
+                    Err(_) => return Ok(Err(self.give_up(origin, entry, failures.outcome))),
+                },
+            };
+            let Failure { outcome, retry } = match tried {
                 Err(failure) => failure,
                 Ok(rules) => {
                     self.cache().set_bytes(origin, entry, rules.bytes());
@@ -138,13 +157,16 @@ impl Robots {
                 return Err(outcome);
             }
             url_tries += 1;
-            let tries = entry.record_failure();
+            let tries = entry.record_failure(&outcome);
             let max_tries = if is_unreachable { MAX_TRIES_UNREACHABLE } else { MAX_TRIES };
             if retry == Retry::Nowhere || tries >= max_tries {
-                self.cache().set_bytes(origin, entry, outcome.to_string().len());
-                return Ok(Err(outcome));
+                return Ok(Err(self.give_up(origin, entry, outcome)));
             }
-            self.cool_down(origin, tries, client, budget).await;
+            drop(waiting.take());
+            waiting = Some(self.waits.add(origin, &outcome));
+            // The server has not failed if another process has to continue.
+            let failures = if retry == Retry::Elsewhere { 1 } else { tries };
+            self.cool_down(origin, failures, client, budget).await;
             if retry == Retry::Elsewhere {
                 return Err(Outcome::NotReached);
             }
@@ -154,10 +176,22 @@ impl Robots {
         }
     }
 
+    /// Stops waiting for a robots.txt. Returns the outcome of all URLs of the origin.
+    fn give_up(&self, origin: &Origin, entry: &Arc<CacheEntry>, outcome: Outcome) -> Outcome {
+        self.cache().set_bytes(origin, entry, outcome.to_string().len());
+        outcome
+    }
+
     /// Sends the host no request for a while, which is longer after each failure. The pause outlives this process.
-    async fn cool_down(&self, origin: &Origin, tries: u32, client: &PoliteClient, budget: &impl FetchBudget) {
+    async fn cool_down(
+        &self,
+        origin: &Origin,
+        failures: u32,
+        client: &PoliteClient,
+        budget: &impl FetchBudget,
+    ) {
         let host = origin.throttle_key();
-        client.throttle.cool_down(&host, self.retry_pause * 2_u32.pow(tries - 1));
+        client.throttle.cool_down(&host, self.retry_pause * 2_u32.pow(failures - 1));
         if let Some(host_delay) = client.throttle.host_delay(&host) {
             budget.host_slowed(&host, host_delay).await;
         }

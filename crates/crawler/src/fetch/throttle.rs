@@ -78,6 +78,10 @@ pub struct ThrottlePermit {
     _slot: OwnedSemaphorePermit,
 }
 
+/// The host got a cooldown after the permit was granted. A request needs a new permit.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CoolingDown;
+
 impl HostThrottle {
     /// The throttle for this configuration.
     pub fn from_config(config: &FetchConfig) -> HostThrottle {
@@ -193,18 +197,23 @@ impl HostThrottle {
 }
 
 impl ThrottlePermit {
-    /// Waits until the request may be written, and returns the time of its start. The wait is short, unless the host got a
-    /// cooldown meanwhile: connections are opened in the same rhythm, but take different times.
-    pub async fn start(&self) -> Instant {
+    /// Waits until the request may be written, and returns the time of its start. The wait is at most the delay:
+    /// connections are opened in the same rhythm, but take different times. If the host got a longer cooldown meanwhile,
+    /// the request cannot start with this permit.
+    pub async fn start(&self) -> Result<Instant, CoolingDown> {
         loop {
             let next_start = {
                 let (mut timing, now) = (self.host.timing(), Instant::now());
+                let delay = timing.effective_delay();
                 if timing.next_start <= now {
                     if self.max_in_flight > 1 {
-                        timing.next_start = now + timing.effective_delay();
+                        timing.next_start = now + delay;
                         timing.next = timing.next.max(timing.next_start);
                     }
-                    return now;
+                    return Ok(now);
+                }
+                if timing.next_start > now + delay {
+                    return Err(CoolingDown);
                 }
                 timing.next_start
             };
@@ -355,7 +364,7 @@ mod tests {
             tokio::spawn(async move {
                 let permit = throttle.acquire("host").await;
                 sleep(tenths * SECOND / 10).await;
-                let started = permit.start().await - begin;
+                let started = permit.start().await.unwrap() - begin;
                 sleep(SECOND / 10).await;
                 started
             })
@@ -372,13 +381,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn cooldown_applies_to_a_request_that_is_connecting() {
+    async fn request_that_is_connecting_needs_a_new_permit_after_a_cooldown() {
         let throttle = HostThrottle::new(SECOND, 2);
-        let permits = [throttle.acquire("host").await, throttle.acquire("host").await];
-        permits[0].start().await;
-        permits[0].cool_down(7 * SECOND);
+        let [first, second] = [throttle.acquire("host").await, throttle.acquire("host").await];
+        first.start().await.unwrap();
+        first.cool_down(7 * SECOND);
         let cooled = Instant::now();
-        assert!(permits[1].start().await - cooled >= 7 * SECOND);
+        assert_eq!(second.start().await, Err(CoolingDown));
+        assert_eq!(cooled.elapsed(), Duration::ZERO);
+        drop(second);
+        let second = throttle.acquire("host").await;
+        assert!(second.start().await.unwrap() - cooled >= 7 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]

@@ -91,7 +91,8 @@ impl<R: Backend> LocalRun<R> {
         for id in 0..settings.workers {
             let fetcher = Fetcher::new(config.clone(), &crawler.seeds, Arc::clone(&throttle), stop.clone())?
                 .with_network(Arc::clone(&network))
-                .with_request_counter(self.backend.request_counter());
+                .with_request_counter(self.backend.request_counter())
+                .with_robots_waits(crawler.robots_waits.clone());
             workers.push(Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(&context))));
         }
         thread::scope(|scope| {

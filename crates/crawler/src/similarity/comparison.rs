@@ -9,10 +9,11 @@ use url::Url;
 
 use super::shingles::{ShingleHasher, ShingleSink};
 use super::threshold::{Estimate, Threshold};
-use super::{HashKey, ShingleHandler};
+use super::{HashKey, read_html};
 use crate::html::charset::{Charset, by_header};
-use crate::html::{self, BadLink, LinkHandler, LinkKind};
+use crate::html::{BadLink, LinkHandler, LinkKind};
 use crate::media::Media;
+use crate::strip_query::StripQuery;
 
 /// What a Content-Type header says about how a body is read as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,15 +78,14 @@ pub struct PageBody<'a> {
 
 impl PageBody<'_> {
     /// All shingles of the page.
-    pub(super) fn shingles(&self, key: HashKey) -> ShingleSet {
+    pub(super) fn shingles(&self, key: HashKey, strip_query: &StripQuery) -> ShingleSet {
         let header = self.content_type.header();
         let mut hasher = ShingleHasher::new(key, ShingleSet::default());
         match (self.content_type.media, Url::parse(self.url)) {
             (Media::Html, Ok(url)) => {
                 let mut ignore = LinkHandler(|_: LinkKind, _: Result<&str, BadLink>| {});
-                let mut handler = ShingleHandler::new(key, hasher, &mut ignore);
-                html::read(&url, header.as_deref(), self.body, &mut handler);
-                hasher = handler.hasher;
+                let header = header.as_deref();
+                hasher = read_html(key, strip_query, hasher, &url, header, self.body, &mut ignore).hasher;
             }
             _ => hasher.plain_text(&Charset::new(header.as_deref(), self.body).utf8()),
         }
@@ -96,20 +96,21 @@ impl PageBody<'_> {
 /// A page that is compared exactly with others.
 pub struct ExactComparison<'a> {
     key: HashKey,
+    strip_query: &'a StripQuery,
     page: PageBody<'a>,
     shingles: OnceCell<ShingleSet>,
 }
 
 impl<'a> ExactComparison<'a> {
-    /// A page, and the key of the crawl's hashes.
-    pub fn new(key: HashKey, page: PageBody<'a>) -> ExactComparison<'a> {
-        ExactComparison { key, page, shingles: OnceCell::new() }
+    /// A page, the key of the crawl's hashes, and the query parameters to remove from links.
+    pub fn new(key: HashKey, strip_query: &'a StripQuery, page: PageBody<'a>) -> ExactComparison<'a> {
+        ExactComparison { key, strip_query, page, shingles: OnceCell::new() }
     }
 
     /// Whether the Dice coefficient of the two pages reaches the threshold.
     pub fn is_near_duplicate(&self, other: &PageBody, threshold: Threshold) -> bool {
-        let shingles = self.shingles.get_or_init(|| self.page.shingles(self.key));
-        shingles.dice(&other.shingles(self.key)) >= threshold.dice()
+        let shingles = |page: &PageBody| page.shingles(self.key, self.strip_query);
+        self.shingles.get_or_init(|| shingles(&self.page)).dice(&shingles(other)) >= threshold.dice()
     }
 }
 

@@ -23,12 +23,17 @@ fn ignore() -> impl PageHandler {
     LinkHandler(|_: LinkKind, _: Result<&str, BadLink>| {})
 }
 
+/// Removes no query parameters.
+fn nothing() -> StripQuery {
+    StripQuery::default()
+}
+
 fn html(body: &str) -> Fingerprint {
     html_as(None, body.as_bytes())
 }
 
 fn html_as(content_type: Option<&str>, body: &[u8]) -> Fingerprint {
-    Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut ignore())
+    Fingerprint::of_html(HashKey::new(KEY), &nothing(), &page_url(), content_type, body, &mut ignore())
 }
 
 fn text(body: &str) -> Fingerprint {
@@ -82,7 +87,8 @@ fn handler_receives_the_same_links_as_without_a_fingerprint() {
         let (mut with, mut without) = (Vec::new(), Vec::new());
         let owned = |kind, target: Result<&str, BadLink>| (kind, target.map(str::to_owned));
         let mut handler = LinkHandler(|kind, target: Result<&str, BadLink>| with.push(owned(kind, target)));
-        Fingerprint::of_html(HashKey::new(KEY), &page_url(), content_type, body, &mut handler);
+        let key = HashKey::new(KEY);
+        Fingerprint::of_html(key, &nothing(), &page_url(), content_type, body, &mut handler);
         html::each_link(&page_url(), content_type, body, |kind, target| without.push(owned(kind, target)));
         assert_eq!(with, without);
         assert_eq!(with.len(), 3);
@@ -93,9 +99,43 @@ fn handler_receives_the_same_links_as_without_a_fingerprint() {
 #[track_caller]
 fn exact_at(url: &str, body: &str) -> u128 {
     let (key, url, body) = (HashKey::new(KEY), Url::parse(url).expect("a URL"), body.as_bytes());
-    let exact = Fingerprint::exact_html(key, &url, None, body, &mut ignore()).exact;
-    assert_eq!(Fingerprint::of_html(key, &url, None, body, &mut ignore()).exact, exact);
+    let exact = Fingerprint::exact_html(key, &nothing(), &url, None, body, &mut ignore()).exact;
+    assert_eq!(Fingerprint::of_html(key, &nothing(), &url, None, body, &mut ignore()).exact, exact);
     exact
+}
+
+#[test]
+fn removed_query_parameters_do_not_distinguish_link_targets() {
+    let (key, strip_query) = (HashKey::new(KEY), StripQuery::new(&["sid"]).unwrap());
+    let [one, two] = ["http://a.test/b?sid=4", "http://a.test/c?sid=5"].map(|url| Url::parse(url).unwrap());
+    let body = |sid: u32| format!("{}<a href='/x?id=1&amp;sid={sid}'><a href=/y?sid={sid}>", words(20));
+    let (first, second) = (body(1), body(2));
+    let sketch = |strip_query: &StripQuery, url: &Url, body: &str| {
+        Fingerprint::of_html(key, strip_query, url, None, body.as_bytes(), &mut ignore()).sketch
+    };
+    assert_eq!(sketch(&strip_query, &one, &first), sketch(&strip_query, &two, &second));
+    assert_ne!(sketch(&nothing(), &one, &first), sketch(&nothing(), &two, &second));
+    let page = |url: &'static str| PageBody {
+        url,
+        content_type: ContentType::new(Media::Html, None),
+        body: if url.ends_with('4') { first.as_bytes() } else { second.as_bytes() },
+    };
+    let almost_equal = Threshold::new(0.99).unwrap();
+    for (strip_query, is_near_duplicate) in [(&strip_query, true), (&nothing(), false)] {
+        let comparison = ExactComparison::new(key, strip_query, page("http://a.test/b?sid=4"));
+        assert_eq!(
+            comparison.is_near_duplicate(&page("http://a.test/c?sid=5"), almost_equal),
+            is_near_duplicate
+        );
+    }
+    // Equal bodies with a link whose targets differ in a removed parameter only.
+    let exact = |strip_query: &StripQuery, url: &str| {
+        let (url, body) = (Url::parse(url).unwrap(), b"<base href=''><a href=#x>");
+        Fingerprint::exact_html(key, strip_query, &url, None, body, &mut ignore()).exact
+    };
+    let [one, two] = ["http://a.test/b?sid=4", "http://a.test/b?sid=6"];
+    assert_eq!(exact(&strip_query, one), exact(&strip_query, two));
+    assert_ne!(exact(&nothing(), one), exact(&nothing(), two));
 }
 
 #[test]
@@ -135,19 +175,19 @@ fn exact_comparison_reads_pages_as_the_fingerprint_does() {
     ];
     for (body, content_type) in cases {
         for (media, fingerprint) in [
-            (Media::Html, Fingerprint::of_html(key, &url, content_type, body, &mut ignore())),
+            (Media::Html, Fingerprint::of_html(key, &nothing(), &url, content_type, body, &mut ignore())),
             (Media::Text, Fingerprint::of_text(key, content_type, body)),
         ] {
             let decoded = Fingerprint::from_bytes(&fingerprint.to_bytes()).expect("a fingerprint");
             assert_eq!(decoded, fingerprint);
             assert_eq!(decoded.content_type.media, media);
             let page = PageBody { url: url.as_str(), content_type: decoded.content_type, body };
-            let shingles = page.shingles(key);
+            let shingles = page.shingles(key, &nothing());
             let mut hasher = MinHasher::new();
             shingles.iter().for_each(|shingle| hasher.add(shingle));
             assert_eq!(hasher.sketch().map(Box::new), fingerprint.sketch, "{media:?}, {content_type:?}");
             assert!(
-                ExactComparison::new(key, page)
+                ExactComparison::new(key, &nothing(), page)
                     .is_near_duplicate(&page, Threshold::new(0.999).expect("a threshold"))
             );
         }

@@ -10,6 +10,7 @@ use crate::config::Oversize;
 use crate::domain::Domain;
 use crate::fetch::http::BodyPolicy;
 use crate::fetch::polite_client::FetchBudget;
+use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
@@ -58,6 +59,11 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
         }
+    }
+
+    /// The domain of the URL.
+    fn domain(&self) -> Domain {
+        Domain::from_throttle_key(throttle_key(&self.lease.url))
     }
 
     /// Bytes read since the last reservation.
@@ -177,6 +183,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         };
         match claimed {
             Ok((HostClaim::Granted { cooldown }, claim)) => {
+                self.claims.tie(self.domain());
                 self.claimed.lock().unwrap_or_else(PoisonError::into_inner).extend(claim);
                 Some(cooldown)
             }
@@ -195,6 +202,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn store_robots(&self, url: &str, file: &[u8]) {
+        self.claims.untie(&self.domain());
         // If the backend fails, its next operation reports the error.
         let _ = self.backend.store_robots(url, file).await;
     }

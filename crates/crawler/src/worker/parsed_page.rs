@@ -11,7 +11,7 @@ use crate::html::{self, BadLink, LinkKind, PageHandler, text};
 use crate::media::Media;
 use crate::page::Page;
 use crate::similarity::{Fingerprint, HashKey, Threshold};
-use crate::strip_query::StripQuery;
+use crate::strip_query::{StripLinks, StripQuery};
 use crate::task::Depth;
 use crate::url_list::UrlList;
 
@@ -46,9 +46,10 @@ impl ParsedPage {
         let robots = download.robots_directives(product_token);
         let Download { status, content_type, media, body, truncated, headers, .. } = download;
         let content_type = content_type.as_deref();
-        let mut extract = PageExtract::new(robots, product_token, &config.strip_query);
+        let mut extract = PageExtract::new(robots, product_token);
         extract.wants_link_texts = wants_link_texts;
-        let fingerprint = read_page(key, &url, content_type, media, &body, similarity, &mut extract);
+        let page = RawPage { url: &url, content_type, media, body: &body };
+        let fingerprint = page.read(key, &config.strip_query, similarity, &mut extract);
         let PageExtract { title, links, bad_links, nofollow_links, link_texts, robots, .. } = extract;
         let (title, fetched) = (title.unwrap_or_default(), SystemTime::now());
         let page =
@@ -57,35 +58,45 @@ impl ParsedPage {
     }
 }
 
-/// Reads a page once: collects its title and links, and hashes what pages are compared by.
-fn read_page(
-    key: HashKey,
-    url: &Url,
-    content_type: Option<&str>,
+/// A page as it was downloaded.
+struct RawPage<'p> {
+    url: &'p Url,
+    content_type: Option<&'p str>,
     media: Media,
-    body: &[u8],
-    similarity: Option<Threshold>,
-    extract: &mut PageExtract,
-) -> Fingerprint {
-    match (media, similarity) {
-        (Media::Html, None) => {
-            html::read(url, content_type, body, extract);
-            Fingerprint::not_compared()
+    body: &'p [u8],
+}
+
+impl RawPage<'_> {
+    /// Reads the page once: collects its title and links, and hashes what pages are compared by.
+    fn read(
+        &self,
+        key: HashKey,
+        strip_query: &StripQuery,
+        similarity: Option<Threshold>,
+        extract: &mut PageExtract,
+    ) -> Fingerprint {
+        let RawPage { url, content_type, media, body } = *self;
+        match (media, similarity) {
+            (Media::Html, None) => {
+                html::read(url, content_type, body, &mut StripLinks::new(strip_query, extract));
+                Fingerprint::not_compared()
+            }
+            (Media::Text, None) => Fingerprint::not_compared(),
+            (Media::Html, Some(threshold)) if threshold.is_exact() => {
+                Fingerprint::exact_html(key, strip_query, url, content_type, body, extract)
+            }
+            (Media::Text, Some(threshold)) if threshold.is_exact() => Fingerprint::exact(key, body),
+            (Media::Html, Some(_)) => {
+                Fingerprint::of_html(key, strip_query, url, content_type, body, extract)
+            }
+            (Media::Text, Some(_)) => Fingerprint::of_text(key, content_type, body),
         }
-        (Media::Text, None) => Fingerprint::not_compared(),
-        (Media::Html, Some(threshold)) if threshold.is_exact() => {
-            Fingerprint::exact_html(key, url, content_type, body, extract)
-        }
-        (Media::Text, Some(threshold)) if threshold.is_exact() => Fingerprint::exact(key, body),
-        (Media::Html, Some(_)) => Fingerprint::of_html(key, url, content_type, body, extract),
-        (Media::Text, Some(_)) => Fingerprint::of_text(key, content_type, body),
     }
 }
 
 /// The title, links and robots directives of a page.
 struct PageExtract<'t> {
     product_token: &'t str,
-    strip_query: &'t StripQuery,
     /// The first title, as in browsers.
     title: Option<String>,
     robots: RobotsDirectives,
@@ -98,10 +109,9 @@ struct PageExtract<'t> {
 
 impl<'t> PageExtract<'t> {
     /// Nothing yet, beyond the robots directives of the headers.
-    fn new(robots: RobotsDirectives, product_token: &'t str, strip_query: &'t StripQuery) -> PageExtract<'t> {
+    fn new(robots: RobotsDirectives, product_token: &'t str) -> PageExtract<'t> {
         PageExtract {
             product_token,
-            strip_query,
             title: None,
             robots,
             links: UrlList::default(),
@@ -143,7 +153,7 @@ impl PageHandler for PageExtract<'_> {
                 if kind.is_nofollow() {
                     self.nofollow_links.push(self.links.len());
                 }
-                self.links.push(&self.strip_query.strip(url));
+                self.links.push(url);
             }
             Err(bad_link) => self.bad_links.push(bad_link),
         }
@@ -154,27 +164,34 @@ impl PageHandler for PageExtract<'_> {
 mod tests {
     use super::*;
 
-    fn extract<'c>(page: &[u8], strip_query: &'c StripQuery) -> PageExtract<'c> {
-        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot", strip_query);
-        html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
+    fn read(page: &[u8], strip_query: &StripQuery, similarity: Option<Threshold>) -> PageExtract<'static> {
+        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
+        let url = Url::parse("http://a/").unwrap();
+        let page = RawPage { url: &url, content_type: Some("text/html"), media: Media::Html, body: page };
+        page.read(HashKey::new(1), strip_query, similarity, &mut extract);
         extract
+    }
+
+    fn extract(page: &[u8]) -> PageExtract<'static> {
+        read(page, &StripQuery::default(), None)
     }
 
     #[test]
     fn links_have_no_parameters_that_are_to_be_removed() {
         let strip_query = StripQuery::new(&["tracking"]).unwrap();
-        let links = extract(b"<a href='x?utm_source=y&amp;z=1'><a href=w?>", &strip_query).links;
-        assert_eq!(links.iter().collect::<Vec<_>>(), ["http://a/x?z=1", "http://a/w"]);
+        for similarity in [None, Threshold::new(0.9), Threshold::new(1.0)] {
+            let page = read(b"<a href='x?utm_source=y&amp;z=1'><a href=w?>", &strip_query, similarity);
+            assert_eq!(page.links.iter().collect::<Vec<_>>(), ["http://a/x?z=1", "http://a/w"]);
+        }
     }
 
     #[test]
     fn body_is_hashed_only_if_pages_are_compared() {
         let (key, url) = (HashKey::new(1), Url::parse("http://a/").unwrap());
         let fingerprint = |media, similarity| {
-            let strip_nothing = StripQuery::default();
-            let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot", &strip_nothing);
-            let body = b"<a href=x>some text";
-            let fingerprint = read_page(key, &url, None, media, body, similarity, &mut extract);
+            let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
+            let page = RawPage { url: &url, content_type: None, media, body: b"<a href=x>some text" };
+            let fingerprint = page.read(key, &StripQuery::default(), similarity, &mut extract);
             assert_eq!(extract.links.len(), usize::from(media == Media::Html));
             fingerprint
         };
@@ -190,11 +207,10 @@ mod tests {
     fn first_html_title_is_the_page_title() {
         let page =
             b"<svg><title>no</title></svg><title>Yes</title><title>nor this</title><a href=x><a href=tel:1>";
-        let strip_nothing = StripQuery::default();
-        let PageExtract { title, links, bad_links, .. } = extract(page, &strip_nothing);
+        let PageExtract { title, links, bad_links, .. } = extract(page);
         assert_eq!(title.as_deref(), Some("Yes"));
         assert_eq!((links, bad_links), (["http://a/x"].iter().collect(), vec![BadLink::Scheme]));
-        assert_eq!(extract(b"<p>none", &strip_nothing).title, None);
+        assert_eq!(extract(b"<p>none").title, None);
     }
 
     #[test]
@@ -202,11 +218,12 @@ mod tests {
         let page = b"<a href=a> One <b>two</b>\n&amp; </a> <a href=tel:1>no</a><a href=b><img></a><iframe src=c></iframe>\
             <a href=d>not closed<a href=e>last";
         let (url, strip_nothing) = (Url::parse("http://a/").unwrap(), StripQuery::default());
+        let page = RawPage { url: &url, content_type: None, media: Media::Html, body: page };
         for similarity in [None, Threshold::new(0.9), Threshold::new(1.0)] {
             for wants_link_texts in [false, true] {
-                let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot", &strip_nothing);
+                let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
                 extract.wants_link_texts = wants_link_texts;
-                read_page(HashKey::new(1), &url, None, Media::Html, page, similarity, &mut extract);
+                page.read(HashKey::new(1), &strip_nothing, similarity, &mut extract);
                 assert_eq!(extract.links.len(), 5);
                 let expected = ["One two &", "", "", "not closed", "last"];
                 assert_eq!(extract.link_texts, if wants_link_texts { &expected[..] } else { &[] });
@@ -218,11 +235,10 @@ mod tests {
     fn nofollow_is_read_from_meta_elements_and_from_links() {
         let page = b"<meta name=Robots content='NOINDEX'><meta name=otherbot content=none>\
             <a href=a><a href=b rel='me NoFollow'><a href=tel:1 rel=nofollow><area href=c rel=nofollow><a href=d rel=nofollows>";
-        let strip_nothing = StripQuery::default();
-        let PageExtract { robots, links, nofollow_links, .. } = extract(page, &strip_nothing);
+        let PageExtract { robots, links, nofollow_links, .. } = extract(page);
         assert_eq!(robots.names().collect::<Vec<_>>(), ["noindex"]);
         assert_eq!((links.len(), nofollow_links), (4, vec![1, 2]));
-        let own = extract(b"<meta name=mybot content=nofollow>", &strip_nothing).robots;
+        let own = extract(b"<meta name=mybot content=nofollow>").robots;
         assert!(own.nofollow && !own.noindex);
     }
 }

@@ -28,11 +28,16 @@ const MAX_URLS: usize = 1_000;
 /// Transfers and their results.
 type TransferResults = Result<Vec<(DomainTransfer, TransferResult)>, BackendError>;
 
+/// A domain that is paused until it has no requests in flight.
+struct PendingTransfer {
+    to: WorkerId,
+    deadline: Instant,
+}
+
 /// The domains that this worker is transferring.
 pub(super) struct PendingTransfers {
-    /// The paused domains and their new owners.
-    new_owners: HashMap<Domain, WorkerId>,
-    deadline: Instant,
+    /// The paused domains.
+    pending: HashMap<Domain, PendingTransfer>,
     next_poll: Instant,
     /// The backend operation in progress, at most one.
     operation: JoinSet<TransferResults>,
@@ -41,11 +46,9 @@ pub(super) struct PendingTransfers {
 
 impl PendingTransfers {
     pub(super) fn new(claims: Arc<DomainClaims>) -> PendingTransfers {
-        let now = Instant::now();
         PendingTransfers {
-            new_owners: HashMap::new(),
-            deadline: now,
-            next_poll: now,
+            pending: HashMap::new(),
+            next_poll: Instant::now(),
             operation: JoinSet::new(),
             claims,
         }
@@ -53,33 +56,38 @@ impl PendingTransfers {
 
     /// Whether domains are being transferred.
     pub(super) fn is_active(&self) -> bool {
-        !self.new_owners.is_empty() || !self.operation.is_empty()
+        !self.pending.is_empty() || !self.operation.is_empty()
     }
 
     /// Pauses a fair share of the worker's domains, to transfer them to `targets`. Does nothing while an
     /// earlier request is in progress.
     pub(super) fn start(&mut self, hosts: &mut HostQueues, targets: &[TransferTarget]) {
-        if !targets.is_empty() && !self.is_active() {
-            self.pause(hosts, distribute(hosts.leases_by_domain(), targets));
+        if targets.is_empty() || self.is_active() {
+            return;
+        }
+        let domains = hosts.leases_by_domain();
+        let tied = self.claims.tied(|domain| domains.iter().any(|(owned, _)| owned == domain));
+        let (tied, domains): (Vec<_>, Vec<_>) =
+            domains.into_iter().partition(|(domain, _)| tied.contains(domain));
+        let own_load = tied.iter().map(|(_, urls)| urls).sum();
+        for (domain, to) in distribute(domains, own_load, targets) {
+            self.pause(hosts, domain, to);
         }
     }
 
-    /// Pauses a domain, to transfer it to the only worker that can fetch from it. Does nothing while other domains are
-    /// being transferred: then the domain is fetched from again, and this is called again.
+    /// Pauses a domain, to transfer it to the only worker that can fetch from it.
     pub(super) fn start_required(&mut self, hosts: &mut HostQueues, domain: Domain, to: WorkerId) {
-        if !self.is_active() {
-            self.pause(hosts, vec![(domain, to)]);
+        if !self.pending.contains_key(&domain) {
+            self.pause(hosts, domain, to);
         }
     }
 
-    fn pause(&mut self, hosts: &mut HostQueues, new_owners: Vec<(Domain, WorkerId)>) {
-        self.new_owners = new_owners.into_iter().collect();
-        for (domain, to) in &self.new_owners {
-            hosts.pause(domain.clone());
-            self.claims.start_transfer(domain.clone(), *to);
-        }
-        self.next_poll = Instant::now();
-        self.deadline = self.next_poll + IDLE_TIMEOUT;
+    fn pause(&mut self, hosts: &mut HostQueues, domain: Domain, to: WorkerId) {
+        let now = Instant::now();
+        self.next_poll = now;
+        hosts.pause(domain.clone());
+        self.claims.start_transfer(domain.clone(), to);
+        self.pending.insert(domain, PendingTransfer { to, deadline: now + IDLE_TIMEOUT });
     }
 
     /// Waits for the results of the operation in progress, or for the next poll, which has no results.
@@ -102,17 +110,22 @@ impl PendingTransfers {
                 hosts.remove(&domain, &leases);
             }
             if result != TransferResult::RetryLater {
-                self.new_owners.remove(&domain);
-                self.claims.end_transfer(&domain);
-                hosts.resume(&domain);
+                self.end(&domain, hosts);
             }
         }
-        if self.deadline <= Instant::now() && self.operation.is_empty() {
-            for (domain, _) in self.new_owners.drain() {
-                self.claims.end_transfer(&domain);
-                hosts.resume(&domain);
-            }
+        if self.operation.is_empty() {
+            let now = Instant::now();
+            let is_late = |(_, transfer): &(&Domain, &PendingTransfer)| transfer.deadline <= now;
+            let late: Vec<Domain> =
+                self.pending.iter().filter(is_late).map(|(domain, _)| domain.clone()).collect();
+            late.iter().for_each(|domain| self.end(domain, hosts));
         }
+    }
+
+    fn end(&mut self, domain: &Domain, hosts: &mut HostQueues) {
+        self.pending.remove(domain);
+        self.claims.end_transfer(domain);
+        hosts.resume(domain);
     }
 
     /// Hands over the paused domains that have no requests in flight, if the last poll was long enough ago.
@@ -130,7 +143,7 @@ impl PendingTransfers {
         self.next_poll = now + POLL_INTERVAL;
         let mut transfers: HashMap<Domain, DomainTransfer> = HashMap::new();
         let mut urls = 0;
-        for (domain, leases) in hosts.idle_domains(self.new_owners.keys()) {
+        for (domain, leases) in hosts.idle_domains(self.pending.keys()) {
             if self.claims.is_claimed(&domain) {
                 continue;
             }
@@ -138,7 +151,7 @@ impl PendingTransfers {
                 break;
             }
             urls += leases.len();
-            let to = self.new_owners[&domain];
+            let to = self.pending[&domain].to;
             transfers.insert(domain.clone(), DomainTransfer { domain, to, leases, cooldowns: Vec::new() });
         }
         if transfers.is_empty() {
@@ -160,9 +173,12 @@ impl PendingTransfers {
 
 /// Distributes domains, given with their numbers of URLs, over the worker itself and the targets: the largest
 /// first, each to the least loaded. Returns those that go to a target. A worker's only domain stays.
-fn distribute(mut domains: Vec<(Domain, usize)>, targets: &[TransferTarget]) -> Vec<(Domain, WorkerId)> {
+fn distribute(
+    mut domains: Vec<(Domain, usize)>,
+    mut own_load: usize,
+    targets: &[TransferTarget],
+) -> Vec<(Domain, WorkerId)> {
     domains.sort_by(|(one, urls), (other, others)| others.cmp(urls).then_with(|| one.cmp(other)));
-    let mut own_load = 0;
     let mut targets = targets.to_vec();
     let mut transferred = Vec::new();
     for (domain, urls) in domains {
@@ -189,7 +205,7 @@ mod tests {
             .zip(1..)
             .map(|(load, id)| TransferTarget { id: WorkerId(id), load: *load })
             .collect();
-        let transferred = distribute(domains, &targets);
+        let transferred = distribute(domains, 0, &targets);
         transferred.into_iter().map(|(domain, to)| (domain.as_str().to_owned(), to.0)).collect()
     }
 

@@ -26,6 +26,7 @@ pub fn config() -> BackendConfig {
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
         similarity: None,
+        strip_query: Default::default(),
         keep_content: false,
         max_pages: 1_000,
         max_bytes: 10_000_000,

@@ -53,6 +53,22 @@ fn urls_of_a_host_whose_robots_txt_fails_for_good_get_an_outcome() {
 }
 
 #[test]
+fn urls_of_a_host_wait_for_a_limited_time_whatever_the_server_asks_for() {
+    let busy = Response::status(503).header("retry-after", "1");
+    let web = web(3, vec![busy]);
+    let crawl = crawl(&web, "start.test").configure_backend(|settings| settings.similarity = None);
+    let crawl = crawl.configure(|config| {
+        (config.obey_robots, config.robots_max_wait) = (true, Duration::from_millis(2_500));
+        config.robots_retry_pause = Duration::from_millis(2);
+    });
+    let report = crawl.run_blocking().unwrap();
+    assert_eq!(report.snapshot.outcomes["robots.txt unavailable"], 3);
+    let bad = web.log().for_host("bad.test");
+    assert!(bad.paths().iter().all(|path| *path == "/robots.txt"), "{:?}", bad.paths());
+    assert!((2..=3).contains(&bad.len()), "{:?}", bad.paths());
+}
+
+#[test]
 fn pause_after_a_failed_robots_txt_outlives_the_process() {
     let pause = Duration::from_secs(2);
     let web = web(2, vec![Response::status(503), Response::status(404)]);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crawler::StopHandle;
-use crawler::internal::backend::local::LocalBackend;
+use crawler::internal::backend::local::{BackendConfig, LocalBackend};
 use crawler::internal::backend::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
     DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
@@ -16,7 +16,8 @@ use crawler::internal::frontier;
 use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
 use crawler::internal::similarity::{Fingerprint, HashKey};
 use crawler::internal::stats::{BodyBytes, RequestCounter};
-use testweb::{Response, Site, Web};
+use crawler::internal::worker::WorkerContext;
+use testweb::{Request, Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
 
@@ -29,11 +30,16 @@ struct SlowBackend {
     web: Web,
     completed: AtomicUsize,
     max_in_progress: AtomicUsize,
+    completing: AtomicUsize,
+    max_completing: AtomicUsize,
 }
 
 impl Backend for SlowBackend {
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
+        let completing = self.completing.fetch_add(1, Ordering::Relaxed) + 1;
+        self.max_completing.fetch_max(completing, Ordering::Relaxed);
         tokio::time::sleep(COMPLETION_TIME).await;
+        self.completing.fetch_sub(1, Ordering::Relaxed);
         let in_progress = self.web.hits() - self.completed.load(Ordering::Relaxed);
         self.max_in_progress.fetch_max(in_progress, Ordering::Relaxed);
         self.completed.fetch_add(completions.len(), Ordering::Relaxed);
@@ -125,11 +131,19 @@ impl Backend for SlowBackend {
 
 /// Crawls these URLs, given as host and path, with one worker. Returns how long that took.
 fn crawl(urls: Vec<(String, String)>, concurrency: usize) -> (Arc<SlowBackend>, Duration) {
-    let web = Web::builder()
-        .site(
-            Site::new().fallback(|request| Response::page(format!("{}{}", request.authority, request.path))),
-        )
-        .start();
+    crawl_of_large_pages(urls, concurrency, 0)
+}
+
+/// The same, with pages of more than this many bytes.
+fn crawl_of_large_pages(
+    urls: Vec<(String, String)>,
+    concurrency: usize,
+    page_bytes: usize,
+) -> (Arc<SlowBackend>, Duration) {
+    let page = move |request: &Request| {
+        Response::page(format!("{}{}{}", request.authority, request.path, "x".repeat(page_bytes)))
+    };
+    let web = Web::builder().site(Site::new().fallback(page)).start();
     let urls: Vec<String> = urls.iter().map(|(host, path)| web.url_of(host, path)).collect();
     let fetch_config = FetchConfig {
         dns_overrides: vec![DnsOverride { host: "*".into(), address: [127, 0, 0, 1].into() }],
@@ -139,11 +153,20 @@ fn crawl(urls: Vec<(String, String)>, concurrency: usize) -> (Arc<SlowBackend>, 
         concurrency,
         ..FetchConfig::default()
     };
-    let (completed, max_in_progress) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let backend =
-        Arc::new(SlowBackend { inner: LocalBackend::new(config()), web, completed, max_in_progress });
+    let max_page_bytes = 10_000 + page_bytes;
+    let config = BackendConfig { max_page_bytes: max_page_bytes as u64, max_bytes: 1 << 30, ..config() };
+    let backend = Arc::new(SlowBackend {
+        inner: LocalBackend::new(config),
+        web,
+        completed: AtomicUsize::new(0),
+        max_in_progress: AtomicUsize::new(0),
+        completing: AtomicUsize::new(0),
+        max_completing: AtomicUsize::new(0),
+    });
     let stop = StopHandle::new();
-    let worker = worker(0, &urls[0].parse().unwrap(), fetch_config, &context(&backend, &stop));
+    let context = Arc::into_inner(context(&backend, &stop)).unwrap();
+    let context = Arc::new(WorkerContext { max_page_bytes, ..context });
+    let worker = worker(0, &urls[0].parse().unwrap(), fetch_config, &context);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let start = Instant::now();
     runtime.block_on(async {
@@ -173,4 +196,14 @@ fn pages_in_progress_are_at_most_twice_the_concurrency() {
     assert_eq!(backend.completed.load(Ordering::Relaxed), 60);
     let max = backend.max_in_progress.load(Ordering::Relaxed);
     assert!((4..=8).contains(&max), "{max}");
+}
+
+#[test]
+fn bytes_of_pages_that_are_being_completed_are_limited() {
+    let urls = (0..16).map(|n| (format!("h{n}.test"), "/".into())).collect();
+    let (backend, _) = crawl_of_large_pages(urls, 16, 400_000);
+    assert_eq!(backend.completed.load(Ordering::Relaxed), 16);
+    // Two megabytes.
+    let max = backend.max_completing.load(Ordering::Relaxed);
+    assert!((2..=5).contains(&max), "{max}");
 }

@@ -48,6 +48,7 @@ fn config(workers: u16) -> BackendConfig {
         domain_ttl: Duration::from_secs(300),
         keep_depths: false,
         similarity: None,
+        strip_query: Default::default(),
         keep_content: true,
         max_pages: 10_000,
         max_bytes: 50_000_000,

@@ -1,11 +1,13 @@
 //! Shows the progress of a pipeline: live lines on a terminal, plain lines or JSON otherwise.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crawler::internal::backend::Snapshot;
+use crawler::internal::fetch::robots::waits::RobotsWaits;
 use crawler::internal::pipeline::CrawlReport;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -24,13 +26,14 @@ const RATE_WINDOW: Duration = Duration::from_secs(10);
 const MAX_WORKERS: usize = 8;
 
 /// The number of live lines, with one for the PageRank service.
-const LINES: usize = 5;
+const LINES: usize = 6;
 
 /// Shows a crawl on standard error.
 pub struct Display {
     form: Form,
     is_quiet: bool,
     started: Instant,
+    robots_waits: RobotsWaits,
     history: Mutex<History>,
 }
 
@@ -63,7 +66,21 @@ impl Display {
         };
         let started = Instant::now();
         let history = Mutex::new(History { pages: VecDeque::new(), last_plain_line: started });
-        Display { form, is_quiet: verbosity == Verbosity::Quiet, started, history }
+        let (is_quiet, robots_waits) = (verbosity == Verbosity::Quiet, RobotsWaits::default());
+        Display { form, is_quiet, started, robots_waits, history }
+    }
+
+    /// The sites whose URLs wait for a robots.txt, to be shown.
+    pub fn robots_waits(&self) -> &RobotsWaits {
+        &self.robots_waits
+    }
+
+    /// Prints, now and then, that sites wait for a robots.txt, if nothing else shows it.
+    pub async fn print_robots_waits(&self) -> Infallible {
+        match self.form {
+            Form::Nothing => self.robots_waits.report(|message| self.print(message)).await,
+            _ => std::future::pending().await,
+        }
     }
 
     /// Shows the current counts. To be called at the start and then once per second.
@@ -85,19 +102,27 @@ impl Display {
                 // The calls are not exactly a second apart: one that is a little early must not delay the line by a second.
                 if now + Duration::from_millis(500) >= history.last_plain_line + PLAIN_INTERVAL {
                     history.last_plain_line = now;
-                    let lines = lines(snapshot, rate);
+                    let lines = self.lines(snapshot, rate);
                     let lines: Vec<&str> =
                         lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
                     print_stderr(&lines.join("; "));
                 }
             }
             Form::Live(_, bars) => {
-                for (bar, line) in bars.iter().zip(lines(snapshot, rate)) {
+                for (bar, line) in bars.iter().zip(self.lines(snapshot, rate)) {
                     bar.set_message(printable(&line).into_owned());
                 }
                 to_line_start();
             }
         }
+    }
+
+    /// The counts, the reasons of failures (may be empty), the queues, the workers, the sites that wait (may be empty), the
+    /// PageRank service (may be empty).
+    fn lines(&self, snapshot: &Snapshot, rate: f64) -> [String; LINES] {
+        let [counts, failures, queues, workers] = lines(snapshot, rate);
+        let waits = self.robots_waits.current().map(|wait| wait.to_string()).unwrap_or_default();
+        [counts, failures, queues, workers, waits, page_rank_line(snapshot).unwrap_or_default()]
     }
 
     /// Prints the last progress object, which has the final counts.
@@ -142,8 +167,8 @@ impl History {
     }
 }
 
-/// The counts, the reasons of failures (may be empty), the queues, the workers, the PageRank service (may be empty).
-fn lines(snapshot: &Snapshot, rate: f64) -> [String; LINES] {
+/// The counts, the reasons of failures (may be empty), the queues, the workers.
+fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
     let counts = Counts::of_running(snapshot);
     let Snapshot { url_queue: (url_queue, overflow), parked: waiting, .. } = snapshot;
     let prioritized: usize = snapshot.priority_queues.iter().sum();
@@ -169,7 +194,6 @@ fn lines(snapshot: &Snapshot, rate: f64) -> [String; LINES] {
             number(*waiting as u64)
         ),
         format!("{} · workers (queued+leased) {loads}", counted(snapshot.active_hosts as u64, "active host")),
-        page_rank_line(snapshot).unwrap_or_default(),
     ]
 }
 

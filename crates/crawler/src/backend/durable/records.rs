@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::TaskId;
 use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask, TaskRef};
+use crate::backend::local::{compress, decompress};
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
 use crate::prioritizer::SourceLink;
@@ -257,9 +258,16 @@ impl BodyLocation {
     }
 }
 
+/// What a page adds to the outputs is compressed from this size on: a page with a long base URL can add ten times its own
+/// size, nearly all of it repeated. Most pages are not worth the time.
+const MIN_COMPRESSED_BYTES: usize = 64 << 10;
+
+const PLAIN: u8 = 0;
+const COMPRESSED: u8 = 1;
+
 /// Encodes what a page adds to the outputs.
 pub(crate) fn writes_to_bytes(writes: &[(usize, OutputWrite)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = vec![PLAIN];
     for (index, write) in writes {
         let (kind, data) = match write {
             OutputWrite::Append(data) => (0, data),
@@ -270,11 +278,25 @@ pub(crate) fn writes_to_bytes(writes: &[(usize, OutputWrite)]) -> Vec<u8> {
         bytes.extend((data.len() as u32).to_le_bytes());
         bytes.extend(data);
     }
+    if bytes.len() >= MIN_COMPRESSED_BYTES
+        && let Body::Compressed(compressed) = compress(&bytes[1..])
+    {
+        return [&[COMPRESSED], &*compressed].concat();
+    }
     bytes
 }
 
 /// Decodes what a page adds to the outputs.
-pub(crate) fn writes_from_bytes(mut bytes: &[u8]) -> Option<Vec<(usize, OutputWrite)>> {
+pub(crate) fn writes_from_bytes(bytes: &[u8]) -> Option<Vec<(usize, OutputWrite)>> {
+    let plain;
+    let mut bytes = match bytes.split_first()? {
+        (&PLAIN, bytes) => bytes,
+        (&COMPRESSED, compressed) => {
+            plain = decompress(Body::Compressed(compressed.into())).ok()?;
+            &plain
+        }
+        _ => return None,
+    };
     let mut writes = Vec::new();
     while !bytes.is_empty() {
         let index = u32::from_le_bytes(take(&mut bytes)?) as usize;
@@ -332,6 +354,9 @@ mod tests {
         let host = HostRow { not_before: 1, delay: 2, pages: 3, address_kinds: 4 };
         assert_eq!(HostRow::from_bytes(&host.to_bytes()), Some(host));
         let writes = vec![(0, OutputWrite::Append(b"line\n".to_vec())), (3, OutputWrite::File(Vec::new()))];
+        assert_eq!(writes_from_bytes(&writes_to_bytes(&writes)), Some(writes));
+        let writes = vec![(1, OutputWrite::Append(b"the same line\n".repeat(10_000)))];
+        assert!(writes_to_bytes(&writes).len() < 10_000);
         assert_eq!(writes_from_bytes(&writes_to_bytes(&writes)), Some(writes));
         let body = BodyLocation { segment: 4, offset: 1, length: 3, is_compressed: true };
         for body in [None, Some(body), Some(BodyLocation { is_compressed: false, ..body })] {

@@ -40,6 +40,7 @@ fn options(queue_size: usize) -> StateOptions {
         domain_ttl: Duration::from_secs(300),
         keep_depths: true,
         similarity: None,
+        strip_query: Default::default(),
         keep_content: false,
         max_pages: u64::MAX,
         max_bytes: u64::MAX,

@@ -196,8 +196,8 @@ impl Moves {
         let bodies = self.stored(&others.iter().map(|other| other.url).collect::<Vec<_>>()).await?;
         let body = plain(&page.body)?;
         let content_type = page.fingerprint.content_type;
-        let comparison =
-            ExactComparison::new(self.key, PageBody { url: &page.url, content_type, body: &body });
+        let this = PageBody { url: &page.url, content_type, body: &body };
+        let comparison = ExactComparison::new(self.key, &self.settings.strip_query, this);
         for (undecided, (stored, body)) in others.iter().zip(bodies) {
             let url = stored.as_ref().map(|other| other.url.clone()).unwrap_or_default();
             let is_near_duplicate = match (stored, body) {

@@ -12,6 +12,7 @@ use super::scripts;
 use crate::backend::local::{BackendConfig, HostLimits, secret};
 use crate::prioritizer::PriorityQueues;
 use crate::similarity::{HashKey, Threshold};
+use crate::strip_query::StripQuery;
 use crate::time_text::time_text;
 
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
@@ -136,6 +137,7 @@ fn described(settings: &BackendConfig) -> BTreeMap<&'static str, String> {
         domain_ttl,
         keep_depths,
         similarity,
+        strip_query,
         keep_content,
         ..
     } = settings;
@@ -147,6 +149,7 @@ fn described(settings: &BackendConfig) -> BTreeMap<&'static str, String> {
         ("--domain-ttl in milliseconds", milliseconds(*domain_ttl).to_string()),
         ("whether there is a --max-depth", keep_depths.to_string()),
         ("--similarity", similarity.map_or("none".to_owned(), |threshold| threshold.dice().to_string())),
+        ("--strip-query", strip_query.patterns().join(" ")),
         ("whether pages are stored (not --no-content)", keep_content.to_string()),
         ("--max-pages", settings.max_pages.to_string()),
         ("--max-bytes", settings.max_bytes.to_string()),
@@ -172,6 +175,7 @@ fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
             "none" => None,
             dice => Some(Threshold::new(dice.parse().ok()?)?),
         },
+        strip_query: StripQuery::new(&text("--strip-query")?.split_whitespace().collect::<Vec<_>>()).ok()?,
         keep_content: flag("whether pages are stored (not --no-content)")?,
         max_pages: number("--max-pages")?,
         max_bytes: number("--max-bytes")?,

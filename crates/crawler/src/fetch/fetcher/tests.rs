@@ -3,7 +3,10 @@
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use testweb::{Certificate, Hostile, Response, Site, Web};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::*;
 use crate::fetch::http::BodyPolicy;
@@ -150,6 +153,81 @@ async fn urls_of_a_host_that_stays_unreachable_fail_without_further_tries() {
         assert!(matches!(outcome, Outcome::ConnectionFailed { .. }), "{outcome}");
         assert_eq!(web.log().len(), tries);
     }
+}
+
+#[tokio::test]
+async fn stop_ends_a_request_that_waits_to_start() {
+    let delay = Duration::from_secs(2);
+    let web = Web::builder().site(Site::new().page("/", "x")).https(Certificate::Good).start();
+    let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = Url::parse(&format!("https://{}/", relay.local_addr().unwrap())).unwrap();
+    let root = CertificateDer::from_pem_slice(web.ca_pem().as_bytes()).unwrap();
+    let long = Duration::from_secs(30);
+    let config = FetchConfig {
+        delay,
+        max_per_host: 2,
+        obey_robots: false,
+        extra_roots: vec![root],
+        connect_timeout: long,
+        timeout: long,
+        ..config()
+    };
+    let (stop, throttle) = (StopHandle::new(), Arc::new(HostThrottle::from_config(&config)));
+    let fetcher = Fetcher::new(config, std::slice::from_ref(&url), Arc::clone(&throttle), stop.clone());
+    let fetcher = fetcher.unwrap();
+    let (started, policy) = (Instant::now(), BodyPolicy::page(1_000));
+    let stopped = async {
+        let (mut client, _) = relay.accept().await.unwrap();
+        // While the request is connecting, another one starts. So the next start is a delay later.
+        let other = throttle.acquire(crate::origin::throttle_key(url.as_str())).await;
+        other.start().await.unwrap();
+        let mut server = tokio::net::TcpStream::connect(("127.0.0.1", web.https_port())).await.unwrap();
+        let relay = tokio::io::copy_bidirectional(&mut client, &mut server);
+        let _ = tokio::time::timeout(Duration::from_millis(300), relay).await;
+        stop.stop();
+    };
+    let (result, ()) = tokio::join!(fetcher.fetch(&url, &policy), stopped);
+    assert_eq!(result.unwrap_err(), Outcome::NotReached);
+    assert!(started.elapsed() < 2 * delay, "{:?}", started.elapsed());
+    assert!(web.log().is_empty());
+}
+
+/// A server that never responds. It reports each request, and each end of a connection.
+async fn silent_server() -> (Url, mpsc::UnboundedReceiver<&'static str>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+    let (sender, events) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                while let Ok(1..) = client.read(&mut buffer).await {
+                    let _ = sender.send("request");
+                }
+                let _ = sender.send("end");
+            });
+        }
+    });
+    (url, events)
+}
+
+#[tokio::test]
+async fn request_of_a_worker_without_heartbeats_ends_before_the_next_one_starts() {
+    let (url, mut events) = silent_server().await;
+    let liveness = LivenessGuard::with_timeout(Duration::from_millis(600));
+    let config = FetchConfig { obey_robots: false, timeout: Duration::from_secs(30), ..config() };
+    let fetcher = fetcher(&url, config).with_liveness(liveness.clone());
+    liveness.renew(Instant::now());
+    let fetch = tokio::spawn(async move { fetcher.fetch(&url, &BodyPolicy::page(1_000)).await });
+    assert_eq!(events.recv().await, Some("request"));
+    assert_eq!(events.recv().await, Some("end"));
+    let next = tokio::time::timeout(Duration::from_millis(200), events.recv()).await;
+    assert!(next.is_err(), "{next:?} without a heartbeat");
+    liveness.renew(Instant::now());
+    assert_eq!(events.recv().await, Some("request"));
+    fetch.abort();
+    assert_eq!(events.recv().await, Some("end"));
 }
 
 #[tokio::test]

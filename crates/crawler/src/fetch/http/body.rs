@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use tokio::time::timeout;
 
 use super::decode::{DecodeError, Decoder};
+use super::read_allowance::ResponseBody;
 use super::{Download, headers, http_failure};
 use crate::config::Oversize;
 use crate::media::{self, Declared, Media, SNIFF_BYTES};
@@ -89,7 +90,7 @@ impl ByteCounter {
 /// reused.
 pub(super) async fn read(
     download: &mut Download,
-    mut body: Incoming,
+    mut body: ResponseBody,
     encoding: Option<&str>,
     policy: BodyPolicy,
     counter: &ByteCounter,
@@ -144,7 +145,7 @@ fn decode_failure(cause: &str) -> Outcome {
 }
 
 /// Discards the body of a response without a page. Returns whether it was read to its end.
-pub(super) async fn drain(body: Incoming, policy: BodyPolicy, counter: &ByteCounter) -> bool {
+pub(super) async fn drain(body: ResponseBody, policy: BodyPolicy, counter: &ByteCounter) -> bool {
     let limit = policy.limit().min(MAX_DRAIN_BYTES);
     if body.size_hint().lower() > limit as u64 {
         return false;
@@ -153,7 +154,7 @@ pub(super) async fn drain(body: Incoming, policy: BodyPolicy, counter: &ByteCoun
 }
 
 /// Discards at most `max` bytes, while the request has received at most `limit`. Returns whether the body has ended.
-async fn drain_up_to(mut body: Incoming, max: usize, limit: usize, counter: &ByteCounter) -> bool {
+async fn drain_up_to(mut body: ResponseBody, max: usize, limit: usize, counter: &ByteCounter) -> bool {
     let drained = async {
         let (mut drained, mut empty_frames) = (0, 0);
         while let Some(data) = next_data(&mut body, &mut empty_frames).await? {
@@ -168,7 +169,7 @@ async fn drain_up_to(mut body: Incoming, max: usize, limit: usize, counter: &Byt
 }
 
 /// The next bytes of a body; `None` at its end.
-async fn next_data(body: &mut Incoming, empty_frames: &mut usize) -> Result<Option<Bytes>, Outcome> {
+async fn next_data(body: &mut ResponseBody, empty_frames: &mut usize) -> Result<Option<Bytes>, Outcome> {
     while let Some(frame) = body.frame().await {
         // Trailers are ignored.
         let Ok(data) = frame.map_err(|error| http_failure(&error, false))?.into_data() else { continue };

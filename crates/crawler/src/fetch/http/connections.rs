@@ -1,24 +1,21 @@
 //! Pools keep-alive connections. Only this file knows whether an origin speaks HTTP/1.1 or HTTP/2.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Empty;
-use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper::header::HeaderValue;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::connect::{Connector, PinKinds, Transport};
+use super::read_allowance::{LimitedTransport, ReadAllowance, ResponseBody};
 use crate::origin::Origin;
 use crate::outcome::Outcome;
 
@@ -27,9 +24,6 @@ const MAX_HEADER_BYTES: usize = 128 * 1024;
 
 /// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 256;
-
-/// Maximum number of interim responses (1xx) before a response. Servers send one or two.
-const MAX_INTERIM: usize = 100;
 
 /// HTTP/2 flow-control window of a stream: how much of a body may arrive before it is read.
 const HTTP2_WINDOW_BYTES: u32 = 256 * 1024;
@@ -49,28 +43,13 @@ pub struct Connection {
     /// Whether it has carried a request before. If so, the server may have closed it unnoticed.
     pub reused: bool,
     driver: Arc<Driver>,
+    allowance: ReadAllowance,
 }
 
 enum Sender {
-    Http1(http1::SendRequest<Empty<Bytes>>, Arc<Http1Details>),
+    /// With the value of the Host header.
+    Http1(http1::SendRequest<Empty<Bytes>>, HeaderValue),
     Http2(http2::SendRequest<Empty<Bytes>>),
-}
-
-/// What the requests of an HTTP/1.1 connection share.
-struct Http1Details {
-    /// The value of their Host header.
-    host: HeaderValue,
-    /// The number of interim responses (1xx) to the current request.
-    interim: AtomicUsize,
-    too_many_interim: Notify,
-}
-
-/// Why a request got no response.
-pub enum SendError {
-    /// An error of the HTTP library.
-    Http(hyper::Error),
-    /// The server sent more interim responses (1xx) than a request may have.
-    TooManyInterim,
 }
 
 /// The task that drives a connection. Dropping the last handle aborts it, whatever the server does.
@@ -79,6 +58,22 @@ struct Driver(AbortHandle);
 impl Drop for Driver {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// An HTTP/2 connection, shared by any number of requests.
+#[derive(Clone)]
+struct Http2Connection {
+    sender: http2::SendRequest<Empty<Bytes>>,
+    driver: Arc<Driver>,
+    allowance: ReadAllowance,
+}
+
+impl Http2Connection {
+    /// The connection for one request.
+    fn to_connection(&self, reused: bool) -> Connection {
+        let Http2Connection { sender, driver, allowance } = self.clone();
+        Connection { sender: Sender::Http2(sender), reused, driver, allowance }
     }
 }
 
@@ -97,7 +92,7 @@ struct ConnectionPoolState {
     http1_count: usize,
     last_cleanup: Option<Instant>,
     /// One connection per origin, shared by its requests.
-    http2: HashMap<Origin, (http2::SendRequest<Empty<Bytes>>, Arc<Driver>)>,
+    http2: HashMap<Origin, Http2Connection>,
     /// https origins that did not negotiate HTTP/2.
     http1_only: HashSet<Origin>,
     /// Locked while the first connection to an https origin is opened. If it negotiates HTTP/2, the waiting requests
@@ -224,10 +219,10 @@ impl ConnectionPool {
         match self.connector.connect(origin, || self.drop_idle()).await? {
             Transport::Plain(stream) => http1_over(stream, origin).await,
             Transport::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-                let (sender, driver) = http2_over(*stream).await?;
-                let driver = Arc::new(driver);
-                self.share(origin, sender.clone(), Arc::clone(&driver));
-                Ok(Connection { sender: Sender::Http2(sender), reused: false, driver })
+                let shared = http2_over(*stream).await?;
+                let connection = shared.to_connection(false);
+                self.share(origin, shared);
+                Ok(connection)
             }
             Transport::Tls(stream) => {
                 self.state().remember_http1_only(origin);
@@ -236,7 +231,7 @@ impl ConnectionPool {
         }
     }
 
-    fn share(&self, origin: &Origin, sender: http2::SendRequest<Empty<Bytes>>, driver: Arc<Driver>) {
+    fn share(&self, origin: &Origin, shared: Http2Connection) {
         let mut state = self.state();
         if state.count() >= self.max_idle {
             state.drop_closed_and_idle();
@@ -248,7 +243,7 @@ impl ConnectionPool {
             // Many requests can share this connection; an HTTP/1.1 connection serves one at a time.
             state.drop_any_http1();
         }
-        state.http2.insert(origin.clone(), (sender, driver));
+        state.http2.insert(origin.clone(), shared);
     }
 
     fn state(&self) -> MutexGuard<'_, ConnectionPoolState> {
@@ -282,7 +277,7 @@ impl ConnectionPoolState {
     }
 
     fn evict_connection(&mut self, origin: &Origin, connection: &Connection) {
-        if self.http2.get(origin).is_some_and(|(_, driver)| Arc::ptr_eq(driver, &connection.driver)) {
+        if self.http2.get(origin).is_some_and(|shared| Arc::ptr_eq(&shared.driver, &connection.driver)) {
             self.http2.remove(origin);
         }
     }
@@ -306,7 +301,9 @@ impl ConnectionPoolState {
 
     /// Drops the HTTP/2 connections that no request uses, which only the pool refers to.
     fn drop_unused_http2(&mut self) {
-        self.http2.retain(|_, (sender, driver)| !sender.is_closed() && Arc::strong_count(driver) > 1);
+        let is_used =
+            |shared: &Http2Connection| !shared.sender.is_closed() && Arc::strong_count(&shared.driver) > 1;
+        self.http2.retain(|_, shared| is_used(shared));
     }
 
     fn remember_http1_only(&mut self, origin: &Origin) {
@@ -326,13 +323,12 @@ impl ConnectionPoolState {
 
     /// The HTTP/2 connection to the origin, shared by any number of requests.
     fn shared_http2(&mut self, origin: &Origin) -> Option<Connection> {
-        let (sender, driver) = self.http2.get(origin)?;
-        if sender.is_closed() {
+        let shared = self.http2.get(origin)?;
+        if shared.sender.is_closed() {
             self.http2.remove(origin);
             return None;
         }
-        let (sender, driver) = (Sender::Http2(sender.clone()), Arc::clone(driver));
-        Some(Connection { sender, reused: true, driver })
+        Some(shared.to_connection(true))
     }
 }
 
@@ -341,7 +337,7 @@ impl Connection {
     /// complete URL.
     pub fn host_header(&self) -> Option<&HeaderValue> {
         match &self.sender {
-            Sender::Http1(_, details) => Some(&details.host),
+            Sender::Http1(_, host) => Some(host),
             Sender::Http2(_) => None,
         }
     }
@@ -349,34 +345,14 @@ impl Connection {
     /// Sends one request and waits for the response headers.
     pub async fn send(
         &mut self,
-        mut request: Request<Empty<Bytes>>,
-    ) -> Result<Response<Incoming>, SendError> {
-        let (sender, details) = match &mut self.sender {
-            Sender::Http2(sender) => return sender.send_request(request).await.map_err(SendError::Http),
-            Sender::Http1(sender, details) => (sender, details),
+        request: Request<Empty<Bytes>>,
+    ) -> Result<Response<ResponseBody>, hyper::Error> {
+        let response = match &mut self.sender {
+            Sender::Http1(sender, _) => sender.send_request(request).await?,
+            Sender::Http2(sender) => sender.send_request(request).await?,
         };
-        details.interim.store(0, Ordering::Relaxed);
-        let counter = Arc::clone(details);
-        hyper::ext::on_informational(&mut request, move |_| {
-            consume_coop_budget();
-            if counter.interim.fetch_add(1, Ordering::Relaxed) == MAX_INTERIM {
-                counter.too_many_interim.notify_one();
-            }
-        });
-        tokio::select! {
-            biased;
-            response = sender.send_request(request) => response.map_err(SendError::Http),
-            () = details.too_many_interim.notified() => Err(SendError::TooManyInterim),
-        }
-    }
-}
-
-/// Consumes one unit of the task's cooperative budget. hyper skips 1xx responses without yielding, so a flood of them
-/// would block the thread for seconds. With this, tokio interrupts the flood and timeouts hold.
-fn consume_coop_budget() {
-    let mut context = Context::from_waker(Waker::noop());
-    if let Poll::Ready(step) = tokio::task::coop::poll_proceed(&mut context) {
-        step.made_progress();
+        self.allowance.add_response();
+        Ok(response.map(|body| ResponseBody::new(body, self.allowance.clone())))
     }
 }
 
@@ -386,6 +362,8 @@ async fn http1_over(
 ) -> Result<Connection, Outcome> {
     let host = HeaderValue::try_from(origin.authority())
         .map_err(|_| Outcome::InvalidResponse { cause: "the host is not valid in a Host header".into() })?;
+    let allowance = ReadAllowance::new();
+    let stream = LimitedTransport::new(stream, allowance.clone());
     let handshake = http1::Builder::new()
         .max_buf_size(MAX_HEADER_BYTES)
         .max_headers(MAX_HEADERS)
@@ -397,14 +375,15 @@ async fn http1_over(
         .await;
     let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
     let driver = Driver(tokio::spawn(connection).abort_handle());
-    let details = Http1Details { host, interim: AtomicUsize::new(0), too_many_interim: Notify::new() };
-    let sender = Sender::Http1(sender, Arc::new(details));
-    Ok(Connection { sender, reused: false, driver: Arc::new(driver) })
+    let sender = Sender::Http1(sender, host);
+    Ok(Connection { sender, reused: false, driver: Arc::new(driver), allowance })
 }
 
 async fn http2_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<(http2::SendRequest<Empty<Bytes>>, Driver), Outcome> {
+) -> Result<Http2Connection, Outcome> {
+    let allowance = ReadAllowance::new();
+    let stream = LimitedTransport::new(stream, allowance.clone());
     let handshake = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEADER_BYTES as u32)
@@ -413,5 +392,6 @@ async fn http2_over(
         .handshake(TokioIo::new(stream))
         .await;
     let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
-    Ok((sender, Driver(tokio::spawn(connection).abort_handle())))
+    let driver = Arc::new(Driver(tokio::spawn(connection).abort_handle()));
+    Ok(Http2Connection { sender, driver, allowance })
 }

@@ -43,11 +43,22 @@ pub(super) struct CacheEntry {
     /// The rules, or the outcome of every URL of the origin if they could not be fetched. The first caller fetches
     /// them; the others wait for it.
     pub(super) rules: OnceCell<Result<Rules, Outcome>>,
-    /// The number of failed tries, and when the last one ended.
-    failures: Mutex<(u32, Option<Instant>)>,
+    failures: Mutex<Option<Failures>>,
     /// The host that robots.txt redirects to and that only another process may send requests to, and when that was found
     /// out.
     elsewhere: Mutex<Option<(String, Instant)>>,
+}
+
+/// The failed tries to fetch a robots.txt.
+#[derive(Clone)]
+pub(super) struct Failures {
+    tries: u32,
+    /// When the first try failed.
+    pub(super) first: Instant,
+    /// When the last try failed.
+    last: Instant,
+    /// The outcome of the last try.
+    pub(super) outcome: Outcome,
 }
 
 impl RobotsCache {
@@ -98,13 +109,14 @@ impl CacheEntry {
             created: Instant::now(),
             bytes: AtomicUsize::new(0),
             rules: OnceCell::new(),
-            failures: Mutex::new((0, None)),
+            failures: Mutex::default(),
             elsewhere: Mutex::new(None),
         }
     }
 
     fn is_fresh(&self) -> bool {
-        match (self.rules.get(), self.failures().1) {
+        let last_failure = self.lock_failures().as_ref().map(|failures| failures.last);
+        match (self.rules.get(), last_failure) {
             (None | Some(Err(_)), Some(last)) => last.elapsed() < FAILURE_LIFETIME,
             _ => self.created.elapsed() < LIFETIME,
         }
@@ -115,10 +127,16 @@ impl CacheEntry {
     }
 
     /// Records a failed try, and returns how many there were.
-    pub(super) fn record_failure(&self) -> u32 {
-        let mut failures = self.failures();
-        *failures = (failures.0 + 1, Some(Instant::now()));
-        failures.0
+    pub(super) fn record_failure(&self, outcome: &Outcome) -> u32 {
+        let (mut failures, now) = (self.lock_failures(), Instant::now());
+        let (tries, first) = failures.as_ref().map_or((1, now), |before| (before.tries + 1, before.first));
+        *failures = Some(Failures { tries, first, last: now, outcome: outcome.clone() });
+        tries
+    }
+
+    /// The failed tries so far; `None` if there were none.
+    pub(super) fn failures(&self) -> Option<Failures> {
+        self.lock_failures().clone()
     }
 
     /// The host that robots.txt redirects to, if another process had to fetch it when this was last tried.
@@ -131,7 +149,7 @@ impl CacheEntry {
         *self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }
 
-    fn failures(&self) -> MutexGuard<'_, (u32, Option<Instant>)> {
+    fn lock_failures(&self) -> MutexGuard<'_, Option<Failures>> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -195,14 +213,15 @@ mod tests {
         ] {
             let mut cache = RobotsCache::default();
             let entry = cache.entry(&origin(0));
-            assert_eq!((entry.record_failure(), entry.record_failure()), (1, 2));
+            let failure = Outcome::RobotsUnavailable { cause: "HTTP 503".into() };
+            assert_eq!((entry.record_failure(&failure), entry.record_failure(&failure)), (1, 2));
             if let Some(rules) = rules {
                 entry.rules.set(rules).unwrap();
             }
             tokio::time::advance(lifetime - minute).await;
             assert!(Arc::ptr_eq(&cache.entry(&origin(0)), &entry));
             tokio::time::advance(minute).await;
-            assert_eq!(cache.entry(&origin(0)).record_failure(), 1, "it is a new entry");
+            assert_eq!(cache.entry(&origin(0)).record_failure(&failure), 1, "it is a new entry");
         }
     }
 }

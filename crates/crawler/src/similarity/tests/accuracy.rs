@@ -175,7 +175,8 @@ fn found_at(dice: f64) -> (Tally, Tally) {
         let mut verdicts = Verdicts::default();
         let found = match index.find(&two.fingerprint, 2, NOW, Some(&verdicts)) {
             Lookup::Undecided(_) => {
-                let comparison = ExactComparison::new(key, html_page(&body));
+                let (strip_query, page) = (nothing(), html_page(&body));
+                let comparison = ExactComparison::new(key, &strip_query, page);
                 verdicts.add(1, comparison.is_near_duplicate(&html_page(original), threshold));
                 index.find(&two.fingerprint, 2, NOW, Some(&verdicts))
             }

@@ -1,0 +1,129 @@
+//! The sites whose URLs wait because robots.txt could not be fetched yet, for progress displays.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::origin::Origin;
+use crate::outcome::Outcome;
+
+/// How often [`RobotsWaits::report`] checks whether a site waits.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time between two messages of [`RobotsWaits::report`]. A crawl may have thousands of sites that wait.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The sites whose URLs wait for a robots.txt. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct RobotsWaits(Arc<Mutex<BTreeMap<String, String>>>);
+
+/// Some URLs wait for a robots.txt. `Display` names one of the sites, and why its robots.txt could not be fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RobotsWait {
+    /// The number of sites.
+    pub sites: usize,
+    /// One of the sites: scheme, host and port.
+    pub site: String,
+    /// Why its robots.txt could not be fetched.
+    pub cause: String,
+}
+
+/// One site that waits, until this is dropped.
+pub(super) struct WaitingSite {
+    waits: RobotsWaits,
+    site: String,
+}
+
+impl RobotsWaits {
+    /// The sites that wait now; `None` if there are none.
+    pub fn current(&self) -> Option<RobotsWait> {
+        let waits = self.lock();
+        let (site, cause) = waits.first_key_value()?;
+        Some(RobotsWait { sites: waits.len(), site: site.clone(), cause: cause.clone() })
+    }
+
+    /// Reports waiting sites to a function, at most once per minute.
+    pub async fn report(&self, notice: impl Fn(&str)) -> Infallible {
+        loop {
+            sleep(POLL_INTERVAL).await;
+            if let Some(wait) = self.current() {
+                notice(&wait.to_string());
+                sleep(REPORT_INTERVAL).await;
+            }
+        }
+    }
+
+    /// Adds a site whose robots.txt could not be fetched.
+    pub(super) fn add(&self, origin: &Origin, outcome: &Outcome) -> WaitingSite {
+        let site = origin.to_string();
+        let cause = match outcome {
+            Outcome::RobotsUnavailable { cause } => cause.clone(),
+            outcome => outcome.to_string(),
+        };
+        self.lock().insert(site.clone(), cause);
+        WaitingSite { waits: self.clone(), site }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for WaitingSite {
+    fn drop(&mut self) {
+        self.waits.lock().remove(&self.site);
+    }
+}
+
+impl fmt::Display for RobotsWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RobotsWait { sites, site, cause } = self;
+        write!(f, "waiting for robots.txt of {site} ({cause})")?;
+        match sites - 1 {
+            0 => Ok(()),
+            1 => f.write_str(" and of 1 other site"),
+            others => write!(f, " and of {others} other sites"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::timeout;
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_sites_are_reported_once_per_minute() {
+        let (waits, messages) = (RobotsWaits::default(), Mutex::new(Vec::new()));
+        let notice = |message: &str| messages.lock().unwrap().push(message.to_owned());
+        let outcome = Outcome::RobotsUnavailable { cause: "HTTP 503".into() };
+        let origin = |n: u32| Origin { https: false, host: format!("h{n:04}.test"), port: 80 };
+        let sites: Vec<WaitingSite> = (0..2_000).map(|n| waits.add(&origin(n), &outcome)).collect();
+        assert!(timeout(Duration::from_secs(100), waits.report(notice)).await.is_err());
+        drop(sites);
+        assert!(timeout(Duration::from_secs(100), waits.report(notice)).await.is_err());
+        let message = "waiting for robots.txt of http://h0000.test (HTTP 503) and of 1999 other sites";
+        assert_eq!(*messages.lock().unwrap(), [message, message]);
+    }
+
+    #[test]
+    fn waiting_sites_are_counted_and_one_is_named() {
+        let waits = RobotsWaits::default();
+        let origin = |host: &str| Origin { https: true, host: host.into(), port: 443 };
+        let unavailable = Outcome::RobotsUnavailable { cause: "HTTP 503".into() };
+        assert_eq!(waits.current(), None);
+        let first = waits.add(&origin("a.test"), &unavailable);
+        let text = || waits.current().unwrap().to_string();
+        assert_eq!(text(), "waiting for robots.txt of https://a.test (HTTP 503)");
+        let second = waits.add(&origin("b.test"), &unavailable);
+        assert_eq!(text(), "waiting for robots.txt of https://a.test (HTTP 503) and of 1 other site");
+        drop(first);
+        assert_eq!(text(), "waiting for robots.txt of https://b.test (HTTP 503)");
+        drop(second);
+        assert_eq!(waits.current(), None);
+    }
+}
