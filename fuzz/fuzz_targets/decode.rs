@@ -113,7 +113,10 @@ fn decode<'b>(name: &str, limit: usize, chunks: impl Iterator<Item = &'b [u8]>) 
         let had_ended = decoder.has_ended();
         let fed = decoder.feed(Bytes::copy_from_slice(chunk));
         assert!((decoded..=limit).contains(&decoder.decoded().len()), "{name}");
-        assert!(!had_ended || decoder.has_ended() && decoder.decoded().len() == decoded, "{name}: after its end");
+        assert!(
+            !had_ended || decoder.has_ended() && decoder.decoded().len() == decoded,
+            "{name}: after its end"
+        );
         decoded = decoder.decoded().len();
         match fed {
             Ok(()) => {}

@@ -1,8 +1,10 @@
-//! Response headers of arbitrary bytes: content type, charset, Retry-After, Location and Content-Encoding.
+//! Response headers of arbitrary bytes: content type, charset, Retry-After, Location, Content-Encoding and
+//! X-Robots-Tag.
 #![no_main]
 
 use std::time::Duration;
 
+use crawler::RobotsDirectives;
 use crawler::internal::fetch::http::decode::Decoder;
 use crawler::internal::fetch::http::headers;
 use crawler::internal::html::charset::Charset;
@@ -14,9 +16,11 @@ use http::header::{
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 
-const NAMES: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_ENCODING, RETRY_AFTER, LOCATION];
+const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
-// The first four lines are the values of the headers, the rest is the body.
+const NAMES: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_ENCODING, RETRY_AFTER, LOCATION, X_ROBOTS_TAG];
+
+// The first five lines are the values of the headers, the rest is the body.
 fuzz_target!(|input: &[u8]| {
     let mut parts = input.splitn(NAMES.len() + 1, |byte| *byte == b'\n');
     let mut map = HeaderMap::new();
@@ -34,6 +38,9 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Some(value) = map.get(LOCATION) {
         check_location(value.as_bytes());
+    }
+    if let Some(value) = headers::text(&map, X_ROBOTS_TAG) {
+        check_robots_tag(&value);
     }
 });
 
@@ -91,5 +98,17 @@ fn check_location(value: &[u8]) {
     let base = Url::parse("https://example.org/a/b?c").expect("a valid URL");
     if let Ok(target) = html::resolve(&base, &location) {
         assert_eq!(html::normalize(target.as_str()), Ok(target));
+    }
+}
+
+fn check_robots_tag(value: &str) {
+    let directives = |value: &str| fuzzing::header_directives(value, "crawler");
+    assert_eq!(directives(value), directives(&value.to_ascii_uppercase()));
+    // With a colon, a directive has a value, or is for one crawler. Only `meta` elements may have semicolons.
+    if !value.contains([':', ';']) {
+        assert_eq!(directives(value), directives(&format!("Crawler: {value}")));
+        assert_eq!(directives(&format!("other: {value}")), RobotsDirectives::default());
+        assert_eq!(directives(value), fuzzing::meta_directives("robots", value, "crawler"));
+        assert_eq!(directives(value), fuzzing::meta_directives("crawler", value, "crawler"));
     }
 }

@@ -19,6 +19,10 @@ fuzz_target!(|input: &str| {
     }
     let mut resolved = String::new();
     if resolver.resolve(target, || encoding_rs::UTF_8, &mut resolved).is_ok() {
-        assert_eq!(html::normalize(&resolved).map(String::from).as_ref(), Ok(&resolved), "{base} + {target:?}");
+        assert_eq!(
+            html::normalize(&resolved).map(String::from).as_ref(),
+            Ok(&resolved),
+            "{base} + {target:?}"
+        );
     }
 });

@@ -1,36 +1,13 @@
 //! Compares the links, text and titles that the scanner finds with those of html5ever.
 
-#[path = "html5ever/oracle.rs"]
-mod oracle;
+#[path = "html5ever/comparison.rs"]
+mod comparison;
+#[path = "html5ever/documents.rs"]
+mod documents;
 
-use oracle::{assert_same, assert_same_if_balanced, nested_document};
+use comparison::{assert_same, assert_same_if_balanced};
+use documents::{PIECES, nested_document};
 use proptest::prelude::*;
-
-/// Pieces that start, end or break every state of the tokenizer.
-#[rustfmt::skip]
-const PIECES: &[&str] = &[
-    "<", ">", "/", "=", "\"", "'", "!", "-", "?", "&", ";", " ", "\t", "\n", "\r", "\r\n", "\x0C", "\0", "x",
-    "é", "`", "#", "</", "<!", "<!-", "<!--", "-->", "--!>", "--!", "<!-->", "<!--->", "<!---->", "<!--!>",
-    "->", "--", "<!doctype html>", "<!DOCTYPE a \">", "<?", "<?xml a='>'?>", "<![CDATA[", "]]>", "]]", "</>",
-    "</ >", "</3>", "<3>", "<a", "<a ", "<A ", "</a>", "<a href=1>", "<a HREF = 'two'>",
-    "<a href=\"three\" href=four>", "<a href>", "<a href=>", "<a href=/>", "<a/href=five>",
-    "<a x=1/href=six>", "<a\nhref\n=\nseven\n>", "<a ='href'href=8>", "<a \"href=9>", "<a <a href=10>",
-    "<a href='x'href=y>", "<a hre\0f=z>", "<ab href=no>", "<a\0 href=no>", "<a href=a\0b\rc>",
-    "<a href=\"&amp;&lt\">", "href", "href=", " href=q", " href='q", " href=\"q", "<area href=x>",
-    "<base href=b>", "<base>", "<base target=x href=c>", "<frame src=f>", "<iframe src=i>", "</iframe>",
-    "<iframe/>", "<meta http-equiv=refresh content='0;url=m'>", "<meta content='1;n' HTTP-EQUIV=ReFresh>",
-    "<meta http-equiv=&#114;efresh content=2;&#117;rl=o>", "<meta charset=x>", "<script>", "<script ",
-    "</script>", "</script ", "</script/", "</SCRIPT x='>'>", "</scriptx>", "<scriptx>", "<script",
-    "</script", "<style>", "</style>", "<title>", "</title>", "</title", "</titl", "<title/>", "<style/>",
-    "<script/>", "<textarea>", "</textarea>", "</textarea\n>", "<xmp>", "</xmp>", "<noembed>", "</noembed>",
-    "<noframes>", "</noframes>", "<template>", "</template>", "<template/>", "<TEMPLATE x>", "<svg/>",
-    "<math/>", "</svg>", "<noscript>", "</noscript>", "<plaintext>", "<plaintext/>",
-    "<xplaintext>", "<p>", "</p>", "<br/>", "<blockquote x='>'>", "<h1 class=\"a>b\">", "<p a'b>",
-    "<p a=b'c>", "<p a=\"b\"c>", "<p//>", "<p / >", "<p/x>", "<p =>", "<p ==>", "<p a==\">", "&amp", "&amp;",
-    "&#x26;", "&#38", "&#0;", "&#x80;", "&#xD800;", "&#x110000;", "&#99999999999;", "&#;", "&#x;", "&not",
-    "&notit;", "&notin;", "&copy=", "&copyx", "&copy", "&unknown;", "&lt", "&AMP", "&ngE;", "&#13;",
-    "&#x0D;\n", "<a href='&", "<a href=&", "<a href=\"?a=1&copy=2&lt=3&amp;b&quot;\">",
-];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6_000))]
@@ -150,6 +127,19 @@ fn svg_without_end_tag_ends_with_the_element_around_it() {
         assert_same(&format!(
             "{table}<{around} href=0><svg><g></{around}><script>'<a href=1>'</script><base href=2><a href=3>"
         ));
+    }
+}
+
+#[test]
+fn end_tag_closes_no_element_around_an_integration_point() {
+    for (root, point) in [("math", "mi"), ("math", "mtext"), ("svg", "desc"), ("svg", "foreignObject")] {
+        for around in ["g", "span", "div"] {
+            for inside in ["", "<x>", "<svg><g>"] {
+                assert_same(&format!(
+                    "<{around}><{root}><{point}>{inside}</{around}></g></svg></x></{point}><template/><a href=1></{root}>"
+                ));
+            }
+        }
     }
 }
 

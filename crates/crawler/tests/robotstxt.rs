@@ -1,12 +1,12 @@
-//! Compares the robots.txt parser with the oracle `robotstxt`, a port of Google's parser, on generated files.
+//! Compares the robots.txt parser with `robotstxt`, a port of Google's parser, on generated files.
 //!
-//! The oracle has bugs and differs from RFC 9309. The generated files avoid the following cases, or the test corrects
+//! The port has bugs and differs from RFC 9309. The generated files avoid the following cases, or the test corrects
 //! them; the unit tests of the rules cover them:
 //!
 //! - For a pattern with `*`, it tries only the first occurrence of the byte after the star, so `/*ab` does not match
 //!   `/aab`: it inserts into a list where Google's code overwrites. Files with a star are therefore parsed by the
-//!   oracle and matched by `SimpleMatch` below.
-//! - It ends a group at unknown lines, which the RFC forbids and Google's parser no longer does. The oracle gets the
+//!   port and matched by `SimpleMatch`.
+//! - It ends a group at unknown lines, which the RFC forbids and Google's parser no longer does. The port gets the
 //!   file without these lines.
 //! - It searches for the byte order mark in characters instead of bytes, and does not find it.
 //! - It does not trim a line without a comment before it searches for white space in place of a colon.
@@ -31,7 +31,7 @@ use url::Url;
 #[derive(Clone, Debug)]
 struct FileLine {
     text: String,
-    /// Whether RFC 9309 does not define it, so that the oracle must not get it.
+    /// Whether RFC 9309 does not define it, so that the port must not get it.
     unknown: bool,
 }
 
@@ -126,8 +126,8 @@ fn assert_agreement<Matching: RobotsMatchStrategy + Default>(
         file.iter().filter(|line| !line.unknown).map(|line| line.text.as_str()).collect();
     let rules = Rules::parse(complete.as_bytes(), "crawler");
     for url in urls {
-        let mut oracle = RobotsMatcher::<Matching>::default();
-        let expected = oracle.one_agent_allowed_by_robots(&without_unknown, "crawler", url.as_str());
+        let mut port = RobotsMatcher::<Matching>::default();
+        let expected = port.one_agent_allowed_by_robots(&without_unknown, "crawler", url.as_str());
         prop_assert_eq!(rules.allows(url), expected, "{} by {:?}", url, complete);
     }
     Ok(())
@@ -147,12 +147,12 @@ proptest! {
     }
 }
 
-/// If a new version of the oracle fails here, its bug is fixed, and `SimpleMatch` can be removed.
+/// If a new version of the port fails here, its bug is fixed, and `SimpleMatch` can be removed.
 #[test]
-fn oracle_misses_a_match_after_a_star() {
+fn port_misses_a_match_after_a_star() {
     let text = "User-agent: crawler\nDisallow: /*ab\n";
     let url = Url::parse("https://example.com/aab").expect("a URL");
-    let mut oracle = robotstxt::DefaultMatcher::default();
-    assert!(oracle.one_agent_allowed_by_robots(text, "crawler", url.as_str()));
+    let mut port = robotstxt::DefaultMatcher::default();
+    assert!(port.one_agent_allowed_by_robots(text, "crawler", url.as_str()));
     assert!(!Rules::parse(text.as_bytes(), "crawler").allows(&url));
 }

@@ -8,6 +8,7 @@ use crate::backend::durable::records::{
     CompletedRow, HostRow, PageRow, SeenRow, TaskRow, writes_from_bytes, writes_to_bytes,
 };
 use crate::domain::Domain;
+use crate::fetch::robots::directives::RobotsDirectives;
 
 /// Decodes `bytes` as each kind of record of the state file. Panics if a decoded record changes when it is encoded and
 /// decoded again.
@@ -45,4 +46,18 @@ pub fn domain_from_throttle_key(key: &str) -> Domain {
 /// The delay in a Retry-After header.
 pub fn parse_retry_after(value: &str) -> Option<Duration> {
     crate::fetch::http::parse_retry_after(value)
+}
+
+/// The directives of an X-Robots-Tag header for the crawler with this name.
+pub fn header_directives(value: &str, product_token: &str) -> RobotsDirectives {
+    let mut directives = RobotsDirectives::default();
+    directives.add_header(value, product_token);
+    directives
+}
+
+/// The directives of a `meta` element for the crawler with this name.
+pub fn meta_directives(name: &str, content: &str, product_token: &str) -> RobotsDirectives {
+    let mut directives = RobotsDirectives::default();
+    directives.add_meta(name, content, product_token);
+    directives
 }

@@ -73,6 +73,17 @@ fn element_without_end_tag_in_svg_or_math_hides_no_links() {
     }
 }
 
+/// By the HTML standard. html5ever closes the element.
+#[test]
+fn end_tag_in_svg_or_math_closes_no_element_around_an_integration_point() {
+    for (root, point) in [("math", "mi"), ("math", "annotation-xml"), ("svg", "desc"), ("svg", "title")] {
+        for around in ["g", "span", "div"] {
+            let page = format!("<{around}><{root}><{point}></{around}></{point}><template/><a href=yes>");
+            assert_eq!(targets(&page), ["yes"], "{page}");
+        }
+    }
+}
+
 #[test]
 fn base_and_frames_of_svg_are_none() {
     let page =

@@ -268,7 +268,7 @@ fn consecutive_user_agent_lines_share_their_rules() {
     }
 }
 
-/// Google's parser does the same. The port of it that serves as oracle still ends the group here.
+/// Google's parser does the same. The port that `tests/robotstxt.rs` compares with still ends the group here.
 #[test]
 fn unknown_lines_do_not_end_a_group() {
     for other in ["Sitemap: https://a/", "Crawl-delay: 1", "Host: a", "Disallow", "nonsense"] {

@@ -7,13 +7,15 @@ use std::rc::Rc;
 use crawler::internal::html::scanner::{self, Element, Sink};
 use crawler::internal::html::{Attributes, LinkKind, Targets, attribute_text, refresh};
 use encoding_rs::UTF_8;
-use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, Tracer, TreeSink};
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{
     BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
 use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts};
 use html5ever::{Attribute, QualName, local_name, ns};
+
+use crate::documents::{FOREIGN, HTML};
 
 /// Panics unless the scanner finds the same in a page as html5ever.
 pub fn assert_same(page: &str) {
@@ -94,8 +96,8 @@ fn normalize_text(text: &str) -> String {
 
 fn by_html5ever(page: &str) -> Tree {
     let options = TreeBuilderOpts { scripting_enabled: false, ..Default::default() };
-    let oracle = Oracle { builder: TreeBuilder::new(Tree::default(), options) };
-    let tokenizer = Tokenizer::new(oracle, TokenizerOpts { discard_bom: false, ..Default::default() });
+    let sink = LinkSink { builder: TreeBuilder::new(Tree::default(), options) };
+    let tokenizer = Tokenizer::new(sink, TokenizerOpts { discard_bom: false, ..Default::default() });
     let queue = BufferQueue::default();
     queue.push_back(StrTendril::from_slice(page));
     // It stops after each script.
@@ -107,17 +109,61 @@ fn by_html5ever(page: &str) -> Tree {
 }
 
 /// Passes tokens to the tree builder, and extracts links from start tags by the elements they create.
-struct Oracle {
+struct LinkSink {
     builder: TreeBuilder<Node, Tree>,
 }
 
-impl TokenSink for Oracle {
+impl LinkSink {
+    /// Whether the HTML standard ignores this end tag, because a special element is between it and the element of its name.
+    /// The elements of [`NodeData::is_foreign_special`] are among these, but html5ever does not count them.
+    fn is_ignored(&self, tag: &Tag) -> bool {
+        let is_named = |name: &str| name.eq_ignore_ascii_case(&tag.name);
+        let is_of_foreign = FOREIGN.iter().chain(&["annotation-xml"]).any(|name| is_named(name));
+        // Other end tags have rules of their own, which html5ever follows.
+        if !is_of_foreign && !is_named("span") {
+            return false;
+        }
+        let handles = Handles::default();
+        self.builder.trace_handles(&handles);
+        let mut open = handles.0.take();
+        if self.adjusted_current_node_present_but_not_in_html_namespace() {
+            open.truncate(open.iter().rposition(|node| node.is_foreign()).map_or(0, |index| index + 1));
+        }
+        let mut innermost_foreign = open.iter().rev().take_while(|node| node.is_foreign());
+        if innermost_foreign.any(|node| node.name.as_ref().is_some_and(|name| is_named(&name.local))) {
+            return false;
+        }
+        let is_last = |node: &Node| node.is_foreign_special() || node.is_html(&[&tag.name]);
+        let Some(last) = open.iter().rposition(is_last) else { return false };
+        let has_foreign = |nodes: &[Node]| nodes.iter().any(|node| node.is_foreign());
+        // The scanner does not know the elements around an `svg` or `math`, and expects none of these names there.
+        if is_of_foreign && !has_foreign(&open[..=last]) && has_foreign(&open[last..]) {
+            self.builder.sink.is_unbalanced.set(true);
+        }
+        open[last].is_foreign()
+    }
+}
+
+/// The elements that the tree builder refers to: the open ones, then others, which are HTML elements.
+#[derive(Default)]
+struct Handles(RefCell<Vec<Node>>);
+
+impl Tracer for Handles {
+    type Handle = Node;
+
+    fn trace_handle(&self, node: &Node) {
+        self.0.borrow_mut().push(Rc::clone(node));
+    }
+}
+
+impl TokenSink for LinkSink {
     type Handle = Node;
 
     fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<Node> {
         let tree = &self.builder.sink;
         let tag = match &token {
             Token::TagToken(tag) if tag.kind == TagKind::StartTag => Some(tag.clone()),
+            Token::TagToken(tag) if self.is_ignored(tag) => return TokenSinkResult::Continue,
             Token::TagToken(tag) => {
                 tree.end_tag(tag);
                 None
@@ -162,6 +208,19 @@ impl NodeData {
 
     fn is_html(&self, names: &[&str]) -> bool {
         self.name.as_ref().is_some_and(|name| name.ns == ns!(html) && names.contains(&&*name.local))
+    }
+
+    fn is_foreign(&self) -> bool {
+        self.name.as_ref().is_some_and(|name| name.ns != ns!(html))
+    }
+
+    /// Whether it is an element of SVG or MathML that the HTML standard calls special.
+    fn is_foreign_special(&self) -> bool {
+        self.name.as_ref().is_some_and(|name| match &*name.local {
+            "mi" | "mo" | "mn" | "ms" | "mtext" | "annotation-xml" => name.ns == ns!(mathml),
+            "foreignObject" | "desc" | "title" => name.ns == ns!(svg),
+            _ => false,
+        })
     }
 
     /// Whether this node or one around it matches.
@@ -358,124 +417,5 @@ impl TreeSink for Tree {
 
     fn is_mathml_annotation_xml_integration_point(&self, node: &Node) -> bool {
         node.is_integration_point
-    }
-}
-
-/// A document of SVG, MathML, templates and raw text elements, determined by these bytes. HTML elements are nested
-/// properly. The end tags of other elements are sometimes missing, or where they do not belong.
-pub fn nested_document(bytes: &[u8]) -> String {
-    let mut writer = Writer { bytes: bytes.iter(), page: String::new(), links: 0, may_omit_root: true };
-    while writer.element(0) {}
-    writer.page
-}
-
-struct Writer<'b> {
-    bytes: std::slice::Iter<'b, u8>,
-    page: String,
-    links: usize,
-    /// Whether the end tag of an `svg` or `math` can be missing: it is in an HTML element that ends it.
-    may_omit_root: bool,
-}
-
-/// Elements of SVG, MathML and HTML whose content is markup in SVG and MathML.
-const FOREIGN: &[&str] =
-    &["svg", "math", "g", "title", "desc", "foreignObject", "mi", "mtext", "mglyph", "script", "style"];
-
-/// Start tags that have an end tag of another spelling, or attributes.
-const ANNOTATIONS: &[&str] = &[
-    "<annotation-xml>",
-    "<ANNOTATION-XML encoding=text/HTML>",
-    "<annotation-xml encoding='application/xhtml+xml'>",
-];
-
-/// HTML elements that end SVG and MathML.
-const HTML: &[&str] = &["div", "span", "ul", "center"];
-
-const RAW: &[&str] = &["title", "textarea", "script", "style", "xmp", "iframe", "noembed", "noframes"];
-
-const SINGLE: &[&str] = &[
-    "t",
-    "<br>",
-    "<p>x</p>",
-    "<svg/>",
-    "<math/>",
-    "<g/>",
-    "<title/>",
-    "<script/>",
-    "<style/>",
-    "<template/>",
-    "</svg>",
-    "</math>",
-    "</template>",
-    "<font></font>",
-    "<font color=red></font>",
-    "<!-- <svg> -->",
-    "<![CDATA[<a href=cdata>",
-    "]]>",
-];
-
-impl Writer<'_> {
-    fn choose<'c>(&mut self, from: &[&'c str]) -> &'c str {
-        from[usize::from(self.bytes.next().copied().unwrap_or(0)) % from.len()]
-    }
-
-    /// Writes an element. Returns false at the end of the bytes.
-    fn element(&mut self, depth: usize) -> bool {
-        let Some(&byte) = self.bytes.next() else { return false };
-        self.links += 1;
-        let link = self.links;
-        match byte % 16 {
-            0..=2 => self.page.push_str(&format!("<a href={link}></a>")),
-            3 => self.page.push_str(&format!("<base href={link}>")),
-            4 => self.page.push_str(&format!("<area href={link}>")),
-            5 => self.page.push_str(&format!("<meta http-equiv=refresh content=0;{link}>")),
-            6 => {
-                let name = self.choose(RAW);
-                self.page.push_str(&format!("<{name} src={link}>r<a href={link}></a>"));
-                self.page.push_str(&format!("</{name}>"));
-            }
-            7 | 8 => {
-                let text = self.choose(SINGLE);
-                self.page.push_str(text);
-            }
-            9 | 10 => {
-                let name = self.choose(HTML);
-                self.page.push_str(&format!("<{name}>"));
-                let around = std::mem::replace(&mut self.may_omit_root, true);
-                self.children(depth);
-                self.may_omit_root = around;
-                self.page.push_str(&format!("</{name}>"));
-            }
-            11 => {
-                self.page.push_str("<template>");
-                self.children(depth);
-                self.page.push_str("</template>");
-            }
-            12 => {
-                let start = self.choose(ANNOTATIONS);
-                self.page.push_str(start);
-                self.page.push_str("</annotation-xml>");
-            }
-            _ => {
-                let name = self.choose(FOREIGN);
-                self.page.push_str(&format!("<{name}>"));
-                let around = std::mem::replace(&mut self.may_omit_root, false);
-                self.children(depth);
-                self.may_omit_root = around;
-                if byte < 160 || ["svg", "math"].contains(&name) && !around {
-                    self.page.push_str(&format!("</{name}>"));
-                }
-            }
-        }
-        true
-    }
-
-    fn children(&mut self, depth: usize) {
-        let count = self.bytes.next().map_or(0, |byte| byte % 4);
-        for _ in 0..count {
-            if depth < 12 {
-                self.element(depth + 1);
-            }
-        }
     }
 }
