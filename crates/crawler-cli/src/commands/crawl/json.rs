@@ -71,7 +71,7 @@ pub struct SummaryJson<'s> {
     module_failures: &'s BTreeMap<String, u64>,
     last_module_failure: Option<&'s str>,
     module_summaries: &'s [String],
-    output_failure: Option<&'s str>,
+    output_failure: Option<String>,
     pagerank: Option<PageRankJson<'s>>,
     /// Traffic between all processes and Redis; null for a crawl in one process.
     redis: Option<Traffic>,
@@ -197,7 +197,7 @@ impl<'s> SummaryJson<'s> {
             module_failures: &report.module_failures.failures,
             last_module_failure: report.module_failures.last_failure.as_deref(),
             module_summaries: &report.module_summaries,
-            output_failure: report.output_failure.as_deref(),
+            output_failure: report.output_failure.as_ref().map(|failure| format!("{failure:#}")),
             redis: report.redis_traffic,
             pagerank: rank_stats.map(|stats| PageRankJson {
                 requests: stats.requests,

@@ -1,0 +1,43 @@
+//! What the command, tests and benchmarks change beyond the public settings of a crawl.
+
+use url::Url;
+
+use super::Crawler;
+use crate::backend::local::BackendConfig;
+use crate::config::FetchConfig;
+
+/// The settings that only the command, tests and benchmarks change.
+pub trait CrawlerInternals {
+    /// The seeds.
+    fn seeds(&self) -> &[Url];
+
+    /// Changes how pages are fetched.
+    fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
+
+    /// Changes queues, storages and limits.
+    fn configure_backend(self, change: impl FnOnce(&mut BackendConfig)) -> Self;
+
+    /// Stores bytes in the state of a durable crawl, for the program that resumes it.
+    fn metadata(self, metadata: impl Into<Vec<u8>>) -> Self;
+}
+
+impl CrawlerInternals for Crawler {
+    fn seeds(&self) -> &[Url] {
+        &self.seeds
+    }
+
+    fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> Crawler {
+        change(&mut self.config);
+        self
+    }
+
+    fn configure_backend(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
+        change(&mut self.settings);
+        self
+    }
+
+    fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
+        self.metadata = metadata.into();
+        self
+    }
+}
