@@ -10,11 +10,14 @@ pub mod remote;
 pub mod role;
 mod supervisor;
 
-use crawler::{Error, Outcome};
+use crawler::{Error, Outcome, StorageErrorKind};
 
-/// An error of the library with the option or command for its remedy. The library's messages name none.
+/// An error of the library with all its causes, and with the option or command for its remedy. The library's messages
+/// name none.
 pub fn with_hint(error: &Error) -> String {
-    if let Error::InvalidSetting(message) = error
+    let message = format!("{error:#}");
+    if let Error::State(state) = error
+        && state.kind() == StorageErrorKind::SettingsDiffer
         && let Some(setting) = message.strip_prefix("cannot resume: ")
         && !["seed ", "bounds ", "adaptive-delay "].iter().any(|name| setting.starts_with(name))
     {
@@ -23,9 +26,9 @@ pub fn with_hint(error: &Error) -> String {
     }
     let hint = match error {
         Error::SeedOutOfScope { .. } => " (--internal)",
-        _ => hint(&error.to_string()),
+        _ => hint(&message),
     };
-    format!("{error}{hint}")
+    message + hint
 }
 
 /// How to crawl a seed that redirects out of scope to this URL, with this command.

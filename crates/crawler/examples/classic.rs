@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: classic URL DIRECTORY DEPTH".into());
     };
     let report = ClassicCrawl::new(seed, directory, depth.parse()?)?.run_blocking()?;
-    println!(
+    eprintln!(
         "{} pages saved, {} URLs failed",
         report.stats.pages(),
         report.stats.in_group(OutcomeGroup::Failed)

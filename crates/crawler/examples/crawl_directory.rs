@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("cannot crawl: {error}");
+            eprintln!("cannot crawl: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -5,6 +5,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use crawler::{Crawler, Error, Page};
@@ -19,9 +20,11 @@ fn main() -> Result<(), Error> {
             seen.lock().expect("no module panics").insert((page.links.len(), page.url.to_string()));
         })
         .run_blocking()?;
-    println!("{} pages", report.snapshot.pages);
+    let mut text = format!("{} pages\n", report.snapshot.pages);
     for (links, url) in pages.lock().expect("no module panics").iter().rev().take(10) {
-        println!("{links:5} {url}");
+        text += &format!("{links:5} {url}\n");
     }
+    // A reader such as `head` may close the pipe early.
+    let _ = io::stdout().write_all(text.as_bytes());
     Ok(())
 }

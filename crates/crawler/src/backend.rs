@@ -22,6 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::Domain;
+use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
@@ -347,16 +348,48 @@ impl Snapshot {
 }
 
 /// A failure of the queues or storages. The crawl cannot continue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BackendError(pub String);
+#[derive(Debug, Clone)]
+pub enum BackendError {
+    /// A failure of a crawl in this process.
+    State(StorageError),
+    /// A failure of a distributed crawl.
+    Redis(StorageError),
+}
 
-impl fmt::Display for BackendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl BackendError {
+    /// A failure of a crawl in this process, with a complete message.
+    pub(crate) fn state(kind: StorageErrorKind, message: impl Into<String>) -> BackendError {
+        BackendError::State(StorageError::new(kind, message))
+    }
+
+    /// A failure of a distributed crawl, with a complete message.
+    pub(crate) fn redis(kind: StorageErrorKind, message: impl Into<String>) -> BackendError {
+        BackendError::Redis(StorageError::new(kind, message))
     }
 }
 
-impl std::error::Error for BackendError {}
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (BackendError::State(error) | BackendError::Redis(error)) = self;
+        error.fmt(f)
+    }
+}
+
+impl std::error::Error for BackendError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let (BackendError::State(error) | BackendError::Redis(error)) = self;
+        error.source()
+    }
+}
+
+impl From<BackendError> for Error {
+    fn from(error: BackendError) -> Error {
+        match error {
+            BackendError::State(error) => Error::State(error),
+            BackendError::Redis(error) => Error::Redis(error),
+        }
+    }
+}
 
 /// The future that an operation of a [`Backend`] returns.
 pub trait BackendFuture<T>: Future<Output = Result<T, BackendError>> + Send {}

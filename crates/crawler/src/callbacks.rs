@@ -89,6 +89,8 @@ pub struct CallbackCrawl {
 }
 
 /// Why a crawl could not start. No callback was called.
+///
+/// `{}` leaves the system's error out, which is the source; `{:#}` prints it too.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
@@ -156,10 +158,11 @@ impl CallbackCrawl {
         self.job(self.links.in_bytes(), fetch, edge)?.run_borrowed(self, &self.links.start(start))
     }
 
-    /// Like [`run`](Self::run), for callbacks that borrow nothing; `edge` receives the page as well.
+    /// Like [`run`](Self::run), for callbacks that borrow nothing; `edge` receives the page as well. For the C library.
     ///
     /// It allocates nothing on the calling thread that outlives it. The scoped threads of `run` leave the standard
     /// library's thread handle there, which leak checkers of C programs report.
+    #[doc(hidden)]
     pub fn run_static<P>(
         &self,
         start: &[u8],
@@ -224,7 +227,11 @@ impl fmt::Display for StartError {
         match self {
             StartError::Zero { what } => write!(out, "{what} is 0; it must be at least 1"),
             StartError::Threads { wanted, started, source } => {
-                write!(out, "cannot start thread {} of {wanted}: {source}; use fewer workers", started + 1)
+                write!(out, "cannot start thread {} of {wanted}", started + 1)?;
+                if out.alternate() {
+                    write!(out, ": {source}")?;
+                }
+                out.write_str("; use fewer workers")
             }
         }
     }

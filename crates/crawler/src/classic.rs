@@ -14,7 +14,7 @@ use self::levels::{Levels, LinkStatus};
 use crate::backend::HostDelay;
 use crate::config::{FetchConfig, fetch_setters};
 use crate::error::Error;
-use crate::event::{Event, NoopObserver, Observer};
+use crate::event::{Event, Observer, OutcomeObserver};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
 use crate::fetch::http::{BodyPolicy, Download};
 use crate::fetch::polite_client::FetchBudget;
@@ -24,6 +24,7 @@ use crate::fetch::robots::waits::RobotsWaits;
 use crate::fetch::throttle::HostThrottle;
 use crate::html::{self, BadLink, LinkKind, PageHandler, normal_form};
 use crate::media::Media;
+use crate::modules::page_pipeline::OutcomeCallback;
 use crate::modules::pages::PageFiles;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
@@ -52,7 +53,7 @@ const MAX_PAGE_BYTES: usize = 50_000_000;
 /// Page N is the file `N` in the directory: the URL on the first line, the depth on the second, then the page unchanged.
 /// By default the crawl stays on the seed's origin, obeys robots.txt, and waits one second between requests.
 #[must_use = "a crawl does nothing until it runs"]
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClassicCrawl {
     seed: Url,
     /// The seed with the credentials it was given with. Only the HTTP client may see them.
@@ -64,6 +65,7 @@ pub struct ClassicCrawl {
     overwrite: bool,
     requests: RequestCounter,
     robots_waits: RobotsWaits,
+    on_outcome: OutcomeCallback,
     stop: StopHandle,
 }
 
@@ -105,6 +107,7 @@ impl ClassicCrawl {
             overwrite: false,
             requests: RequestCounter::default(),
             robots_waits: RobotsWaits::default(),
+            on_outcome: Arc::new(|_, _| {}),
             stop,
         })
     }
@@ -114,7 +117,7 @@ impl ClassicCrawl {
     /// Sets the maximum number of requests in flight; 1 by default. With 1, the delay runs from the end of a response to
     /// the next request; with more, from request to request.
     pub fn concurrency(mut self, requests: usize) -> ClassicCrawl {
-        (self.config.concurrency, self.config.max_per_host) = (requests.max(1), requests.max(1));
+        (self.config.concurrency, self.config.max_per_host) = (requests, requests);
         self
     }
 
@@ -140,6 +143,12 @@ impl ClassicCrawl {
         self
     }
 
+    /// Calls a function with the outcome of each URL. The crawl waits for it.
+    pub fn on_outcome(mut self, callback: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> ClassicCrawl {
+        self.on_outcome = Arc::new(callback);
+        self
+    }
+
     /// Sets the handle that stops this crawl early.
     pub fn stop_handle(mut self, stop: StopHandle) -> ClassicCrawl {
         self.stop = stop;
@@ -147,8 +156,12 @@ impl ClassicCrawl {
     }
 
     /// Runs the crawl to its end.
+    ///
+    /// The crawl proceeds by levels: it fetches pages of depth d + 1 after all pages of depth d. So the depth of a page is
+    /// always the smallest possible, with any number of requests in flight.
     pub async fn run(self) -> Result<ClassicReport, Error> {
-        self.run_with_observer(&NoopObserver).await
+        let observer = OutcomeObserver(Arc::clone(&self.on_outcome));
+        self.run_observed(&observer).await
     }
 
     /// Runs the crawl to its end, without a runtime. Inside an async runtime it fails with [`Error::InsideRuntime`]: use
@@ -158,13 +171,10 @@ impl ClassicCrawl {
         block_on(self.run())?
     }
 
-    /// Runs the crawl to its end, and reports its events.
-    ///
-    /// The crawl proceeds by levels: it fetches pages of depth d + 1 after all pages of depth d. So the depth of a page is
-    /// always the smallest possible, with any number of requests in flight.
-    pub async fn run_with_observer<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
-        let pages = PageFiles::open(&self.directory, self.overwrite)?;
-        let concurrency = self.config.concurrency.max(1);
+    async fn run_observed<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
+        self.config.check()?;
+        let pages = PageFiles::open(&self.directory, self.overwrite).map_err(Error::Output)?;
+        let concurrency = self.config.concurrency;
         let budget = Arc::new(PageBudget::new(self.config.max_page_bytes));
         let throttle = Arc::new(HostThrottle::from_config(&self.config));
         let strip_query = self.config.strip_query.clone();
@@ -223,7 +233,21 @@ impl ClassicCrawl {
     }
 }
 
-/// The settings that only the command changes.
+impl std::fmt::Debug for ClassicCrawl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ClassicCrawl { seed, directory, scope, max_depth, config, overwrite, .. } = self;
+        f.debug_struct("ClassicCrawl")
+            .field("seed", &seed.as_str())
+            .field("directory", directory)
+            .field("scope", scope)
+            .field("max_depth", max_depth)
+            .field("config", config)
+            .field("overwrite", overwrite)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What only the command needs.
 pub trait ClassicInternals {
     /// Changes how pages are fetched.
     fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
@@ -233,6 +257,12 @@ pub trait ClassicInternals {
 
     /// Adds the site to these while its URLs wait for robots.txt.
     fn robots_waits(self, waits: RobotsWaits) -> Self;
+
+    /// Runs the crawl to its end, and reports its events.
+    fn run_with_observer<O: Observer + ?Sized>(
+        self,
+        observer: &O,
+    ) -> impl Future<Output = Result<ClassicReport, Error>>;
 }
 
 impl ClassicInternals for ClassicCrawl {
@@ -249,6 +279,10 @@ impl ClassicInternals for ClassicCrawl {
     fn robots_waits(mut self, waits: RobotsWaits) -> ClassicCrawl {
         self.robots_waits = waits;
         self
+    }
+
+    async fn run_with_observer<O: Observer + ?Sized>(self, observer: &O) -> Result<ClassicReport, Error> {
+        self.run_observed(observer).await
     }
 }
 

@@ -128,6 +128,17 @@ impl FetchConfig {
         }
     }
 
+    /// Checks the settings that must not be 0.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_not_zero(&[
+            ("concurrency", self.concurrency == 0),
+            ("concurrency_per_host", self.max_per_host == 0),
+            ("max_page_bytes", self.max_page_bytes == 0),
+            ("timeout", self.timeout.is_zero()),
+            ("connect_timeout", self.connect_timeout.is_zero()),
+        ])
+    }
+
     /// Checks that the name in `robots_token` is one, and that servers see it.
     pub fn check_robots_token(&self) -> Result<(), Error> {
         let Some(token) = &self.robots_token else { return Ok(()) };
@@ -143,6 +154,14 @@ impl FetchConfig {
             ));
         }
         Ok(())
+    }
+}
+
+/// Fails if one of the settings is 0.
+pub(crate) fn check_not_zero(settings: &[(&str, bool)]) -> Result<(), Error> {
+    match settings.iter().find(|(_, is_zero)| *is_zero) {
+        Some((name, _)) => Err(Error::InvalidSetting(format!("{name} is 0; it must be larger"))),
+        None => Ok(()),
     }
 }
 

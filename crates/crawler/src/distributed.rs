@@ -21,7 +21,7 @@ use self::process_identity::{ProcessIdentity, is_surely_dead};
 use crate::backend::local::BackendConfig;
 use crate::backend::redis::{HeartbeatReply, JoinResult, Phase, RedisBackend, RedisCrawl, Role};
 use crate::backend::{Backend, BackendError, Budget, Snapshot, WorkerId};
-use crate::error::Error;
+use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::modules::page_pipeline::ModuleFailures;
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, Traffic};
 use crate::prioritizer::ServiceStats;
@@ -71,6 +71,8 @@ pub enum RoleExit {
     Lost,
     /// The process received a request to stop.
     Stopped,
+    /// The worker's pages go only to its standard output, and the reader has closed it.
+    OutputClosed,
     /// The crawl is gone: it was purged, or Redis has lost it.
     Gone,
 }
@@ -268,11 +270,13 @@ impl StoredReport {
             counts.last_failure = member.last_failure.or(counts.last_failure);
             summaries.extend(member.summaries);
         }
+        let output_failure = counts.last_failure.as_ref().filter(|_| counts.failures.contains_key("output"));
         let output_failure =
-            counts.failures.contains_key("output").then(|| counts.last_failure.clone()).flatten();
+            output_failure.map(|failure| StorageError::new(StorageErrorKind::Io, failure.as_str()));
         CrawlReport {
             end: end_of(&self.end),
             snapshot,
+            seeds: Vec::new(),
             module_failures: counts,
             module_summaries: summaries,
             output_failure,

@@ -41,6 +41,7 @@ impl Domain {
     }
 
     /// The domain of a URL as text. A text that is not a URL is its own domain.
+    #[doc(hidden)]
     pub fn from_url_str(url: &str) -> Domain {
         if let Some(domain) = Domain::from_plain_name(throttle_key(url)) {
             return domain;
@@ -77,7 +78,7 @@ impl Domain {
     }
 
     /// Whether this is a name of several labels, rather than an IP address or a name of a single label.
-    pub fn is_dotted_name(&self) -> bool {
+    pub(crate) fn is_dotted_name(&self) -> bool {
         self.0.contains('.') && !self.0.contains(':') && self.0.parse::<Ipv4Addr>().is_err()
     }
 }

@@ -1,6 +1,7 @@
 //! Events of a classic crawl, for progress displays and logs.
 
 use crate::html::BadLink;
+use crate::modules::page_pipeline::OutcomeCallback;
 use crate::outcome::Outcome;
 use crate::scope::RejectReason;
 use crate::stats::Stats;
@@ -61,10 +62,15 @@ pub trait Observer {
     }
 }
 
-/// An observer that ignores everything.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NoopObserver;
+/// An observer that passes on the outcome of each URL.
+pub(crate) struct OutcomeObserver(pub(crate) OutcomeCallback);
 
-impl Observer for NoopObserver {
-    fn on_event(&self, _: Event<'_>, _: u32, _: &str) {}
+impl Observer for OutcomeObserver {
+    fn on_event(&self, event: Event<'_>, _: u32, url: &str) {
+        match event {
+            Event::Saved { .. } => (self.0)(url, &Outcome::Page),
+            Event::Ended { outcome } => (self.0)(url, outcome),
+            _ => {}
+        }
+    }
 }

@@ -115,9 +115,7 @@ pub use config::Oversize;
 #[cfg(feature = "net")]
 pub use domain::Domain;
 #[cfg(feature = "net")]
-pub use error::Error;
-#[cfg(feature = "net")]
-pub use event::{Event, Observer};
+pub use error::{Error, StorageError, StorageErrorKind};
 #[cfg(feature = "net")]
 pub use fetch::robots::directives::RobotsDirectives;
 #[cfg(feature = "net")]

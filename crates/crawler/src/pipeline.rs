@@ -1,5 +1,6 @@
 //! The pipeline: configures a crawl of many hosts, opens its state and outputs, and runs it in this process.
 
+mod internals;
 pub(crate) mod local_run;
 mod page_stream;
 mod report;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use url::Url;
 
+pub use self::internals::CrawlerInternals;
 use self::local_run::LocalRun;
 pub(crate) use self::local_run::block_on;
 pub use self::page_stream::PageStream;
@@ -21,7 +23,7 @@ pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
-use crate::config::{FetchConfig, Oversize, fetch_setters};
+use crate::config::{self, FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::html::normal_form;
@@ -65,6 +67,8 @@ pub(crate) type ProgressCallback = Box<dyn Fn(&Snapshot) + Send + Sync>;
 ///
 /// By default a crawl obeys robots.txt, waits one second between requests to a host, stops after 10,000 pages or 50 MB,
 /// and keeps everything in memory. It runs on threads of its own, one for each worker.
+///
+/// A number or time that must not be 0, such as a limit, fails with [`Error::InvalidSetting`] when the crawl is run.
 #[must_use = "a crawl does nothing until it runs"]
 pub struct Crawler {
     pub(crate) seeds: Vec<Url>,
@@ -152,7 +156,7 @@ impl Crawler {
             overwrite: false,
             state_dir: None,
             metadata: Vec::new(),
-            on_outcome: Box::new(|_, _| {}),
+            on_outcome: Arc::new(|_, _| {}),
             on_progress: Box::new(|_| {}),
             robots_waits: RobotsWaits::default(),
             stop: StopHandle::new(),
@@ -163,14 +167,14 @@ impl Crawler {
 
     /// Sets the maximum number of requests in flight of each worker; 64 by default.
     pub fn concurrency(mut self, requests: usize) -> Crawler {
-        self.config.concurrency = requests.max(1);
+        self.config.concurrency = requests;
         self
     }
 
     /// Sets the maximum number of requests in flight to one host; 1 by default. With 1, the delay runs from the end of a
     /// response to the next request; with more, from request to request.
     pub fn concurrency_per_host(mut self, requests: usize) -> Crawler {
-        self.config.max_per_host = requests.max(1);
+        self.config.max_per_host = requests;
         self
     }
 
@@ -254,17 +258,17 @@ impl Crawler {
 
     /// Sets the number of workers, each a thread that owns some of the domains; the number of cores by default.
     pub fn workers(mut self, workers: u16) -> Crawler {
-        self.settings.workers = workers.max(1);
+        self.settings.workers = workers;
         self
     }
 
-    /// Sets the similarity (Dice coefficient of the texts, above 0 and up to 1) from which a page is skipped as a
-    /// near-duplicate; 0.9 by default. With `None`, only identical pages are skipped. Seeds are never skipped.
+    /// Sets the similarity (Dice coefficient of the texts, from 0 to 1) from which a page is skipped as a near-duplicate;
+    /// 0.9 by default. With `None` or 1, only identical pages are skipped, with 0 none. Seeds are never skipped.
     pub fn near_duplicates(mut self, similarity: Option<f64>) -> Result<Crawler, Error> {
-        let invalid = |value| Error::InvalidSetting(format!("similarity {value} is not above 0 and up to 1"));
-        self.settings.similarity = match similarity {
-            Some(value) => Some(Threshold::new(value).ok_or_else(|| invalid(value))?),
-            None => Threshold::new(1.0),
+        let invalid = |value| Error::InvalidSetting(format!("similarity {value} is not from 0 to 1"));
+        self.settings.similarity = match similarity.unwrap_or(1.0) {
+            0.0 => None,
+            value => Some(Threshold::new(value).ok_or_else(|| invalid(value))?),
         };
         Ok(self)
     }
@@ -272,6 +276,27 @@ impl Crawler {
     /// Sets whether links on duplicates and near-duplicates are followed; false by default.
     pub fn follow_duplicates(mut self, follow: bool) -> Crawler {
         self.follow_duplicates = follow;
+        self
+    }
+
+    /// Sets whether the bodies of pages are stored, compressed; true by default. They are needed to decide exactly
+    /// whether two pages are near-duplicates, and for [`StateReader::content`](crate::StateReader::content).
+    pub fn store_content(mut self, store: bool) -> Crawler {
+        self.settings.keep_content = store;
+        self
+    }
+
+    /// Forgets a URL this long after it was last found or completed, and a stored page this long after it was stored. A
+    /// URL that is found again later is fetched again. By default nothing is forgotten.
+    pub fn ttl(mut self, ttl: Duration) -> Crawler {
+        self.settings.ttl = ttl.min(UNLIMITED_TTL);
+        self
+    }
+
+    /// Sets the capacity of the URL queue, of each priority queue and of each worker's queue, in URLs; 10,000 by default.
+    /// More URLs wait outside the queues, in a compact form or in the state.
+    pub fn queue_size(mut self, urls: usize) -> Crawler {
+        self.settings.queue_size = urls;
         self
     }
 
@@ -347,7 +372,7 @@ impl Crawler {
     /// # Ok::<(), crawler::Error>(())
     /// ```
     pub fn on_outcome(mut self, callback: impl Fn(&str, &Outcome) + Send + Sync + 'static) -> Crawler {
-        self.on_outcome = Box::new(callback);
+        self.on_outcome = Arc::new(callback);
         self
     }
 
@@ -385,6 +410,7 @@ impl Crawler {
     /// [`run`](Crawler::run) there.
     pub fn run_blocking(self) -> Result<CrawlReport, Error> {
         local_run::check_outside_runtime()?;
+        self.check_settings()?;
         self.run_to_end()
     }
 
@@ -408,6 +434,7 @@ impl Crawler {
 
     /// Runs the crawl on a thread of its own and sends its result, or its panic.
     fn spawn(self) -> Result<oneshot::Receiver<thread::Result<Result<CrawlReport, Error>>>, Error> {
+        self.check_settings()?;
         let (sender, receiver) = oneshot::channel();
         let run = move || {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run_to_end()));
@@ -425,6 +452,20 @@ impl Crawler {
             None => self.run_in_memory(),
             Some(directory) => self.run_durably(&directory),
         }
+    }
+
+    fn check_settings(&self) -> Result<(), Error> {
+        let Crawler { settings, config, .. } = self;
+        config::check_not_zero(&[
+            ("max_pages", settings.max_pages == 0),
+            ("max_pages_per_host", settings.max_pages_per_host == 0),
+            ("max_bytes", settings.max_bytes == 0),
+            ("max_time", self.max_time.is_some_and(|time| time.is_zero())),
+            ("workers", settings.workers == 0),
+            ("queue_size", settings.queue_size == 0),
+            ("ttl", settings.ttl.is_zero()),
+        ])?;
+        config.check()
     }
 
     /// Sets what follows from other settings.
@@ -480,7 +521,7 @@ impl Crawler {
         };
         state.replay(written.map_or(0, |(last_id, _)| last_id), |id, writes| {
             pages.write(id, writes);
-            pages.output_failure().map_or(Ok(()), |failure| Err(Error::Output(failure)))
+            pages.output_failure().map(Error::Output).map_or(Ok(()), Err)
         })?;
         let run = LocalRun { backend: Arc::new(backend), pages, elapsed, syncs: true };
         let report = run.run(self);
@@ -499,6 +540,7 @@ impl Crawler {
         let identity = CrawlIdentity { name: crawl.to_owned(), id: "new".into() };
         (0..workers)
             .try_for_each(|worker| Parts::check_unused(&self.outputs, worker, &identity, self.overwrite))
+            .map_err(Error::Output)
     }
 
     /// Opens the part files of one worker of a distributed crawl.
@@ -507,20 +549,20 @@ impl Crawler {
         worker: WorkerId,
         crawl: &CrawlIdentity,
     ) -> Result<Arc<PagePipeline>, Error> {
-        let parts = Parts::open(&self.outputs, worker.0, crawl, self.overwrite)?;
+        let parts = Parts::open(&self.outputs, worker.0, crawl, self.overwrite).map_err(Error::Output)?;
         let (modules, outputs, on_outcome) = self.take_modules();
         Ok(Arc::new(PagePipeline::with_parts(modules, outputs, parts, on_outcome)?))
     }
 
     /// Opens the output files.
     fn open_outputs(&mut self, start: Start) -> Result<Arc<PagePipeline>, Error> {
-        let files = OutputFiles::open(&self.outputs, start)?;
+        let files = OutputFiles::open(&self.outputs, start).map_err(Error::Output)?;
         let (modules, outputs, on_outcome) = self.take_modules();
         Ok(Arc::new(PagePipeline::new(modules, outputs, files, on_outcome)))
     }
 
     fn take_modules(&mut self) -> (Vec<Box<dyn Module>>, Vec<OutputSpec>, OutcomeCallback) {
-        let on_outcome = std::mem::replace(&mut self.on_outcome, Box::new(|_, _| {}));
+        let on_outcome = Arc::clone(&self.on_outcome);
         (std::mem::take(&mut self.modules), std::mem::take(&mut self.outputs), on_outcome)
     }
 }
@@ -537,50 +579,6 @@ impl std::fmt::Debug for Crawler {
             .field("modules", module_specs)
             .field("state_dir", state_dir)
             .finish_non_exhaustive()
-    }
-}
-
-/// The settings that only the command, tests and benchmarks change.
-pub trait CrawlerInternals {
-    /// The seeds.
-    fn seeds(&self) -> &[Url];
-
-    /// Changes how pages are fetched.
-    fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
-
-    /// Changes queues, storages and limits.
-    fn configure_backend(self, change: impl FnOnce(&mut BackendConfig)) -> Self;
-
-    /// Stores bytes in the state of a durable crawl, for the program that resumes it.
-    fn metadata(self, metadata: impl Into<Vec<u8>>) -> Self;
-
-    /// Adds the sites whose URLs wait for a robots.txt to these.
-    fn robots_waits(self, waits: RobotsWaits) -> Self;
-}
-
-impl CrawlerInternals for Crawler {
-    fn seeds(&self) -> &[Url] {
-        &self.seeds
-    }
-
-    fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> Crawler {
-        change(&mut self.config);
-        self
-    }
-
-    fn configure_backend(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
-        change(&mut self.settings);
-        self
-    }
-
-    fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
-        self.metadata = metadata.into();
-        self
-    }
-
-    fn robots_waits(mut self, waits: RobotsWaits) -> Crawler {
-        self.robots_waits = waits;
-        self
     }
 }
 

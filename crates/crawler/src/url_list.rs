@@ -2,14 +2,14 @@
 
 use serde::{Serialize, Serializer};
 
-/// A list of URLs in one buffer.
+/// A list of URLs in one buffer: the links of a [`Page`](crate::Page).
 ///
 /// ```
-/// use crawler::UrlList;
+/// use crawler::Page;
 ///
-/// let links: UrlList = ["https://example.org/", "https://example.org/a"].into_iter().collect();
-/// assert_eq!(links.len(), 2);
-/// assert!(links.iter().any(|link| link.ends_with("/a")));
+/// fn links_to_images(page: &Page) -> usize {
+///     page.links.iter().filter(|link| link.ends_with(".png")).count()
+/// }
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct UrlList {
@@ -31,7 +31,7 @@ impl UrlList {
     }
 
     /// Appends a URL.
-    pub fn push(&mut self, url: &str) {
+    pub(crate) fn push(&mut self, url: &str) {
         self.text.push_str(url);
         self.ends.push(self.text.len());
     }

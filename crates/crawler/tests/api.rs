@@ -1,11 +1,14 @@
 //! The public API, used as a stranger would: only what the crate root exports.
 
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::{
-    ClassicCrawl, CrawlEnd, Crawler, Error, Module, Output, OutputWrite, Page, Scope, StopHandle, Target,
+    Budget, ClassicCrawl, CrawlEnd, Crawler, Error, Module, Outcome, OutcomeGroup, Output, OutputWrite, Page,
+    Scope, StateReader, StopHandle, StorageErrorKind, Target,
 };
 use testweb::{Response, Site, Web};
 
@@ -223,7 +226,7 @@ fn outputs_and_modules_of_ones_own_take_part() {
 }
 
 #[test]
-fn errors_can_be_matched_and_have_a_source() {
+fn bad_settings_are_errors_that_can_be_matched() {
     assert!(matches!(Crawler::new("no URL"), Err(Error::InvalidSetting(_))));
     assert!(matches!(Crawler::new("ftp://a.test/"), Err(Error::InvalidSetting(_))));
     let crawl = || Crawler::new("http://127.0.0.1:1/").unwrap();
@@ -231,21 +234,209 @@ fn errors_can_be_matched_and_have_a_source() {
     assert!(matches!(crawl().header("a b", "x"), Err(Error::InvalidSetting(_))));
     assert!(matches!(crawl().near_duplicates(Some(1.5)), Err(Error::InvalidSetting(_))));
     assert!(matches!(crawl().trust_certificates(b"no PEM"), Err(Error::InvalidSetting(_))));
-    let missing =
-        ClassicCrawl::new("http://127.0.0.1:1/", "/nowhere/at/all", 1).unwrap().run_blocking().unwrap_err();
-    assert!(matches!(missing, Error::Directory { .. }), "{missing}");
-    assert!(std::error::Error::source(&missing).is_some());
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("crawl.state");
-    std::fs::write(&file, "not a state").unwrap();
-    assert!(matches!(crawl().state_dir(&file).run_blocking(), Err(Error::InvalidSetting(_))));
-    let state = crawl().state_dir(directory.path()).run_blocking().unwrap_err();
-    assert!(matches!(state, Error::State(_)), "{state:?}");
     let prefix = "http://127.0.0.1:1/docs/".parse().unwrap();
     let outside =
         ClassicCrawl::new("http://127.0.0.1:1/", ".", 1).unwrap().internal_prefix(&prefix).unwrap_err();
     assert!(matches!(outside, Error::SeedOutOfScope { .. }), "{outside}");
     assert!(matches!(Scope::anywhere().with_filters(&["("], &[]), Err(Error::InvalidSetting(_))));
+}
+
+type Setter = fn(Crawler) -> Crawler;
+
+#[test]
+fn zero_is_rejected_where_a_crawl_needs_more() {
+    let none = Duration::ZERO;
+    let settings: [(&str, Setter); 12] = [
+        ("max_pages", |crawl| crawl.max_pages(0)),
+        ("max_pages_per_host", |crawl| crawl.max_pages_per_host(0)),
+        ("max_bytes", |crawl| crawl.max_bytes(0)),
+        ("max_page_bytes", |crawl| crawl.max_page_bytes(0)),
+        ("max_time", |crawl| crawl.max_time(Duration::ZERO)),
+        ("workers", |crawl| crawl.workers(0)),
+        ("concurrency", |crawl| crawl.concurrency(0)),
+        ("concurrency_per_host", |crawl| crawl.concurrency_per_host(0)),
+        ("queue_size", |crawl| crawl.queue_size(0)),
+        ("ttl", |crawl| crawl.ttl(Duration::ZERO)),
+        ("timeout", |crawl| crawl.timeout(Duration::ZERO)),
+        ("connect_timeout", |crawl| crawl.connect_timeout(Duration::ZERO)),
+    ];
+    let web = serve(site(1));
+    for (name, set) in settings {
+        let error = set(crawl(&web)).run_blocking().unwrap_err();
+        assert!(
+            matches!(&error, Error::InvalidSetting(message) if message.starts_with(&format!("{name} is 0")))
+        );
+        assert!(matches!(set(crawl(&web)).pages(), Err(Error::InvalidSetting(_))), "{name}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let classic = || ClassicCrawl::new(&web.url("/"), directory.path(), 1).unwrap();
+    for classic in [classic().concurrency(0), classic().max_page_bytes(0), classic().timeout(none)] {
+        assert!(matches!(classic.run_blocking(), Err(Error::InvalidSetting(_))));
+    }
+    assert_eq!(web.log().len(), 0);
+    // Depth 0 is the seeds alone, and a delay of 0 is none.
+    assert_eq!(crawl(&web).max_depth(0).delay(none).run_blocking().unwrap().snapshot.pages, 1);
+}
+
+/// The kind of an error of an output or a state.
+fn kind(error: &Error) -> StorageErrorKind {
+    match error {
+        Error::Output(error) | Error::State(error) => error.kind(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The system's error behind an error, whose text only `{:#}` repeats.
+fn system_error(error: &Error) -> io::ErrorKind {
+    let source = std::error::Error::source(error).unwrap();
+    let (cause, plain, full) = (source.to_string(), error.to_string(), format!("{error:#}"));
+    assert!(!plain.contains(&cause) && full.contains(&format!(": {cause}; ")), "{full}");
+    assert_eq!(full.replace(&format!(": {cause}"), ""), plain);
+    source.downcast_ref::<io::Error>().unwrap().kind()
+}
+
+#[test]
+fn errors_of_a_state_can_be_matched_and_have_a_source() {
+    let (web, directory) = (serve(site(2)), tempfile::tempdir().unwrap());
+    let run = |state: &Path| crawl(&web).state_dir(state).run_blocking();
+    let missing = run(&directory.path().join("no/state")).unwrap_err();
+    assert!(matches!(missing, Error::State(_)), "{missing:?}");
+    assert_eq!(
+        (kind(&missing), system_error(&missing)),
+        (StorageErrorKind::Unusable, io::ErrorKind::NotFound)
+    );
+    let nothing = StateReader::open(directory.path()).err().unwrap();
+    assert_eq!(kind(&nothing), StorageErrorKind::NotFound);
+    let file = directory.path().join("crawl.state");
+    std::fs::write(&file, "not a state").unwrap();
+    assert_eq!(kind(&run(&file).unwrap_err()), StorageErrorKind::Unusable);
+    assert_eq!(kind(&run(directory.path()).unwrap_err()), StorageErrorKind::Damaged);
+    let state = directory.path().join("state");
+    run(&state).unwrap();
+    let reader = StateReader::open(&state).unwrap();
+    assert_eq!(kind(&run(&state).unwrap_err()), StorageErrorKind::InUse);
+    drop(reader);
+    let changed = crawl(&web).state_dir(&state).max_depth(7).run_blocking().unwrap_err();
+    assert_eq!(kind(&changed), StorageErrorKind::SettingsDiffer);
+}
+
+#[test]
+fn errors_of_an_output_can_be_matched_and_have_a_source() {
+    let (web, directory) = (serve(site(2)), tempfile::tempdir().unwrap());
+    let run =
+        |file: &str| crawl(&web).output(Titles, Target::File(directory.path().join(file))).run_blocking();
+    let missing = run("no/titles").unwrap_err();
+    assert!(matches!(missing, Error::Output(_)), "{missing:?}");
+    assert_eq!(
+        (kind(&missing), system_error(&missing)),
+        (StorageErrorKind::Unusable, io::ErrorKind::NotFound)
+    );
+    run("titles").unwrap();
+    assert_eq!(kind(&run("titles").unwrap_err()), StorageErrorKind::AlreadyExists);
+    let file = Target::File(directory.path().join("both"));
+    let twice = crawl(&web).output(Titles, file.clone()).output(Titles, file).run_blocking().unwrap_err();
+    assert_eq!(kind(&twice), StorageErrorKind::InUse);
+    let classic = |path: &Path| ClassicCrawl::new(&web.url("/"), path, 1).unwrap().run_blocking();
+    let missing = classic(&directory.path().join("no/pages")).unwrap_err();
+    assert_eq!(
+        (kind(&missing), system_error(&missing)),
+        (StorageErrorKind::Unusable, io::ErrorKind::NotFound)
+    );
+    std::fs::write(directory.path().join("1"), "a page").unwrap();
+    assert_eq!(kind(&classic(directory.path()).unwrap_err()), StorageErrorKind::AlreadyExists);
+}
+
+#[test]
+fn resume_reports_an_output_that_was_changed() {
+    let (web, directory) = (serve(site(3)), tempfile::tempdir().unwrap());
+    let run = || {
+        let file = Target::File(directory.path().join("titles"));
+        crawl(&web).state_dir(directory.path().join("state")).output(Titles, file).run_blocking()
+    };
+    run().unwrap();
+    std::fs::write(directory.path().join("titles"), "").unwrap();
+    let changed = run().unwrap_err();
+    assert!(
+        matches!(changed, Error::Output(_)) && kind(&changed) == StorageErrorKind::Damaged,
+        "{changed:?}"
+    );
+}
+
+#[test]
+fn report_has_the_outcome_of_each_seed() {
+    let web = serve(Site::new().page("/", "start").redirect("/moved", "/gone").redirect("/home", "/"));
+    let dead = "http://127.0.0.1:1/".to_owned();
+    let seeds = [web.url("/"), web.url("/moved"), web.url("/home"), web.url("/gone"), dead.clone()];
+    let crawl = Crawler::from_seeds(seeds.iter().map(|seed| seed.parse().unwrap())).unwrap();
+    let report = crawl.delay(Duration::ZERO).obey_robots(false).run_blocking().unwrap();
+    let (urls, outcomes): (Vec<String>, Vec<Outcome>) =
+        report.seeds.into_iter().map(|(url, outcome)| (url.to_string(), outcome)).unzip();
+    assert_eq!(urls, seeds);
+    assert_eq!([&outcomes[0], &outcomes[2]], [&Outcome::Page, &Outcome::Page]);
+    for gone in [&outcomes[1], &outcomes[3]] {
+        assert!(matches!(gone, Outcome::HttpStatus { code: 404, .. }), "{gone:?}");
+    }
+    assert_eq!(outcomes[4].group(), OutcomeGroup::Failed);
+    // A crawl whose only seed is dead finishes, without a page.
+    let report = Crawler::new(&dead).unwrap().delay(Duration::ZERO).run_blocking().unwrap();
+    assert!(matches!(&report.seeds[..], [(_, outcome)] if outcome.group() == OutcomeGroup::Failed));
+}
+
+#[test]
+fn seeds_that_a_limit_cut_off_were_not_reached_and_a_resumed_crawl_reports_the_rest() {
+    let web = serve(Site::new().page("/1", "one").page("/2", "two").page("/3", "three"));
+    let directory = tempfile::tempdir().unwrap();
+    let run = |pages| {
+        let seeds = ["/1", "/2", "/3"].map(|path| web.url(path).parse().unwrap());
+        let crawl = Crawler::from_seeds(seeds).unwrap().delay(Duration::ZERO).near_duplicates(None).unwrap();
+        let report = crawl.max_pages(pages).state_dir(directory.path()).run_blocking().unwrap();
+        report.seeds.into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
+    };
+    let first = run(1);
+    let count = |outcome| first.iter().filter(|other| **other == outcome).count();
+    assert_eq!((count(Outcome::Page), count(Outcome::NotReached)), (1, 2), "{first:?}");
+    assert_eq!(run(10), [Outcome::Page, Outcome::Page]);
+    assert_eq!(run(10), []);
+}
+
+#[test]
+fn classic_crawl_reports_the_outcome_of_each_url() {
+    let web = serve(Site::new().page("/", "<a href=/a>a</a> <a href=/gone>gone</a>").page("/a", "a"));
+    let (directory, outcomes) = (tempfile::tempdir().unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&outcomes);
+    let crawl = ClassicCrawl::new(&web.url("/"), directory.path(), 3).unwrap().delay(Duration::ZERO);
+    let crawl =
+        crawl.on_outcome(move |url, outcome| seen.lock().unwrap().push((url.to_owned(), outcome.group())));
+    crawl.run_blocking().unwrap();
+    let expected = [("/", OutcomeGroup::Page), ("/a", OutcomeGroup::Page), ("/gone", OutcomeGroup::Failed)];
+    assert_eq!(*outcomes.lock().unwrap(), expected.map(|(path, group)| (web.url(path), group)));
+}
+
+#[test]
+fn content_is_stored_unless_turned_off() {
+    let (web, directory) = (serve(site(3)), tempfile::tempdir().unwrap());
+    for (store, stored) in [(true, 3), (false, 0)] {
+        let state = directory.path().join(store.to_string());
+        let report = crawl(&web).store_content(store).state_dir(&state).run_blocking().unwrap();
+        assert_eq!((report.snapshot.pages, report.snapshot.stored_bytes > 0), (3, store));
+        let reader = StateReader::open(&state).unwrap();
+        let pages = (0..3).filter(|page| {
+            let path = if *page == 0 { "/".to_owned() } else { format!("/{page}") };
+            reader.content(&web.url(&path).parse().unwrap()).unwrap().is_some()
+        });
+        assert_eq!(pages.count(), stored);
+    }
+}
+
+#[test]
+fn forgotten_urls_are_fetched_again_and_a_full_queue_loses_nothing() {
+    let slow = |link: &str| Response::page(format!("<a href={link}>x</a>")).delay(Duration::from_millis(30));
+    let web = serve(Site::new().response("/", slow("/a")).response("/a", slow("/")));
+    let report = crawl(&web).near_duplicates(Some(0.0)).unwrap().ttl(Duration::from_millis(1)).max_pages(5);
+    let report = report.run_blocking().unwrap();
+    assert_eq!((report.snapshot.pages, report.end), (5, CrawlEnd::LimitReached(Budget::Pages)));
+    let web = serve(site(50));
+    assert_eq!(crawl(&web).queue_size(1).run_blocking().unwrap().snapshot.pages, 50);
 }
 
 #[test]

@@ -1,12 +1,13 @@
-//! Runs the examples that need no network, as cargo builds them next to the tests.
+//! Runs the examples, as cargo builds them next to the tests.
 
 #![allow(missing_docs)]
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+#[path = "examples/linked_pages.rs"]
+mod linked_pages;
+
+use std::env;
 use std::path::PathBuf;
 use std::process::Command;
-use std::{env, fs};
 
 /// The path of an example. `cargo test` builds the examples of a package before it runs the tests.
 fn example(name: &str) -> PathBuf {
@@ -17,29 +18,50 @@ fn example(name: &str) -> PathBuf {
     path
 }
 
-/// The C example of libcrawl must print the same for the same pages.
 #[test]
 fn crawl_directory_prints_every_edge() {
-    let pages = tempfile::tempdir().unwrap();
-    let path = |name: &[u8]| pages.path().join(OsStr::from_bytes(name));
-    fs::write(path(b"home"), "link:news and link: news\nlink:gone link:../home").unwrap();
-    // Neither this page nor the name of the page that it links to is UTF-8.
-    fs::write(path(b"news"), b"link:home \xff\xfe link:caf\xe9").unwrap();
-    fs::write(path(b"caf\xe9"), "").unwrap();
-    let output = Command::new(example("crawl_directory")).arg(pages.path()).arg("home").output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let mut edges: Vec<_> = output.stdout.strip_suffix(b"\n").unwrap().split(|&byte| byte == b'\n').collect();
-    edges.sort();
-    let expected: [&[u8]; 6] = [
-        b"home -> ../home",
-        b"home -> gone",
-        b"home -> news",
-        b"home -> news",
-        b"news -> caf\xe9",
-        b"news -> home",
-    ];
-    assert_eq!(edges, expected);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "3 pages, 2 broken links, 6 edges\n");
+    linked_pages::assert_prints_every_edge(&mut Command::new(example("crawl_directory")));
+}
+
+#[cfg(feature = "net")]
+#[test]
+fn pipeline_prints_pages_and_failed_seeds() {
+    let web = testweb::Web::builder().site(testweb::Site::new().page("/", "<title>start</title>")).start();
+    let output = Command::new(example("pipeline")).args([web.url("/"), web.url("/gone")]).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(stdout, format!("{} \"start\", 0 links\n", web.url("/")));
+    assert!(stderr.starts_with(&format!("seed {}: HTTP 404\n1 page", web.url("/gone"))), "{stderr}");
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let output = Command::new(example("pipeline")).arg(web.url("/gone")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[cfg(feature = "net")]
+#[test]
+fn closed_standard_output_ends_the_examples_without_a_panic() {
+    use std::process::Stdio;
+    use testweb::{Response, Site, Web};
+
+    let next = |path: &str| format!("/{}", path.trim_start_matches('/').parse().unwrap_or(0) + 1);
+    let page = move |path: &str| format!("<title>{path}</title><a href={}>next</a>", next(path));
+    let endless = Site::new().fallback(move |request| Response::page(page(&request.path)));
+    let web = Web::builder().site(endless).start();
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().display().to_string();
+    let url = web.url("/");
+    for (name, arguments) in [
+        ("pipeline", vec![url.as_str()]),
+        ("custom_module", vec![url.as_str()]),
+        ("classic", vec![url.as_str(), &pages, "1"]),
+    ] {
+        let mut child = Command::new(example(name));
+        let mut child = child.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !stderr.contains("panicked"), "{name}: {stderr}");
+    }
+    assert!(web.hits() < 20, "{}", web.hits());
 }
 
 #[cfg(feature = "net")]

@@ -2,43 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
+use super::linked_pages::assert_prints_every_edge;
 use super::toolchain::{SYSTEM_LIBRARIES, crate_directory, library_directory, succeed};
-
-/// A directory of page files. "home" links to "news" twice, to a missing page, and out of the directory. "news" is not
-/// UTF-8 and links to a page whose name is not UTF-8.
-fn site() -> TempDir {
-    let site = TempDir::new().unwrap();
-    fs::write(site.path().join("home"), "link:news and link: news\nlink:gone link:../home").unwrap();
-    fs::write(site.path().join("news"), b"link:home \xff\xfe link:caf\xe9").unwrap();
-    fs::write(site.path().join(OsStr::from_bytes(b"caf\xe9")), "").unwrap();
-    site
-}
-
-const EDGES: [&[u8]; 6] = [
-    b"home -> ../home",
-    b"home -> gone",
-    b"home -> news",
-    b"home -> news",
-    b"news -> caf\xe9",
-    b"news -> home",
-];
-
-fn assert_crawls_the_site(example: &mut Command) {
-    let site = site();
-    let output = succeed(example.arg(site.path()).arg("home"));
-    let text = output.stdout.strip_suffix(b"\n").expect("lines");
-    let mut edges: Vec<_> = text.split(|&byte| byte == b'\n').collect();
-    edges.sort();
-    assert_eq!(edges, EDGES);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "3 pages, 2 broken links, 6 edges\n");
-}
 
 /// A prefix that the library is installed in.
 fn installed() -> TempDir {
@@ -77,7 +48,7 @@ fn example_builds_with_the_installed_shared_library() {
     let lib = prefix.path().join("lib");
     let flags = [flag("-I", prefix.path().join("include")), flag("-L", lib.clone()), "-lcrawl".to_owned()];
     let program = build_example(&prefix, &flags);
-    assert_crawls_the_site(Command::new(program).env("LD_LIBRARY_PATH", lib));
+    assert_prints_every_edge(Command::new(program).env("LD_LIBRARY_PATH", lib));
 }
 
 #[test]
@@ -87,9 +58,9 @@ fn example_builds_with_the_installed_static_library() {
     let mut flags =
         vec![flag("-I", prefix.path().join("include")), flag("", prefix.path().join("lib/libcrawl.a"))];
     flags.extend(SYSTEM_LIBRARIES.map(str::to_owned));
-    assert_crawls_the_site(&mut Command::new(build_example(&prefix, &flags)));
+    assert_prints_every_edge(&mut Command::new(build_example(&prefix, &flags)));
     flags.push("-static".to_owned());
-    assert_crawls_the_site(&mut Command::new(build_example(&prefix, &flags)));
+    assert_prints_every_edge(&mut Command::new(build_example(&prefix, &flags)));
 }
 
 #[test]
@@ -98,10 +69,10 @@ fn example_builds_with_the_flags_of_pkg_config() {
     let prefix = installed();
     let lib = prefix.path().join("lib");
     let program = build_example(&prefix, &pkg_config(prefix.path(), "--cflags --libs"));
-    assert_crawls_the_site(Command::new(program).env("LD_LIBRARY_PATH", &lib));
+    assert_prints_every_edge(Command::new(program).env("LD_LIBRARY_PATH", &lib));
     fs::remove_file(lib.join("libcrawl.so")).unwrap();
     let flags = pkg_config(prefix.path(), "--cflags --libs --static");
-    assert_crawls_the_site(&mut Command::new(build_example(&prefix, &flags)));
+    assert_prints_every_edge(&mut Command::new(build_example(&prefix, &flags)));
 }
 
 #[test]

@@ -9,6 +9,8 @@
 
 mod header;
 mod install;
+#[path = "../../../crawler/tests/examples/linked_pages.rs"]
+mod linked_pages;
 mod programs;
 mod symbols;
 mod toolchain;

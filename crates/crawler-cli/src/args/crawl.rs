@@ -271,9 +271,9 @@ impl CrawlOptions {
         self.module.iter().any(|module| writes_to_stdout(module) || module.starts_with("exec="))
     }
 
-    /// Whether pages go to standard output and nowhere else.
+    /// Whether pages, or only their outcomes, go to standard output and nowhere else.
     pub fn writes_only_to_stdout(&self) -> bool {
-        self.module.iter().all(|module| writes_to_stdout(module))
+        self.module == ["noop"] || self.module.iter().all(|module| writes_to_stdout(module))
     }
 
     /// The scope that decides which links are followed.

@@ -8,16 +8,18 @@ use crawler::internal::backend::redis::{Phase, RedisBackend};
 use crawler::internal::distributed::crawl_loss::CrawlLossDetector;
 use crawler::internal::distributed::remote::{CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{Notice, SharedCrawl};
+use crawler::internal::error::redis_error;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
 use crawler::internal::stop::StopHandle;
-use crawler::{CrawlReport, Error};
+use crawler::{CrawlReport, Error, StorageErrorKind};
 
 use super::supervisor::Supervisor;
 use crate::args::CrawlJob;
 use crate::commands::crawl::display::Display;
 use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
+use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::summary_file::SummaryFile;
 use crate::commands::crawl::{conclude, status_of};
 use crate::commands::with_hint;
@@ -52,15 +54,17 @@ pub async fn run(job: CrawlJob) -> u8 {
     };
     let options = job.options.clone();
     let (stop, signal_status) = (StopHandle::new(), Cell::new(None));
+    let reader = StdoutReader::new(&options, &stop);
     shared.redis.connect_options.stop = stop.clone();
     let report = tokio::select! {
-        report = control(job, &shared, &display, &stop) => report,
+        report = control(job, &shared, &display, &stop, &reader) => report,
         never = signals::watch(&stop, &signal_status, |message| display.print(message), || display.clear()) => match never {},
     };
     display.clear();
     match report {
         Ok(report) => {
-            let outcome_log = OutcomeLog::new(&options);
+            let report = reader.explain(report);
+            let outcome_log = OutcomeLog::new(&options, reader);
             let status = conclude(&options, &report, &display, &outcome_log, summary_file);
             signal_status.get().unwrap_or(status)
         }
@@ -76,6 +80,7 @@ async fn control(
     shared: &SharedCrawl,
     display: &Arc<Display>,
     stop: &StopHandle,
+    reader: &StdoutReader,
 ) -> Result<CrawlReport, Error> {
     let CrawlJob { crawler, options, .. } = job;
     let info = RemoteCrawl::info(shared).await?;
@@ -108,7 +113,7 @@ async fn control(
     };
     display.show(&remote.status().await?.snapshot);
     remote.submit(&metadata, &seeds).await?;
-    let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), stop.clone());
+    let mut supervisor = Supervisor::new(shared, &options, Arc::clone(display), reader.clone());
     let report = supervise(&remote, &mut supervisor, resumed, shared, display, stop).await;
     if report.is_err() {
         // The children may not learn it from Redis.
@@ -154,7 +159,7 @@ async fn supervise(
         }
         let is_missing = matches!(state.phase, Phase::Unknown | Phase::Purged);
         if loss_detector.is_final(&state.phase) || is_missing && stop.is_stop_requested() {
-            return Err(Error::Redis(loss_detector.message(&state.phase)));
+            return Err(redis_error(StorageErrorKind::NotFound, loss_detector.message(&state.phase)));
         }
         if is_missing {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -165,9 +170,8 @@ async fn supervise(
             remote.stop().await?;
         }
         if stop_sent.is_some_and(|since| since.elapsed() > 2 * shared.dead_after + STOP_TIMEOUT) {
-            return Err(Error::Redis(
-                "cannot sum up the stopped crawl: no frontier has reported; see the messages above".into(),
-            ));
+            let message = "cannot sum up the stopped crawl: no frontier has reported; see the messages above";
+            return Err(redis_error(StorageErrorKind::Io, message));
         }
         // The frontier is needed until it has summed up the crawl, workers only while there is work.
         let is_running = is_active && !stop.is_stop_requested();

@@ -5,6 +5,7 @@ pub mod json;
 pub mod outcome_log;
 mod resume_hints;
 pub mod saved_options;
+pub mod stdout_reader;
 mod summary;
 pub mod summary_file;
 
@@ -18,12 +19,13 @@ use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::{CrawlEnd, CrawlReport, ResumeStatus, SILENT_PER_REQUEST};
 use crawler::internal::stop::StopHandle;
-use crawler::{Error, StateReader};
+use crawler::{Error, StateReader, StorageErrorKind};
 
 use self::display::Display;
 use self::outcome_log::OutcomeLog;
 use self::resume_hints::quoted;
 use self::saved_options::SavedOptions;
+use self::stdout_reader::StdoutReader;
 pub use self::summary::stop_reason;
 use self::summary_file::SummaryFile;
 use crate::args::{CrawlJob, CrawlOptions, ProgressForm, ResumeOptions, Verbosity};
@@ -68,8 +70,10 @@ pub async fn resume(resume: ResumeOptions) -> u8 {
 
 /// The exit status of a command that could not start.
 pub fn status_of(error: &Error) -> u8 {
+    use StorageErrorKind::{NotFound, SettingsDiffer, Unusable};
     // The other errors are a matter of the command line.
     match error {
+        Error::State(state) if matches!(state.kind(), NotFound | SettingsDiffer | Unusable) => EXIT_USAGE,
         Error::State(_) | Error::Redis(_) | Error::System { .. } => EXIT_FAILED,
         _ => EXIT_USAGE,
     }
@@ -86,8 +90,10 @@ pub async fn run(job: CrawlJob) -> u8 {
         }
     };
     let _size_limit = signals::survive_the_file_size_limit();
-    let (display, outcome_log) = (Arc::new(Display::new(&options)), Arc::new(OutcomeLog::new(&options)));
     let stop = StopHandle::new();
+    let reader = StdoutReader::new(&options, &stop);
+    let display = Arc::new(Display::new(&options));
+    let outcome_log = Arc::new(OutcomeLog::new(&options, reader.clone()));
     let log = Arc::clone(&outcome_log);
     let crawler = crawler
         .configure(|config| spare.apply(config))
@@ -105,6 +111,7 @@ pub async fn run(job: CrawlJob) -> u8 {
     display.clear();
     match report {
         Ok(report) => {
+            let report = reader.explain(report);
             let status = conclude(&options, &report, &display, &outcome_log, summary_file);
             signal_status.get().unwrap_or(status)
         }
@@ -178,11 +185,12 @@ pub fn conclude(
         for seed in outcome_log.take_redirected_seeds() {
             display.print(&seed);
         }
-    } else if report.end != CrawlEnd::Stopped {
+    } else if !matches!(report.end, CrawlEnd::Stopped | CrawlEnd::OutputClosed) {
         print_error(&format!("no pages crawled{}", outcome_log.last_failure()));
     }
     match () {
         () if not_written => EXIT_NOT_WRITTEN,
+        () if report.end == CrawlEnd::OutputClosed => 0,
         () if report.snapshot.pages == 0 || !printed => EXIT_FAILED,
         () => 0,
     }
@@ -222,13 +230,13 @@ fn print_summary(options: &CrawlOptions, summary: &str) -> bool {
 }
 
 /// Why a page is missing in an output, if one is.
-fn output_error(report: &CrawlReport) -> Option<&str> {
+fn output_error(report: &CrawlReport) -> Option<String> {
     let failures = &report.module_failures.failures;
     // These modules fail only if they print, and a closed pipe (`| head`) is no error.
     let is_pipe_closed = report.module_summaries.iter().any(|summary| summary.contains(STDOUT_CLOSED));
     let is_print_failed =
         ["jsonl", "edges"].iter().any(|name| failures.contains_key(*name)) && !is_pipe_closed;
     let is_incomplete = is_print_failed || failures.contains_key("output");
-    let last_failure = report.module_failures.last_failure.as_deref();
-    report.output_failure.as_deref().or(if is_incomplete { last_failure } else { None })
+    let last_failure = || report.module_failures.last_failure.clone().filter(|_| is_incomplete);
+    report.output_failure.as_ref().map(|failure| format!("{failure:#}")).or_else(last_failure)
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawler::Error;
 use crawler::internal::backend::Snapshot;
 use crawler::internal::backend::redis::{Member, Phase, RedisBackend, Role, no_such_crawl};
 use crawler::internal::distributed::remote::{CrawlInfo, CrawlStatus, RemoteCrawl};
 use crawler::internal::distributed::{SharedCrawl, end_of};
+use crawler::internal::error::redis_error;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::pipeline::ResumeStatus;
+use crawler::{Error, StorageErrorKind};
 
 use crate::args::{CrawlJob, CrawlOptions, PurgeOptions, RedisArgs, StatusOptions};
 use crate::commands::crawl::json::CrawlStatusJson;
@@ -126,7 +127,7 @@ fn missing_processes(members: &[Member], shared: &SharedCrawl) -> String {
 async fn open(shared: &SharedCrawl) -> Result<(RemoteCrawl, CrawlOptions), CommandError> {
     let name = &shared.redis.crawl;
     let Some(info) = RemoteCrawl::info(shared).await? else {
-        return Err(Error::Redis(no_such_crawl(&shared.redis)).into());
+        return Err(redis_error(StorageErrorKind::NotFound, no_such_crawl(&shared.redis)).into());
     };
     Ok((RemoteCrawl::attach(shared).await?, SavedOptions::read(&info.metadata, name)?))
 }

@@ -8,6 +8,7 @@ use crawler::internal::backend::redis::Phase;
 use crawler::internal::distributed::RunRole as _;
 use crawler::internal::distributed::remote::RemoteCrawl;
 use crawler::internal::distributed::{Notice, RoleExit, SharedCrawl};
+use crawler::internal::modules::stdout::STDOUT_CLOSED;
 use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::stop::StopHandle;
@@ -15,6 +16,7 @@ use crawler::internal::stop::StopHandle;
 use crate::args::{CrawlJob, CrawlOptions, RoleKind, RoleOptions, Verbosity};
 use crate::commands::crawl::outcome_log::OutcomeLog;
 use crate::commands::crawl::saved_options::SavedOptions;
+use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::commands::crawl::{SpareConnections, status_of};
 use crate::commands::{hint, with_hint};
 use crate::printable::print_error;
@@ -75,7 +77,7 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut shared: SharedCrawl, s
             Ok(spare) => spare,
             Err(error) => return usage_error(&error),
         };
-        let outcome_log = Arc::new(OutcomeLog::new(&options));
+        let outcome_log = Arc::new(OutcomeLog::new(&options, StdoutReader::ignored()));
         let log = Arc::clone(&outcome_log);
         let crawler = crawler
             .configure(|config| spare.apply(config))
@@ -91,6 +93,10 @@ async fn run_role(kind: RoleKind, role: &RoleOptions, mut shared: SharedCrawl, s
         }
         match ended {
             Ok(Ok(RoleExit::Stopped)) => return 0,
+            Ok(Ok(RoleExit::OutputClosed)) => {
+                notice(&format!("{STDOUT_CLOSED}; leaving the crawl"));
+                return 0;
+            }
             Ok(Ok(RoleExit::CrawlEnded(CrawlEnd::OutputFailed))) if !role.stay => return EXIT_NOT_WRITTEN,
             Ok(Ok(RoleExit::CrawlEnded(_))) if !role.stay => return 0,
             // It joins again as a new member, with the options that the crawl has then.

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crawler::Error;
 use crawler::internal::backend::WorkerId;
 use crawler::internal::backend::redis::Role;
 use crawler::internal::distributed::SharedCrawl;
+use crawler::internal::error::redis_error;
 use crawler::internal::prioritizer::pagerank;
-use crawler::internal::stop::StopHandle;
+use crawler::{Error, StorageErrorKind};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::args::{CrawlOptions, Verbosity};
 use crate::commands::crawl::display::Display;
+use crate::commands::crawl::stdout_reader::StdoutReader;
 use crate::printable::print_error;
 use crate::{EXIT_USAGE, signals};
 
@@ -46,8 +47,7 @@ pub(super) struct Supervisor {
     ca_file: Option<PathBuf>,
     verbosity: Verbosity,
     display: Arc<Display>,
-    /// Stops the crawl when standard output is closed and nothing else gets the pages.
-    stop_on_close: Option<StopHandle>,
+    reader: StdoutReader,
     roles: BTreeMap<Role, SupervisedRole>,
 }
 
@@ -70,7 +70,7 @@ impl Supervisor {
         shared: &SharedCrawl,
         options: &CrawlOptions,
         display: Arc<Display>,
-        stop: StopHandle,
+        reader: StdoutReader,
     ) -> Supervisor {
         let workers = (0..options.workers()).map(|id| Role::Worker(WorkerId(id as u16)));
         let roles = std::iter::once(Role::Frontier).chain(workers);
@@ -80,7 +80,7 @@ impl Supervisor {
             ca_file: options.fetch.ca_file.clone(),
             verbosity: options.fetch.verbosity(),
             display,
-            stop_on_close: options.writes_only_to_stdout().then_some(stop),
+            reader,
             roles: roles.map(|role| (role, SupervisedRole::new())).collect(),
         }
     }
@@ -152,16 +152,10 @@ impl Supervisor {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(cannot_start)?;
         if let Some(stdout) = child.stdout.take() {
-            let stop = self.stop_on_close.clone();
+            let reader = self.reader.clone();
             forward_lines(stdout, move |line| {
                 let mut out = io::stdout().lock();
-                let printed = out.write_all(line).and_then(|()| out.flush());
-                // A closed pipe (`| head`).
-                if let (Err(error), Some(stop)) = (printed, &stop)
-                    && error.kind() == io::ErrorKind::BrokenPipe
-                {
-                    stop.stop();
-                }
+                reader.check(&out.write_all(line).and_then(|()| out.flush()));
             });
         }
         if let Some(stderr) = child.stderr.take() {
@@ -251,10 +245,11 @@ impl SupervisedRole {
         let has_failed = !is_stable && status.code().is_some();
         self.failures = if has_failed { self.failures + 1 } else { 0 };
         if self.failures > MAX_FAILURES {
-            return Err(Error::Redis(format!(
+            let message = format!(
                 "cannot keep {role} running: it failed {MAX_FAILURES} times right after its start ({status}); see its \
                  messages above"
-            )));
+            );
+            return Err(redis_error(StorageErrorKind::Io, message));
         }
         Ok(Some(format!("{role} exited ({status}); restarting it")))
     }

@@ -80,16 +80,22 @@ fn closed_standard_output_stops_a_crawl_that_writes_nowhere_else() {
     let next = |path: &str| format!("/{}", path.trim_start_matches('/').parse().unwrap_or(0) + 1);
     let endless = Site::new().fallback(move |request| Response::page(linking_to(&[&next(&request.path)])));
     let web = serve(endless);
-    let crawl = || {
-        let crawl = Pipeline::of(web.url("/")).with("--delay 10ms --max-pages 60 --similarity 0 --workers 1");
-        crawl.with("--module jsonl=-")
-    };
-    let (status, stderr) = close_after_first_page(crawl());
+    let crawl = || Pipeline::of(web.url("/")).with("--delay 10ms --max-pages 60 --similarity 0 --workers 1");
+    let (status, stderr) = close_after_first_page(crawl().with("--module jsonl=-"));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.contains("\nStopped: the reader closed standard output\n"), "{stderr}");
-    let (status, stderr) = close_after_first_page(crawl().with("--module words"));
+    let (status, stderr) = close_after_first_page(crawl().with("--module jsonl=- --module words"));
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.contains("\nStopped: 60 pages (--max-pages)\n"), "{stderr}");
+    // The summary of such a crawl goes to the closed standard output.
+    let before = web.hits();
+    let (status, stderr) = close_after_first_page(crawl().with("-v"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(web.hits() - before < 60, "{stderr}");
+    let before = web.hits();
+    let (status, stderr) = close_after_first_page(crawl().with("-v --module words"));
+    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(web.hits() - before, 61, "{stderr}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What `crawl --redis`, `submit` and `status` do when a crawl starts, is refused, or has no process.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::{fs, path::Path};
 
 use rustix::process::{Signal, kill_process};
@@ -104,12 +104,37 @@ fn interrupt_of_all_processes_is_reported_once() {
 #[ignore = "needs redis-server: run by make test"]
 fn closed_standard_output_stops_a_crawl_that_writes_nowhere_else() {
     let fixture = Fixture::slow(6, 12);
-    let mut crawl = fixture.crawler(&["crawl", &fixture.seed(), "--redis", "--workers", "2"]);
-    crawl.args(["--resolve", "*=127.0.0.1", "--allow-private", "--delay", "150ms", "--module", "jsonl=-"]);
-    let mut child = crawl.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    for (name, options) in [("pages", &["--module", "jsonl=-"][..]), ("outcomes", &["-v"])] {
+        let mut crawl = fixture.crawler(&["crawl", &fixture.seed(), "--redis", "--workers", "2"]);
+        crawl.args(["--crawl", name, "--resolve", "*=127.0.0.1", "--allow-private", "--delay", "150ms"]);
+        let output = close_after_first_line(crawl.args(options));
+        assert!(name == "outcomes" || output.contains("\nStopped: the reader closed"), "{output}");
+        let status = fixture.run(&["status", "--crawl", name]);
+        assert!(status.contains(": stopped"), "{status}");
+    }
+}
+
+/// Closes standard output after the first line. The command must exit with status 0; returns its standard error.
+fn close_after_first_line(command: &mut Command) -> String {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("\nStopped: "), "{stderr}");
+    stderr
+}
+
+#[test]
+#[ignore = "needs redis-server: run by make test"]
+fn worker_whose_standard_output_is_closed_leaves_its_urls_to_others() {
+    let fixture = Fixture::slow(6, 12);
+    fixture.submit(&fixture.seed(), &["--module", "jsonl=-"]);
+    let frontier = Process::start(fixture.crawler(&["frontier", "--redis"]));
+    let stderr = close_after_first_line(&mut fixture.crawler(&["worker", "--redis"]));
+    assert!(stderr.contains("the reader closed standard output; leaving the crawl"), "{stderr}");
+    let other = Process::start(fixture.crawler(&["worker", "--redis"]));
+    other.wait_for_success();
+    frontier.wait_for_success();
+    let requests = fixture.status()["requests"].as_u64().unwrap();
+    assert!(requests > 0, "{requests}");
 }

@@ -37,6 +37,7 @@ pub use self::recorded_settings::RecordedSettings;
 pub(crate) use self::state_reader::admitted_form;
 pub use self::state_reader::{StateReader, UrlHistory, UrlStatus};
 use super::BackendError;
+use crate::error::{self, StorageErrorKind};
 
 type Table<K> = TableDefinition<'static, K, &'static [u8]>;
 
@@ -131,11 +132,14 @@ impl Tables {
         match catch_panic(|| builder.create(path)) {
             Ok(Ok(database)) => Ok(DropGuarded::new(database)),
             Ok(Err(DatabaseError::DatabaseAlreadyOpen)) => Err(lock::in_use(directory)),
-            Ok(Err(DatabaseError::UpgradeRequired(version))) => Err(BackendError(format!(
-                "cannot open the state '{}': it has version {version} of the storage engine's format, which this version \
-                 of the crawler cannot read; resume it with the version that started it",
-                path.display()
-            ))),
+            Ok(Err(DatabaseError::UpgradeRequired(version))) => {
+                let message = format!(
+                    "cannot open the state '{}': it has version {version} of the storage engine's format, which this \
+                     version of the crawler cannot read; resume it with the version that started it",
+                    path.display()
+                );
+                Err(BackendError::state(StorageErrorKind::Unsupported, message))
+            }
             Ok(Err(DatabaseError::Storage(error))) => Err(storage_error(path, error)),
             Ok(Err(error)) => Err(damaged(path, &error)),
             Err(()) => Err(inconsistent(path)),
@@ -375,28 +379,35 @@ impl View {
 /// Describes an error of the storage engine and the remedy.
 fn storage_error(path: &Path, error: StorageError) -> BackendError {
     let name = path.display();
-    match error {
-        StorageError::Io(error) if error.kind() == io::ErrorKind::StorageFull => BackendError(format!(
-            "cannot write the state '{name}': the disk is full; free some space, then resume (nothing committed is lost)"
-        )),
-        StorageError::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            damaged(path, &"it is truncated")
+    let StorageError::Io(error) = error else { return damaged(path, &error) };
+    let (what, source, remedy) = match error.kind() {
+        io::ErrorKind::UnexpectedEof => return damaged(path, &"it is truncated"),
+        io::ErrorKind::InvalidData => {
+            let message = format!(
+                "cannot open '{name}': it is not the state of a crawl ({error}); choose another directory"
+            );
+            return BackendError::state(StorageErrorKind::Damaged, message);
         }
-        StorageError::Io(error) if error.kind() == io::ErrorKind::InvalidData => BackendError(format!(
-            "cannot open '{name}': it is not the state of a crawl ({error}); choose another directory"
-        )),
-        StorageError::Io(error) => BackendError(format!(
-            "cannot access the state '{name}': {error}; fix that, then resume (nothing committed is lost)"
-        )),
-        error => damaged(path, &error),
-    }
+        kind @ io::ErrorKind::StorageFull => (
+            format!("cannot write the state '{name}'"),
+            io::Error::new(kind, "the disk is full"),
+            "free some space, then resume (nothing committed is lost)",
+        ),
+        _ => (
+            format!("cannot access the state '{name}'"),
+            error,
+            "fix that, then resume (nothing committed is lost)",
+        ),
+    };
+    BackendError::State(error::StorageError::with_source(StorageErrorKind::Io, what, source, remedy))
 }
 
 fn damaged(path: &Path, cause: &dyn std::fmt::Display) -> BackendError {
-    BackendError(format!(
+    let message = format!(
         "cannot read the state '{}': it is damaged: {cause}; restore a copy, or start a new crawl in another directory",
         path.display()
-    ))
+    );
+    BackendError::state(StorageErrorKind::Damaged, message)
 }
 
 /// The error for a file whose pages are inconsistent.

@@ -201,7 +201,11 @@ impl<S: Storage> LocalBackend<S> {
         for BorderCase { page, url, body } in pages {
             let is_near_duplicate = match (self.similarity, body) {
                 (Some(threshold), Some((content_type, body))) => {
-                    let other = PageBody { url: &url, content_type, body: &decompress(body)? };
+                    let other = PageBody {
+                        url: &url,
+                        content_type,
+                        body: &decompress(body).map_err(BackendError::State)?,
+                    };
                     comparison.is_near_duplicate(&other, threshold)
                 }
                 _ => page.is_similar,
@@ -358,7 +362,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
 
     async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
         let body = self.state().load_content(url)?;
-        body.map(decompress).transpose()
+        body.map(decompress).transpose().map_err(BackendError::State)
     }
 
     async fn outstanding(&self) -> Result<u64, BackendError> {

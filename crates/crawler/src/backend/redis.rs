@@ -81,6 +81,7 @@ use super::{
     UnprioritizedUrl, WorkerId,
 };
 use crate::backend::local::BackendConfig;
+use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
 use crate::modules::output::parts::CrawlIdentity;
 use crate::prioritizer::Priority;
@@ -125,10 +126,11 @@ impl RedisCrawl {
 
     async fn connect(&self) -> Result<Connection, BackendError> {
         if !is_name(&self.crawl) {
-            return Err(BackendError(format!(
+            let message = format!(
                 "'{}' cannot be the name of a crawl; use 1 to 64 letters, digits, dots, dashes and underscores",
                 self.crawl
-            )));
+            );
+            return Err(BackendError::redis(StorageErrorKind::Unusable, message));
         }
         Connection::open(&self.address, self.connect_options.clone()).await
     }

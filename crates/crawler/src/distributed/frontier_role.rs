@@ -14,7 +14,7 @@ use super::{
 use crate::backend::redis::{CrawlState, HeartbeatReply, Member, Phase, Role};
 use crate::backend::{Backend, BackendError, Snapshot, WorkerId};
 use crate::distributed::process_identity::is_surely_dead;
-use crate::error::Error;
+use crate::error::{Error, StorageErrorKind};
 use crate::frontier;
 use crate::pipeline::{CrawlEnd, Crawler, block_on};
 use crate::prioritizer::{Random, ServiceStats};
@@ -311,7 +311,8 @@ impl FrontierRole<'_> {
             snapshot: backend.snapshot().await?,
             members,
         };
-        let report = serde_json::to_string(&report).map_err(|error| BackendError(error.to_string()))?;
+        let report = serde_json::to_string(&report)
+            .map_err(|error| BackendError::redis(StorageErrorKind::Internal, error.to_string()))?;
         backend.store_result(run, &report).await?;
         self.state = backend.archive(run).await?;
         // If the crawl was resumed meanwhile, it continues with everything it had.

@@ -8,7 +8,7 @@ use super::{MemberReport, SharedCrawl, StoredReport, end_name};
 pub use crate::backend::redis::CrawlInfo;
 use crate::backend::redis::{self, CrawlState, Member, Phase, RedisBackend, Role};
 use crate::backend::{AdmitCounts, Backend, Snapshot};
-use crate::error::Error;
+use crate::error::{Error, StorageError, StorageErrorKind, redis_error};
 use crate::pipeline::{CrawlEnd, CrawlReport, Crawler, ResumeStatus, local_run};
 
 /// A handle to a distributed crawl.
@@ -87,7 +87,7 @@ impl RemoteCrawl {
                 Phase::Ended(_) => {}
                 Phase::Unknown | Phase::Purged => {
                     let (crawl, address) = self.backend.name_and_address();
-                    return Err(Error::Redis(lost_message(crawl, address)));
+                    return Err(redis_error(StorageErrorKind::NotFound, lost_message(crawl, address)));
                 }
                 Phase::Seeding | Phase::Running => {
                     return Ok(AdmitCounts { new, seen: (urls.len() as u64).saturating_sub(new) });
@@ -136,9 +136,9 @@ impl RemoteCrawl {
     pub async fn report(&self, resumed: ResumeStatus) -> Result<Option<CrawlReport>, Error> {
         let Some(report) = self.backend.result().await? else { return Ok(None) };
         let report: StoredReport = serde_json::from_str(&report).map_err(|error| {
-            Error::Redis(format!(
-                "cannot read the report of the crawl: {error}; use the version of crawler that ran it"
-            ))
+            let (what, remedy) =
+                ("cannot read the report of the crawl", "use the version of crawler that ran it");
+            Error::Redis(StorageError::with_source(StorageErrorKind::Unsupported, what, error, remedy))
         })?;
         Ok(Some(report.into_report(resumed)))
     }
@@ -151,5 +151,31 @@ impl RemoteCrawl {
     /// The queues and storages of the crawl.
     pub fn backend(&self) -> &RedisBackend {
         &self.backend
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::redis::RedisCrawl;
+
+    #[tokio::test]
+    async fn redis_that_cannot_be_reached_is_an_error_of_redis_with_a_source() {
+        let mut redis = RedisCrawl::new("redis://127.0.0.1:1/".parse().unwrap(), "crawl");
+        redis.connect_options.connect_timeout = Duration::from_millis(1);
+        let crawler = Crawler::new("http://a.test/").unwrap();
+        let error = RemoteCrawl::open(crawler, &SharedCrawl::new(redis)).await.err().unwrap();
+        let Error::Redis(redis) = &error else { panic!("{error:?}") };
+        assert_eq!(redis.kind(), StorageErrorKind::Io);
+        let cause = error.source().unwrap().to_string();
+        assert!(!error.to_string().contains(&cause), "{error}");
+        let full = format!("{error:#}");
+        assert!(
+            full.starts_with(&format!("cannot reach Redis at redis://127.0.0.1:1: {cause}; is it running")),
+            "{full}"
+        );
     }
 }

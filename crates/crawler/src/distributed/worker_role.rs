@@ -94,9 +94,9 @@ impl Crawler {
             exit = heartbeats => exit,
             never = self.robots_waits.report(|message| (shared.notice)(message)) => match never {},
         };
-        // Requests in flight finish, unless another worker has their URLs now.
+        // Requests in flight finish, unless another worker has their URLs now or will get them.
         match &exit {
-            Ok(RoleExit::Lost) | Err(_) => stop.abort(),
+            Ok(RoleExit::Lost | RoleExit::OutputClosed) | Err(_) => stop.abort(),
             Ok(_) => stop.stop(),
         }
         let finished = send_heartbeats_until_done(&mut membership, &liveness, is_done).await;
@@ -199,6 +199,7 @@ impl Crawler {
             tokio::select! {
                 biased;
                 () = self.stop.stop_requested() => return Ok(RoleExit::Stopped),
+                () = pipeline.no_longer_wanted() => return Ok(RoleExit::OutputClosed),
                 // A worker that finishes by itself has exhausted a budget. The frontier will notice and end
                 // the crawl.
                 _ = is_done.wait_for(|is_done| *is_done), if !is_finished => {}

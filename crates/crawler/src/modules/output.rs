@@ -5,9 +5,9 @@ pub(super) mod numbered_dir;
 pub mod parts;
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
+use crate::error::{StorageError, StorageErrorKind};
 use crate::page::Page;
 
 /// Renders the bytes that a page adds to the output.
@@ -54,7 +54,7 @@ pub enum OutputWrite {
 
 impl OutputWrite {
     /// Rejects a write of the wrong kind, or for an output that does not exist (`is_directory` is `None`).
-    fn check(&self, index: usize, is_directory: Option<bool>) -> io::Result<()> {
+    fn check(&self, index: usize, is_directory: Option<bool>) -> Result<(), StorageError> {
         let wrong = match (is_directory, self) {
             (Some(false), OutputWrite::Append(_)) | (Some(true), OutputWrite::File(_)) => return Ok(()),
             (Some(false), _) => {
@@ -65,7 +65,7 @@ impl OutputWrite {
             }
             (None, _) => format!("cannot write to output {index}: there is no such output"),
         };
-        Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
+        Err(StorageError::new(StorageErrorKind::Internal, wrong))
     }
 }
 

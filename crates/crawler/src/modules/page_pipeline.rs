@@ -1,22 +1,24 @@
 //! Runs the modules on each page and writes the outputs, for one process of a crawl.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use url::Url;
 
 use crate::backend::{Completion, Lease};
-use crate::error::Error;
+use crate::config::MAX_REDIRECTS;
+use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::modules::output::files::{OutputFiles, Start, SyncHandles};
 use crate::modules::output::parts::Parts;
 use crate::modules::{Module, OutputSpec, OutputWrite, Target};
+use crate::origin::without_credentials;
 use crate::outcome::Outcome;
 use crate::page::Page;
 use crate::panics::catch_panic;
 
 /// Called with the outcome of each URL.
-pub type OutcomeCallback = Box<dyn Fn(&str, &Outcome) + Send + Sync>;
+pub type OutcomeCallback = Arc<dyn Fn(&str, &Outcome) + Send + Sync>;
 
 /// The modules and outputs of a crawl, and the callback for outcomes.
 pub struct PagePipeline {
@@ -28,6 +30,8 @@ pub struct PagePipeline {
     counts: Mutex<ModuleFailures>,
     /// Notified when no module and no output wants more pages.
     unwanted: Notify,
+    /// The outcomes of seeds, and of the URLs that they redirect to.
+    seeds: Mutex<HashMap<String, Outcome>>,
     on_outcome: OutcomeCallback,
 }
 
@@ -39,7 +43,7 @@ struct OrderedOutputs {
     /// The part files of a worker in a distributed crawl. If set, `files` is not used.
     parts: Option<Parts>,
     /// The first failure of an output.
-    failure: Option<String>,
+    failure: Option<StorageError>,
 }
 
 /// How often modules failed.
@@ -71,7 +75,7 @@ impl PagePipeline {
         parts: Parts,
         on_outcome: OutcomeCallback,
     ) -> Result<PagePipeline, Error> {
-        let files = OutputFiles::open(&[], Start::Fresh)?;
+        let files = OutputFiles::open(&[], Start::Fresh).map_err(Error::Output)?;
         let files = OrderedOutputs { files, waiting: BTreeMap::new(), parts: Some(parts), failure: None };
         Ok(PagePipeline::build(modules, outputs, files, on_outcome))
     }
@@ -83,7 +87,8 @@ impl PagePipeline {
         on_outcome: OutcomeCallback,
     ) -> PagePipeline {
         let (files, flush_lock, counts) = (Mutex::new(files), Mutex::default(), Mutex::default());
-        PagePipeline { modules, outputs, files, flush_lock, counts, unwanted: Notify::new(), on_outcome }
+        let (unwanted, seeds) = (Notify::new(), Mutex::default());
+        PagePipeline { modules, outputs, files, flush_lock, counts, unwanted, seeds, on_outcome }
     }
 
     /// Whether [`run_modules`](PagePipeline::run_modules) may block.
@@ -112,7 +117,8 @@ impl PagePipeline {
         let write = |(index, spec): (usize, &OutputSpec)| {
             let rendered = catch_panic(|| spec.output.render(page)).unwrap_or_else(|panic| {
                 let (name, url) = (spec.output.name(), &page.url);
-                self.output_failed(lock(&self.files), format!("{name} cannot write {url}: it {panic}"));
+                let cause = format!("{name} cannot write {url}: it {panic}");
+                self.output_failed(lock(&self.files), StorageError::new(StorageErrorKind::Internal, cause));
                 // A directory must have a file for every page, so write an empty one.
                 match spec.target {
                     Target::File(_) => OutputWrite::Append(Vec::new()),
@@ -139,7 +145,7 @@ impl PagePipeline {
             _ => parts.retract(lease.task_id.0, lease.lease_id),
         };
         if let Err(error) = written {
-            self.output_failed(files, error.to_string());
+            self.output_failed(files, error);
             return false;
         }
         files.failure.is_none()
@@ -157,7 +163,7 @@ impl PagePipeline {
         }
         files.waiting.insert(id, writes);
         if let Err(error) = files.write_in_order() {
-            self.output_failed(files, error.to_string());
+            self.output_failed(files, error);
             return false;
         }
         files.failure.is_none()
@@ -169,15 +175,35 @@ impl PagePipeline {
         if self.outputs.is_empty() || last == pages {
             return Ok(());
         }
-        Err(Error::State(format!(
+        let message = format!(
             "cannot resume the crawl: its state is damaged: it has {pages} pages, but the outputs end at page {last}; start \
              a new crawl in another directory"
-        )))
+        );
+        Err(Error::State(StorageError::new(StorageErrorKind::Damaged, message)))
     }
 
     /// Calls the callback with the outcome of a URL.
     pub fn report_outcome(&self, outcome: &Outcome, lease: &Lease) {
+        if lease.is_seed() {
+            lock(&self.seeds).insert(lease.url.to_string(), outcome.clone());
+        }
         (self.on_outcome)(&lease.url, outcome);
+    }
+
+    /// The outcomes of these seeds after their redirects. A seed without one was not reached if the crawl `is_new`, and is
+    /// left out if an earlier process may have fetched it.
+    pub fn seed_outcomes(&self, seeds: &[Url], is_new: bool) -> Vec<(Url, Outcome)> {
+        let outcomes = lock(&self.seeds);
+        let after_redirects = |seed: &Url| {
+            let mut outcome = outcomes.get(seed.as_str());
+            for _ in 0..MAX_REDIRECTS {
+                let Some(Outcome::Redirect { to }) = outcome else { break };
+                outcome = outcomes.get(to).or(outcome);
+            }
+            outcome.cloned().or(is_new.then_some(Outcome::NotReached))
+        };
+        let seeds = seeds.iter().map(without_credentials);
+        seeds.filter_map(|seed| after_redirects(&seed).map(|outcome| (seed, outcome))).collect()
     }
 
     /// Calls a module, and counts an error or a panic as a failure.
@@ -188,10 +214,10 @@ impl PagePipeline {
     }
 
     /// Records that an output is incomplete. The first cause is kept.
-    fn output_failed(&self, mut files: MutexGuard<OrderedOutputs>, cause: String) {
+    fn output_failed(&self, mut files: MutexGuard<OrderedOutputs>, cause: StorageError) {
         files.failure.get_or_insert_with(|| cause.clone());
         drop(files);
-        self.count_failure("output", cause);
+        self.count_failure("output", format!("{cause:#}"));
     }
 
     fn count_failure(&self, name: &str, cause: String) {
@@ -215,7 +241,7 @@ impl PagePipeline {
         let handles = match flushed {
             Ok(handles) => handles,
             Err(error) => {
-                self.output_failed(files, error.to_string());
+                self.output_failed(files, error);
                 return None;
             }
         };
@@ -223,7 +249,7 @@ impl PagePipeline {
         // Other threads write pages during the fsync. Syncing them too does no harm.
         drop(files);
         if let Some(Err(error)) = handles.map(|handles| handles.sync()) {
-            self.output_failed(lock(&self.files), error.to_string());
+            self.output_failed(lock(&self.files), error);
             return None;
         }
         Some(written)
@@ -257,7 +283,7 @@ impl PagePipeline {
         {
             let missing = files.files.last_id() + 1;
             let cause = format!("cannot write page {waiting}: page {missing} was never completed");
-            self.output_failed(files, cause);
+            self.output_failed(files, StorageError::new(StorageErrorKind::Internal, cause));
         } else {
             drop(files);
         }
@@ -265,17 +291,17 @@ impl PagePipeline {
     }
 
     /// Why the outputs are incomplete, if they are.
-    pub fn output_failure(&self) -> Option<String> {
+    pub fn output_failure(&self) -> Option<StorageError> {
         lock(&self.files).failure.clone()
     }
 }
 
 impl OrderedOutputs {
-    fn handles(&self) -> io::Result<SyncHandles> {
+    fn handles(&self) -> Result<SyncHandles, StorageError> {
         self.parts.as_ref().map_or_else(|| self.files.handles(), Parts::handles)
     }
 
-    fn write_in_order(&mut self) -> io::Result<()> {
+    fn write_in_order(&mut self) -> Result<(), StorageError> {
         while let Some(next) = self.waiting.first_entry()
             && *next.key() == self.files.last_id() + 1
         {
@@ -333,7 +359,7 @@ mod tests {
 
     fn pipeline(modules: Vec<Box<dyn Module>>, outputs: Vec<OutputSpec>) -> PagePipeline {
         let files = OutputFiles::open(&outputs, Start::Fresh).unwrap();
-        PagePipeline::new(modules, outputs, files, Box::new(|_, _| {}))
+        PagePipeline::new(modules, outputs, files, Arc::new(|_, _| {}))
     }
 
     fn panicking_output(directory: &Path) -> OutputSpec {
@@ -357,7 +383,7 @@ mod tests {
         );
         let (counts, _) = pipeline.finish();
         assert_eq!(counts.failures["panicking"], 3);
-        assert_eq!(pipeline.output_failure(), None);
+        assert!(pipeline.output_failure().is_none());
     }
 
     #[test]
@@ -368,7 +394,7 @@ mod tests {
         for (id, writes) in (1..).zip(written) {
             pipeline.write(id, writes);
         }
-        let failure = pipeline.output_failure().unwrap();
+        let failure = pipeline.output_failure().unwrap().to_string();
         assert!(failure.starts_with("panicking cannot write http://a.test/bad: it panicked"), "{failure}");
         let file = |name: &str| fs::read(directory.path().join("out").join(name)).unwrap();
         assert_eq!(
@@ -398,7 +424,8 @@ mod tests {
         assert!(waiting.write(2, vec![(0, OutputWrite::File(Vec::new()))]));
         assert!(waiting.check_complete(2).is_err() && waiting.check_complete(0).is_ok());
         waiting.finish();
-        assert_eq!(waiting.output_failure().unwrap(), "cannot write page 2: page 1 was never completed");
+        let failure = waiting.output_failure().unwrap().to_string();
+        assert_eq!(failure, "cannot write page 2: page 1 was never completed");
         let without = pipeline(Vec::new(), Vec::new());
         assert!(without.write(2, Vec::new()) && lock(&without.files).waiting.is_empty());
         without.check_complete(2).unwrap();

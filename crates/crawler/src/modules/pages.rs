@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::output::numbered_dir::NumberedDir;
 use super::{Output, OutputWrite};
-use crate::error::Error;
+use crate::error::StorageError;
 use crate::page::Page;
 use crate::task::Depth;
 
@@ -18,7 +18,7 @@ pub struct PageFiles {
 
 impl PageFiles {
     /// Opens an existing, writable directory. Numbered files in it are an error, or are removed if `overwrite` is set.
-    pub fn open(path: &Path, overwrite: bool) -> Result<PageFiles, Error> {
+    pub fn open(path: &Path, overwrite: bool) -> Result<PageFiles, StorageError> {
         let files = NumberedDir::open(path)?;
         if !overwrite {
             files.ensure_empty()?;
@@ -60,6 +60,7 @@ fn head(url: &str, depth: Depth) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::StorageErrorKind;
     use crate::modules::example;
     use std::fs;
 
@@ -105,7 +106,7 @@ mod tests {
             fs::write(directory.path().join(name), name).unwrap();
         }
         let refused = PageFiles::open(directory.path(), false).unwrap_err();
-        assert!(matches!(refused, Error::NotEmpty { .. }), "{refused}");
+        assert_eq!(refused.kind(), StorageErrorKind::AlreadyExists, "{refused}");
         drop(PageFiles::open(directory.path(), true).unwrap());
         let mut left: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -155,7 +156,7 @@ mod tests {
     fn directory_is_locked_against_other_crawls() {
         let directory = tempfile::tempdir().unwrap();
         let first = PageFiles::open(directory.path(), false).unwrap();
-        assert!(matches!(PageFiles::open(directory.path(), false), Err(Error::InUse { .. })));
+        assert_eq!(PageFiles::open(directory.path(), false).unwrap_err().kind(), StorageErrorKind::InUse);
         drop(first);
         PageFiles::open(directory.path(), false).unwrap();
     }
@@ -165,10 +166,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(matches!(PageFiles::open(&file, false), Err(Error::Directory { .. })));
-        assert!(matches!(
-            PageFiles::open(&directory.path().join("none"), false),
-            Err(Error::Directory { .. })
-        ));
+        for path in [file, directory.path().join("none")] {
+            assert_eq!(PageFiles::open(&path, false).unwrap_err().kind(), StorageErrorKind::Unusable);
+        }
     }
 }

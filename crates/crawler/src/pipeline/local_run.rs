@@ -64,6 +64,7 @@ impl<R: Backend> LocalRun<R> {
         let end = end?;
         written?;
         let snapshot = block_on(self.snapshot(&crawler))??;
+        let seeds = self.pages.seed_outcomes(&crawler.seeds, resumed == ResumeStatus::New);
         let output_failure = self.pages.output_failure();
         let end = if output_failure.is_some() { CrawlEnd::OutputFailed } else { end };
         let elapsed = match resumed {
@@ -73,6 +74,7 @@ impl<R: Backend> LocalRun<R> {
         Ok(CrawlReport {
             end,
             snapshot,
+            seeds,
             module_failures,
             module_summaries,
             output_failure,
@@ -99,9 +101,7 @@ impl<R: Backend> LocalRun<R> {
             // Each worker has its own thread and runtime, so that its connections stay on one thread.
             let workers = workers.into_iter().map(|worker| {
                 let stop = stop.clone();
-                scope.spawn(move || {
-                    block_on(run_worker(worker, stop)).map_err(|error| BackendError(error.to_string()))?
-                })
+                scope.spawn(move || Ok(block_on(run_worker(worker, stop))??))
             });
             let workers: Vec<_> = workers.collect();
             let end = block_on(self.supervise(crawler, &network, resumed));
@@ -110,7 +110,7 @@ impl<R: Backend> LocalRun<R> {
                 Ok(Ok(CrawlEnd::TimeLimit)) => stop.abort(),
                 _ => stop.stop(),
             }
-            let mut failure = None;
+            let mut failure = None::<Error>;
             for worker in workers {
                 match worker.join() {
                     Ok(result) => failure = failure.or(result.err()),
@@ -118,7 +118,7 @@ impl<R: Backend> LocalRun<R> {
                 }
             }
             match failure {
-                Some(failure) => Err(failure.into()),
+                Some(failure) => Err(failure),
                 None => Ok(end??),
             }
         })

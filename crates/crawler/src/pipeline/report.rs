@@ -4,9 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use crate::backend::{Budget, Snapshot};
+use crate::error::StorageError;
 use crate::modules::page_pipeline::ModuleFailures;
+use crate::outcome::Outcome;
 
 /// The report of a crawl.
 #[derive(Debug)]
@@ -14,6 +17,9 @@ use crate::modules::page_pipeline::ModuleFailures;
 pub struct CrawlReport {
     /// Counts and queue lengths at the end.
     pub snapshot: Snapshot,
+    /// The seeds, without credentials, each with its outcome, or with the outcome of the URL that its redirects lead to.
+    /// A resumed crawl has only the seeds that this process fetched.
+    pub seeds: Vec<(Url, Outcome)>,
     /// Why the crawl ended.
     pub end: CrawlEnd,
     /// How long the crawl took, including earlier runs of a resumed crawl.
@@ -25,7 +31,7 @@ pub struct CrawlReport {
     /// The summaries of the modules.
     pub module_summaries: Vec<String>,
     /// Why the outputs are incomplete, if they are.
-    pub output_failure: Option<String>,
+    pub output_failure: Option<StorageError>,
     /// The traffic with Redis of a distributed crawl.
     #[doc(hidden)]
     pub redis_traffic: Option<Traffic>,

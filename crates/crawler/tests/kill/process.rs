@@ -35,13 +35,13 @@ fn child_process_entry_point() {
                 std::fs::write(file, counts.to_string()).unwrap();
             }
             if let Some(failure) = report.output_failure {
-                eprintln!("error: {failure}");
+                eprintln!("error: {failure:#}");
                 std::process::exit(1);
             }
             std::process::exit(0);
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {error:#}");
             std::process::exit(1);
         }
     }

@@ -41,7 +41,7 @@ pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerCon
     let files = OutputFiles::open(&[], Start::Fresh).unwrap();
     Arc::new(WorkerContext {
         backend: Arc::clone(backend),
-        pipeline: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Box::new(|_, _| {}))),
+        pipeline: Arc::new(PagePipeline::new(Vec::new(), Vec::new(), files, Arc::new(|_, _| {}))),
         scope: Scope::anywhere(),
         max_depth: 3,
         max_page_bytes: 10_000,

@@ -6,9 +6,7 @@ use std::time::{Duration, SystemTime};
 use crawler::internal::backend::durable::{UrlHistory, UrlStatus};
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl, RedisStateReader};
-use crawler::internal::backend::{
-    Backend, BackendError, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId,
-};
+use crawler::internal::backend::{Backend, Completion, DiscoveredUrl, Lease, Outlinks, WorkerId};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::prioritizer::Priority;
 use crawler::internal::similarity::{Fingerprint, Threshold};
@@ -175,7 +173,7 @@ fn url_found_at_a_lower_depth_has_the_shorter_path_and_its_first_outcome() {
 fn reading_changes_nothing_and_a_missing_crawl_is_an_error() {
     let server = Server::start();
     block_on(async {
-        let BackendError(message) = RedisStateReader::open(redis_crawl(&server, 1)).await.err().unwrap();
+        let message = format!("{:#}", RedisStateReader::open(redis_crawl(&server, 1)).await.err().unwrap());
         assert!(
             message.starts_with("there is no crawl 'inspect' on Redis at redis://127.0.0.1"),
             "{message}"

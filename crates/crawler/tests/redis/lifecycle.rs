@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use crawler::internal::backend::local::BackendConfig;
 use crawler::internal::backend::redis::{RedisBackend, RedisCrawl};
-use crawler::internal::backend::{
-    Backend, BackendError, Budget, Completion, DiscoveredUrl, HostDelay, Lease, WorkerId,
-};
+use crawler::internal::backend::{Backend, Budget, Completion, DiscoveredUrl, HostDelay, Lease, WorkerId};
 use crawler::internal::outcome::Outcome;
 use crawler::internal::similarity::{Fingerprint, Threshold};
 use crawler::internal::stats::BodyBytes;
@@ -305,7 +303,7 @@ fn purge_removes_all_keys_of_a_crawl_and_no_others() {
         rejoin(&open[1]).await;
         assert_eq!(crawl_pages(&open[1], usize::MAX).await, 1_700);
         assert_eq!(RedisBackend::purge(&redis_crawl(&server, "news")).await.unwrap(), 0);
-        let BackendError(message) = RedisBackend::purge(&redis_crawl(&server, "*")).await.unwrap_err();
+        let message = format!("{:#}", RedisBackend::purge(&redis_crawl(&server, "*")).await.unwrap_err());
         assert!(message.contains("cannot be the name of a crawl"), "{message}");
     });
 }
@@ -339,7 +337,7 @@ fn reopened_crawl_may_raise_budgets_and_change_no_other_setting() {
         let original = BackendConfig { max_pages: 100, max_bytes: 1 << 20, ..config(1) };
         let open = async |config| match RedisBackend::open(redis_crawl(&server, "terms"), config).await {
             Ok(_) => String::new(),
-            Err(BackendError(message)) => message,
+            Err(error) => format!("{error:#}"),
         };
         assert_eq!(open(original.clone()).await, "");
         let raised = BackendConfig { max_pages: 200, max_pages_per_host: u64::MAX, ..original.clone() };

@@ -120,7 +120,7 @@ impl Crawl {
         let hosts: Vec<Url> = (0..20).map(|n| format!("http://h{n}.test/").parse().unwrap()).collect();
         let context = Arc::new(WorkerContext {
             backend: Arc::new(self.open()),
-            pipeline: Arc::new(PagePipeline::new(vec![collector], Vec::new(), files, Box::new(|_, _| {}))),
+            pipeline: Arc::new(PagePipeline::new(vec![collector], Vec::new(), files, Arc::new(|_, _| {}))),
             scope: Scope::domains(&hosts),
             max_depth: 1_000,
             max_page_bytes: 500_000,

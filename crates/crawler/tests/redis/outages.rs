@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crawler::internal::backend::redis::{Address, RedisBackend, RedisCrawl};
-use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl};
+use crawler::internal::backend::{Backend, DiscoveredUrl};
 use testredis::{Cluster, Fsync, Server};
 use testweb::Web;
 
@@ -122,11 +122,10 @@ fn error_of_opening(
     change(&mut config);
     let address: Address = match url.parse() {
         Ok(address) => address,
-        Err(BackendError(message)) => return message,
+        Err(error) => return format!("{error:#}"),
     };
     let crawl = RedisCrawl { partitions: Some(1), ..RedisCrawl::new(address, crawl) };
-    let BackendError(message) = block_on(RedisBackend::open(crawl, config)).err().expect("it is rejected");
-    message
+    format!("{:#}", block_on(RedisBackend::open(crawl, config)).err().expect("it is rejected"))
 }
 
 #[test]

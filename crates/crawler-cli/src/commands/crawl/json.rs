@@ -75,7 +75,7 @@ pub struct SummaryJson<'s> {
     module_failures: &'s BTreeMap<String, u64>,
     last_module_failure: Option<&'s str>,
     module_summaries: &'s [String],
-    output_failure: Option<&'s str>,
+    output_failure: Option<String>,
     /// Hosts that were given up, and why; the first hundred.
     unreachable_hosts: &'s BTreeMap<String, String>,
     pagerank: Option<PageRankJson<'s>>,
@@ -209,7 +209,7 @@ impl<'s> SummaryJson<'s> {
             module_failures: &report.module_failures.failures,
             last_module_failure: report.module_failures.last_failure.as_deref(),
             module_summaries: &report.module_summaries,
-            output_failure: report.output_failure.as_deref(),
+            output_failure: report.output_failure.as_ref().map(|failure| format!("{failure:#}")),
             unreachable_hosts: &report.snapshot.unreachable_hosts,
             redis: report.redis_traffic,
             pagerank: PageRankJson::new(&report.snapshot),

@@ -11,6 +11,7 @@ use crawler::internal::origin::without_credentials;
 use crawler::{Outcome, OutcomeGroup, RejectReason};
 use url::Url;
 
+use super::stdout_reader::StdoutReader;
 use crate::args::{CrawlOptions, Verbosity};
 use crate::commands::{self, start_there};
 use crate::printable::printable;
@@ -18,6 +19,7 @@ use crate::progress::outcome_word;
 
 /// Receives the outcome of each URL.
 pub struct OutcomeLog {
+    reader: StdoutReader,
     /// Where each outcome is printed.
     stream: Option<Stream>,
     /// Whether URLs that failed are printed to standard error.
@@ -38,9 +40,10 @@ enum Stream {
 
 impl OutcomeLog {
     /// The log of a crawl with these options.
-    pub fn new(options: &CrawlOptions) -> OutcomeLog {
+    pub fn new(options: &CrawlOptions, reader: StdoutReader) -> OutcomeLog {
         let stream = if options.stdout_is_taken() { Stream::Stderr } else { Stream::Stdout };
         OutcomeLog {
+            reader,
             stream: (options.fetch.verbosity() == Verbosity::Verbose).then_some(stream),
             prints_failures: options.fetch.verbosity() == Verbosity::Quiet,
             has_outcomes: AtomicBool::new(false),
@@ -55,11 +58,10 @@ impl OutcomeLog {
     pub fn record(&self, url: &str, outcome: &Outcome) {
         if let Some(stream) = self.stream {
             let line = format!("{}\n", printable(&line(url, outcome)));
-            // A closed pipe (`| head`) does not stop the crawl.
-            let _ = match stream {
-                Stream::Stdout => io::stdout().write_all(line.as_bytes()),
-                Stream::Stderr => io::stderr().write_all(line.as_bytes()),
-            };
+            match stream {
+                Stream::Stdout => self.reader.check(&io::stdout().write_all(line.as_bytes())),
+                Stream::Stderr => drop(io::stderr().write_all(line.as_bytes())),
+            }
         }
         if self.prints_failures && outcome.group() == OutcomeGroup::Failed {
             let _ = writeln!(io::stderr(), "{}", printable(&format!("{url}: {outcome}")));

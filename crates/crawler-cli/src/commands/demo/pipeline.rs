@@ -13,6 +13,7 @@ use super::common::{
     run_demo,
 };
 use crate::args::Verbosity;
+use crate::commands::with_hint;
 
 /// The crawl is killed after this many requests: about half-way.
 const KILLED_AFTER: usize = 250;
@@ -89,12 +90,12 @@ fn crawl_arguments(demo: &PipelineDemo, seed: &str, verbosity: Verbosity) -> Vec
 
 /// A page of the mirror or its original, whichever was fetched second.
 fn near_duplicate(demo: &PipelineDemo) -> DemoResult<Option<String>> {
-    let mut stored = StateReader::open(&demo.state).map_err(|error| error.to_string())?;
+    let mut stored = StateReader::open(&demo.state).map_err(|error| with_hint(&error))?;
     let (original, paths) = many_hosts::mirrored();
     for (host, path) in paths.iter().flat_map(|path| [("mirror.test", path), (original.as_str(), path)]) {
         let url = demo.server.url_of(host, path);
         let parsed = Url::parse(&url).map_err(|error| error.to_string())?;
-        let why = stored.history(&parsed).map_err(|error| error.to_string())?;
+        let why = stored.history(&parsed).map_err(|error| with_hint(&error))?;
         if let Some(UrlStatus::Completed { outcome, .. }) = why.map(|why| why.status)
             && outcome.starts_with("near-duplicate")
         {

@@ -11,6 +11,7 @@ use super::{Batch, Tables};
 use crate::backend::local::SharedState;
 use crate::backend::local::state::LocalState;
 use crate::backend::local::storage::Storage;
+use crate::error::StorageErrorKind;
 
 /// Minimum time between the starts of two commits, so that several pages share one.
 const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(10);
@@ -84,10 +85,10 @@ fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option
     let mut state = shared.state();
     loop {
         if shared.is_broken() {
-            state.storage.fail(&BackendError(
+            state.storage.fail(&BackendError::state(
+                StorageErrorKind::Internal,
                 "cannot commit: an operation panicked half-way, which is a bug in the crawler; resume the crawl (nothing \
-                 committed is lost)"
-                    .into(),
+                 committed is lost)",
             ));
         }
         let storage = &mut state.storage;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use super::super::BackendError;
+use crate::error::{StorageError, StorageErrorKind};
 use crate::file_lock;
 
 /// The process that uses the directory locks this file, even before the state file has its final name.
@@ -18,10 +19,9 @@ impl Lock {
         let path = directory.join(LOCK_FILE);
         let file = File::options().write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| {
-            BackendError(format!(
-                "cannot lock the state with '{}': {error}; check the permissions of the directory",
-                path.display()
-            ))
+            let what = format!("cannot lock the state with '{}'", path.display());
+            let remedy = "check the permissions of the directory";
+            BackendError::State(StorageError::with_source(StorageErrorKind::Unusable, what, error, remedy))
         })?;
         if file_lock::lock(&file) { Ok(Lock(file)) } else { Err(in_use(directory)) }
     }
@@ -29,8 +29,9 @@ impl Lock {
 
 /// The error for a state that another process uses.
 pub(super) fn in_use(directory: &Path) -> BackendError {
-    BackendError(format!(
+    let message = format!(
         "cannot open the state in '{}': another process is using it; wait until it exits, or choose another directory",
         directory.display()
-    ))
+    );
+    BackendError::state(StorageErrorKind::InUse, message)
 }

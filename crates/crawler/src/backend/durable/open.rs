@@ -17,7 +17,7 @@ use crate::backend::local::storage::Clock;
 use crate::backend::local::{BackendConfig, LocalBackend, SharedState, secret};
 use crate::config::MAX_RETRY_AFTER;
 use crate::domain::Domain;
-use crate::error::Error;
+use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::similarity::HashKey;
@@ -76,10 +76,10 @@ pub fn open(directory: &Path, options: StateOptions) -> Result<OpenState, Error>
     check_is_directory(directory)?;
     match fs::create_dir(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::InvalidSetting(format!(
-                "cannot create the state directory '{}': {error}; choose one whose parent exists and is writable",
-                directory.display()
-            )));
+            let what = format!("cannot create the state directory '{}'", directory.display());
+            let remedy = "choose one whose parent exists and is writable";
+            let error = StorageError::with_source(StorageErrorKind::Unusable, what, error, remedy);
+            return Err(Error::State(error));
         }
         _ => {}
     }
@@ -108,7 +108,9 @@ pub(super) fn open_with(
     if let Some(recorded_settings) = &recorded_settings {
         let recorded_settings: RecordedSettings =
             serde_json::from_slice(recorded_settings).map_err(|_| view.damaged())?;
-        recorded_settings.check_resume(&options.recorded_settings).map_err(Error::InvalidSetting)?;
+        recorded_settings
+            .check_resume(&options.recorded_settings)
+            .map_err(|message| Error::State(StorageError::new(StorageErrorKind::SettingsDiffer, message)))?;
     }
     let prior = match is_new {
         true => PriorState::Empty,
@@ -123,8 +125,8 @@ pub(super) fn open_with(
         let started = thread::Builder::new().name("committer".into());
         started.spawn(move || committer::run(&shared, &tables))
     };
-    let committer = committer
-        .map_err(|error| Error::InvalidSetting(format!("cannot start the committer thread: {error}")))?;
+    let committer =
+        committer.map_err(|source| Error::System { action: "start the committer thread", source })?;
     let writer = StateWriter { shared, tables, committer: Some(committer), directory: directory.to_owned() };
     Ok(OpenState { backend, writer, prior })
 }
@@ -132,10 +134,11 @@ pub(super) fn open_with(
 /// Fails if there is something other than a directory at the path of a state.
 pub(super) fn check_is_directory(directory: &Path) -> Result<(), Error> {
     if directory.exists() && !directory.is_dir() {
-        return Err(Error::InvalidSetting(format!(
+        let message = format!(
             "cannot use the state directory '{}': it is not a directory; choose another path",
             directory.display()
-        )));
+        );
+        return Err(Error::State(StorageError::new(StorageErrorKind::Unusable, message)));
     }
     Ok(())
 }
@@ -154,11 +157,12 @@ pub(super) fn read_hash_key(view: &View, directory: &Path) -> Result<HashKey, Ba
     match format {
         Some(FORMAT) => {}
         Some(other) => {
-            return Err(BackendError(format!(
+            let message = format!(
                 "cannot open the state in '{}': it has format {other}, and this version reads format {FORMAT}; resume it with \
                  the version that started it",
                 directory.display()
-            )));
+            );
+            return Err(BackendError::state(StorageErrorKind::Unsupported, message));
         }
         None => return Err(view.damaged()),
     }
@@ -322,11 +326,5 @@ impl StateWriter {
 impl Drop for StateWriter {
     fn drop(&mut self) {
         let _ = self.finish();
-    }
-}
-
-impl From<BackendError> for Error {
-    fn from(error: BackendError) -> Error {
-        Error::State(error.0)
     }
 }

@@ -14,7 +14,7 @@ use super::seen_cache::CacheLimits;
 use super::{Batch, Tables};
 use crate::backend::local::decompress;
 use crate::backend::local::storage::Storage;
-use crate::error::Error;
+use crate::error::{Error, StorageError, StorageErrorKind};
 use crate::html::normal_form;
 use crate::origin::without_credentials;
 use crate::outcome::Outcome;
@@ -121,10 +121,11 @@ impl StateReader {
     /// Returns a stored page.
     pub fn content(&self, url: &Url) -> Result<Option<Vec<u8>>, Error> {
         let body = self.storage.body(self.storage.id(&admitted_form(url)))?;
-        Ok(body.map(decompress).transpose()?)
+        body.map(decompress).transpose().map_err(Error::State)
     }
 
     /// Returns the URLs of up to `max` stored pages.
+    #[doc(hidden)]
     pub fn pages(&self, max: usize) -> Result<Vec<String>, Error> {
         let rows = self.storage.view.pages_from(0, max)?.into_iter();
         let pages = rows.map(|(_, row)| PageRow::from_bytes(&row).map(|row| row.url));
@@ -187,10 +188,11 @@ impl StateReader {
 fn open(directory: &Path) -> Result<Tables, Error> {
     check_is_directory(directory)?;
     if !Tables::exist(directory) {
-        return Err(Error::InvalidSetting(format!(
+        let message = format!(
             "cannot open the state in '{}': there is none; give the state directory of a crawl",
             directory.display()
-        )));
+        );
+        return Err(Error::State(StorageError::new(StorageErrorKind::NotFound, message)));
     }
     Ok(Tables::open(directory, Batch::default)?)
 }

@@ -88,7 +88,10 @@ impl TestState {
             match open_with(&self.path(), self.options.clone(), self.limits) {
                 Ok(opened) => break opened,
                 // A process that another test starts inherits the lock until it executes its own program.
-                Err(error) if start.elapsed() < Duration::from_secs(10) && error.to_string() == in_use.0 => {
+                Err(error)
+                    if start.elapsed() < Duration::from_secs(10)
+                        && error.to_string() == in_use.to_string() =>
+                {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => panic!("{error}"),

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::super::{BackendError, ContentMatch};
+use super::super::ContentMatch;
 use super::segment_store::SegmentStore;
 use super::storage::Body;
+use crate::error::{StorageError, StorageErrorKind};
 use crate::similarity::{ContentType, Fingerprint, Index, Lookup, Match, Threshold, Undecided, Verdicts};
 
 /// LZ4 expands a byte to at most this many. A stored page that claims to be larger is damaged.
@@ -173,12 +174,13 @@ pub(crate) fn compress(body: &[u8]) -> Body {
 }
 
 /// Returns the body of a stored page.
-pub(crate) fn decompress(body: Body) -> Result<Vec<u8>, BackendError> {
+pub(crate) fn decompress(body: Body) -> Result<Vec<u8>, StorageError> {
     match body {
         Body::Plain(bytes) => Ok(bytes.into()),
         Body::Compressed(bytes) => {
             let damaged = |cause: &dyn std::fmt::Display| {
-                BackendError(format!("cannot read a stored page: it is damaged: {cause}"))
+                let message = format!("cannot read a stored page: it is damaged: {cause}");
+                StorageError::new(StorageErrorKind::Damaged, message)
             };
             let (length, _) = lz4_flex::block::uncompressed_size(&bytes).map_err(|error| damaged(&error))?;
             if length / MAX_EXPANSION > bytes.len() {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::super::{BackendError, HostDelay, TaskId};
 use crate::domain::Domain;
+use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::outcome::Outcome;
@@ -209,7 +210,10 @@ impl Commit {
             .await;
         match reached {
             Ok(committed_batches) => committed_batches.clone().map(|_| ()),
-            Err(_) => Err(BackendError("cannot commit: the state of the crawl was closed".into())),
+            Err(_) => {
+                let message = "cannot commit: the state of the crawl was closed";
+                Err(BackendError::state(StorageErrorKind::Internal, message))
+            }
         }
     }
 }

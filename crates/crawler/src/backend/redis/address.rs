@@ -7,7 +7,7 @@ use std::str::FromStr;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Host;
 
-use super::super::BackendError;
+use crate::error::Error;
 
 /// The port of a server, and of a Sentinel, unless another is given.
 const SERVER_PORT: u16 = 6379;
@@ -45,9 +45,11 @@ impl fmt::Display for Node {
 
 impl Address {
     /// Reads an address. A password that comes from elsewhere is used where the address has none.
-    pub fn parse(text: &str, password: Option<&str>) -> Result<Address, BackendError> {
+    pub fn parse(text: &str, password: Option<&str>) -> Result<Address, Error> {
         read(text, password).map_err(|why| {
-            BackendError(format!("cannot use the address of Redis: {why}; give one like redis://host:6379/0"))
+            let message =
+                format!("cannot use the address of Redis: {why}; give one like redis://host:6379/0");
+            Error::InvalidSetting(message)
         })
     }
 
@@ -96,9 +98,9 @@ impl fmt::Debug for Address {
 }
 
 impl FromStr for Address {
-    type Err = BackendError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Address, BackendError> {
+    fn from_str(text: &str) -> Result<Address, Error> {
         Address::parse(text, None)
     }
 }
@@ -204,7 +206,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        Address::parse(text, None).unwrap_err().0
+        Address::parse(text, None).unwrap_err().to_string()
     }
 
     #[test]

@@ -33,6 +33,7 @@ use self::wire::Access;
 use super::super::BackendError;
 use super::address::{Address, Node};
 use super::scripts::Lua;
+use crate::error::{StorageError, StorageErrorKind};
 use crate::stop::StopHandle;
 
 /// How many arrived answers a script is told of.
@@ -227,10 +228,9 @@ impl Connection {
     pub(super) fn read<T: FromRedisValue>(&self, value: Value) -> Result<T, BackendError> {
         redis::from_redis_value(value).map_err(|error| {
             let address = self.address();
-            BackendError(format!(
-                "Redis at {address} answered what nobody expected: {error}; do all processes of the crawl have \
-                 the same version?"
-            ))
+            let what = format!("Redis at {address} answered what nobody expected");
+            let remedy = "do all processes of the crawl have the same version?";
+            BackendError::Redis(StorageError::with_source(StorageErrorKind::Unsupported, what, error, remedy))
         })
     }
 

@@ -419,7 +419,7 @@ fn name(id: u64) -> String {
 fn plain(stored: &[u8]) -> Result<Vec<u8>, BackendError> {
     match stored {
         [PLAIN, body @ ..] => Ok(body.to_vec()),
-        [_, body @ ..] => decompress(Body::Compressed(body.into())),
+        [_, body @ ..] => decompress(Body::Compressed(body.into())).map_err(BackendError::Redis),
         [] => Ok(Vec::new()),
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::super::BackendError;
+use crate::error::{StorageError, StorageErrorKind};
 
 /// The thread; it ends when this is dropped.
 pub(super) struct Home {
@@ -16,8 +17,10 @@ pub(super) struct Home {
 
 impl Home {
     pub(super) fn new() -> Result<Home, BackendError> {
-        let cannot =
-            |error: std::io::Error| BackendError(format!("cannot start a thread for Redis: {error}"));
+        let cannot = |error: std::io::Error| {
+            let what = "cannot start a thread for Redis";
+            BackendError::Redis(StorageError::with_source(StorageErrorKind::Io, what, error, ""))
+        };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         let (handle, (ends, ended)) = (runtime.handle().clone(), oneshot::channel());
         let live = move || drop(runtime.block_on(ended));
@@ -46,7 +49,7 @@ impl Home {
         match self.handle.spawn(future).await {
             Ok(made) => made,
             Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-            Err(_) => Err(BackendError("the connection to Redis was closed".into())),
+            Err(_) => Err(BackendError::redis(StorageErrorKind::Io, "the connection to Redis was closed")),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::keys::{self, Keys};
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 use crate::backend::local::{BackendConfig, HostLimits, secret};
+use crate::error::StorageErrorKind::{Damaged, NotFound, SettingsDiffer};
 use crate::prioritizer::PriorityQueues;
 use crate::similarity::{HashKey, Threshold};
 use crate::strip_query::StripQuery;
@@ -91,7 +92,7 @@ pub(super) async fn look(place: RedisCrawl) -> Result<Moves, BackendError> {
     let theirs: BTreeMap<String, String> = connection.one(read).await?;
     if theirs.is_empty() {
         let address = connection.address();
-        return Err(BackendError(no_such_crawl_at(&crawl, address)));
+        return Err(BackendError::redis(NotFound, no_such_crawl_at(&crawl, address)));
     }
     let settings = settings_of(&theirs).ok_or_else(|| damaged(&connection, &crawl))?;
     joined(connection, &crawl, settings, &theirs, delay)
@@ -125,7 +126,8 @@ fn joined(
 
 fn damaged(connection: &Connection, crawl: &str) -> BackendError {
     let address = connection.address();
-    BackendError(format!("the crawl '{crawl}' on Redis at {address} is damaged; use another name"))
+    let message = format!("the crawl '{crawl}' on Redis at {address} is damaged; use another name");
+    BackendError::redis(Damaged, message)
 }
 
 /// What all who work on a crawl have to agree on.
@@ -200,17 +202,19 @@ fn agree(
         }
         if BUDGETS.contains(name) {
             let their = if their == u64::MAX.to_string() { "unlimited" } else { their };
-            return Err(BackendError(format!(
+            let message = format!(
                 "{name} is {their} in the crawl '{crawl}' on Redis at {address} and {our} here; it can be raised, not \
                  lowered"
-            )));
+            );
+            return Err(BackendError::redis(SettingsDiffer, message));
         }
         if their != our {
             let (name, their, our) = (setting(name), value(name, their), value(name, our));
-            return Err(BackendError(format!(
+            let message = format!(
                 "the crawl '{crawl}' on Redis at {address} was started with another setting: {name} is {their} there \
                  and {our} here; use the same settings, or another name for this crawl"
-            )));
+            );
+            return Err(BackendError::redis(SettingsDiffer, message));
         }
     }
     Ok(())

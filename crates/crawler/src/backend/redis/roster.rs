@@ -11,6 +11,7 @@ use super::keys::Keys;
 use super::moves::{Moves, milliseconds};
 use super::scripts::{self, Lua};
 use super::{RedisBackend, RedisCrawl};
+use crate::error::StorageErrorKind::Damaged;
 
 /// A place in the crew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -143,7 +144,7 @@ impl RedisBackend {
         let (what, name, where_, token, heard): (String, String, String, String, u64) =
             self.ask(call).await?;
         let role = Role::named(&name)
-            .ok_or_else(|| BackendError(format!("the crew has a strange place: {name:?}")))?;
+            .ok_or_else(|| BackendError::redis(Damaged, format!("the crew has a strange place: {name:?}")))?;
         Ok(match what.as_str() {
             "new" => JoinResult::New(role, heard),
             "again" => JoinResult::TookOver(role, heard),

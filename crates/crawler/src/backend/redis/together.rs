@@ -7,6 +7,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::super::BackendError;
+use crate::error::StorageErrorKind;
 
 /// Moves of one kind: what is asked, and what is answered.
 pub(super) struct Batcher<T, R> {
@@ -55,7 +56,7 @@ impl<T, R> Batcher<T, R> {
         weight: impl Fn(&T) -> usize,
         make: impl AsyncFnOnce(Vec<T>) -> Result<Vec<R>, BackendError>,
     ) -> Result<R, BackendError> {
-        let closed = || BackendError("the connection to Redis was closed".into());
+        let closed = || BackendError::redis(StorageErrorKind::Io, "the connection to Redis was closed");
         let one = match self.wait_or_go(one) {
             Ok(one) => one,
             Err(turn) => match turn.await {
@@ -164,7 +165,7 @@ mod tests {
                     times.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     if fails {
-                        Err(BackendError("no".into()))
+                        Err(BackendError::redis(StorageErrorKind::Io, "no"))
                     } else {
                         Ok(all.iter().map(|one| one * 2).collect())
                     }
@@ -182,7 +183,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_comes_while_something_is_under_way_goes_together_and_each_gets_its_own_answer() {
         let (answers, times) = make_ten(100, false).await;
-        assert_eq!(answers, (0..10).map(|number| Ok(2 * number)).collect::<Vec<_>>());
+        assert!(answers.into_iter().map(Result::unwrap).eq((0..10).map(|number| 2 * number)));
         assert_eq!(times, 2, "the first alone, and the others after it");
     }
 
@@ -190,7 +191,7 @@ mod tests {
     async fn where_others_may_come_the_first_waits_for_them_and_no_longer_than_until_they_are_there() {
         let begun = tokio::time::Instant::now();
         let (answers, times) = make_ten_of(10, 100, false).await;
-        assert_eq!(answers, (0..10).map(|number| Ok(2 * number)).collect::<Vec<_>>());
+        assert!(answers.into_iter().map(Result::unwrap).eq((0..10).map(|number| 2 * number)));
         assert_eq!(times, 1, "all of them together");
         assert!(begun.elapsed() < GATHERING, "{:?}", begun.elapsed());
     }
@@ -214,6 +215,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn trouble_is_told_to_all_who_went_together() {
         let (answers, _) = make_ten(100, true).await;
-        assert!(answers.iter().all(|answer| *answer == Err(BackendError("no".into()))));
+        assert!(answers.iter().all(|answer| answer.as_ref().unwrap_err().to_string() == "no"));
     }
 }

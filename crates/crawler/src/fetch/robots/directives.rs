@@ -18,7 +18,7 @@ pub struct RobotsDirectives {
 
 impl RobotsDirectives {
     /// The names of the directives.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         let all = [("nofollow", self.nofollow), ("noindex", self.noindex), ("noarchive", self.noarchive)];
         all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name)
     }

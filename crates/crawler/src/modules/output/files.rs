@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use self::append::AppendFile;
 use super::numbered_dir::{self, NumberedDir};
 use super::{OutputSpec, OutputWrite, Target};
-use crate::error::Error;
+use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 
 /// What a crawl expects to find when it opens its output files.
 #[derive(Debug, Clone, Copy)]
@@ -64,25 +64,26 @@ pub(super) enum SyncHandle {
 
 impl SyncHandles {
     /// Fsyncs everything flushed so far.
-    pub fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> Result<(), StorageError> {
         self.0.iter().try_for_each(|handle| match handle {
-            SyncHandle::File(path, file) => file.sync_data().map_err(|error| write_error(path, &error)),
-            SyncHandle::Directory(files) => files.sync().map_err(|error| write_error(files.path(), &error)),
+            SyncHandle::File(path, file) => file.sync_data().map_err(|error| write_error(path, error)),
+            SyncHandle::Directory(files) => files.sync().map_err(|error| write_error(files.path(), error)),
         })
     }
 }
 
 impl OutputFiles {
     /// Opens the files of the outputs. If one cannot be used, none is changed.
-    pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, Error> {
+    pub fn open(specs: &[OutputSpec], start: Start) -> Result<OutputFiles, StorageError> {
         if let Start::Resumed { committed, .. } = start
             && committed.len() != specs.len()
         {
-            return Err(Error::Output(format!(
+            let message = format!(
                 "cannot resume the crawl: it was started with {} output modules, and {} are given; give the same modules",
                 committed.len(),
                 specs.len()
-            )));
+            );
+            return Err(StorageError::new(StorageErrorKind::SettingsDiffer, message));
         }
         let mut outputs = Vec::with_capacity(specs.len());
         for (index, spec) in specs.iter().enumerate() {
@@ -106,7 +107,7 @@ impl OutputFiles {
     ///
     /// Pages are applied in the order of their ids, without gaps. A page that is already in the files is ignored. After
     /// an error, which names the file, the page does not count, and it can be applied again.
-    pub fn apply(&mut self, id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<Vec<u64>> {
+    pub fn apply(&mut self, id: u64, writes: &[(usize, OutputWrite)]) -> Result<Vec<u64>, StorageError> {
         if id <= self.last_id {
             return Ok(self.lengths());
         }
@@ -117,7 +118,7 @@ impl OutputFiles {
         }
         for (index, write) in writes {
             if let (OpenOutput::Directory(files), OutputWrite::File(bytes)) = (&self.outputs[*index], write) {
-                files.replace(id, bytes).map_err(|error| write_error(&files.page_path(id), &error))?;
+                files.replace(id, bytes).map_err(|error| write_error(&files.page_path(id), error))?;
             }
         }
         for (index, write) in writes {
@@ -131,7 +132,7 @@ impl OutputFiles {
 
     /// Hands everything applied to the operating system, so that it survives a crash of the process. Can be retried
     /// after an error.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> Result<(), StorageError> {
         self.outputs.iter_mut().try_for_each(|output| match output {
             OpenOutput::File(file) => file.flush(),
             OpenOutput::Directory(_) => Ok(()),
@@ -139,7 +140,7 @@ impl OutputFiles {
     }
 
     /// Flushes and fsyncs everything applied, so that it survives a power failure.
-    pub fn sync(&mut self) -> io::Result<()> {
+    pub fn sync(&mut self) -> Result<(), StorageError> {
         self.flush()?;
         self.handles()?.sync()
     }
@@ -148,14 +149,14 @@ impl OutputFiles {
     ///
     /// The operating system reports a failed write to one fsync only; a later fsync succeeds. After a failed fsync it
     /// is unknown what was written.
-    pub fn handles(&self) -> io::Result<SyncHandles> {
+    pub fn handles(&self) -> Result<SyncHandles, StorageError> {
         let handle = |output: &OpenOutput| match output {
             OpenOutput::File(file) => file.handle(),
             OpenOutput::Directory(files) => {
-                files.handle().map_err(|error| write_error(files.path(), &error)).map(SyncHandle::Directory)
+                files.handle().map_err(|error| write_error(files.path(), error)).map(SyncHandle::Directory)
             }
         };
-        Ok(SyncHandles(self.outputs.iter().map(handle).collect::<io::Result<_>>()?))
+        Ok(SyncHandles(self.outputs.iter().map(handle).collect::<Result<_, _>>()?))
     }
 
     /// The length of each output's file, including what is buffered; 0 for a directory.
@@ -172,11 +173,11 @@ impl OutputFiles {
         self.last_id
     }
 
-    fn check(&self, id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
+    fn check(&self, id: u64, writes: &[(usize, OutputWrite)]) -> Result<(), StorageError> {
         if id != self.last_id + 1 {
             let gap =
                 format!("cannot write page {id} to the outputs: the last page written is {}", self.last_id);
-            return Err(io::Error::new(ErrorKind::InvalidInput, gap));
+            return Err(StorageError::new(StorageErrorKind::Internal, gap));
         }
         for (index, write) in writes {
             let output = self.outputs.get(*index);
@@ -188,7 +189,7 @@ impl OutputFiles {
 
 impl OpenOutput {
     /// Opens and locks the target, and checks it as far as possible without changing anything.
-    fn open(target: &Target, start: Start, index: usize) -> Result<OpenOutput, Error> {
+    fn open(target: &Target, start: Start, index: usize) -> Result<OpenOutput, StorageError> {
         match target {
             Target::File(path) => {
                 let file = AppendFile::open(path)?;
@@ -216,7 +217,7 @@ impl OpenOutput {
     }
 
     /// Rejects a directory that [`truncate`](OpenOutput::truncate) could not bring to the start state.
-    fn check(&self, start: Start) -> Result<(), Error> {
+    fn check(&self, start: Start) -> Result<(), StorageError> {
         match self {
             OpenOutput::File(_) => Ok(()),
             OpenOutput::Directory(files) => {
@@ -228,13 +229,13 @@ impl OpenOutput {
     }
 
     /// Removes everything that is later than the start state.
-    fn truncate(&mut self, start: Start, index: usize) -> Result<(), Error> {
+    fn truncate(&mut self, start: Start, index: usize) -> Result<(), StorageError> {
         let (length, last_id) = match start {
             Start::Resumed { committed, last_id } => (committed[index], last_id),
             Start::Fresh | Start::Overwrite => (0, 0),
         };
         match self {
-            OpenOutput::File(file) => file.start_at(length),
+            OpenOutput::File(file) => file.truncate(length),
             OpenOutput::Directory(files) => files.remove_after(last_id),
         }
     }
@@ -245,7 +246,7 @@ impl OpenOutput {
         }
     }
 
-    fn flush_if_full(&mut self) -> io::Result<()> {
+    fn flush_if_full(&mut self) -> Result<(), StorageError> {
         match self {
             OpenOutput::File(file) => file.flush_if_full(),
             OpenOutput::Directory(_) => Ok(()),
@@ -254,18 +255,17 @@ impl OpenOutput {
 }
 
 /// Creates a directory if it does not exist. Its parent is not created: a missing parent is more likely a typing error.
-pub(super) fn create_directory(path: &Path) -> Result<(), Error> {
+pub(super) fn create_directory(path: &Path) -> Result<(), StorageError> {
     match fs::create_dir(path) {
-        Err(source) if source.kind() != ErrorKind::AlreadyExists => {
-            Err(Error::Directory { path: path.to_owned(), source })
-        }
+        Err(source) if source.kind() != ErrorKind::AlreadyExists => Err(unusable_directory(path, source)),
         _ => Ok(()),
     }
 }
 
-/// Adds the path to an error of a write.
-pub(super) fn write_error(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot write to output file '{}': {error}", path.display()))
+/// The error for a write that failed.
+pub(super) fn write_error(path: &Path, error: io::Error) -> StorageError {
+    let what = format!("cannot write to output file '{}'", path.display());
+    StorageError::with_source(StorageErrorKind::Io, what, error, "")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use crate::error::{StorageError, StorageErrorKind, unusable_directory};
 use crate::file_lock;
 
 /// The temporary name of a file while it is written, on systems without unnamed files. A crash leaves at most this one
@@ -31,14 +31,18 @@ enum WriteMethod {
 
 impl NumberedDir {
     /// Opens and locks an existing directory, and does not change its content.
-    pub(in crate::modules) fn open(path: &Path) -> Result<NumberedDir, Error> {
-        let unusable = |source| Error::Directory { path: path.to_owned(), source };
+    pub(in crate::modules) fn open(path: &Path) -> Result<NumberedDir, StorageError> {
+        let unusable = |source| unusable_directory(path, source);
         if !fs::metadata(path).map_err(unusable)?.is_dir() {
             return Err(unusable(io::ErrorKind::NotADirectory.into()));
         }
         let directory = File::open(path).map_err(unusable)?;
         if !file_lock::lock(&directory) {
-            return Err(Error::InUse { path: path.to_owned() });
+            let message = format!(
+                "another crawl is writing to directory '{}'; wait for its end, or name another directory",
+                path.display()
+            );
+            return Err(StorageError::new(StorageErrorKind::InUse, message));
         }
         let method = if unnamed_file::is_supported(&directory) {
             WriteMethod::LinkUnnamed
@@ -49,15 +53,22 @@ impl NumberedDir {
     }
 
     /// Rejects a directory that has numbered files.
-    pub(in crate::modules) fn ensure_empty(&self) -> Result<(), Error> {
+    pub(in crate::modules) fn ensure_empty(&self) -> Result<(), StorageError> {
         match self.numbers()?.iter().min() {
             None => Ok(()),
-            Some(example) => Err(Error::NotEmpty { path: self.path.clone(), example: example.to_string() }),
+            Some(example) => {
+                let message = format!(
+                    "directory '{}' contains pages of an earlier crawl (file {example}); name another directory, or \
+                     overwrite them",
+                    self.path.display()
+                );
+                Err(StorageError::new(StorageErrorKind::AlreadyExists, message))
+            }
         }
     }
 
     /// Rejects a directory in which one of the files from 1 to `last` is missing.
-    pub(in crate::modules) fn ensure_complete(&self, last: u64) -> Result<(), Error> {
+    pub(in crate::modules) fn ensure_complete(&self, last: u64) -> Result<(), StorageError> {
         let mut numbers = self.numbers()?;
         numbers.sort_unstable();
         // The sorted numbers are distinct: they are 1, 2, 3 … up to the first one missing.
@@ -69,28 +80,28 @@ impl NumberedDir {
     }
 
     /// Removes the files with larger numbers, and the temporary file that a crash may have left.
-    pub(in crate::modules) fn remove_after(&self, last: u64) -> Result<(), Error> {
+    pub(in crate::modules) fn remove_after(&self, last: u64) -> Result<(), StorageError> {
         for entry in self.removable_after(last)? {
-            fs::remove_file(entry).map_err(|source| Error::Directory { path: self.path.clone(), source })?;
+            fs::remove_file(entry).map_err(|source| unusable_directory(&self.path, source))?;
         }
         Ok(())
     }
 
     /// The files with numbers larger than `last`. Fails if one of them cannot be removed.
-    pub(in crate::modules) fn removable_after(&self, last: u64) -> Result<Vec<PathBuf>, Error> {
-        let unusable = |source| Error::Directory { path: self.path.clone(), source };
+    pub(in crate::modules) fn removable_after(&self, last: u64) -> Result<Vec<PathBuf>, StorageError> {
+        let unusable = |source| unusable_directory(&self.path, source);
         let later = self.numbers()?.into_iter().filter(|number| *number > last);
         let later: Vec<PathBuf> = later.map(|number| self.page_path(number)).collect();
         // Check all before any is removed, so that an error leaves the directory unchanged.
         for entry in &later {
             if !fs::symlink_metadata(entry).map_err(unusable)?.is_file() {
-                return Err(Error::PathBlocked { path: entry.clone() });
+                return Err(blocked(entry));
             }
         }
         // A test write is the surest check for permission. It also removes a temporary file left by a crash.
         let unfinished = self.path.join(UNFINISHED);
         if fs::symlink_metadata(&unfinished).is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(Error::PathBlocked { path: unfinished });
+            return Err(blocked(&unfinished));
         }
         replace_with_new(&unfinished).and_then(|_| fs::remove_file(&unfinished)).map_err(unusable)?;
         Ok(later)
@@ -155,8 +166,8 @@ impl NumberedDir {
     }
 
     /// The numbers that are file names in the directory, without leading zeros.
-    fn numbers(&self) -> Result<Vec<u64>, Error> {
-        let unusable = |source| Error::Directory { path: self.path.clone(), source };
+    fn numbers(&self) -> Result<Vec<u64>, StorageError> {
+        let unusable = |source| unusable_directory(&self.path, source);
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(unusable)? {
             let name = entry.map_err(unusable)?.file_name();
@@ -201,7 +212,7 @@ impl DirSyncHandle {
 }
 
 /// Rejects a directory that does not exist although the crawl has written files to it.
-pub(in crate::modules) fn ensure_exists(path: &Path, last: u64) -> Result<(), Error> {
+pub(in crate::modules) fn ensure_exists(path: &Path, last: u64) -> Result<(), StorageError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(missing_pages(path, "it does not exist", last))
@@ -210,12 +221,22 @@ pub(in crate::modules) fn ensure_exists(path: &Path, last: u64) -> Result<(), Er
     }
 }
 
-fn missing_pages(path: &Path, cause: &str, last: u64) -> Error {
-    Error::Output(format!(
+fn missing_pages(path: &Path, cause: &str, last: u64) -> StorageError {
+    let message = format!(
         "cannot resume page directory '{}': {cause}, but the crawl had written 1 to {last}; restore all files, or start a \
          new crawl",
         path.display()
-    ))
+    );
+    StorageError::new(StorageErrorKind::Damaged, message)
+}
+
+/// The error for something that is not a file at the path of one.
+fn blocked(path: &Path) -> StorageError {
+    let message = format!(
+        "cannot write '{}': something that is not a file is there; move it, or name another directory",
+        path.display()
+    );
+    StorageError::new(StorageErrorKind::Unusable, message)
 }
 
 /// Creates a file, removing an existing one. The existing one is not opened: it may be a link to a file elsewhere, or a
@@ -308,7 +329,7 @@ mod tests {
             fs::write(directory.path().join(name), name).unwrap();
         }
         let files = NumberedDir::open(directory.path()).unwrap();
-        assert!(matches!(files.ensure_empty(), Err(Error::NotEmpty { .. })));
+        assert_eq!(files.ensure_empty().unwrap_err().kind(), StorageErrorKind::AlreadyExists);
         assert_eq!(names(directory.path()).len(), 8, "nothing is removed yet");
         files.remove_after(2).unwrap();
         assert_eq!(names(directory.path()), ["0", "007", "1", "2", "notes.txt"]);

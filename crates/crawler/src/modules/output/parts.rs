@@ -18,7 +18,6 @@ mod index;
 mod merge;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind};
 use std::path::Path;
 
 pub use self::merge::{Destination, MergeError, MergeReport, merge, parts_of};
@@ -28,7 +27,7 @@ use self::file::FilePart;
 use self::index::PartHeader;
 use super::files::{SyncHandle, SyncHandles};
 use super::{OutputSpec, OutputWrite, Target};
-use crate::error::Error;
+use crate::error::{StorageError, StorageErrorKind};
 
 /// The crawl that a part belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub struct CrawlIdentity {
 pub struct Parts {
     parts: Vec<OpenPart>,
     /// Set if a failed write could not be rolled back. The content of the files is unknown from then on.
-    rollback_error: Option<String>,
+    rollback_error: Option<StorageError>,
 }
 
 #[derive(Debug)]
@@ -72,7 +71,7 @@ impl Parts {
         worker: u16,
         crawl: &CrawlIdentity,
         overwrite: bool,
-    ) -> Result<Parts, Error> {
+    ) -> Result<Parts, StorageError> {
         let mut parts = Vec::with_capacity(specs.len());
         for spec in specs {
             parts.push(match part_of(&spec.target, worker)? {
@@ -105,7 +104,7 @@ impl Parts {
         worker: u16,
         crawl: &CrawlIdentity,
         overwrite: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StorageError> {
         for spec in specs {
             let header = PartHeader::new(crawl, &*spec.output);
             match part_of(&spec.target, worker)? {
@@ -125,7 +124,12 @@ impl Parts {
     ///
     /// On return the page is handed to the operating system and survives a crash of the process. After an error, which
     /// names the file, the page does not count, and it can be added again.
-    pub fn add(&mut self, task_id: u64, lease_id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
+    pub fn add(
+        &mut self,
+        task_id: u64,
+        lease_id: u64,
+        writes: &[(usize, OutputWrite)],
+    ) -> Result<(), StorageError> {
         self.check(writes)?;
         let written = self.write_all(task_id, lease_id, writes);
         self.commit_or_roll_back(written)
@@ -133,7 +137,7 @@ impl Parts {
 
     /// Retracts the page of a task: versions with smaller lease ids do not count. For a URL that was leased before and
     /// gave no page this time.
-    pub fn retract(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
+    pub fn retract(&mut self, task_id: u64, lease_id: u64) -> Result<(), StorageError> {
         self.check(&[])?;
         let retracted = self.parts.iter_mut().try_for_each(|part| match part {
             OpenPart::File(part) => part.append_to_index(task_id, lease_id, true),
@@ -146,7 +150,7 @@ impl Parts {
     ///
     /// The operating system reports a failed write to one fsync only; a later fsync succeeds. After a failed fsync it
     /// is unknown what was written.
-    pub fn handles(&self) -> io::Result<SyncHandles> {
+    pub fn handles(&self) -> Result<SyncHandles, StorageError> {
         let mut handles = Vec::new();
         for part in &self.parts {
             match part {
@@ -158,7 +162,7 @@ impl Parts {
     }
 
     /// Fsyncs everything added so far, so that it survives a power failure.
-    pub fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> Result<(), StorageError> {
         self.handles()?.sync()
     }
 
@@ -171,7 +175,12 @@ impl Parts {
         self.parts.iter().map(length).collect()
     }
 
-    fn write_all(&mut self, task_id: u64, lease_id: u64, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
+    fn write_all(
+        &mut self,
+        task_id: u64,
+        lease_id: u64,
+        writes: &[(usize, OutputWrite)],
+    ) -> Result<(), StorageError> {
         // Write the page to all outputs before any index names it, so that a failure can be rolled back.
         for (index, write) in writes {
             match (&mut self.parts[*index], write) {
@@ -191,27 +200,27 @@ impl Parts {
     }
 
     /// Commits what was written, or rolls all outputs back if one write failed.
-    fn commit_or_roll_back(&mut self, written: io::Result<()>) -> io::Result<()> {
+    fn commit_or_roll_back(&mut self, written: Result<(), StorageError>) -> Result<(), StorageError> {
         for part in &mut self.parts {
             let OpenPart::File(part) = part else { continue };
             if written.is_ok() {
                 part.commit();
             } else if let Err(error) = part.roll_back() {
                 // The index no longer matches the positions of further writes. The next open repairs the part.
-                self.rollback_error = Some(error.to_string());
+                self.rollback_error = Some(error);
             }
         }
         written
     }
 
-    fn check(&self, writes: &[(usize, OutputWrite)]) -> io::Result<()> {
+    fn check(&self, writes: &[(usize, OutputWrite)]) -> Result<(), StorageError> {
         if let Some(error) = &self.rollback_error {
-            return Err(io::Error::other(error.clone()));
+            return Err(error.clone());
         }
         for (position, (index, write)) in writes.iter().enumerate() {
             if writes[..position].iter().any(|(earlier, _)| earlier == index) {
                 let twice = format!("cannot write to output {index}: the page writes to it twice");
-                return Err(io::Error::new(ErrorKind::InvalidInput, twice));
+                return Err(StorageError::new(StorageErrorKind::Internal, twice));
             }
             let part = self.parts.get(*index);
             write.check(*index, part.map(|part| matches!(part, OpenPart::Directory(_))))?;
@@ -221,13 +230,14 @@ impl Parts {
 }
 
 /// A worker's part of an output: `dir/pages.3.jsonl` of `dir/pages.jsonl`, `pages.3` of `pages`.
-pub fn part_of(target: &Target, worker: u16) -> Result<Target, Error> {
+pub fn part_of(target: &Target, worker: u16) -> Result<Target, StorageError> {
     let (Target::File(path) | Target::Directory(path)) = target;
     let Some(file_name) = path.file_name() else {
-        return Err(Error::Output(format!(
+        let message = format!(
             "cannot write part files of output '{}': the path has no file name; give a path that ends with a name",
             path.display()
-        )));
+        );
+        return Err(StorageError::new(StorageErrorKind::Unusable, message));
     };
     let is_file = matches!(target, Target::File(_));
     let (stem, extension) = if is_file { split(path) } else { (file_name.to_owned(), None) };
@@ -260,22 +270,24 @@ impl PartHeader {
 }
 
 /// The error for a path that is occupied by something other than a part of this crawl.
-fn occupied(path: &Path, cause: &str) -> Error {
-    Error::Output(format!(
+fn occupied(path: &Path, cause: &str) -> StorageError {
+    let message = format!(
         "cannot write to part '{}': {cause}; move it away with its index, name another output, or \
          overwrite it",
         path.display()
-    ))
+    );
+    StorageError::new(StorageErrorKind::AlreadyExists, message)
 }
 
 /// The error for a part of this crawl that was changed or damaged. Overwriting does not replace it: a restarted
 /// worker gets the same options as on its first start, so that is no sign that the pages are to be deleted.
-fn cannot_resume(path: &Path, cause: &str) -> Error {
-    Error::Output(format!(
+fn cannot_resume(path: &Path, cause: &str) -> StorageError {
+    let message = format!(
         "cannot resume part '{}': {cause}; restore the part and its index, or move both away and keep them for \
          merging",
         path.display()
-    ))
+    );
+    StorageError::new(StorageErrorKind::Damaged, message)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::super::seen_cache::CacheLimits;
 use super::super::{Batch, OpenState, STATE_FILE, StateReader, Tables};
 use super::{SMALL_CACHE, TestState, discovered, options};
 use crate::backend::local::storage::Storage;
+use crate::error::StorageErrorKind;
 use crate::modules::OutputWrite;
 
 #[tokio::test]
@@ -69,7 +70,7 @@ async fn damaged_file_after_a_crash_is_refused_or_read_without_a_panic() {
 async fn operation_that_fails_half_way_leaves_the_last_commit_unchanged() {
     let mut state = TestState::new(7, SMALL_CACHE);
     state.backend().admit(discovered(0..10)).await.unwrap();
-    let error = BackendError("the disk is gone".into());
+    let error = BackendError::state(StorageErrorKind::Io, "the disk is gone");
     {
         let mut state = state.backend().shared.state();
         state.counters.completed += 1;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::super::super::BackendError;
+use crate::error::{StorageError, StorageErrorKind};
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,55 +89,64 @@ impl Failure {
             Failure::Refused { code, .. } => code.as_str(),
             _ => "",
         };
-        BackendError(match (self, code) {
+        let (what, remedy) = match (self, code) {
             // Who expects TLS, or does not, mostly says nothing or hangs up.
-            (Failure::Cut(why), _) if MUTE.iter().any(|mute| why.contains(mute)) => format!(
-                "cannot reach Redis at {address}: {why}; is it running, can it be reached from here, and does it want \
-                 TLS (rediss://) or not (redis://)?"
+            (Failure::Cut(why), _) if MUTE.iter().any(|mute| why.contains(mute)) => (
+                format!("cannot reach Redis at {address}"),
+                "is it running, can it be reached from here, and does it want TLS (rediss://) or not (redis://)?",
             ),
-            (Failure::Cut(why), _) => {
-                format!(
-                    "cannot reach Redis at {address}: {why}; is it running, and can it be reached from here?"
-                )
-            }
-            (Failure::Foreign(why), _) => format!(
-                "cannot talk to Redis at {address}: {why}; is it Redis, does it want TLS (rediss://) or not (redis://), \
-                 and is its certificate trusted?"
+            (Failure::Cut(_), _) => (
+                format!("cannot reach Redis at {address}"),
+                "is it running, and can it be reached from here?",
             ),
-            (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => refusal(address, self),
-            (Failure::Refused { text, .. }, _) if text.contains("ERR AUTH") => refusal(address, self),
+            (Failure::Foreign(_), _) => (
+                format!("cannot talk to Redis at {address}"),
+                "is it Redis, does it want TLS (rediss://) or not (redis://), and is its certificate trusted?",
+            ),
+            (_, "NOAUTH" | "WRONGPASS" | "NOPERM" | "DENIED") => return refusal(address, self),
+            (Failure::Refused { text, .. }, _) if text.contains("ERR AUTH") => return refusal(address, self),
             (Failure::Refused { text, .. }, _) if text.contains("SELECT is not allowed in cluster mode") => {
-                format!(
+                let message = format!(
                     "Redis at {address} is a cluster, which has no databases; give the address without one"
-                )
+                );
+                return BackendError::redis(StorageErrorKind::Unsupported, message);
             }
             (Failure::Refused { text, .. }, _) if text.contains("DB index is out of range") => {
-                format!("Redis at {address} has no such database; give one that it has, like 0")
+                let message =
+                    format!("Redis at {address} has no such database; give one that it has, like 0");
+                return BackendError::redis(StorageErrorKind::Unsupported, message);
             }
-            (_, "OOM") => format!(
-                "the memory of Redis at {address} is full: {self}; give it more (maxmemory), or let links and pages \
-                 live shorter"
+            (_, "OOM") => (
+                format!("the memory of Redis at {address} is full"),
+                "give it more (maxmemory), or let links and pages live shorter",
             ),
-            (_, "READONLY") => format!(
-                "Redis at {address} is a replica that is not to be written to: {self}; give the address of its primary, \
-                 or of the Sentinels that know it: redis+sentinel://host:26379/NAME"
+            (_, "READONLY") => (
+                format!("Redis at {address} is a replica that is not to be written to"),
+                "give the address of its primary, or of the Sentinels that know it: redis+sentinel://host:26379/NAME",
             ),
-            (_, "LOADING") => format!("Redis at {address} still reads its data: {self}; try again later"),
-            _ => format!("Redis at {address} cannot do what it is asked: {self}"),
-        })
+            (_, "LOADING") => (format!("Redis at {address} still reads its data"), "try again later"),
+            _ => (format!("Redis at {address} cannot do what it is asked"), ""),
+        };
+        BackendError::Redis(StorageError::with_source(StorageErrorKind::Io, what, self.clone(), remedy))
     }
 }
 
-fn refusal(address: &impl fmt::Display, failure: &Failure) -> String {
+fn refusal(address: &impl fmt::Display, failure: &Failure) -> BackendError {
     // Redis answers in sentences; the first one says what is wrong.
     let cause = failure.to_string();
-    let cause = cause.split(". ").next().unwrap_or_default();
-    format!(
-        "Redis at {address} refuses: {}; give a user name and password that may use scripts and the keys of the crawl: \
-         redis://user:password@host:port/",
-        cause.trim_end_matches('.')
-    )
+    let cause = cause.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    let what = format!("Redis at {address} refuses");
+    let remedy = "give a user name and password that may use scripts and the keys of the crawl: \
+                  redis://user:password@host:port/";
+    BackendError::Redis(StorageError::with_source(
+        StorageErrorKind::Io,
+        what,
+        Failure::answered(cause),
+        remedy,
+    ))
 }
+
+impl std::error::Error for Failure {}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,7 +164,7 @@ mod tests {
     #[test]
     fn what_was_asked_is_not_repeated_because_it_may_be_the_password() {
         let line = "ERR unknown command 'AUTH', with args beginning with: 'me' 'secret' ";
-        let BackendError(message) = Failure::answered(line).trouble(&"redis://h");
+        let message = format!("{:#}", Failure::answered(line).trouble(&"redis://h"));
         assert!(message.contains("unknown command 'AUTH'") && !message.contains("secret"), "{message}");
     }
 

@@ -11,6 +11,7 @@ use super::nodes::{Kind, Primary};
 use super::patience::{Stuck, longer};
 use super::{Call, Connection};
 use crate::backend::BackendError;
+use crate::error::StorageErrorKind;
 
 /// The oldest Redis whose scripts and streams are as ours need them.
 const OLDEST: u32 = 7;
@@ -84,22 +85,25 @@ impl Connection {
             let version = field(&information, "redis_version");
             let major: u32 = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
             if major < OLDEST {
-                return Err(BackendError(format!(
+                let message = format!(
                     "Redis at {address} is version {version}; the crawl needs {OLDEST}.0 or later, or Valkey"
-                )));
+                );
+                return Err(BackendError::redis(StorageErrorKind::Unsupported, message));
             }
             let policy = field(&information, "maxmemory_policy");
             if field(&information, "maxmemory") != "0" && policy != "noeviction" && !policy.is_empty() {
-                return Err(BackendError(format!(
+                let message = format!(
                     "Redis at {address} throws keys away when its memory is full (maxmemory-policy {policy}), and \
                      with them URLs that are still to be visited; set maxmemory-policy to noeviction"
-                )));
+                );
+                return Err(BackendError::redis(StorageErrorKind::Unsupported, message));
             }
             if field(&information, "role") == "slave" && self.inner.nodes.kind() == Kind::Plain {
-                return Err(BackendError(format!(
+                let message = format!(
                     "Redis at {address} is a replica, and what is written to a replica is lost; give the address of its \
                      primary, or of the Sentinels that know it: redis+sentinel://host:26379/NAME"
-                )));
+                );
+                return Err(BackendError::redis(StorageErrorKind::Unsupported, message));
             }
         }
         Ok(())

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Call, Connection, RedisConnectOptions};
-use crate::backend::BackendError;
 
 /// The notices that a connection has given.
 #[derive(Clone, Default)]
@@ -60,7 +59,7 @@ async fn open(url: &str) -> Connection {
 /// The error of a connection that cannot be opened.
 async fn open_error(url: &str, options: RedisConnectOptions) -> String {
     let opened = Connection::open(&url.parse().unwrap(), options).await;
-    let BackendError(message) = opened.err().expect("the connection fails");
+    let message = format!("{:#}", opened.err().expect("the connection fails"));
     message
 }
 

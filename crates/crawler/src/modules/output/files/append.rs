@@ -5,7 +5,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::SyncHandle;
-use crate::error::Error;
+use crate::error::{StorageError, StorageErrorKind};
 use crate::file_lock;
 
 /// How many bytes are buffered before they are written, so that a thousand short lines cost one system call.
@@ -24,55 +24,59 @@ pub(in crate::modules) struct AppendFile {
 
 impl AppendFile {
     /// Opens and locks a file, creating it if needed, and does not change its content.
-    pub(in crate::modules) fn open(path: &Path) -> Result<AppendFile, Error> {
-        let unusable = |cause: &dyn std::fmt::Display| {
-            let path = path.display();
-            Error::Output(format!(
-                "cannot write to output file '{path}': {cause}; name a file you may write to"
-            ))
-        };
+    pub(in crate::modules) fn open(path: &Path) -> Result<AppendFile, StorageError> {
+        let what = format!("cannot write to output file '{}'", path.display());
+        let remedy = "name a file you may write to";
         // Checked before the open: opening a pipe blocks until it has a reader.
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(unusable(&"it is not a regular file ('-' is standard output)"));
+            let message = format!("{what}: it is not a regular file ('-' is standard output); {remedy}");
+            return Err(StorageError::new(StorageErrorKind::Unusable, message));
         }
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|error| unusable(&error))?;
+        let file = match file {
+            Ok(file) => file,
+            Err(error) => {
+                return Err(StorageError::with_source(StorageErrorKind::Unusable, what, error, remedy));
+            }
+        };
         if !file_lock::lock(&file) {
-            return Err(unusable(&"another crawl or another module writes to it"));
+            let message = format!("{what}: another crawl or another module writes to it; {remedy}");
+            return Err(StorageError::new(StorageErrorKind::InUse, message));
         }
         Ok(AppendFile { path: path.to_owned(), file, written: 0, buffer: Vec::new(), header_bytes: 0 })
     }
 
     /// Rejects a file that is not empty.
-    pub(in crate::modules) fn ensure_empty(&self) -> Result<(), Error> {
+    pub(in crate::modules) fn ensure_empty(&self) -> Result<(), StorageError> {
         match self.disk_length()? {
             0 => Ok(()),
-            length => Err(Error::Output(format!(
-                "cannot write to output file '{}': it already has {length} bytes; name another file, or overwrite it",
-                self.path.display()
-            ))),
+            length => {
+                let message = format!(
+                    "cannot write to output file '{}': it already has {length} bytes; name another file, or overwrite it",
+                    self.path.display()
+                );
+                Err(StorageError::new(StorageErrorKind::AlreadyExists, message))
+            }
         }
     }
 
     /// Rejects a file that is shorter than the crawl left it.
-    pub(in crate::modules) fn ensure_not_shorter(&self, committed: u64) -> Result<(), Error> {
+    pub(in crate::modules) fn ensure_not_shorter(&self, committed: u64) -> Result<(), StorageError> {
         match self.disk_length()? {
             length if length >= committed => Ok(()),
-            length => Err(Error::Output(format!(
-                "cannot resume output file '{}': it has {length} bytes, but the crawl had written {committed}; restore the \
-                 file, or start a new crawl",
-                self.path.display()
-            ))),
+            length => {
+                let message = format!(
+                    "cannot resume output file '{}': it has {length} bytes, but the crawl had written {committed}; restore \
+                     the file, or start a new crawl",
+                    self.path.display()
+                );
+                Err(StorageError::new(StorageErrorKind::Damaged, message))
+            }
         }
     }
 
-    /// Truncates the file to a length; appends continue from there.
-    pub(in crate::modules) fn start_at(&mut self, length: u64) -> Result<(), Error> {
-        self.truncate(length).map_err(|error| Error::Output(error.to_string()))
-    }
-
-    /// Discards the buffer and everything written beyond a length.
-    pub(in crate::modules) fn truncate(&mut self, length: u64) -> io::Result<()> {
+    /// Discards the buffer and everything written beyond a length; appends continue from there.
+    pub(in crate::modules) fn truncate(&mut self, length: u64) -> Result<(), StorageError> {
         self.buffer.clear();
         self.header_bytes = 0;
         self.file.set_len(length).map_err(|error| self.write_error(error))?;
@@ -94,7 +98,7 @@ impl AppendFile {
     }
 
     /// Writes the buffer if it is full.
-    pub(in crate::modules) fn flush_if_full(&mut self) -> io::Result<()> {
+    pub(in crate::modules) fn flush_if_full(&mut self) -> Result<(), StorageError> {
         if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
 
@@ -104,7 +108,7 @@ impl AppendFile {
     }
 
     /// Writes the buffer. After an error, all of it is still buffered, and none of it is in the file.
-    pub(in crate::modules) fn flush(&mut self) -> io::Result<()> {
+    pub(in crate::modules) fn flush(&mut self) -> Result<(), StorageError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -122,20 +126,18 @@ impl AppendFile {
     }
 
     /// A handle to fsync what has been written.
-    pub(in crate::modules) fn handle(&self) -> io::Result<SyncHandle> {
+    pub(in crate::modules) fn handle(&self) -> Result<SyncHandle, StorageError> {
         let file = self.file.try_clone().map_err(|error| self.write_error(error))?;
         Ok(SyncHandle::File(self.path.clone(), file))
     }
 
     /// The length of the file on disk, without the buffer.
-    pub(in crate::modules) fn disk_length(&self) -> Result<u64, Error> {
-        let metadata =
-            self.file.metadata().map_err(|error| Error::Output(self.write_error(error).to_string()))?;
-        Ok(metadata.len())
+    pub(in crate::modules) fn disk_length(&self) -> Result<u64, StorageError> {
+        Ok(self.file.metadata().map_err(|error| self.write_error(error))?.len())
     }
 
-    fn write_error(&self, error: io::Error) -> io::Error {
-        super::write_error(&self.path, &error)
+    fn write_error(&self, error: io::Error) -> StorageError {
+        super::write_error(&self.path, error)
     }
 }
 
@@ -173,7 +175,7 @@ mod tests {
             return;
         };
         let mut file = AppendFile::open(&path).unwrap();
-        file.start_at(0).unwrap();
+        file.truncate(0).unwrap();
         file.put_header(b"header\n");
         file.flush().unwrap();
         file.append(&[b'x'; 4096]);

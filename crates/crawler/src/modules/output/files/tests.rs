@@ -187,7 +187,7 @@ fn writes_of_the_wrong_kind_are_rejected() {
     for wrong in
         [(2, OutputWrite::Append(vec![])), (0, OutputWrite::File(vec![])), (3, OutputWrite::Append(vec![]))]
     {
-        assert_eq!(files.apply(1, &[wrong]).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(files.apply(1, &[wrong]).unwrap_err().kind(), StorageErrorKind::Internal);
     }
     let resumed = Start::Resumed { committed: &[0, 0], last_id: 0 };
     drop(files);

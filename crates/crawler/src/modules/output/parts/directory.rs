@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::index::PartHeader;
 use super::{ExistingPart, cannot_resume, occupied};
-use crate::error::Error;
+use crate::error::{StorageError, unusable_directory};
 use crate::modules::output::files;
 use crate::modules::output::files::append::AppendFile;
 use crate::modules::output::numbered_dir::{DirSyncHandle, NumberedDir, UNFINISHED};
@@ -57,7 +57,7 @@ impl VersionId {
 
 impl DirectoryPart {
     /// Opens and locks a part, creating it if needed, and does not change its content.
-    pub(super) fn open(path: &Path) -> Result<DirectoryPart, Error> {
+    pub(super) fn open(path: &Path) -> Result<DirectoryPart, StorageError> {
         files::create_directory(path)?;
         let files = NumberedDir::open(path)?;
         let tombstones = AppendFile::open(&path.join(TOMBSTONES))?;
@@ -65,11 +65,15 @@ impl DirectoryPart {
     }
 
     /// Finds the last complete tombstone, and rejects a part that this crawl cannot continue.
-    pub(super) fn check(&mut self, header: &PartHeader, overwrite: bool) -> Result<ExistingPart, Error> {
+    pub(super) fn check(
+        &mut self,
+        header: &PartHeader,
+        overwrite: bool,
+    ) -> Result<ExistingPart, StorageError> {
         let path = self.files.path();
         // Checks write permission, and removes a temporary file left by a crash.
         self.files.removable_after(u64::MAX)?;
-        let unusable = |source| Error::Directory { path: path.to_owned(), source };
+        let unusable = |source| unusable_directory(path, source);
         let replace =
             |cause: &str| if overwrite { Ok(ExistingPart::Nothing) } else { Err(occupied(path, cause)) };
         self.tombstones_length = complete_lines(&path.join(TOMBSTONES)).map_err(unusable)?;
@@ -90,12 +94,12 @@ impl DirectoryPart {
     }
 
     /// Truncates an incomplete tombstone; or removes everything and writes the header.
-    pub(super) fn start(&mut self, existing: ExistingPart, header: &PartHeader) -> Result<(), Error> {
+    pub(super) fn start(&mut self, existing: ExistingPart, header: &PartHeader) -> Result<(), StorageError> {
         if let ExistingPart::Part = existing {
-            return self.tombstones.start_at(self.tombstones_length);
+            return self.tombstones.truncate(self.tombstones_length);
         }
-        self.tombstones.start_at(0)?;
-        let unusable = |source| Error::Directory { path: self.files.path().to_owned(), source };
+        self.tombstones.truncate(0)?;
+        let unusable = |source| unusable_directory(self.files.path(), source);
         for name in page_files(self.files.path()).map_err(unusable)? {
             fs::remove_file(self.files.path().join(name.file_name())).map_err(unusable)?;
         }
@@ -103,14 +107,14 @@ impl DirectoryPart {
     }
 
     /// Writes a page's file atomically.
-    pub(super) fn write(&self, task_id: u64, lease_id: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&self, task_id: u64, lease_id: u64, bytes: &[u8]) -> Result<(), StorageError> {
         let name = VersionId { task_id, lease_id }.file_name();
         let written = self.files.replace_as(&name, bytes);
-        written.map_err(|error| files::write_error(&self.files.path().join(name), &error))
+        written.map_err(|error| files::write_error(&self.files.path().join(name), error))
     }
 
     /// Writes a tombstone: versions of the page with smaller lease ids do not count.
-    pub(super) fn retract(&mut self, task_id: u64, lease_id: u64) -> io::Result<()> {
+    pub(super) fn retract(&mut self, task_id: u64, lease_id: u64) -> Result<(), StorageError> {
         let before = self.tombstones.length();
         self.tombstones.append(format!("{task_id} {lease_id}\n").as_bytes());
         let written = self.tombstones.flush();
@@ -122,8 +126,8 @@ impl DirectoryPart {
     }
 
     /// A handle to fsync the directory with all its files.
-    pub(super) fn handle(&self) -> io::Result<DirSyncHandle> {
-        self.files.handle().map_err(|error| files::write_error(self.files.path(), &error))
+    pub(super) fn handle(&self) -> Result<DirSyncHandle, StorageError> {
+        self.files.handle().map_err(|error| files::write_error(self.files.path(), error))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::index::{self, IndexEntry, IndexReader, PartHeader};
 use super::{ExistingPart, cannot_resume, occupied};
-use crate::error::Error;
+use crate::error::StorageError;
 use crate::modules::output::files::SyncHandle;
 use crate::modules::output::files::append::AppendFile;
 
@@ -21,7 +21,7 @@ pub(super) struct FilePart {
 
 impl FilePart {
     /// Opens and locks a part, creating it if needed, and does not change its content.
-    pub(super) fn open(path: &Path) -> Result<FilePart, Error> {
+    pub(super) fn open(path: &Path) -> Result<FilePart, StorageError> {
         // Create the index first, so that there is never a part without one.
         let index = AppendFile::open(&index::index_path(path))?;
         let part = AppendFile::open(path)?;
@@ -29,7 +29,11 @@ impl FilePart {
     }
 
     /// Finds the last complete page, and rejects a part that this crawl cannot continue.
-    pub(super) fn check(&mut self, header: &PartHeader, overwrite: bool) -> Result<ExistingPart, Error> {
+    pub(super) fn check(
+        &mut self,
+        header: &PartHeader,
+        overwrite: bool,
+    ) -> Result<ExistingPart, StorageError> {
         let replace = |cause: &str| {
             if overwrite { Ok(ExistingPart::Nothing) } else { Err(occupied(&self.path, cause)) }
         };
@@ -76,33 +80,35 @@ impl FilePart {
         existing: ExistingPart,
         header: &PartHeader,
         output_header: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<(), StorageError> {
         if let ExistingPart::Nothing = existing {
             self.committed = (0, 0);
         }
-        self.part.start_at(self.committed.0)?;
-        self.index.start_at(self.committed.1)?;
+        self.part.truncate(self.committed.0)?;
+        self.index.truncate(self.committed.1)?;
         if let ExistingPart::Nothing = existing {
             self.index.append(&header.line());
         }
         self.part.put_header(output_header);
         // The index names the crawl before the part has any content.
-        self.index
-            .flush()
-            .and_then(|()| self.part.flush())
-            .map_err(|error| Error::Output(error.to_string()))?;
+        self.index.flush().and_then(|()| self.part.flush())?;
         self.committed = (self.part.length(), self.index.length());
         Ok(())
     }
 
     /// Writes a page. It does not count until the index names it.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.part.append(bytes);
         self.part.flush()
     }
 
     /// Adds the page written last to the index, or a tombstone.
-    pub(super) fn append_to_index(&mut self, task_id: u64, lease_id: u64, tombstone: bool) -> io::Result<()> {
+    pub(super) fn append_to_index(
+        &mut self,
+        task_id: u64,
+        lease_id: u64,
+        tombstone: bool,
+    ) -> Result<(), StorageError> {
         let (offset, end) = (self.committed.0, self.part.length());
         let length = (!tombstone).then_some(end - offset);
         self.index.append(IndexEntry { task_id, lease_id, offset, length }.text().as_bytes());
@@ -115,7 +121,7 @@ impl FilePart {
     }
 
     /// Removes what was written since the last commit.
-    pub(super) fn roll_back(&mut self) -> io::Result<()> {
+    pub(super) fn roll_back(&mut self) -> Result<(), StorageError> {
         let (part, index) = self.committed;
         // The index first, so that it never names bytes that are gone.
         self.index.truncate(index).and_then(|()| self.part.truncate(part))
@@ -127,7 +133,7 @@ impl FilePart {
     }
 
     /// Handles to fsync the part, then its index.
-    pub(super) fn handles(&self) -> io::Result<[SyncHandle; 2]> {
+    pub(super) fn handles(&self) -> Result<[SyncHandle; 2], StorageError> {
         Ok([self.part.handle()?, self.index.handle()?])
     }
 }

@@ -56,7 +56,7 @@ impl fmt::Display for MergeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MergeError::Refused(cause) | MergeError::Unreadable(cause) => f.write_str(cause),
-            MergeError::NotWritten(error) => error.fmt(f),
+            MergeError::NotWritten(error) => write!(f, "{error:#}"),
         }
     }
 }

@@ -28,7 +28,7 @@ fn crawl(name: &str) -> CrawlIdentity {
     CrawlIdentity { name: name.into(), id: "7f".into() }
 }
 
-fn open(directory: &Path, worker: u16) -> Result<Parts, Error> {
+fn open(directory: &Path, worker: u16) -> Result<Parts, StorageError> {
     Parts::open(&specs(directory), worker, &crawl("example"), false)
 }
 
@@ -218,7 +218,7 @@ fn part_is_locked_against_other_processes_and_not_against_other_workers() {
     let error = Parts::open(&specs, 1, &crawl("example"), false).unwrap_err().to_string();
     assert!(error.contains("another crawl or another module"), "{error}");
     let only_pages = Parts::open(&specs[2..], 1, &crawl("example"), true);
-    assert!(matches!(only_pages, Err(Error::InUse { .. })), "{only_pages:?}");
+    assert_eq!(only_pages.unwrap_err().kind(), StorageErrorKind::InUse);
     drop(first);
     open(directory.path(), 1).unwrap();
 }
@@ -244,6 +244,6 @@ fn page_that_failed_to_write_does_not_count_and_can_be_retried() {
         vec![(3, OutputWrite::Append(vec![]))],
         vec![(0, OutputWrite::Append(vec![])), (0, OutputWrite::Append(vec![]))],
     ] {
-        assert_eq!(parts.add(3, 1, &wrong).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(parts.add(3, 1, &wrong).unwrap_err().kind(), StorageErrorKind::Internal);
     }
 }

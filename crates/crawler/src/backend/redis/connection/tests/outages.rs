@@ -27,7 +27,7 @@ async fn concurrent_commands_go_in_one_batch_and_each_gets_its_own_error() {
     for (number, command) in commands_sent.collect::<Vec<_>>().into_iter().enumerate() {
         let reply = command.await.unwrap();
         match number % 10 {
-            0 => assert!(reply.unwrap_err().0.contains("value is not an integer")),
+            0 => assert!(format!("{:#}", reply.unwrap_err()).contains("value is not an integer")),
             _ => assert_eq!(reply.unwrap(), 1),
         }
     }
@@ -179,11 +179,11 @@ async fn permanent_errors_are_not_retried() {
         ("NONSENSE key", "unknown command"),
         ("EVAL error('bad') 0", "bad"),
     ] {
-        let message = connection.one::<String>(call(words)).await.unwrap_err().0;
+        let message = format!("{:#}", connection.one::<String>(call(words)).await.unwrap_err());
         assert!(message.contains(cause) && message.contains("cannot do what it is asked"), "{message}");
     }
     server.query::<String>("ACL SETUSER default -set");
-    let message = connection.one::<String>(call("SET key value")).await.unwrap_err().0;
+    let message = format!("{:#}", connection.one::<String>(call("SET key value")).await.unwrap_err());
     assert!(message.contains("NOPERM") && message.contains("refuses"), "{message}");
     let (batches, commands) = connection.traffic();
     assert_eq!((batches - before.0, commands - before.1), (4, 4), "each command is sent once");

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Destination, MergeError};
+use crate::error::StorageError;
 use crate::file_lock;
 use crate::modules::output::files::{create_directory, write_error};
 use crate::modules::output::numbered_dir::NumberedDir;
@@ -54,13 +55,13 @@ impl<'w> MergeSink<'w> {
     pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
         match self {
             MergeSink::File(file) => {
-                file.writer.write_all(page).map_err(|error| write_error(&file.path, &error))
+                file.writer.write_all(page).map_err(|error| not_written(&file.path, error))
             }
             MergeSink::Directory { files, last } => {
                 let number = *last + 1;
                 files
                     .save(number, b"", page)
-                    .map_err(|error| write_error(&files.page_path(number), &error))?;
+                    .map_err(|error| not_written(&files.page_path(number), error))?;
                 *last = number;
                 Ok(())
             }
@@ -71,17 +72,22 @@ impl<'w> MergeSink<'w> {
     /// Writes everything out. A file or directory is fsynced.
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
-            MergeSink::File(mut file) => file.finish().map_err(|error| write_error(&file.path, &error)),
+            MergeSink::File(mut file) => file.finish().map_err(|error| not_written(&file.path, error)),
             MergeSink::Directory { files, .. } => {
-                files.handle().and_then(|it| it.sync()).map_err(|error| write_error(files.path(), &error))
+                files.handle().and_then(|it| it.sync()).map_err(|error| not_written(files.path(), error))
             }
             MergeSink::Stream(mut stream) => stream.flush(),
         }
     }
 }
 
+/// Adds the path to an error of a write.
+fn not_written(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), write_error(path, error))
+}
+
 fn open_directory<'w>(path: &Path, overwrite: bool) -> Result<MergeSink<'w>, MergeError> {
-    let unusable = |error: crate::Error| MergeError::Refused(error.to_string());
+    let unusable = |error: StorageError| MergeError::Refused(format!("{error:#}"));
     create_directory(path).map_err(unusable)?;
     let files = NumberedDir::open(path).map_err(unusable)?;
     if !overwrite {

@@ -1,0 +1,51 @@
+//! Stops a crawl when the reader of standard output closes it (`| head`), if its pages go nowhere else.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crawler::internal::pipeline::{CrawlEnd, CrawlReport};
+use crawler::internal::stop::StopHandle;
+
+use crate::args::CrawlOptions;
+
+/// The reader of standard output. Clones are the same reader.
+#[derive(Clone, Default)]
+pub struct StdoutReader {
+    /// Stops the crawl, unless its pages go elsewhere too.
+    stop: Option<StopHandle>,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl StdoutReader {
+    /// The reader of a crawl that `stop` stops.
+    pub fn new(options: &CrawlOptions, stop: &StopHandle) -> StdoutReader {
+        StdoutReader {
+            stop: options.writes_only_to_stdout().then(|| stop.clone()),
+            ..StdoutReader::default()
+        }
+    }
+
+    /// A reader that stops nothing.
+    pub fn ignored() -> StdoutReader {
+        StdoutReader::default()
+    }
+
+    /// Stops the crawl if this result of a write says that the reader is gone. Other errors are ignored.
+    pub fn check(&self, written: &io::Result<()>) {
+        if let (Some(stop), Err(error)) = (&self.stop, written)
+            && error.kind() == ErrorKind::BrokenPipe
+        {
+            self.is_closed.store(true, Ordering::Relaxed);
+            stop.stop();
+        }
+    }
+
+    /// The report of the crawl, with the reason why it was stopped.
+    pub fn explain(&self, mut report: CrawlReport) -> CrawlReport {
+        if report.end == CrawlEnd::Stopped && self.is_closed.load(Ordering::Relaxed) {
+            report.end = CrawlEnd::OutputClosed;
+        }
+        report
+    }
+}

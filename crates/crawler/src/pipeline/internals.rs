@@ -1,0 +1,52 @@
+//! What the command, tests and benchmarks change beyond the public settings of a crawl.
+
+use url::Url;
+
+use super::Crawler;
+use crate::backend::local::BackendConfig;
+use crate::config::FetchConfig;
+use crate::fetch::robots::waits::RobotsWaits;
+
+/// The settings that only the command, tests and benchmarks change.
+pub trait CrawlerInternals {
+    /// The seeds.
+    fn seeds(&self) -> &[Url];
+
+    /// Changes how pages are fetched.
+    fn configure(self, change: impl FnOnce(&mut FetchConfig)) -> Self;
+
+    /// Changes queues, storages and limits.
+    fn configure_backend(self, change: impl FnOnce(&mut BackendConfig)) -> Self;
+
+    /// Stores bytes in the state of a durable crawl, for the program that resumes it.
+    fn metadata(self, metadata: impl Into<Vec<u8>>) -> Self;
+
+    /// Adds the sites whose URLs wait for a robots.txt to these.
+    fn robots_waits(self, waits: RobotsWaits) -> Self;
+}
+
+impl CrawlerInternals for Crawler {
+    fn seeds(&self) -> &[Url] {
+        &self.seeds
+    }
+
+    fn configure(mut self, change: impl FnOnce(&mut FetchConfig)) -> Crawler {
+        change(&mut self.config);
+        self
+    }
+
+    fn configure_backend(mut self, change: impl FnOnce(&mut BackendConfig)) -> Crawler {
+        change(&mut self.settings);
+        self
+    }
+
+    fn metadata(mut self, metadata: impl Into<Vec<u8>>) -> Crawler {
+        self.metadata = metadata.into();
+        self
+    }
+
+    fn robots_waits(mut self, waits: RobotsWaits) -> Crawler {
+        self.robots_waits = waits;
+        self
+    }
+}
