@@ -321,7 +321,7 @@ pub struct Snapshot {
     pub parked: usize,
     /// Domains that have an owner.
     pub owned_domains: usize,
-    /// Hosts of which a worker has leased a URL.
+    /// Hosts of which URLs wait with a priority, or are leased to a worker.
     pub active_hosts: usize,
     /// For how many seconds the network of this process has been down; `None` if it is up.
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! The frontier's state machine: applies each operation to the queues of a crawl in one process, over any storage.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -521,12 +521,7 @@ impl<S: Storage> LocalState<S> {
             owned_domains: self.waiting.owned_domains(),
             unreachable_hosts: self.unreachable_hosts.clone(),
             network_down: None,
-            active_hosts: self
-                .leases
-                .values()
-                .map(|active| throttle_key(&active.task.url))
-                .collect::<HashSet<_>>()
-                .len(),
+            active_hosts: self.waiting.active_hosts(),
             seen_urls: self.storage.seen_len(),
             stored_pages,
             stored_bytes,

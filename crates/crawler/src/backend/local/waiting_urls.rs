@@ -144,6 +144,11 @@ impl<Q: Default> WaitingUrls<Q> {
         self.domains.values().filter(|entry| entry.is_owned(self.domain_ttl)).count()
     }
 
+    /// The number of hosts with waiting or leased URLs.
+    pub(super) fn active_hosts(&self) -> usize {
+        self.hosts.values().filter(|host| host.has_urls() || host.leased > 0).count()
+    }
+
     /// The workers that wait for a URL, and for which there is one since the last call.
     pub(super) fn take_workers_to_wake(&mut self) -> Vec<WorkerId> {
         std::mem::take(&mut self.to_wake)
@@ -230,7 +235,8 @@ impl<Q: Default> WaitingUrls<Q> {
         if let Some(until) = host.rests_until(name, cooldowns).filter(|until| *until > now + LEASE_AHEAD) {
             if !host.has_timer {
                 host.has_timer = true;
-                self.timers.push(Reverse((until - LEASE_AHEAD, Timer::Host(Arc::clone(name)))));
+                let domain = host.domain.clone();
+                self.add_timer(until - LEASE_AHEAD, Timer::Host(Arc::clone(name)), &domain);
             }
             return;
         }
@@ -249,7 +255,8 @@ impl<Q: Default> WaitingUrls<Q> {
         if entry.next > now + LEASE_AHEAD {
             if !entry.has_timer {
                 entry.has_timer = true;
-                self.timers.push(Reverse((entry.next - LEASE_AHEAD, Timer::Domain(domain.clone()))));
+                let at = entry.next - LEASE_AHEAD;
+                self.add_timer(at, Timer::Domain(domain.clone()), domain);
             }
             return;
         }
@@ -269,6 +276,15 @@ impl<Q: Default> WaitingUrls<Q> {
             let owner = entry.owner;
             self.wake(owner);
         }
+    }
+
+    /// Adds a timer for URLs of a domain. Workers that wait for the first timer have to wait for this one, if it is earlier.
+    fn add_timer(&mut self, at: Instant, timer: Timer, domain: &Domain) {
+        if self.next_timer().is_none_or(|next| at < next) {
+            let owner = self.domains.get(domain).and_then(|entry| entry.owner);
+            self.wake(owner);
+        }
+        self.timers.push(Reverse((at, timer)));
     }
 
     /// Marks the workers that wait for a URL of this owner, or of none.

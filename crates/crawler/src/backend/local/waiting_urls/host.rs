@@ -11,6 +11,7 @@ use super::super::host_health::HostHealth;
 use super::super::queue_set::QueueSet;
 use super::super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
+use crate::error::StorageErrorKind;
 
 /// The URLs of an unreachable host that are leased at a time. No requests are sent for them.
 const UNREACHABLE_LEASES: usize = 64;
@@ -114,7 +115,8 @@ impl<Q: Default> Host<Q> {
             return Ok(Some(self.queues.swap_remove(index).first));
         }
         let mut next = storage.unpark(&mut host_queue.rest)?.ok_or_else(|| {
-            BackendError("cannot take the next URL of a host: a queue is shorter than its length".into())
+            let message = "cannot take the next URL of a host: a queue is shorter than its length";
+            BackendError::state(StorageErrorKind::Damaged, message)
         })?;
         next.queue = queue;
         host_queue.rest_len -= 1;
