@@ -128,13 +128,16 @@ fn close_after_first_line(command: &mut Command) -> String {
 #[ignore = "needs redis-server: run by make test"]
 fn worker_whose_standard_output_is_closed_leaves_its_urls_to_others() {
     let fixture = Fixture::slow(6, 12);
-    fixture.submit(&fixture.seed(), &["--module", "jsonl=-"]);
+    let options = ["--resolve", "*=127.0.0.1", "--allow-private", "--delay", "150ms", "--module", "jsonl=-"];
+    fixture.run(
+        &[&["submit", &fixture.seed(), "--max-pages", "25", "--similarity", "0"][..], &options].concat(),
+    );
     let frontier = Process::start(fixture.crawler(&["frontier", "--redis"]));
     let stderr = close_after_first_line(&mut fixture.crawler(&["worker", "--redis"]));
     assert!(stderr.contains("the reader closed standard output; leaving the crawl"), "{stderr}");
-    let other = Process::start(fixture.crawler(&["worker", "--redis"]));
-    other.wait_for_success();
+    let pages = fixture.status()["pages"].as_u64().unwrap();
+    assert!(pages < 25, "{pages} pages before the worker noticed");
+    Process::start(fixture.crawler(&["worker", "--redis"])).wait_for_success();
     frontier.wait_for_success();
-    let requests = fixture.status()["requests"].as_u64().unwrap();
-    assert!(requests > 0, "{requests}");
+    assert_eq!(fixture.status()["pages"], 25);
 }
