@@ -108,7 +108,8 @@ impl MemberReport {
     }
 
     async fn store(&self, backend: &RedisBackend, name: &str) -> Result<(), BackendError> {
-        let report = serde_json::to_string(self).map_err(|error| BackendError::redis(StorageErrorKind::Io, error.to_string()))?;
+        let report = serde_json::to_string(self)
+            .map_err(|error| BackendError::redis(StorageErrorKind::Io, error.to_string()))?;
         backend.report(name, &report).await
     }
 }

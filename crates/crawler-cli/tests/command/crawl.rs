@@ -162,7 +162,7 @@ fn similarity_threshold_decides_which_near_duplicates_are_skipped() {
 fn delay_applies_per_host_and_hosts_do_not_wait_for_each_other() {
     let web = Web::builder().seeded_hosts(3, 10, 4).start();
     let started = Instant::now();
-    crawl(web.url_of("h0.test", "/"), "--delay 100ms --workers 3 --concurrency 16");
+    crawl(web.url_of("h0.test", "/"), "--delay 100ms --workers 3 --concurrency 16 --max-host-failures 1");
     let log = web.log();
     assert!(log.smallest_gap().unwrap() >= Duration::from_millis(100), "{:?}", log.smallest_gap());
     assert!(log.len() > 40);

@@ -154,6 +154,8 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "workers",
         "active_hosts",
         "owned_domains",
+        "network_down_seconds",
+        "unreachable_hosts",
         "seen_urls",
         "stored_pages",
         "stored_bytes",
@@ -238,7 +240,7 @@ fn slow_crawl_prints_progress_without_a_terminal() {
     assert_eq!(printed.lines().count(), 2, "one line of progress and a hint: {printed}");
     assert!(printed.starts_with("Pages 1 · "), "{printed}");
     assert!(printed.contains(" · 0.2 pages/s · "), "{printed}");
-    let queues = "Queues: new 0 (overflow 0) · prioritized 0 · waiting for their domain 0; 1 active host · ";
+    let queues = "Queues: new 0 (overflow 0) · prioritized 1; 1 active host · ";
     assert!(printed.contains(queues) && printed.contains(" · Pending "), "{printed}");
     assert!(printed.contains("workers (queued+leased) 0+"), "{printed}");
     assert_eq!(ended.outcomes(), counts(&[("page", 2), ("HTTP 404", 1)]));

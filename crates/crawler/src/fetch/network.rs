@@ -97,12 +97,9 @@ impl NetworkMonitor {
         }
     }
 
-    /// A request to a host failed. Finds out whether that was the host's or the network's fault, and if the network is down,
-    /// waits until it is back.
-    pub(super) async fn failed(&self, origin: &Origin, failure: &Outcome, downloader: &Downloader) -> Blame {
-        if !is_network_failure(failure) {
-            return Blame::Host;
-        }
+    /// A request to a host failed as it would [without a network](is_network_failure). Finds out whether that was the host's
+    /// or the network's fault, and if the network is down, waits until it is back.
+    pub(super) async fn failed(&self, origin: &Origin, downloader: &Downloader) -> Blame {
         {
             let mut hosts = self.hosts();
             if hosts.failing.len() < MAX_FAILING_HOSTS {
@@ -174,7 +171,7 @@ impl Drop for Checking<'_> {
 }
 
 /// Whether a failure may be that of this machine's network: the name could not be looked up, or the host not connected to.
-fn is_network_failure(failure: &Outcome) -> bool {
+pub(super) fn is_network_failure(failure: &Outcome) -> bool {
     match failure {
         Outcome::DnsFailed { is_temporary, .. } => *is_temporary,
         Outcome::ConnectionFailed { .. } => true,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
-use super::network::{Blame, NetworkMonitor};
+use super::network::{Blame, NetworkMonitor, is_network_failure};
 use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle};
 use crate::backend::HostDelay;
@@ -165,17 +165,19 @@ impl PoliteClient {
         let origin = Origin::from_url(url);
         match &result {
             Ok(_) => network.responded(&origin),
-            Err(failure) => {
+            Err(outcome) if outcome.is_response() => network.responded(&origin),
+            Err(failure) if is_network_failure(failure) => {
                 // Nothing is in flight while this waits for the network.
                 let blame = tokio::select! {
                     biased;
                     () = self.stop.stop_requested() => return Err(Outcome::NotReached),
-                    blame = network.failed(&origin, failure, &self.downloader) => blame,
+                    blame = network.failed(&origin, &self.downloader) => blame,
                 };
                 if blame == Blame::Network {
                     return Err(Outcome::RequestNotProcessed);
                 }
             }
+            Err(_) => {}
         }
         result
     }

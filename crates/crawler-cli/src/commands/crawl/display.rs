@@ -171,7 +171,7 @@ impl History {
 fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
     let counts = Counts::of_running(snapshot);
     let Snapshot { url_queue: (url_queue, overflow), parked: waiting, .. } = snapshot;
-    let prioritized: usize = snapshot.priority_queues.iter().sum();
+    let prioritized = snapshot.priority_queues.iter().sum::<usize>() + waiting;
     let loads =
         snapshot.workers.iter().take(MAX_WORKERS).map(|(queued, leased)| format!("{queued}+{leased}"));
     let mut loads = loads.collect::<Vec<_>>().join(" ");
@@ -187,11 +187,10 @@ fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
         network + &counts.progress_line(rate),
         if failed.is_empty() { failed } else { format!("Failed: {failed}") },
         format!(
-            "Queues: new {} (overflow {}) · prioritized {} · waiting for their domain {}",
+            "Queues: new {} (overflow {}) · prioritized {}",
             number(*url_queue as u64),
             number(*overflow as u64),
-            number(prioritized as u64),
-            number(*waiting as u64)
+            number(prioritized as u64)
         ),
         format!("{} · workers (queued+leased) {loads}", counted(snapshot.active_hosts as u64, "active host")),
     ]

@@ -1,6 +1,5 @@
 //! Encodes and decodes the rows of a durable state. A row that cannot be decoded is damaged.
 
-
 use super::super::TaskId;
 use crate::backend::local::storage::{Body, CompletedUrl, QueuedTask, TaskRef};
 use crate::backend::local::{compress, decompress};
