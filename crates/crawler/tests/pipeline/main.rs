@@ -1,7 +1,9 @@
 //! Crawls a test web of many hosts with the pipeline, and compares the result with the web's pages and the
 //! server's log.
 
+mod backend_errors;
 mod fixtures;
+mod hooked_backend;
 mod politeness;
 mod priorities;
 mod robots_failures;

@@ -6,122 +6,38 @@ use std::time::{Duration, Instant};
 
 use crawler::StopHandle;
 use crawler::internal::backend::local::LocalBackend;
-use crawler::internal::backend::{
-    AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
-    DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
-};
+use crawler::internal::backend::{Backend, BackendError, DiscoveredUrl, WorkerId};
 use crawler::internal::config::{DnsOverride, FetchConfig};
-use crawler::internal::fetch::http::AddressKinds;
 use crawler::internal::frontier;
-use crawler::internal::prioritizer::{DepthPopularity, Priority, Random};
-use crawler::internal::similarity::{Fingerprint, HashKey};
-use crawler::internal::stats::{BodyBytes, RequestCounter};
+use crawler::internal::prioritizer::{DepthPopularity, Random};
 use testweb::{Response, Site, Web};
 
 use super::fixtures::{config, context, worker};
+use super::hooked_backend::{Hook, HookedBackend};
 
 /// How long a completion takes.
 const COMPLETION_TIME: Duration = Duration::from_millis(400);
 
-/// A backend in memory with slow completions, which counts the pages in progress.
-struct SlowBackend {
-    inner: LocalBackend,
+/// Delays completions, each of one page, and counts the pages in progress.
+struct SlowCompletions {
     web: Web,
     completed: AtomicUsize,
     max_in_progress: AtomicUsize,
 }
 
-impl Backend for SlowBackend {
-    async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
-        tokio::time::sleep(COMPLETION_TIME).await;
-        let in_progress = self.web.hits() - self.completed.load(Ordering::Relaxed);
-        self.max_in_progress.fetch_max(in_progress, Ordering::Relaxed);
-        self.completed.fetch_add(completions.len(), Ordering::Relaxed);
-        self.inner.complete(completions).await
-    }
-
-    async fn admit(&self, urls: Vec<DiscoveredUrl>) -> Result<AdmitCounts, BackendError> {
-        self.inner.admit(urls).await
-    }
-
-    async fn take_unprioritized(
-        &self,
-        max: usize,
-        wait: Duration,
-    ) -> Result<Vec<UnprioritizedUrl>, BackendError> {
-        self.inner.take_unprioritized(max, wait).await
-    }
-
-    async fn enqueue_prioritized(&self, prioritized: Vec<(TaskId, Priority)>) -> Result<(), BackendError> {
-        self.inner.enqueue_prioritized(prioritized).await
-    }
-
-    async fn route(&self, draws: Vec<Priority>, wait: Duration) -> Result<usize, BackendError> {
-        self.inner.route(draws, wait).await
-    }
-
-    async fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> Result<Vec<Lease>, BackendError> {
-        self.inner.lease(worker, max, wait).await
-    }
-
-    async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
-        self.inner.reserve(lease, read).await
-    }
-
-    async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
-        self.inner.release(lease, read).await
-    }
-
-    async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        self.inner.set_host_delay(host, host_delay).await
-    }
-
-    async fn pin_address_kinds(&self, host: &str, kinds: AddressKinds) -> Result<AddressKinds, BackendError> {
-        self.inner.pin_address_kinds(host, kinds).await
-    }
-
-    async fn record_outputs_written(&self, last_id: u64, lengths: Vec<u64>) -> Result<(), BackendError> {
-        self.inner.record_outputs_written(last_id, lengths).await
-    }
-
-    fn hash_key(&self) -> HashKey {
-        self.inner.hash_key()
-    }
-
-    fn request_counter(&self) -> RequestCounter {
-        self.inner.request_counter()
-    }
-
-    async fn store_content(
-        &self,
-        url: &str,
-        fingerprint: &Fingerprint,
-        body: &[u8],
-        is_seed: bool,
-    ) -> Result<ContentMatch, BackendError> {
-        self.inner.store_content(url, fingerprint, body, is_seed).await
-    }
-
-    async fn load_content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        self.inner.load_content(url).await
-    }
-
-    async fn outstanding(&self) -> Result<u64, BackendError> {
-        self.inner.outstanding().await
-    }
-
-    async fn exhausted_budget(&self) -> Result<Option<Budget>, BackendError> {
-        self.inner.exhausted_budget().await
-    }
-
-    async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {
-        self.inner.remove_worker(worker).await
-    }
-
-    async fn snapshot(&self) -> Result<Snapshot, BackendError> {
-        self.inner.snapshot().await
+impl Hook for SlowCompletions {
+    async fn before(&self, operation: &'static str) -> Result<(), BackendError> {
+        if operation == "complete" {
+            tokio::time::sleep(COMPLETION_TIME).await;
+            let in_progress = self.web.hits() - self.completed.load(Ordering::Relaxed);
+            self.max_in_progress.fetch_max(in_progress, Ordering::Relaxed);
+            self.completed.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
+
+type SlowBackend = HookedBackend<LocalBackend, SlowCompletions>;
 
 /// Crawls these URLs, given as host and path, with one worker. Returns how long that took.
 fn crawl(urls: Vec<(String, String)>, concurrency: usize) -> (Arc<SlowBackend>, Duration) {
@@ -140,10 +56,10 @@ fn crawl(urls: Vec<(String, String)>, concurrency: usize) -> (Arc<SlowBackend>, 
         ..FetchConfig::default()
     };
     let (completed, max_in_progress) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let backend =
-        Arc::new(SlowBackend { inner: LocalBackend::new(config()), web, completed, max_in_progress });
+    let hook = SlowCompletions { web, completed, max_in_progress };
+    let backend = Arc::new(SlowBackend { inner: LocalBackend::new(config()), hook });
     let stop = StopHandle::new();
-    let worker = worker(0, &urls[0].parse().unwrap(), fetch_config, &context(&backend, &stop));
+    let worker = worker(0, &[urls[0].parse().unwrap()], fetch_config, &context(&backend, &stop));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let start = Instant::now();
     runtime.block_on(async {
@@ -162,15 +78,15 @@ fn crawl(urls: Vec<(String, String)>, concurrency: usize) -> (Arc<SlowBackend>, 
 #[test]
 fn next_fetch_of_a_host_starts_while_its_last_page_is_being_completed() {
     let (backend, took) = crawl((0..20).map(|n| ("one.test".into(), format!("/{n}"))).collect(), 16);
-    assert_eq!(backend.completed.load(Ordering::Relaxed), 20);
+    assert_eq!(backend.hook.completed.load(Ordering::Relaxed), 20);
     assert!(took < 10 * COMPLETION_TIME, "{took:?}; one after the other would take twenty completions");
-    assert_eq!(backend.web.log().max_concurrent(), 1);
+    assert_eq!(backend.hook.web.log().max_concurrent(), 1);
 }
 
 #[test]
 fn pages_in_progress_are_at_most_twice_the_concurrency() {
     let (backend, _) = crawl((0..60).map(|n| (format!("h{n}.test"), "/".into())).collect(), 4);
-    assert_eq!(backend.completed.load(Ordering::Relaxed), 60);
-    let max = backend.max_in_progress.load(Ordering::Relaxed);
+    assert_eq!(backend.hook.completed.load(Ordering::Relaxed), 60);
+    let max = backend.hook.max_in_progress.load(Ordering::Relaxed);
     assert!((4..=8).contains(&max), "{max}");
 }
