@@ -32,6 +32,9 @@ use crate::stats::{BodyBytes, RequestCounter};
 use crate::task::Depth;
 use crate::url_list::UrlList;
 
+/// Poll interval of a backend that cannot wake requests while others hold the rest of a budget.
+const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// A worker of a crawl. Workers are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(pub u16);
@@ -185,7 +188,8 @@ pub enum HostClaim {
 /// Whether the budgets allow a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
-    /// The request may be sent and may read this many body bytes: at most as many may be received, and decoded.
+    /// The request may be sent and may read this many body bytes, or its response this many more: at most as many may be
+    /// received, and decoded.
     Granted(u64),
     /// Not now: requests in flight have reserved what is left, and may return it.
     RetryLater,
@@ -358,7 +362,7 @@ pub enum BackendError {
 
 impl BackendError {
     /// A failure of a crawl in this process, with a complete message.
-    pub(crate) fn state(kind: StorageErrorKind, message: impl Into<String>) -> BackendError {
+    pub fn state(kind: StorageErrorKind, message: impl Into<String>) -> BackendError {
         BackendError::State(StorageError::new(kind, message))
     }
 
@@ -457,11 +461,20 @@ pub trait Backend: Send + Sync + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Reserves one page, and as many body bytes as a page may have or as are left, for a request. Counts the bytes
-    /// that earlier requests of the same lease `read`, and returns their reservation.
+    /// Reserves one page and some body bytes for a request before it is sent, or more bytes for a response that has read
+    /// all it was granted. Counts the bytes that the lease has `read` since its last reservation, and returns the bytes of
+    /// that one.
     fn reserve(&self, lease: &Lease, read: BodyBytes) -> impl BackendFuture<BudgetDecision>;
 
-    /// Returns what a lease has reserved, and counts the bytes its requests `read`. The worker pauses the fetch.
+    /// Waits until a reservation that was refused with [`BudgetDecision::RetryLater`] may be granted, or for a short time.
+    fn wait_for_budget(&self, _lease: &Lease) -> impl BackendFuture<()> {
+        async {
+            tokio::time::sleep(BUDGET_POLL_INTERVAL).await;
+            Ok(())
+        }
+    }
+
+    /// Returns what a lease has reserved, and counts the bytes that it has `read` since. The worker pauses the fetch.
     fn release(&self, lease: &Lease, read: BodyBytes) -> impl BackendFuture<()>;
 
     /// Ends leases. Admits the outlinks first, then counts the outcome and returns the unused part of the reservation.

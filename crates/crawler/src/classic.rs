@@ -16,7 +16,7 @@ use crate::config::{FetchConfig, fetch_setters};
 use crate::error::Error;
 use crate::event::{Event, Observer, OutcomeObserver};
 use crate::fetch::fetcher::{FetchResult, Fetcher};
-use crate::fetch::http::{BodyPolicy, Download};
+use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, Download};
 use crate::fetch::polite_client::FetchBudget;
 use crate::fetch::redirect;
 use crate::fetch::robots::directives::RobotsDirectives;
@@ -298,11 +298,13 @@ impl PageBudget {
     }
 }
 
+impl ByteBudget for PageBudget {}
+
 impl FetchBudget for PageBudget {
     async fn before_wait(&self) {}
 
-    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
-        Ok(Some(self.policy))
+    async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
+        Ok(Some(BodyGrant::unlimited(self.policy)))
     }
 
     fn record_bytes(&self, bytes: BodyBytes) {

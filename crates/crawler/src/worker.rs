@@ -9,7 +9,7 @@ pub mod parsed_page;
 pub mod rebalance;
 mod transfers;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,13 +24,12 @@ use self::parsed_page::ParsedPage;
 use self::rebalance::RebalanceRequests;
 use self::transfers::PendingTransfers;
 use crate::backend::{
-    Backend, BackendError, BudgetDecision, CompleteResult, Completion, ContentMatch, Lease, Outlinks,
-    WorkerId,
+    Backend, BackendError, CompleteResult, Completion, ContentMatch, Lease, Outlinks, WorkerId,
 };
 use crate::config::Oversize;
 use crate::domain::Domain;
 use crate::fetch::fetcher::{FetchResult, Fetcher};
-use crate::fetch::http::Download;
+use crate::fetch::http::{Download, PinKinds};
 use crate::fetch::redirect;
 use crate::modules::page_pipeline::PagePipeline;
 use crate::origin::{origin_prefix, throttle_key};
@@ -39,7 +38,6 @@ use crate::page::Page;
 use crate::prioritizer::SourceLink;
 use crate::scope::{RejectReason, Scope};
 use crate::similarity::Threshold;
-use crate::stats::BodyBytes;
 use crate::stop::StopHandle;
 use crate::task::Depth;
 use crate::url_list::UrlList;
@@ -102,6 +100,8 @@ pub struct Worker<R> {
     capacity: Arc<Capacity>,
     rebalance_requests: Arc<RebalanceRequests>,
     claims: Arc<DomainClaims>,
+    /// The first error of the backend during a fetch.
+    failure: Arc<OnceLock<BackendError>>,
 }
 
 /// A lease after its fetch: the next lease of its host can start, its completion is still to come.
@@ -124,11 +124,8 @@ struct Permits {
 impl<R: Backend> Worker<R> {
     /// A worker with its own fetcher. No other worker sends requests to its hosts.
     pub fn new(id: WorkerId, fetcher: Fetcher, context: Arc<WorkerContext<R>>) -> Worker<R> {
-        let backend = Arc::clone(&context.backend);
-        let fetcher = fetcher.with_pin(Arc::new(move |host, kinds| {
-            let backend = Arc::clone(&backend);
-            Box::pin(async move { backend.pin_address_kinds(&host, kinds).await.ok() })
-        }));
+        let failure: Arc<OnceLock<BackendError>> = Arc::default();
+        let fetcher = fetcher.with_pin(pin_kinds(Arc::clone(&context), Arc::clone(&failure)));
         let permits = fetcher.config().concurrency.clamp(1, Semaphore::MAX_PERMITS / 2) * 2;
         let (in_flight, module_calls) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_MODULE_CALLS));
         Worker {
@@ -141,6 +138,7 @@ impl<R: Backend> Worker<R> {
             capacity: Arc::default(),
             rebalance_requests: Arc::default(),
             claims: Arc::default(),
+            failure,
         }
     }
 
@@ -226,7 +224,6 @@ impl<R: Backend> Worker<R> {
         lease: Lease,
         activity: LeaseActivity,
     ) -> Result<FetchedLease, BackendError> {
-        let context = &*self.context;
         let budget = LeaseBudget::new(&self, &lease, activity);
         let (mut completion, mut body_bytes) = (Completion::new(&lease), None);
         if let Some(cause) = &lease.unreachable {
@@ -245,20 +242,14 @@ impl<R: Backend> Worker<R> {
             }
         };
         if completion.outcome == Outcome::NotReached {
+            budget.release().await;
+        }
+        if let Some(error) = self.failure.get() {
+            return Err(error.clone());
+        }
+        if completion.outcome == Outcome::NotReached {
             let transfer = budget.other_worker().map(|other| (lease.clone(), other));
             return Ok(FetchedLease { host, completion: None, permits: Permits::default(), transfer });
-        }
-        if let Outcome::TooLarge { limit } = completion.outcome
-            && limit < context.max_page_bytes
-        {
-            // Only the rest of the byte budget was too small for the page, which uses it up. The crawl ends; the
-            // URL stays outstanding.
-            let read = BodyBytes::unencoded(limit as u64);
-            if let BudgetDecision::Exhausted(_) = context.backend.reserve(&lease, read).await? {
-                context.stop.stop();
-                let permits = Permits { _in_flight: budget.into_permit(), _body_bytes: body_bytes };
-                return Ok(FetchedLease { host, completion: None, permits, transfer: None });
-            }
         }
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
@@ -372,13 +363,15 @@ impl<R: Backend> Worker<R> {
         if !lease.is_revisit && matches!(results.first(), Some(CompleteResult::Applied { .. })) {
             pipeline.report_outcome(&outcome, &lease);
         }
-        if let Some(CompleteResult::Applied { id: Some(id), exhausted, .. }) = results.first() {
+        if let Some(CompleteResult::Applied { id, exhausted, .. }) = results.first() {
             // Stop now: otherwise each host would find out only after its delay that the budget is exhausted.
             if exhausted.is_some() {
                 stop.stop();
             }
             // A durable state still has what an output failed to write, so nothing is lost by stopping.
-            if !pipeline.write(*id, writes) {
+            if let Some(id) = id
+                && !pipeline.write(*id, writes)
+            {
                 stop.stop();
             }
         }
@@ -434,6 +427,23 @@ impl<R: Backend> Worker<R> {
             Ok(())
         })
     }
+}
+
+/// Stores the kinds of address that a seed's host has in the backend. `None` if that fails, which stops the crawl.
+fn pin_kinds<R: Backend>(context: Arc<WorkerContext<R>>, failure: Arc<OnceLock<BackendError>>) -> PinKinds {
+    Arc::new(move |host, kinds| {
+        let (context, failure) = (Arc::clone(&context), Arc::clone(&failure));
+        Box::pin(async move {
+            let pinned = context.backend.pin_address_kinds(&host, kinds).await;
+            pinned.map_err(|error| record_failure(&failure, error, &context.stop)).ok()
+        })
+    })
+}
+
+/// Records an error of the backend, with which the worker returns, and stops the crawl so that nothing waits longer.
+fn record_failure(failure: &OnceLock<BackendError>, error: BackendError, stop: &StopHandle) {
+    failure.get_or_init(|| error);
+    stop.stop();
 }
 
 /// The domains of origins, without repetitions.

@@ -472,6 +472,13 @@ conformance_tests! {
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
     received_bytes_count_against_the_byte_budget_as_decoded_ones_do
         with BackendConfig { max_bytes: 2_500, ..config() };
+    response_that_reserves_more_keeps_its_page with BackendConfig { max_pages: 1, ..config() };
+    responses_that_need_more_than_is_left_use_the_byte_budget_up_exactly
+        with BackendConfig { max_bytes: 2_500, ..config() };
+    waiting_requests_are_woken_when_bytes_are_returned with BackendConfig { max_bytes: 2_500, ..config() };
+    waiting_requests_are_woken_when_pages_are_returned with BackendConfig { max_pages: 2, ..config() };
+    waiting_requests_are_woken_when_pages_of_their_host_are_returned
+        with BackendConfig { max_pages_per_host: 2, ..config() };
     address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain;
@@ -529,6 +536,13 @@ conformance_tests_in_partitions! {
     no_request_is_granted_after_the_byte_budget_is_used_up with BackendConfig { max_bytes: 2_500, ..config() };
     received_bytes_count_against_the_byte_budget_as_decoded_ones_do
         with BackendConfig { max_bytes: 2_500, ..config() };
+    response_that_reserves_more_keeps_its_page with BackendConfig { max_pages: 1, queue_size: 1600, workers: 1, ..config() };
+    responses_that_need_more_than_is_left_use_the_byte_budget_up_exactly
+        with BackendConfig { max_bytes: 2_500, queue_size: 1600, workers: 1, ..config() };
+    waiting_requests_are_woken_when_bytes_are_returned with BackendConfig { max_bytes: 2_500, queue_size: 1600, workers: 1, ..config() };
+    waiting_requests_are_woken_when_pages_are_returned with BackendConfig { max_pages: 2, queue_size: 1600, workers: 1, ..config() };
+    waiting_requests_are_woken_when_pages_of_their_host_are_returned
+        with BackendConfig { max_pages_per_host: 2, queue_size: 1600, workers: 1, ..config() };
     address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain with BackendConfig { workers: 1, ..config() };

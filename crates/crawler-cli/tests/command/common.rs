@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::os::unix::process::ExitStatusExt;
 use tempfile::TempDir;
 use testweb::{Site, Web};
@@ -154,9 +154,18 @@ impl Running {
         Running { child, stdout, stderr, directory, own_directory, peak_rss: 0 }
     }
 
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32).expect("a child has a number")
+    }
+
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id() as i32).expect("a child has a number");
-        kill_process(pid, signal).expect("the child is there until it is waited for");
+        kill_process(self.pid(), signal).expect("the child is there until it is waited for");
+    }
+
+    /// Lets every write fail that makes a file larger than so many bytes.
+    pub fn limit_file_size(&self, bytes: u64) {
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        prlimit(Some(self.pid()), Resource::Fsize, limit).expect("the child is there until it is waited for");
     }
 
     /// Waits for a condition while the crawl runs.

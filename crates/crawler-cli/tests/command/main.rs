@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 mod arguments;
+mod budgets;
 mod collect;
 mod common;
 mod crawl;

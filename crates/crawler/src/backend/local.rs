@@ -15,12 +15,14 @@ pub(crate) mod storage;
 mod waiting_urls;
 
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use self::budgets::{BudgetWait, BudgetWakeups};
 pub(crate) use self::content_index::{compress, decompress};
 use self::memory_storage::MemoryStorage;
 use self::state::{BorderCase, LocalState, NewPage, StoreResult, Work};
@@ -38,6 +40,10 @@ use crate::strip_query::StripQuery;
 
 /// A TTL after which nothing expires. It is a hundred years, not `Duration::MAX`, because Redis adds it to the time.
 pub const UNLIMITED_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// How long a request waits to be woken before it tries to reserve again. The one that was woken may still wait for a
+/// free slot of its worker.
+const MAX_BUDGET_WAIT: Duration = Duration::from_millis(500);
 
 /// Queue sizes, limits and lifetimes of a crawl.
 #[derive(Debug, Clone)]
@@ -103,6 +109,10 @@ pub struct LocalBackend<S: Storage = MemoryStorage> {
     finished: Notify,
     /// Wakes each worker: there are URLs for it.
     workers: Vec<Notify>,
+    /// Wakes the first request that waits to be sent: a page and bytes are left.
+    starting: Notify,
+    /// Wakes all requests that wait for more bytes, or for a page of their host.
+    waiting_for_turn: Notify,
 }
 
 /// The state that the operations share with the thread that commits it.
@@ -144,6 +154,8 @@ impl<S: Storage> LocalBackend<S> {
             prioritizer: Notify::new(),
             finished: Notify::new(),
             workers: (0..state.config.workers).map(|_| Notify::new()).collect(),
+            starting: Notify::new(),
+            waiting_for_turn: Notify::new(),
             shared: Arc::new(SharedState { state: Mutex::new(state), uncommitted: Condvar::new() }),
         }
     }
@@ -189,6 +201,40 @@ impl<S: Storage> LocalBackend<S> {
         };
         self.wake(work);
         Ok((leases, next_timer))
+    }
+
+    /// Runs an operation on the budgets, and wakes the requests that may reserve after it.
+    fn with_budgets<T>(&self, operation: impl FnOnce(&mut LocalState<S>) -> T) -> T {
+        let mut state = self.state();
+        let result = operation(&mut state);
+        let wakeups = state.budgets.wakeups();
+        drop(state);
+        self.wake_requests(wakeups);
+        result
+    }
+
+    /// A request that is woken and starts wakes the next one, as long as there is room.
+    fn wake_requests(&self, BudgetWakeups { start, turn }: BudgetWakeups) {
+        if start {
+            self.starting.notify_one();
+        }
+        if turn {
+            self.waiting_for_turn.notify_waiters();
+        }
+    }
+
+    /// Waits until a lease may reserve.
+    async fn until_reservable(&self, lease: &Lease) {
+        loop {
+            let mut turn = pin!(self.waiting_for_turn.notified());
+            turn.as_mut().enable();
+            let wait = self.state().budget_wait(lease);
+            match wait {
+                None => return,
+                Some(BudgetWait::Start) => return self.starting.notified().await,
+                Some(BudgetWait::Turn) => turn.await,
+            }
+        }
     }
 
     /// Compares a page with border cases, up to the first near-duplicate.
@@ -287,21 +333,29 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn reserve(&self, lease: &Lease, read: BodyBytes) -> Result<BudgetDecision, BackendError> {
-        Ok(self.state().reserve(lease, read))
+        Ok(self.with_budgets(|state| state.reserve(lease, read)))
+    }
+
+    async fn wait_for_budget(&self, lease: &Lease) -> Result<(), BackendError> {
+        let mut waiting = Waiting { backend: self, lease, is_done: false };
+        let _ = timeout(MAX_BUDGET_WAIT, self.until_reservable(lease)).await;
+        waiting.is_done = true;
+        Ok(())
     }
 
     async fn release(&self, lease: &Lease, read: BodyBytes) -> Result<(), BackendError> {
-        self.state().release(lease, read);
+        self.with_budgets(|state| state.release(lease, read));
         Ok(())
     }
 
     async fn complete(&self, completions: Vec<Completion>) -> Result<Vec<CompleteResult>, BackendError> {
-        let ((completed, work), commit) = self.atomically(|state| {
+        let ((completed, work, wakeups), commit) = self.atomically(|state| {
             let completed: Result<Vec<CompleteResult>, BackendError> =
                 completions.into_iter().map(|completion| state.complete(completion)).collect();
-            Ok((completed?, state.work()))
+            Ok((completed?, state.work(), state.budgets.wakeups()))
         })?;
         self.wake(work);
+        self.wake_requests(wakeups);
         self.wait_committed(commit).await?;
         Ok(completed)
     }
@@ -375,17 +429,31 @@ impl<S: Storage> Backend for LocalBackend<S> {
     }
 
     async fn remove_worker(&self, worker: WorkerId) -> Result<(), BackendError> {
-        let work = {
-            let mut state = self.state();
+        let work = self.with_budgets(|state| {
             state.remove_worker(worker);
             state.work()
-        };
+        });
         self.wake(work);
         Ok(())
     }
 
     async fn snapshot(&self) -> Result<Snapshot, BackendError> {
         Ok(self.state().snapshot())
+    }
+}
+
+/// A request that waits for the budget. If it gives up, it must not hold up those behind it.
+struct Waiting<'a, S: Storage> {
+    backend: &'a LocalBackend<S>,
+    lease: &'a Lease,
+    is_done: bool,
+}
+
+impl<S: Storage> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.backend.with_budgets(|state| state.budgets.stop_growing(self.lease));
+        }
     }
 }
 

@@ -85,7 +85,9 @@ impl Crawler {
         // switching threads costs as much as some of them. Heartbeats are sent from this thread.
         let working = membership.backend.spawn_on_connection_thread(async move {
             let worked = run_worker(worker, worker_stop).await;
-            done.send_replace(true);
+            if worked.is_ok() {
+                done.send_replace(true);
+            }
             worked
         });
         let heartbeats =
@@ -189,7 +191,7 @@ impl Crawler {
             }
             let is_finished = *is_done.borrow();
             if !is_finished && is_done.has_changed().is_err() {
-                // The worker panicked. Joining its task passes the panic on.
+                // The worker failed or panicked. Joining its task passes that on.
                 return Ok(RoleExit::Stopped);
             }
             if is_finished && pipeline.output_failure().is_some() {

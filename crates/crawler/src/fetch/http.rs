@@ -2,6 +2,7 @@
 
 mod address;
 mod body;
+mod byte_counter;
 pub(crate) mod connect;
 mod connections;
 pub mod decode;
@@ -11,6 +12,7 @@ mod read_allowance;
 use std::collections::HashSet;
 use std::error::Error as _;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,11 +21,13 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, Uri};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
 pub use self::address::{AddressKinds, non_public_kind};
-pub use self::body::{BodyPolicy, ByteCounter};
+pub use self::body::BodyPolicy;
+pub use self::byte_counter::{BodyGrant, ByteBudget, ByteCounter, GrantFuture};
 pub use self::connect::PinKinds;
 use self::connect::{Connector, describe_io_error};
 use self::connections::{Connection, ConnectionPool};
@@ -131,15 +135,15 @@ impl Downloader {
     }
 
     /// Requests a URL once. The request is written when `may_start` is ready, which is polled only once there is a
-    /// connection to write to; its time does not count against the timeout. If it fails, nothing is sent. A response with
-    /// any status is `Ok`; `Err` means that there was no complete response. `byte_counter` counts the bytes read in either
-    /// case.
+    /// connection to write to. Its time does not count against the timeout, nor does the time in which the response waits
+    /// for bytes. If it fails, nothing is sent. A response with any status is `Ok`; `Err` means that there was no complete
+    /// response. `byte_counter` counts the bytes read in either case.
     pub async fn get(
         &self,
         url: &Url,
         may_start: impl Future<Output = Result<(), Outcome>>,
         body_policy: BodyPolicy,
-        byte_counter: &ByteCounter,
+        byte_counter: &ByteCounter<'_>,
     ) -> Result<Download, Outcome> {
         let (limit, origin, started) = (self.config.timeout, Origin::from_url(url), Instant::now());
         let timed_out = |_| {
@@ -154,7 +158,7 @@ impl Downloader {
             return Err(outcome);
         }
         let exchange = self.exchange(url, &origin, connection, body_policy, byte_counter);
-        timeout(left, exchange).await.map_err(timed_out)?
+        timeout_without_waits(left, exchange, byte_counter).await.map_err(timed_out)?
     }
 
     /// Whether an origin can be connected to. Sends no request.
@@ -168,7 +172,7 @@ impl Downloader {
         origin: &Origin,
         mut connection: Connection,
         body_policy: BodyPolicy,
-        byte_counter: &ByteCounter,
+        byte_counter: &ByteCounter<'_>,
     ) -> Result<Download, Outcome> {
         let request = self.request(url, origin, &connection)?;
         self.requests.record();
@@ -225,6 +229,24 @@ impl Downloader {
     }
 }
 
+/// A timeout of a response, to which the time that the response waits for bytes is added.
+async fn timeout_without_waits<T>(
+    limit: Duration,
+    exchange: impl Future<Output = T>,
+    byte_counter: &ByteCounter<'_>,
+) -> Result<T, Elapsed> {
+    let mut exchange = pin!(exchange);
+    let (mut left, mut waited) = (limit, Duration::ZERO);
+    loop {
+        let result = timeout(left, exchange.as_mut()).await;
+        left = byte_counter.waited() - waited;
+        if result.is_ok() || left.is_zero() {
+            return result;
+        }
+        waited += left;
+    }
+}
+
 /// The Authorization header for the credentials in a URL, if it has any.
 fn authorization(seed: &Url) -> Option<HeaderValue> {
     if seed.username().is_empty() && seed.password().is_none() {
@@ -243,7 +265,7 @@ fn authorization(seed: &Url) -> Option<HeaderValue> {
 async fn read_response(
     response: Response<ResponseBody>,
     body_policy: BodyPolicy,
-    byte_counter: &ByteCounter,
+    byte_counter: &ByteCounter<'_>,
 ) -> Result<(Download, bool), Outcome> {
     let (head, body) = response.into_parts();
     let location = head.headers.get(header::LOCATION).map(|value| headers::location(value.as_bytes()));
@@ -328,3 +350,6 @@ fn http2_failure(error: &h2::Error, reused: bool) -> Outcome {
         None => Outcome::InvalidResponse { cause: error.to_string() },
     }
 }
+
+#[cfg(test)]
+mod tests;

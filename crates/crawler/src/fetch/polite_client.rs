@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use url::Url;
 
-use super::http::{BodyPolicy, ByteCounter, Download, Downloader, PinKinds};
+use super::http::{BodyGrant, BodyPolicy, ByteBudget, ByteCounter, Download, Downloader, PinKinds};
 use super::network::{Blame, NetworkMonitor, is_network_failure};
 use super::request_slots::RequestSlots;
 use super::throttle::{CoolingDown, HostThrottle};
@@ -22,12 +22,8 @@ use crate::worker::liveness::LivenessGuard;
 /// How often a server may reject a request unprocessed before the rejection becomes the result.
 const MAX_UNPROCESSED: usize = 5;
 
-/// Poll interval while other requests hold the entire byte budget. Most of them are in flight and return what they do
-/// not use within their timeouts.
-const BUDGET_POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Limits how much a request may read, and learns what the request used.
-pub trait FetchBudget: Sync {
+pub trait FetchBudget: ByteBudget {
     /// Called before the wait for the host's permit, which may take minutes. Nothing is in flight during the wait.
     fn before_wait(&self) -> impl Future<Output = ()> + Send;
 
@@ -43,9 +39,14 @@ pub trait FetchBudget: Sync {
     }
 
     /// What the request may read: `None` if nothing now but perhaps later, an outcome if nothing at all.
-    fn body_policy(&self) -> impl Future<Output = Result<Option<BodyPolicy>, Outcome>> + Send;
+    fn grant(&self) -> impl Future<Output = Result<Option<BodyGrant>, Outcome>> + Send;
 
-    /// Records the body bytes read.
+    /// Waits until the budget may grant a request what it did not grant before.
+    fn wait_for_grant(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// Records the body bytes read and not counted yet.
     fn record_bytes(&self, bytes: BodyBytes);
 
     /// The outcome of a URL whose first try failed, when the crawl stops before the retry.
@@ -79,12 +80,14 @@ pub trait FetchBudget: Sync {
     }
 }
 
+impl ByteBudget for BodyPolicy {}
+
 /// A fixed policy for every request, without accounting.
 impl FetchBudget for BodyPolicy {
     async fn before_wait(&self) {}
 
-    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
-        Ok(Some(*self))
+    async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
+        Ok(Some(BodyGrant::unlimited(*self)))
     }
 
     fn record_bytes(&self, _: BodyBytes) {}
@@ -209,7 +212,7 @@ impl PoliteClient {
             budget.after_wait();
             loop {
                 let slot = self.slots.acquire().await;
-                match budget.body_policy().await {
+                match budget.grant().await {
                     // Requests that hold the budget may need this slot to finish and return it.
                     Ok(None) => drop(slot),
                     // The backend may have been unreachable for longer than the liveness timeout.
@@ -218,19 +221,19 @@ impl PoliteClient {
                         self.liveness.renewed().await;
                         continue;
                     }
-                    Ok(Some(body_policy)) => break (permit, slot, Ok(body_policy)),
+                    Ok(Some(grant)) => break (permit, slot, Ok(grant)),
                     Err(outcome) => break (permit, slot, Err(outcome)),
                 }
-                tokio::time::sleep(BUDGET_POLL_INTERVAL).await;
+                budget.wait_for_grant().await;
             }
         };
-        let (permit, mut slot, body_policy) = tokio::select! {
+        let (permit, mut slot, grant) = tokio::select! {
             biased;
             () = self.stop.stop_requested() => return Err(Outcome::NotReached),
             ready = ready => ready,
         };
-        let byte_counter = ByteCounter::default();
-        let (body_policy, acquired) = (body_policy?, Instant::now());
+        let (grant, acquired) = (grant?, Instant::now());
+        let byte_counter = ByteCounter::new(grant.bytes, budget);
         let start = async {
             let start = permit.start().await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
             let _ = started.set(start);
@@ -239,17 +242,18 @@ impl PoliteClient {
         // Boxed: the future of a request is large, and most callers of this function wait for a permit without one.
         let result = tokio::select! {
             biased;
-            result = Box::pin(self.downloader.get(url, start, body_policy, &byte_counter)) => result,
+            result = Box::pin(self.downloader.get(url, start, grant.policy, &byte_counter)) => result,
             () = self.stop.aborted() => Err(Outcome::NotReached),
             () = self.stopped_before_start(started) => Err(Outcome::NotReached),
             // Other workers are about to take over the host. If they do not, the request is sent again.
             () = self.liveness.expired() => Err(Outcome::RequestNotProcessed),
-            () = slot.watch(|| byte_counter.bytes().received, |is_silent| budget.set_silent(is_silent)) => {
+            () = slot.watch(|| byte_counter.received(), |is_silent| budget.set_silent(is_silent)) => {
                 Err(Outcome::NotReached)
             }
         };
-        permit.record_response_time(started.get().unwrap_or(&acquired).elapsed());
-        budget.record_bytes(byte_counter.bytes());
+        let elapsed = started.get().unwrap_or(&acquired).elapsed();
+        permit.record_response_time(elapsed.saturating_sub(byte_counter.waited()));
+        budget.record_bytes(byte_counter.uncounted());
         if let Ok(Download { status: 429 | 503, retry_after: Some(time), .. }) = result {
             permit.cool_down(time.min(MAX_RETRY_AFTER));
             if let Some(host_delay) = self.throttle.host_delay(host) {

@@ -14,7 +14,7 @@ use url::Url;
 use self::cache::{CacheEntry, RobotsCache};
 use self::rules::Rules;
 use self::waits::RobotsWaits;
-use super::http::BodyPolicy;
+use super::http::{BodyGrant, BodyPolicy, ByteBudget};
 use super::polite_client::{FetchBudget, PoliteClient};
 use crate::backend::HostDelay;
 use crate::config::{FetchConfig, MAX_CRAWL_DELAY};
@@ -329,6 +329,8 @@ async fn claim_host(
 /// limit of its own. A longer delay is passed on to the budget of the URL that is checked.
 struct RobotsBudget<'a, B>(&'a B);
 
+impl<B: FetchBudget> ByteBudget for RobotsBudget<'_, B> {}
+
 impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
     async fn before_wait(&self) {
         self.0.before_wait().await;
@@ -346,10 +348,10 @@ impl<B: FetchBudget> FetchBudget for RobotsBudget<'_, B> {
         self.0.retries_later()
     }
 
-    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
+    async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
         match self.0.is_exhausted().await {
             true => Err(Outcome::NotReached),
-            false => Ok(Some(BodyPolicy::Prefix(MAX_BYTES))),
+            false => Ok(Some(BodyGrant::unlimited(BodyPolicy::Prefix(MAX_BYTES)))),
         }
     }
 

@@ -1,38 +1,33 @@
-//! Reserves the bytes that one lease may read from the crawl's budgets, not before its request can be sent.
+//! Reserves what one lease may read from the crawl's budgets: for each request when it can be sent, and more for its
+//! response while it is read.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::backend::{Backend, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
-use crate::config::Oversize;
+use crate::backend::{Backend, BackendError, BudgetDecision, HostClaim, HostDelay, Lease, WorkerId};
 use crate::domain::Domain;
-use crate::fetch::http::BodyPolicy;
+use crate::fetch::http::{BodyGrant, BodyPolicy, ByteBudget, GrantFuture};
 use crate::fetch::polite_client::FetchBudget;
 use crate::origin::throttle_key;
 use crate::outcome::Outcome;
 use crate::stats::BodyBytes;
-use crate::stop::StopHandle;
-use crate::worker::Worker;
 use crate::worker::capacity::LeaseActivity;
-use crate::worker::domain_claims::{DomainClaim, DomainClaims};
+use crate::worker::domain_claims::DomainClaim;
+use crate::worker::{Worker, WorkerContext, record_failure};
 
 /// The budget of one lease.
 pub(super) struct LeaseBudget<'a, R> {
-    backend: &'a R,
-    worker: WorkerId,
+    worker: &'a Worker<R>,
     lease: &'a Lease,
-    stop: &'a StopHandle,
-    /// Permits for URLs between their first request and their completion.
-    in_flight: &'a Arc<Semaphore>,
     permit: Mutex<Option<InFlightPermit>>,
-    /// The maximum size of a page, and what happens to a larger one.
-    page_limit: (usize, Oversize),
+    /// A request was sent, and its reservation was not returned.
+    has_reserved: AtomicBool,
     /// Bytes read since the last reservation.
     bytes_read: Mutex<BodyBytes>,
     activity: LeaseActivity,
-    claims: &'a Arc<DomainClaims>,
     /// The domains that the URL's robots.txt redirects to.
     claimed: Mutex<Vec<DomainClaim>>,
     /// The worker that can fetch the URL instead of this one.
@@ -44,18 +39,13 @@ pub(super) type InFlightPermit = OwnedSemaphorePermit;
 
 impl<'a, R: Backend> LeaseBudget<'a, R> {
     pub(super) fn new(worker: &'a Worker<R>, lease: &'a Lease, activity: LeaseActivity) -> Self {
-        let context = &*worker.context;
         LeaseBudget {
-            backend: &*context.backend,
-            worker: worker.id,
+            worker,
             lease,
-            stop: &context.stop,
-            in_flight: &worker.in_flight,
             permit: Mutex::default(),
-            page_limit: (context.max_page_bytes, context.oversize),
+            has_reserved: AtomicBool::new(false),
             bytes_read: Mutex::default(),
             activity,
-            claims: &worker.claims,
             claimed: Mutex::default(),
             other_worker: OnceLock::new(),
         }
@@ -64,6 +54,10 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     /// The domain of the URL.
     fn domain(&self) -> Domain {
         Domain::from_throttle_key(throttle_key(&self.lease.url))
+    }
+
+    fn backend(&self) -> &'a R {
+        &self.worker.context.backend
     }
 
     /// Bytes read since the last reservation.
@@ -94,6 +88,52 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
     fn permit(&self) -> MutexGuard<'_, Option<InFlightPermit>> {
         self.permit.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Returns the reservation and the permit, if a request was sent.
+    pub(super) async fn release(&self) {
+        drop(self.permit().take());
+        if self.has_reserved.swap(false, Ordering::Relaxed) {
+            let _ = self.checked(self.backend().release(self.lease, self.take_bytes_read()).await);
+        }
+    }
+
+    /// Counts the bytes `read` and reserves. `None` if other requests have reserved what is left, and may return it.
+    async fn reserve(&self, read: BodyBytes) -> Result<Option<u64>, Outcome> {
+        match self.checked(self.backend().reserve(self.lease, read).await)? {
+            BudgetDecision::Granted(bytes) => Ok(Some(bytes)),
+            BudgetDecision::RetryLater => Ok(None),
+            BudgetDecision::HostExhausted => Err(Outcome::HostPageLimit),
+            BudgetDecision::Exhausted(_) => {
+                self.worker.context.stop.stop();
+                Err(Outcome::NotReached)
+            }
+            // Another worker has the URL now.
+            BudgetDecision::LeaseLost => Err(Outcome::NotReached),
+        }
+    }
+
+    async fn reserve_more(&self, mut read: BodyBytes) -> Result<u64, Outcome> {
+        loop {
+            if let Some(bytes) = self.reserve(std::mem::take(&mut read)).await? {
+                return Ok(bytes);
+            }
+            self.wait_for_grant().await;
+        }
+    }
+
+    /// Records an error of the backend. The URL is not reached then.
+    fn checked<T>(&self, result: Result<T, BackendError>) -> Result<T, Outcome> {
+        result.map_err(|error| {
+            record_failure(&self.worker.failure, error, &self.worker.context.stop);
+            Outcome::NotReached
+        })
+    }
+}
+
+impl<R: Backend> ByteBudget for LeaseBudget<'_, R> {
+    fn grant_more(&self, read: BodyBytes) -> GrantFuture<'_> {
+        Box::pin(self.reserve_more(read))
+    }
 }
 
 impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
@@ -101,11 +141,7 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
         self.activity.set_active(false);
         // This is the wait before a retry. A host with a cooldown of minutes must not hold a permit and a
         // part of the budget that other hosts could use.
-        let permit = self.permit().take();
-        if permit.is_some() {
-            // If the backend fails, its next operation reports the error.
-            let _ = self.backend.release(self.lease, self.take_bytes_read()).await;
-        }
+        self.release().await;
     }
 
     fn after_wait(&self) {
@@ -121,34 +157,25 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     fn retries_later(&self) -> bool {
-        self.backend.schedules_hosts()
+        self.backend().schedules_hosts()
     }
 
-    async fn body_policy(&self) -> Result<Option<BodyPolicy>, Outcome> {
+    async fn grant(&self) -> Result<Option<BodyGrant>, Outcome> {
         // A repeated call has a permit already. Waiting for a second one could block all requests.
         let held = self.permit().take();
         let permit = match held {
             Some(permit) => Some(permit),
-            None => Arc::clone(self.in_flight).acquire_owned().await.ok(),
+            None => Arc::clone(&self.worker.in_flight).acquire_owned().await.ok(),
         };
-        match self.backend.reserve(self.lease, self.take_bytes_read()).await {
-            Ok(BudgetDecision::Granted(bytes)) => {
-                *self.permit() = permit;
-                let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
-                let (page_limit, oversize) = self.page_limit;
-                // A page is not truncated because the byte budget ends within it.
-                let oversize = if limit < page_limit { Oversize::Drop } else { oversize };
-                Ok(Some(BodyPolicy::Page { limit, oversize }))
-            }
-            Ok(BudgetDecision::RetryLater) => Ok(None),
-            Ok(BudgetDecision::HostExhausted) => Err(Outcome::HostPageLimit),
-            Ok(BudgetDecision::Exhausted(_)) => {
-                self.stop.stop();
-                Err(Outcome::NotReached)
-            }
-            // Another worker has the URL now, or the backend failed; its next operation reports the error.
-            Ok(BudgetDecision::LeaseLost) | Err(_) => Err(Outcome::NotReached),
-        }
+        let Some(bytes) = self.reserve(self.take_bytes_read()).await? else { return Ok(None) };
+        *self.permit() = permit;
+        self.has_reserved.store(true, Ordering::Relaxed);
+        let WorkerContext { max_page_bytes, oversize, .. } = *self.worker.context;
+        Ok(Some(BodyGrant { policy: BodyPolicy::Page { limit: max_page_bytes, oversize }, bytes }))
+    }
+
+    async fn wait_for_grant(&self) {
+        let _ = self.checked(self.backend().wait_for_budget(self.lease).await);
     }
 
     fn record_bytes(&self, bytes: BodyBytes) {
@@ -161,49 +188,47 @@ impl<R: Backend> FetchBudget for LeaseBudget<'_, R> {
     }
 
     async fn host_slowed(&self, host: &str, host_delay: HostDelay) {
-        // If the backend fails, its next operation reports the error.
-        let _ = self.backend.set_host_delay(host, host_delay).await;
+        let _ = self.checked(self.backend().set_host_delay(host, host_delay).await);
     }
 
     async fn is_exhausted(&self) -> bool {
-        // If the backend fails, its next operation reports the error.
-        let is_exhausted = matches!(self.backend.exhausted_budget().await, Ok(Some(_)));
-        if is_exhausted {
-            self.stop.stop();
+        match self.checked(self.backend().exhausted_budget().await) {
+            Ok(None) => false,
+            Ok(Some(_)) => {
+                self.worker.context.stop.stop();
+                true
+            }
+            Err(_) => true,
         }
-        is_exhausted
     }
 
     async fn claim_host(&self, host: &str) -> Option<Duration> {
-        let claimed = match self.claims.claim(Domain::from_throttle_key(host)) {
+        let (claimed, claim) = match self.worker.claims.claim(Domain::from_throttle_key(host)) {
             Ok(claim) => {
-                self.backend.claim_host(self.worker, host).await.map(|claimed| (claimed, Some(claim)))
+                (self.checked(self.backend().claim_host(self.worker.id, host).await).ok()?, Some(claim))
             }
-            Err(new_owner) => Ok((HostClaim::OwnedBy(new_owner), None)),
+            Err(new_owner) => (HostClaim::OwnedBy(new_owner), None),
         };
         match claimed {
-            Ok((HostClaim::Granted { cooldown }, claim)) => {
-                self.claims.tie(self.domain());
+            HostClaim::Granted { cooldown } => {
+                self.worker.claims.tie(self.domain());
                 self.claimed.lock().unwrap_or_else(PoisonError::into_inner).extend(claim);
                 Some(cooldown)
             }
-            Ok((HostClaim::OwnedBy(other), _)) => {
+            HostClaim::OwnedBy(other) => {
                 self.other_worker.get_or_init(|| other);
                 None
             }
-            // If the backend fails, its next operation reports the error.
-            Ok((HostClaim::LeaseLost, _)) | Err(_) => None,
+            HostClaim::LeaseLost => None,
         }
     }
 
     async fn load_robots(&self, url: &str) -> Option<Vec<u8>> {
-        // If the backend fails, its next operation reports the error.
-        self.backend.load_robots(url).await.ok().flatten()
+        self.checked(self.backend().load_robots(url).await).ok().flatten()
     }
 
     async fn store_robots(&self, url: &str, file: &[u8]) {
-        self.claims.untie(&self.domain());
-        // If the backend fails, its next operation reports the error.
-        let _ = self.backend.store_robots(url, file).await;
+        self.worker.claims.untie(&self.domain());
+        let _ = self.checked(self.backend().store_robots(url, file).await);
     }
 }

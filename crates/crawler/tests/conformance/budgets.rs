@@ -111,3 +111,127 @@ pub async fn pages_per_host_are_limited(backend: impl Backend) {
     let (last, _) = rest.remove(0);
     assert_eq!(reserve(&backend, last).await, BudgetDecision::HostExhausted);
 }
+
+pub async fn response_that_reserves_more_keeps_its_page(backend: impl Backend) {
+    backend.admit(urls_of_host("a.test", 2)).await.unwrap();
+    run_frontier(&backend).await;
+    let leases = lease_all(&backend, FIRST).await;
+    // This crawl has a budget of one page.
+    assert_eq!(reserve(&backend, &leases[0]).await, BudgetDecision::Granted(1000));
+    for _ in 0..3 {
+        let more = backend.reserve(&leases[0], BodyBytes::unencoded(1000)).await.unwrap();
+        assert!(matches!(more, BudgetDecision::Granted(1..)), "{more:?}");
+        assert_eq!(reserve(&backend, &leases[1]).await, BudgetDecision::RetryLater);
+    }
+    let completed = backend.complete(vec![page(&leases[0], Vec::new())]).await.unwrap();
+    let exhausted = Some(Budget::Pages);
+    assert_eq!(completed, [CompleteResult::Applied { id: Some(1), new: 0, exhausted }]);
+    assert_eq!(backend.snapshot().await.unwrap().bytes, 3_010);
+}
+
+pub async fn responses_that_need_more_than_is_left_use_the_byte_budget_up_exactly(backend: impl Backend) {
+    backend.admit(urls_of_host("a.test", 2)).await.unwrap();
+    run_frontier(&backend).await;
+    let leases = lease_all(&backend, FIRST).await;
+    // This crawl has a budget of 2,500 bytes, and both pages are larger than that.
+    let mut granted = [1000, 1000];
+    for (lease, bytes) in leases.iter().zip(granted) {
+        assert_eq!(reserve(&backend, lease).await, BudgetDecision::Granted(bytes));
+    }
+    let mut exhausted = 0;
+    for turn in 0..20 {
+        let (lease, bytes) = (&leases[turn % 2], &mut granted[turn % 2]);
+        let read = BodyBytes::unencoded(std::mem::take(bytes));
+        match backend.reserve(lease, read).await.unwrap() {
+            BudgetDecision::Granted(more) => *bytes = more,
+            BudgetDecision::RetryLater => {}
+            BudgetDecision::Exhausted(Budget::Bytes) => exhausted += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(exhausted >= 2);
+    let snapshot = backend.snapshot().await.unwrap();
+    assert_eq!((snapshot.bytes, snapshot.received, snapshot.outstanding()), (2_500, 2_500, 2));
+}
+
+/// Waits until a lease gets a reservation, or none at all. In memory it is woken before any time passes. On disk the paused
+/// clock advances while a commit is written.
+async fn decision_when_woken(backend: &impl Backend, lease: &Lease) -> BudgetDecision {
+    let start = tokio::time::Instant::now();
+    loop {
+        match reserve(backend, lease).await {
+            BudgetDecision::RetryLater => backend.wait_for_budget(lease).await.unwrap(),
+            decision => {
+                let is_in_memory = std::any::type_name_of_val(backend).contains("Memory");
+                assert!(!is_in_memory || start.elapsed().is_zero(), "{:?}", start.elapsed());
+                return decision;
+            }
+        }
+    }
+}
+
+pub async fn waiting_requests_are_woken_when_bytes_are_returned(backend: impl Backend) {
+    backend.admit(urls_of_host("a.test", 10)).await.unwrap();
+    run_frontier(&backend).await;
+    let leases = lease_all(&backend, FIRST).await;
+    // This crawl has a budget of 2,500 bytes.
+    for lease in &leases[..2] {
+        assert_eq!(reserve(&backend, lease).await, BudgetDecision::Granted(1000));
+    }
+    let return_bytes = async {
+        for lease in &leases[..2] {
+            tokio::task::yield_now().await;
+            backend.release(lease, BodyBytes::default()).await.unwrap();
+        }
+    };
+    let wait = |index: usize| decision_when_woken(&backend, &leases[index]);
+    let (first, second, ()) = tokio::join!(wait(2), wait(3), return_bytes);
+    assert_eq!([first, second], [BudgetDecision::Granted(1000); 2]);
+    // The budget is used up while others wait.
+    let read = async |index: usize, bytes: u64| {
+        tokio::task::yield_now().await;
+        let read = Completion {
+            outcome: Outcome::RobotsDisallowed,
+            bytes: BodyBytes::unencoded(bytes),
+            ..page(&leases[index], Vec::new())
+        };
+        backend.complete(vec![read]).await.unwrap();
+    };
+    let use_up = async {
+        read(2, 1_500).await;
+        read(3, 1_000).await;
+    };
+    let (first, second, ()) = tokio::join!(wait(4), wait(5), use_up);
+    assert_eq!([first, second], [BudgetDecision::Exhausted(Budget::Bytes); 2]);
+}
+
+pub async fn waiting_requests_are_woken_when_pages_are_returned(backend: impl Backend) {
+    backend.admit(urls_of_host("a.test", 4)).await.unwrap();
+    run_frontier(&backend).await;
+    let leases = lease_all(&backend, FIRST).await;
+    // This crawl has a budget of two pages, or of two pages per host.
+    for lease in &leases[..2] {
+        assert_eq!(reserve(&backend, lease).await, BudgetDecision::Granted(1000));
+    }
+    let complete = async {
+        for (lease, outcome) in leases.iter().zip([Outcome::RobotsDisallowed, Outcome::Page]) {
+            tokio::task::yield_now().await;
+            backend.complete(vec![Completion { outcome, ..page(lease, Vec::new()) }]).await.unwrap();
+        }
+    };
+    let (granted, ()) = tokio::join!(decision_when_woken(&backend, &leases[2]), complete);
+    assert_eq!(granted, BudgetDecision::Granted(1000));
+    let last = async {
+        tokio::task::yield_now().await;
+        backend.complete(vec![page(&leases[2], Vec::new())]).await.unwrap();
+    };
+    let (refused, ()) = tokio::join!(decision_when_woken(&backend, &leases[3]), last);
+    assert!(
+        matches!(refused, BudgetDecision::Exhausted(Budget::Pages) | BudgetDecision::HostExhausted),
+        "{refused:?}"
+    );
+}
+
+pub async fn waiting_requests_are_woken_when_pages_of_their_host_are_returned(backend: impl Backend) {
+    waiting_requests_are_woken_when_pages_are_returned(backend).await;
+}

@@ -57,11 +57,11 @@ pub fn context<R: Backend>(backend: &Arc<R>, stop: &StopHandle) -> Arc<WorkerCon
 /// A worker with its own throttle, as if it were alone in its process.
 pub fn worker<R: Backend>(
     id: u16,
-    seed: &Url,
+    seeds: &[Url],
     config: FetchConfig,
     context: &Arc<WorkerContext<R>>,
 ) -> Arc<Worker<R>> {
     let throttle = Arc::new(HostThrottle::from_config(&config));
-    let fetcher = Fetcher::new(config, std::slice::from_ref(seed), throttle, context.stop.clone()).unwrap();
+    let fetcher = Fetcher::new(config, seeds, throttle, context.stop.clone()).unwrap();
     Arc::new(Worker::new(WorkerId(id), fetcher, Arc::clone(context)))
 }

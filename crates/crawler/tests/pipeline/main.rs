@@ -1,8 +1,10 @@
 //! Crawls a test web of many hosts with the pipeline, and compares the result with the web's pages and the
 //! server's log.
 
+mod backend_errors;
 mod fairness;
 mod fixtures;
+mod hooked_backend;
 mod politeness;
 mod priorities;
 mod robots_failures;

@@ -145,8 +145,14 @@ fn host_delay_outlives_a_worker_that_dies_before_its_first_page() {
     let backend = Arc::new(LocalBackend::new(config()));
     let stop = StopHandle::new();
     let context = context(&backend, &stop);
-    let worker =
-        |id| worker(id, &seed, FetchConfig { delay: Duration::ZERO, ..FetchConfig::default() }, &context);
+    let worker = |id| {
+        worker(
+            id,
+            std::slice::from_ref(&seed),
+            FetchConfig { delay: Duration::ZERO, ..FetchConfig::default() },
+            &context,
+        )
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         backend.admit(vec![DiscoveredUrl { url: seed.to_string(), depth: 0, redirects: 0 }]).await.unwrap();

@@ -114,18 +114,18 @@ fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option
 
 /// Takes the collected changes, with the current counters. Takes an empty batch only if the clock is due.
 fn take_batch(state: &mut LocalState<DiskStorage>, is_clock_due: bool) -> Option<Arc<Batch>> {
-    let (last_task_id, requests) = (state.counters.last_task_id, state.counters.requests.total());
+    let (last_task_id, traffic) = (state.counters.last_task_id, state.traffic());
     let storage = &mut state.storage;
     if storage.seen_cache.is_due() || storage.closing {
         storage.batch.seen = storage.seen_cache.take_changed();
         storage.seen_written_up_to = last_task_id;
     }
-    // The requests after the last completion are written when the state is closed.
-    let has_new_requests = storage.closing && storage.committed_requests != requests;
-    if storage.batch.is_empty() && !is_clock_due && !has_new_requests {
+    // The requests and bytes after the last completion are written when the state is closed.
+    let has_new_traffic = storage.closing && storage.committed_traffic != traffic;
+    if storage.batch.is_empty() && !is_clock_due && !has_new_traffic {
         return None;
     }
-    storage.committed_requests = requests;
+    storage.committed_traffic = traffic;
     let checkpoint = Checkpoint::from_state(state, state.storage.seen_written_up_to);
     let storage = &mut state.storage;
     storage.batch.meta.insert("checkpoint", checkpoint.to_bytes());

@@ -22,6 +22,7 @@ use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
 use crate::similarity::{Fingerprint, HashKey};
+use crate::stats::BodyBytes;
 use crate::task::Depth;
 
 /// Number of URLs to read at a time from the overflow on disk.
@@ -39,8 +40,8 @@ pub struct DiskStorage {
     pub(crate) closing: bool,
     /// An operation failed half-way. Nothing after the last commit counts.
     pub(crate) failed: bool,
-    /// The number of HTTP requests that the last batch has recorded.
-    pub(crate) committed_requests: u64,
+    /// The HTTP requests and the body bytes that the last batch has recorded.
+    pub(crate) committed_traffic: (u64, BodyBytes),
     pub(crate) seen_cache: SeenUrlCache,
     /// The segment for the bodies of the batch that collects changes.
     pub(crate) current_segment: u64,
@@ -79,7 +80,7 @@ impl DiskStorage {
             committed: watch::Sender::new(Ok(0)),
             closing: false,
             failed: false,
-            committed_requests: 0,
+            committed_traffic: Default::default(),
             seen_cache: SeenUrlCache::new(cache_limits),
             current_segment: 0,
             bodies_per_segment: HashMap::new(),

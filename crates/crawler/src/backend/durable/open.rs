@@ -199,7 +199,7 @@ fn restore_state(
     storage.resume(checkpoint.seen_written_up_to)?;
     let mut state = LocalState::new(config.clone(), clock, storage);
     checkpoint.restore_into(&mut state);
-    state.storage.committed_requests = state.counters.requests.total();
+    state.storage.committed_traffic = state.traffic();
     let mut first = 0;
     loop {
         let rows = state.storage.view.pages_from(first, ROWS_PER_READ)?;

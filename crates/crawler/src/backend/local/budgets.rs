@@ -1,11 +1,32 @@
-//! Enforces the page and byte budgets. Requests reserve before they are sent, so no number of workers exceeds a budget.
+//! Enforces the page and byte budgets. Requests reserve before they are sent, and responses before more of them is read,
+//! so no number of workers exceeds a budget.
+//!
+//! A reservation takes a small part of what is left, but at least as many bytes as a page has on average. So requests
+//! wait for bytes only when about as many are in flight as pages fit into the rest of the budget.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::super::{Budget, BudgetDecision};
+use super::super::{Budget, BudgetDecision, Lease};
 use super::BackendConfig;
 use crate::origin::throttle_key;
 use crate::stats::BodyBytes;
+
+/// A reservation takes this part of the bytes that are left, unless pages are larger. With more than 512 MB left, it is
+/// a whole page of 500 KB, and no response needs another one.
+const BYTE_SHARES: u64 = 1024;
+
+/// The fewest bytes that a reservation takes, as long as they are left.
+const MIN_BYTES: u64 = 4 * 1024;
+
+/// The size of a page before the first ones are fetched. If pages are larger, a budget that is smaller than the first
+/// requests need is used up by parts of pages.
+const FIRST_PAGE_BYTES: u64 = 64 * 1024;
+
+/// The newest page has a weight of 1/16 in the average.
+const SMOOTHING: u64 = 16;
+
+/// A response that needs more bytes reserves at least this part of what it has read, so that a large one asks seldom.
+const GROWTH: u64 = 4;
 
 /// What is used, and what requests in flight have reserved.
 pub(crate) struct Budgets {
@@ -17,22 +38,41 @@ pub(crate) struct Budgets {
     pages_reserved: u64,
     bytes: BodyBytes,
     bytes_reserved: u64,
+    /// Moving average of the bytes that the requests of a lease read.
+    page_bytes: u64,
+    /// The leases, by their ids, whose responses have read all they reserved and wait for more. The oldest one is first.
+    growing: BTreeSet<u64>,
     /// Pages by host. Empty unless there is a limit per host.
     hosts: HashMap<String, HostBudget>,
 }
 
-/// What a request has reserved.
+/// What a lease has reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BudgetReservation {
+    lease_id: u64,
     bytes: u64,
+    /// Bytes of earlier reservations that are read and counted.
+    read: u64,
     /// The URL may become a page. A revisit does not: its page is counted already.
     page: bool,
 }
 
-impl BudgetReservation {
-    pub(crate) fn bytes(self) -> u64 {
-        self.bytes
-    }
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BudgetWait {
+    /// For a page and bytes, like every request that is not sent yet.
+    Start,
+    /// For more bytes, after all older responses, or for a page of its host.
+    Turn,
+}
+
+/// Which waiting requests may reserve now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BudgetWakeups {
+    /// One of those that wait for [`BudgetWait::Start`].
+    pub(crate) start: bool,
+    /// Some of those that wait for [`BudgetWait::Turn`].
+    pub(crate) turn: bool,
 }
 
 #[derive(Default)]
@@ -52,6 +92,8 @@ impl Budgets {
             pages_reserved: 0,
             bytes: BodyBytes::default(),
             bytes_reserved: 0,
+            page_bytes: FIRST_PAGE_BYTES,
+            growing: BTreeSet::new(),
             hosts: HashMap::new(),
         }
     }
@@ -73,20 +115,36 @@ impl Budgets {
         }
     }
 
-    /// Reserves one page, if the URL may become one, and as many bytes as a page may have or as are left.
-    ///
-    /// Grants less than a full page only if no more is left and no other request has reserved any of it. Reservations
-    /// are mostly returned, and a page must not be truncated because of them.
-    pub(crate) fn reserve(&mut self, url: &str, page: bool) -> Result<BudgetReservation, BudgetDecision> {
-        if let Some(budget) = self.exhausted() {
-            return Err(BudgetDecision::Exhausted(budget));
+    /// Counts the bytes that a lease's requests `read` since its last reservation, and reserves more of them. The first
+    /// reservation of a lease includes a page, if its URL may become one.
+    pub(crate) fn reserve(
+        &mut self,
+        lease: &Lease,
+        held: &mut Option<BudgetReservation>,
+        read: BodyBytes,
+    ) -> BudgetDecision {
+        self.bytes += read;
+        if let Some(held) = held {
+            self.bytes_reserved -= std::mem::take(&mut held.bytes);
+            held.read += read.counted();
         }
-        let left = self.max_bytes - self.bytes.counted();
-        let bytes = self.max_page_bytes.min(left);
-        if self.bytes_reserved + bytes > left || page && self.pages + self.pages_reserved >= self.max_pages {
+        match (self.exhausted(), held) {
+            (Some(budget), _) => BudgetDecision::Exhausted(budget),
+            (None, Some(held)) => self.grow(held),
+            (None, held) => match self.start(lease) {
+                Ok(reservation) => BudgetDecision::Granted(held.insert(reservation).bytes),
+                Err(decision) => decision,
+            },
+        }
+    }
+
+    /// Reserves for a request before it is sent.
+    fn start(&mut self, lease: &Lease) -> Result<BudgetReservation, BudgetDecision> {
+        let page = !lease.is_revisit;
+        if !self.has_room(page) {
             return Err(BudgetDecision::RetryLater);
         }
-        if let Some(host) = self.limited_host(url).filter(|_| page) {
+        if let Some(host) = self.limited_host(&lease.url).filter(|_| page) {
             let host_budget = self.hosts.entry(host).or_default();
             if host_budget.pages >= self.max_pages_per_host {
                 return Err(BudgetDecision::HostExhausted);
@@ -96,12 +154,87 @@ impl Budgets {
             }
             host_budget.reserved += 1;
         }
+        let bytes = self.bytes_to_start().min(self.available());
         self.pages_reserved += u64::from(page);
         self.bytes_reserved += bytes;
-        Ok(BudgetReservation { bytes, page })
+        Ok(BudgetReservation { lease_id: lease.lease_id, bytes, read: 0, page })
     }
 
-    /// Counts what a request used and returns the rest of its reservation. Returns the page number of a page.
+    /// Reserves more bytes for a response.
+    fn grow(&mut self, held: &mut BudgetReservation) -> BudgetDecision {
+        if !self.is_turn_of(held) {
+            self.growing.insert(held.lease_id);
+            return BudgetDecision::RetryLater;
+        }
+        self.growing.remove(&held.lease_id);
+        let available = self.available();
+        let bytes = (available / BYTE_SHARES).max(held.read / GROWTH).max(MIN_BYTES);
+        held.bytes = bytes.min(self.max_page_bytes).min(available);
+        self.bytes_reserved += held.bytes;
+        BudgetDecision::Granted(held.bytes)
+    }
+
+    /// The bytes that are neither used nor reserved.
+    fn available(&self) -> u64 {
+        self.max_bytes.saturating_sub(self.bytes.counted() + self.bytes_reserved)
+    }
+
+    fn bytes_to_start(&self) -> u64 {
+        let page_bytes = self.page_bytes.max(MIN_BYTES);
+        (self.available() / BYTE_SHARES).max(page_bytes).min(self.max_page_bytes)
+    }
+
+    /// Whether a request can start. It gets less than it needs only if no other request has reserved any bytes:
+    /// reservations are mostly returned, and a request that cannot be completed should not be sent.
+    fn has_room(&self, page: bool) -> bool {
+        let has_bytes = self.available() >= self.bytes_to_start() || self.bytes_reserved == 0;
+        has_bytes && self.growing.is_empty() && !(page && self.pages + self.pages_reserved >= self.max_pages)
+    }
+
+    /// Whether a response may reserve more: bytes are left, and no older response waits for them. So the oldest ones are
+    /// completed when the budget ends.
+    fn is_turn_of(&self, held: &BudgetReservation) -> bool {
+        self.available() > 0 && self.growing.first().is_none_or(|oldest| *oldest >= held.lease_id)
+    }
+
+    /// Lets younger responses go first: this one does not wait any longer.
+    pub(crate) fn stop_growing(&mut self, lease: &Lease) {
+        self.growing.remove(&lease.lease_id);
+    }
+
+    /// What a request has to wait for before it reserves; `None` if it need not wait.
+    pub(crate) fn wait(&self, lease: &Lease, held: Option<&BudgetReservation>) -> Option<BudgetWait> {
+        let page = !lease.is_revisit;
+        match held {
+            _ if self.exhausted().is_some() => None,
+            Some(held) if self.is_turn_of(held) => None,
+            Some(_) => Some(BudgetWait::Turn),
+            None if !self.has_room(page) => Some(BudgetWait::Start),
+            None if page && self.is_host_reserved(&lease.url) => Some(BudgetWait::Turn),
+            None => None,
+        }
+    }
+
+    /// Whether the rest of a host's pages is reserved.
+    fn is_host_reserved(&self, url: &str) -> bool {
+        let host_budget = self.limited_host(url).and_then(|host| self.hosts.get(&host));
+        host_budget.is_some_and(|host| {
+            host.pages < self.max_pages_per_host && host.pages + host.reserved >= self.max_pages_per_host
+        })
+    }
+
+    /// Which requests to wake after a change.
+    pub(crate) fn wakeups(&self) -> BudgetWakeups {
+        let is_exhausted = self.exhausted().is_some();
+        let can_grow = !self.growing.is_empty() && self.available() > 0;
+        let has_limited_hosts = self.max_pages_per_host != u64::MAX;
+        BudgetWakeups {
+            start: is_exhausted || self.has_room(true),
+            turn: is_exhausted || can_grow || has_limited_hosts,
+        }
+    }
+
+    /// Counts what a lease used and returns the rest of its reservation. Returns the page number of a page.
     pub(crate) fn commit(
         &mut self,
         url: &str,
@@ -110,6 +243,10 @@ impl Budgets {
         bytes: BodyBytes,
     ) -> Option<u64> {
         self.bytes += bytes;
+        if let Some(reserved) = &reserved {
+            let read = reserved.read + bytes.counted();
+            self.page_bytes = self.page_bytes - self.page_bytes / SMOOTHING + read / SMOOTHING;
+        }
         self.release(url, reserved);
         if !is_page {
             return None;
@@ -123,7 +260,8 @@ impl Budgets {
 
     /// Returns a reservation.
     pub(crate) fn release(&mut self, url: &str, reserved: Option<BudgetReservation>) {
-        let Some(BudgetReservation { bytes, page }) = reserved else { return };
+        let Some(BudgetReservation { lease_id, bytes, page, .. }) = reserved else { return };
+        self.growing.remove(&lease_id);
         self.bytes_reserved -= bytes;
         if !page {
             return;
@@ -161,3 +299,6 @@ impl Budgets {
         Some(throttle_key(url).to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests;

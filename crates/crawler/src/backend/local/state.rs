@@ -12,7 +12,7 @@ use super::super::{
     HostDelay, Lease, Outlinks, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use super::BackendConfig;
-use super::budgets::{BudgetReservation, Budgets};
+use super::budgets::{BudgetReservation, BudgetWait, Budgets};
 use super::content_index::{ContentIndex, IndexLookup};
 use super::counters::CrawlCounters;
 use super::host_cooldowns::HostCooldowns;
@@ -281,19 +281,17 @@ impl<S: Storage> LocalState<S> {
     }
 
     pub(super) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
-        let Some(active) =
-            self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id)
-        else {
-            return BudgetDecision::LeaseLost;
-        };
-        self.budgets.commit(&lease.url, active.reservation.take(), false, read);
-        match self.budgets.reserve(&lease.url, !active.task.is_revisit) {
-            Ok(reservation) => {
-                active.reservation = Some(reservation);
-                BudgetDecision::Granted(reservation.bytes())
-            }
-            Err(decision) => decision,
+        let active = self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id);
+        match active {
+            Some(active) => self.budgets.reserve(lease, &mut active.reservation, read),
+            None => BudgetDecision::LeaseLost,
         }
+    }
+
+    /// What a lease has to wait for before it reserves; `None` if it need not wait.
+    pub(super) fn budget_wait(&self, lease: &Lease) -> Option<BudgetWait> {
+        let active = self.leases.get(&lease.task_id).filter(|active| active.lease_id == lease.lease_id)?;
+        self.budgets.wait(lease, active.reservation.as_ref())
     }
 
     pub(super) fn release(&mut self, lease: &Lease, read: BodyBytes) {
@@ -498,6 +496,11 @@ impl<S: Storage> LocalState<S> {
             is_finished: self.counters.admitted == self.counters.completed,
             workers: self.waiting.take_workers_to_wake(),
         }
+    }
+
+    /// The HTTP requests sent, and the body bytes counted.
+    pub(crate) fn traffic(&self) -> (u64, BodyBytes) {
+        (self.counters.requests.total(), self.budgets.bytes())
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {

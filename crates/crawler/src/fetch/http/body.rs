@@ -1,6 +1,5 @@
 //! Reads response bodies: decodes pages, discards the rest, within the limits on received and decoded bytes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,13 +7,13 @@ use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use tokio::time::timeout;
 
+use super::byte_counter::ByteCounter;
 use super::decode::{DecodeError, Decoder};
 use super::read_allowance::ResponseBody;
 use super::{Download, headers, http_failure};
 use crate::config::Oversize;
 use crate::media::{self, Declared, Media, SNIFF_BYTES};
 use crate::outcome::Outcome;
-use crate::stats::BodyBytes;
 
 /// The body of a response without a page is read up to this size, so that its connection can be reused.
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
@@ -59,33 +58,6 @@ impl BodyPolicy {
     }
 }
 
-/// Counts the body bytes of one request.
-#[derive(Debug, Default)]
-pub struct ByteCounter {
-    decoded: AtomicU64,
-    received: AtomicU64,
-}
-
-impl ByteCounter {
-    /// The bytes read so far.
-    pub fn bytes(&self) -> BodyBytes {
-        let [decoded, received] = [&self.decoded, &self.received].map(|count| count.load(Ordering::Relaxed));
-        BodyBytes { decoded, received }
-    }
-
-    fn set_decoded(&self, bytes: usize) {
-        self.decoded.store(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Counts received bytes, up to `limit` in total: the rest of a chunk beyond the limit is not used. Returns whether
-    /// the limit is exceeded.
-    fn add_received(&self, bytes: usize, limit: usize) -> bool {
-        let received = self.received.load(Ordering::Relaxed) + bytes as u64;
-        self.received.store(received.min(limit as u64), Ordering::Relaxed);
-        received > limit as u64
-    }
-}
-
 /// Reads and decodes a body into `download`. Returns whether it was read to its end, so that the connection can be
 /// reused.
 pub(super) async fn read(
@@ -93,7 +65,7 @@ pub(super) async fn read(
     mut body: ResponseBody,
     encoding: Option<&str>,
     policy: BodyPolicy,
-    counter: &ByteCounter,
+    counter: &ByteCounter<'_>,
 ) -> Result<bool, Outcome> {
     let page = PageType::new(download.content_type.as_deref(), policy)?;
     let limit = policy.limit();
@@ -120,6 +92,7 @@ pub(super) async fn read(
         if is_too_large && !policy.truncates() {
             return Err(Outcome::TooLarge { limit });
         }
+        counter.all_granted().await?;
         if is_too_large {
             download.body = decoder.into_partial();
             download.media = page.media(&download.body)?;
@@ -145,7 +118,7 @@ fn decode_failure(cause: &str) -> Outcome {
 }
 
 /// Discards the body of a response without a page. Returns whether it was read to its end.
-pub(super) async fn drain(body: ResponseBody, policy: BodyPolicy, counter: &ByteCounter) -> bool {
+pub(super) async fn drain(body: ResponseBody, policy: BodyPolicy, counter: &ByteCounter<'_>) -> bool {
     let limit = policy.limit().min(MAX_DRAIN_BYTES);
     if body.size_hint().lower() > limit as u64 {
         return false;
@@ -154,7 +127,7 @@ pub(super) async fn drain(body: ResponseBody, policy: BodyPolicy, counter: &Byte
 }
 
 /// Discards at most `max` bytes, while the request has received at most `limit`. Returns whether the body has ended.
-async fn drain_up_to(mut body: ResponseBody, max: usize, limit: usize, counter: &ByteCounter) -> bool {
+async fn drain_up_to(mut body: ResponseBody, max: usize, limit: usize, counter: &ByteCounter<'_>) -> bool {
     let drained = async {
         let (mut drained, mut empty_frames) = (0, 0);
         while let Some(data) = next_data(&mut body, &mut empty_frames).await? {
@@ -162,6 +135,7 @@ async fn drain_up_to(mut body: ResponseBody, max: usize, limit: usize, counter: 
             if counter.add_received(data.len(), limit) || drained > max {
                 return Ok(false);
             }
+            counter.all_granted().await?;
         }
         Ok::<bool, Outcome>(true)
     };

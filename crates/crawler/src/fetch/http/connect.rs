@@ -128,7 +128,6 @@ impl Connector {
         }
         let mut kinds = AddressKinds::of_addresses(addresses);
         if let Some(pin) = &self.pin {
-            // If the backend fails, its next operation reports the error.
             kinds = pin(host.clone(), kinds).await.ok_or(Outcome::NotReached)?;
         }
         Ok(*unpoisoned(&self.pinned_kinds).entry(host).or_insert(kinds))

@@ -1,0 +1,154 @@
+//! Counts the body bytes of a request against those that a budget grants, and asks for more while a response is read.
+
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::body::BodyPolicy;
+use crate::outcome::Outcome;
+use crate::stats::BodyBytes;
+
+/// What a request may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyGrant {
+    /// Of which media types, and how much of one page.
+    pub policy: BodyPolicy,
+    /// The bytes that it may read before it asks for [more](ByteBudget::grant_more).
+    pub bytes: u64,
+}
+
+impl BodyGrant {
+    /// A request that is limited by its policy only.
+    pub fn unlimited(policy: BodyPolicy) -> BodyGrant {
+        BodyGrant { policy, bytes: u64::MAX }
+    }
+}
+
+/// Grants bytes to responses while they are read.
+pub trait ByteBudget: Sync {
+    /// Grants more bytes to a response that has read all it was granted, and counts the bytes `read` since. May wait for
+    /// other responses. An error is the outcome of the URL.
+    fn grant_more(&self, _read: BodyBytes) -> GrantFuture<'_> {
+        Box::pin(std::future::ready(Ok(u64::MAX)))
+    }
+}
+
+/// The future of [`ByteBudget::grant_more`].
+pub type GrantFuture<'a> = Pin<Box<dyn Future<Output = Result<u64, Outcome>> + Send + 'a>>;
+
+/// Counts the body bytes of one request against those that are granted.
+pub struct ByteCounter<'b> {
+    counts: Mutex<Counts>,
+    budget: &'b dyn ByteBudget,
+}
+
+#[derive(Default)]
+struct Counts {
+    read: BodyBytes,
+    /// The part of `read` that the budget has counted.
+    counted: BodyBytes,
+    /// The bytes that may be read after those: as many may be received, and decoded.
+    granted: u64,
+    /// How long the response waited for more, and since when it does.
+    waited: Duration,
+    waiting_since: Option<Instant>,
+}
+
+impl Counts {
+    /// The bytes that were read and not counted, as far as they are granted.
+    fn uncounted(&self) -> BodyBytes {
+        BodyBytes {
+            decoded: (self.read.decoded - self.counted.decoded).min(self.granted),
+            received: (self.read.received - self.counted.received).min(self.granted),
+        }
+    }
+}
+
+impl<'b> ByteCounter<'b> {
+    /// A counter for a request that is granted so many bytes.
+    pub fn new(granted: u64, budget: &'b dyn ByteBudget) -> ByteCounter<'b> {
+        ByteCounter { counts: Mutex::new(Counts { granted, ..Counts::default() }), budget }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes read that the budget has not counted yet. Bytes that were not granted are not used, and do not count.
+    pub fn uncounted(&self) -> BodyBytes {
+        self.counts().uncounted()
+    }
+
+    /// All bytes received.
+    pub fn received(&self) -> u64 {
+        self.counts().read.received
+    }
+
+    /// How long the response waited for more bytes.
+    pub fn waited(&self) -> Duration {
+        let counts = self.counts();
+        counts.waited + counts.waiting_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    pub(super) fn set_decoded(&self, bytes: usize) {
+        self.counts().read.decoded = bytes as u64;
+    }
+
+    /// Counts received bytes, up to `limit` in total: the rest of a chunk beyond the limit is not used. Returns whether
+    /// the limit is exceeded.
+    pub(super) fn add_received(&self, bytes: usize, limit: usize) -> bool {
+        let mut counts = self.counts();
+        let received = counts.read.received + bytes as u64;
+        counts.read.received = received.min(limit as u64);
+        received > limit as u64
+    }
+
+    /// Receives bytes and waits until they are granted.
+    #[cfg(test)]
+    pub(super) async fn receive(&self, bytes: usize) {
+        self.add_received(bytes, usize::MAX);
+        self.all_granted().await.expect("they are granted");
+    }
+
+    /// Returns when all bytes that were read are granted.
+    pub(super) async fn all_granted(&self) -> Result<(), Outcome> {
+        loop {
+            let uncounted = {
+                let mut counts = self.counts();
+                let uncounted = counts.uncounted();
+                let mut granted = counts.counted;
+                granted += uncounted;
+                if granted == counts.read {
+                    return Ok(());
+                }
+                (counts.counted, counts.granted) = (granted, 0);
+                uncounted
+            };
+            let waiting = Waiting::start(self);
+            let granted = self.budget.grant_more(uncounted).await?;
+            drop(waiting);
+            self.counts().granted = granted;
+        }
+    }
+}
+
+/// Measures how long a response waits for more bytes.
+struct Waiting<'c, 'b>(&'c ByteCounter<'b>);
+
+impl<'c, 'b> Waiting<'c, 'b> {
+    fn start(counter: &'c ByteCounter<'b>) -> Waiting<'c, 'b> {
+        counter.counts().waiting_since = Some(Instant::now());
+        Waiting(counter)
+    }
+}
+
+impl Drop for Waiting<'_, '_> {
+    fn drop(&mut self) {
+        let mut counts = self.0.counts();
+        if let Some(since) = counts.waiting_since.take() {
+            counts.waited += since.elapsed();
+        }
+    }
+}

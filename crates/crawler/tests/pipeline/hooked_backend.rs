@@ -1,0 +1,75 @@
+//! A backend that calls a hook before each operation, which can delay it or let it fail.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crawler::internal::backend::{
+    AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
+    DiscoveredUrl, HostClaim, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
+};
+use crawler::internal::domain::Domain;
+use crawler::internal::fetch::http::AddressKinds;
+use crawler::internal::prioritizer::Priority;
+use crawler::internal::similarity::{Fingerprint, HashKey};
+use crawler::internal::stats::{BodyBytes, RequestCounter};
+
+/// Runs before each operation of a backend.
+pub trait Hook: Send + Sync + 'static {
+    /// Called with the operation's name.
+    fn before(&self, operation: &'static str) -> impl Future<Output = Result<(), BackendError>> + Send;
+}
+
+/// A backend with a hook.
+pub struct HookedBackend<B, H> {
+    pub inner: B,
+    pub hook: H,
+}
+
+/// Operations that only call the hook and the inner backend.
+macro_rules! operations {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        $(async fn $name(&self, $($argument: $kind),*) -> Result<$result, BackendError> {
+            self.hook.before(stringify!($name)).await?;
+            self.inner.$name($($argument),*).await
+        })*
+    };
+}
+
+impl<B: Backend, H: Hook> Backend for HookedBackend<B, H> {
+    operations! {
+        admit(urls: Vec<DiscoveredUrl>) -> AdmitCounts;
+        take_unprioritized(max: usize, wait: Duration) -> Vec<UnprioritizedUrl>;
+        enqueue_prioritized(prioritized: Vec<(TaskId, Priority)>) -> ();
+        reprioritize(domains: Vec<Domain>) -> usize;
+        route(draws: Vec<Priority>, wait: Duration) -> usize;
+        lease(worker: WorkerId, max: usize, wait: Duration) -> Vec<Lease>;
+        claim_host(worker: WorkerId, host: &str) -> HostClaim;
+        load_robots(url: &str) -> Option<Vec<u8>>;
+        store_robots(url: &str, file: &[u8]) -> ();
+        reserve(lease: &Lease, read: BodyBytes) -> BudgetDecision;
+        wait_for_budget(lease: &Lease) -> ();
+        release(lease: &Lease, read: BodyBytes) -> ();
+        complete(completions: Vec<Completion>) -> Vec<CompleteResult>;
+        set_host_delay(host: &str, host_delay: HostDelay) -> ();
+        pin_address_kinds(host: &str, kinds: AddressKinds) -> AddressKinds;
+        record_outputs_written(last_id: u64, lengths: Vec<u64>) -> ();
+        store_content(url: &str, fingerprint: &Fingerprint, body: &[u8], is_seed: bool) -> ContentMatch;
+        load_content(url: &str) -> Option<Vec<u8>>;
+        outstanding() -> u64;
+        exhausted_budget() -> Option<Budget>;
+        remove_worker(worker: WorkerId) -> ();
+        snapshot() -> Snapshot;
+    }
+
+    fn schedules_hosts(&self) -> bool {
+        self.inner.schedules_hosts()
+    }
+
+    fn hash_key(&self) -> HashKey {
+        self.inner.hash_key()
+    }
+
+    fn request_counter(&self) -> RequestCounter {
+        self.inner.request_counter()
+    }
+}
