@@ -199,6 +199,14 @@ impl<H: PageHandler + ?Sized> PageHandler for &mut H {
         (**self).expect_links(count);
     }
 
+    fn wants_link_texts(&self) -> bool {
+        (**self).wants_link_texts()
+    }
+
+    fn link_text(&mut self, text: String) {
+        (**self).link_text(text);
+    }
+
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         (**self).link(kind, target);
     }

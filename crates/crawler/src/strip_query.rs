@@ -127,6 +127,14 @@ impl<H: PageHandler> PageHandler for StripLinks<'_, H> {
         self.inner.expect_links(count);
     }
 
+    fn wants_link_texts(&self) -> bool {
+        self.inner.wants_link_texts()
+    }
+
+    fn link_text(&mut self, text: String) {
+        self.inner.link_text(text);
+    }
+
     fn link(&mut self, kind: LinkKind, target: Result<&str, BadLink>) {
         let target = target.map(|url| self.strip_query.strip(url));
         self.inner.link(kind, target.as_deref().map_err(|bad_link| *bad_link));
