@@ -40,7 +40,11 @@ impl Event {
 #[test]
 fn thread_error_names_a_remedy() {
     let error = StartError::Threads { wanted: 64, started: 40, source: ErrorKind::WouldBlock.into() };
-    assert_eq!(error.to_string(), "cannot start thread 41 of 64: operation would block; use fewer workers");
+    assert_eq!(error.to_string(), "cannot start thread 41 of 64; use fewer workers");
+    assert_eq!(
+        format!("{error:#}"),
+        "cannot start thread 41 of 64: operation would block; use fewer workers"
+    );
 }
 
 /// Set in the child process that limits its memory.

@@ -63,23 +63,3 @@ fn closed_standard_output_ends_the_examples_without_a_panic() {
     }
     assert!(web.hits() < 20, "{}", web.hits());
 }
-
-#[cfg(feature = "net")]
-#[test]
-fn path_priorities_crawls_the_preferred_path_first() {
-    use testweb::{Response, Site, Web};
-
-    let path = |number| format!("/{}/{number}", if number < 60 { "news" } else { "docs" });
-    let links: String = (0..70).map(|number| format!("<a href={}>{number}</a>", path(number))).collect();
-    let site = Site::new().page("/", links).fallback(|request| Response::text(request.path.clone()));
-    let web = Web::builder().site(site).start();
-    let output =
-        Command::new(example("path_priorities")).args([&web.url("/"), "/docs/", "11"]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 11);
-    let log = web.log().filter(|hit| hit.status == Some(200) && hit.path != "/");
-    assert_eq!(log.len(), 10);
-    // The worst priority is drawn once in a hundred times.
-    let preferred = log.iter().filter(|hit| hit.path.starts_with("/docs/")).count();
-    assert!(preferred >= 8, "{:?}", log.paths());
-}

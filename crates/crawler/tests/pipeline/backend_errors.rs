@@ -99,7 +99,6 @@ async fn error_of_any_operation_ends_the_crawl_with_it() {
         "store_robots",
         "reserve",
         "set_host_delay",
-        "release",
         "store_content",
         "complete",
     ] {

@@ -9,7 +9,7 @@ use crawler::internal::config::FetchConfig;
 use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::pagerank::PageRankConfig;
-use crawler::internal::prioritizer::{PageRank, Random};
+use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use testweb::{Hostile, Request, Response, Site, Web};
 use url::Url;
 
@@ -89,6 +89,37 @@ fn priorities_decide_what_a_crawl_with_a_page_limit_fetches() {
         let best = requests_to_best(&web).into_iter().filter(|is_best| *is_best).count();
         assert!(best * 100 >= pages * 80, "{best} of {pages}");
     }
+}
+
+/// Prefers URLs whose path starts with `/best`.
+struct ByPath;
+
+impl Prioritizer for ByPath {
+    fn prioritize<'a>(&'a self, candidates: &'a [Candidate]) -> Priorities<'a> {
+        let is_best = |candidate: &Candidate| candidate.url.contains("/best");
+        let priority = move |candidate| if is_best(candidate) { Priority::BEST } else { Priority::WORST };
+        Box::pin(async move { candidates.iter().map(priority).collect() })
+    }
+}
+
+#[test]
+fn best_links_of_a_page_are_fetched_first_although_they_are_last_on_it() {
+    let links = (0..3_000).map(|number| match number {
+        2_970.. => format!("<a href=/best/{number}>x</a>"),
+        _ => format!("<a href=/other/{number}>x</a>"),
+    });
+    let site = Site::new().page("/", links.collect::<String>()).fallback(own_page);
+    let web = Web::builder().site(site).start();
+    crawl(&web, "one.test")
+        .prioritizer(ByPath)
+        .configure_backend(|settings| settings.similarity = None)
+        .run_blocking()
+        .unwrap();
+    let log = web.log();
+    assert_eq!(log.len(), 3_001);
+    let positions = log.iter().enumerate().filter(|(_, hit)| hit.path.starts_with("/best"));
+    let positions: Vec<usize> = positions.map(|(position, _)| position).collect();
+    assert!(positions[15] <= 1_000, "{positions:?}");
 }
 
 /// A web whose start page links to hanging hosts first, and then to the good ones.

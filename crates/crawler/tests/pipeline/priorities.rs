@@ -1,6 +1,7 @@
 //! The order of fetches: priorities, PageRank outages, and refetching after the TTL.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crawler::internal::pipeline::CrawlerInternals as _;
 use crawler::internal::prioritizer::pagerank::PageRankConfig;
 use crawler::internal::prioritizer::{Candidate, PageRank, Priorities, Prioritizer, Priority, Random};
 use crawler::internal::scope::Scope;
-use testweb::{Hostile, Request, Response, Site, Web};
+use testweb::{Hit, Hostile, Request, Response, Site, Web};
 use url::Url;
 
 use super::{assert_adds_up, crawl, site_with_port};
@@ -184,6 +185,50 @@ fn slow_service_does_not_hold_up_urls_of_ranked_domains() {
     let fast = web.log().for_host("fast.test");
     assert_eq!(fast.len(), 51);
     assert!(fast.iter().all(|hit| hit.started < slow), "pages of a ranked domain waited for the service");
+}
+
+#[test]
+fn urls_that_still_wait_are_ranked_again_when_the_service_is_back() {
+    const HOSTS: usize = 300;
+    let hosts = || (0..HOSTS).flat_map(|n| [format!("low{n}.test"), format!("high{n}.test")]);
+    let start = site_with_port(move |_, port| links_to(hosts(), port));
+    let pages = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&pages);
+    let other = Site::new().fallback(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Response::text("leaf").delay(Duration::from_millis(15))
+    });
+    let web = Web::builder().host("127.0.0.1", start).site(other).start();
+    // The service is back when some pages have been crawled with the fallback priority.
+    let rank = |domain: &str| if domain.starts_with("high") { 10 } else { 0 };
+    let answer = move |request: &Request| match pages.load(Ordering::Relaxed) {
+        0..10 => Response::status(500),
+        _ => rank_response(&requested_domains(&request.path), rank),
+    };
+    let service = Web::builder().site(Site::new().fallback(answer)).start();
+    let mut settings = PageRankConfig::new(service.url("").parse().unwrap());
+    settings.retry_delay = Duration::from_millis(10);
+    settings.cooldown = Duration::from_millis(300);
+    let pagerank = PageRank::new(&FetchConfig::default(), settings, Random::seeded(1)).unwrap();
+    // One request at a time, so that most URLs still wait.
+    let report = crawl(&web, "127.0.0.1")
+        .workers(1)
+        .concurrency(1)
+        .prioritizer(pagerank)
+        .configure_backend(|settings| settings.similarity = None)
+        .run_blocking()
+        .unwrap();
+    assert_eq!((report.end, report.snapshot.pages), (CrawlEnd::Finished, 2 * HOSTS as u64 + 1));
+    let fallbacks = report.snapshot.prioritizer_service.unwrap().fallbacks;
+    assert_eq!(fallbacks, 2 * HOSTS as u64 + 1, "all got the fallback first");
+    let back = service.log().filter(|hit| hit.status == Some(200))[0].ended.unwrap();
+    let ranked = back + Duration::from_secs(1);
+    let after = web.log().filter(|hit| hit.started > ranked);
+    let is_high = |hit: &&Hit| hit.host.starts_with("high");
+    let left = after.iter().filter(is_high).count();
+    assert!(left >= 20, "{left} pages were left; the test is too short");
+    let high = after[..left].iter().filter(is_high).count();
+    assert!(high * 10 > left * 8, "of the next {left} pages, {high} have the best rank");
 }
 
 /// What a prioritizer was told about a URL: its path, and text and position of the link.

@@ -17,6 +17,9 @@ const MOST: usize = 1 << 20;
 /// queues of its workers are.
 type Look = (usize, usize, u64, Vec<(u16, usize)>);
 
+/// What the prioritizer is lent: ticket, URL, domain, depth, and how many pages link to the domain.
+type Lent = (u64, String, String, u32, u32);
+
 impl Moves {
     pub(super) async fn incoming(
         &self,
@@ -41,8 +44,7 @@ impl Moves {
                 command.arg(*count).arg(self.settings.priority_queues.count()).arg(u8::from(anew));
                 command
             });
-            let lent: Vec<Vec<(u64, String, String, u32, u32)>> =
-                self.connection.each(commands.collect()).await?;
+            let lent: Vec<Vec<Lent>> = self.connection.each(commands.collect()).await?;
             let incoming: Vec<UnprioritizedUrl> = lent
                 .into_iter()
                 .flatten()
