@@ -128,7 +128,8 @@ pub fn each_link(
     read_links(page, content_type, body, &mut LinkHandler(on_link));
 }
 
-/// Passes the robots `meta` elements and the links of an HTML page to a handler, but not the text.
+/// Passes the title, the robots `meta` elements and the links of an HTML page to a handler, but not the text. The page is
+/// not decoded as a whole, and mostly its encoding need not be known.
 pub fn read_links(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     match charset.transcoded() {
@@ -150,6 +151,11 @@ pub trait PageHandler {
     /// The title, in the same form and in document order with the text.
     fn title(&mut self, content: &[u8]) {
         self.text(content);
+    }
+
+    /// Whether [`read_links`] passes the title.
+    fn wants_title(&self) -> bool {
+        false
     }
 
     /// The name and the content of a `meta` element that may contain robots directives, after the text.
@@ -220,6 +226,8 @@ pub struct Targets<'p> {
     pub links: Vec<(LinkKind, &'p [u8])>,
     /// Number of links after the first [`MAX_LINKS`].
     pub excess: usize,
+    /// The content of the first `title`.
+    pub title: Option<&'p [u8]>,
     /// `name` and `content` of `meta` elements that may contain robots directives.
     pub robots_metas: Vec<(&'p [u8], &'p [u8])>,
 }
@@ -245,6 +253,12 @@ impl<'p> Targets<'p> {
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
     ) {
+        if let Some(title) = self.title.filter(|_| handler.wants_title()) {
+            match title.is_ascii() {
+                true => handler.title(title),
+                false => handler.title(decoding().decode_without_bom_handling(title).0.as_bytes()),
+            }
+        }
         for &(name, content) in &self.robots_metas {
             handler.robots_meta(&attribute_text(name, decoding), &attribute_text(content, decoding));
         }
@@ -332,6 +346,10 @@ impl<'p> Sink<'p> for Targets<'p> {
             Some(_) => self.excess += 1,
             None => {}
         }
+    }
+
+    fn title(&mut self, content: &'p [u8]) {
+        self.title.get_or_insert(content);
     }
 }
 

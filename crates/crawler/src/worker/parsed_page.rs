@@ -65,7 +65,7 @@ fn read_page(
 ) -> Fingerprint {
     match (media, similarity) {
         (Media::Html, None) => {
-            html::read(url, content_type, body, extract);
+            html::read_links(url, content_type, body, extract);
             Fingerprint::not_compared()
         }
         (Media::Text, None) => Fingerprint::not_compared(),
@@ -113,6 +113,10 @@ impl PageHandler for PageExtract<'_> {
         self.title.get_or_insert_with(|| text::title(content));
     }
 
+    fn wants_title(&self) -> bool {
+        true
+    }
+
     fn robots_meta(&mut self, name: &str, content: &str) {
         self.robots.add_meta(name, content, self.product_token);
     }
@@ -139,9 +143,33 @@ mod tests {
     use super::*;
 
     fn extract<'c>(page: &[u8], strip_query: &'c StripQuery) -> PageExtract<'c> {
-        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot", strip_query);
-        html::read(&Url::parse("http://a/").unwrap(), Some("text/html"), page, &mut extract);
-        extract
+        extract_as("text/html", page, strip_query)
+    }
+
+    /// What is found in a page, whether its text is read or not.
+    fn extract_as<'c>(content_type: &str, page: &[u8], strip_query: &'c StripQuery) -> PageExtract<'c> {
+        let [mut with_text, mut without] =
+            [(); 2].map(|()| PageExtract::new(RobotsDirectives::default(), "mybot", strip_query));
+        let url = Url::parse("http://a/").unwrap();
+        html::read(&url, Some(content_type), page, &mut with_text);
+        html::read_links(&url, Some(content_type), page, &mut without);
+        assert_eq!((&with_text.title, &with_text.links), (&without.title, &without.links));
+        assert_eq!(with_text.robots, without.robots);
+        without
+    }
+
+    #[test]
+    fn title_is_decoded_from_the_encoding_of_the_page() {
+        let strip_nothing = StripQuery::default();
+        for (content_type, page) in [
+            ("text/html; charset=windows-1251", &b"<title>\xCF\xF0&amp;</title>"[..]),
+            ("text/html", b"<meta charset=windows-1251><title>\xCF\xF0&amp;</title><a href=x>\xCF"),
+            ("text/html; charset=utf-8", "<title>Пр&amp;</title>".as_bytes()),
+            ("text/html; charset=utf-16be", b"\0<\0t\0i\0t\0l\0e\0>\x04\x1F\x04\x40\0&"),
+        ] {
+            let title = extract_as(content_type, page, &strip_nothing).title;
+            assert_eq!(title.as_deref(), Some("Пр&"), "{content_type}");
+        }
     }
 
     #[test]
