@@ -1,4 +1,4 @@
-"""Crawls real sites with this crawler, wget2 and wget and compares their cost per page.
+"""Crawls real sites with this crawler, wget2 and wget and compares their cost per page, over HTTP also with the floor.
 
 Run it from any directory as `python3 bench/classic.py`; see `--help`.
 """
@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import scanner
-from comparison import (PAGES, Result, build, clear_pages, comparable, parse_arguments, print_differences, remove_pages,
-                        take_turns, unknown, verdict)
+from comparison import (PAGES, Result, build, clear_pages, comparable, parse_arguments, print_differences, ratio_text,
+                        remove_pages, take_turns, unknown, verdict, write_page_list)
 from measure import Failed, measure
 from server import Server, serve
 from sites import SCRATCH, Site, require_programs, unpack
-from tools import TOOLS, Tool
+from tools import TOOLS, Tool, crawler_command, file_of, floor_command
 
 PROGRAMS = {"nginx": "nginx", "openssl": "openssl", "wget": "wget", "wget2": "wget2", "valgrind": "valgrind"}
 
@@ -38,7 +38,7 @@ def main() -> None:
     try:
         for site in arguments.sites:
             unpack(site)
-            with serve(site.directory(), SCRATCH / "server") as server:
+            with serve(site.directory(), SCRATCH / "server", keep_log=True) as server:
                 for scheme in ("http", "https"):
                     compare(site, scheme, server, arguments.rounds, built, verdicts)
             count_scanning(site, scanned_pages, scanner_built, verdicts)
@@ -50,6 +50,11 @@ def main() -> None:
 
 def compare(site: Site, scheme: str, server: Server, rounds: int, built: bool, verdicts: list[str]) -> None:
     tools = [tool for tool in TOOLS if tool.fast or not site.big]
+    if scheme == "http":
+        try:
+            tools.append(floor(site, server))
+        except Failed as failure:
+            print(f"  floor: {failure}")
     results = {tool.name: Result() for tool in tools}
     if not built:
         results["crawler"].failure = "cannot build it"
@@ -60,6 +65,18 @@ def compare(site: Site, scheme: str, server: Server, rounds: int, built: bool, v
     if results["crawler"].measured() and results["wget2"].measured():
         print_differences(results["crawler"].pages, "wget2", results["wget2"].pages)
     verdicts.extend(judge(site, scheme, results))
+
+
+def floor(site: Site, server: Server) -> Tool:
+    """Fetches the pages of a crawl that is not measured. It fails unless it fetches them all."""
+    if not build("-p", "crawler", "--example", "floor"):
+        raise Failed("cannot build it")
+    directory, page_list = PAGES / f"{site.name}-all", PAGES / f"{site.name}-list"
+    directory.mkdir()
+    measure(crawler_command(server.urls["http"], directory, server.authority), {0})
+    write_page_list(server, page_list)
+    pages = {file_of(page) for page in page_list.read_text().splitlines()}
+    return Tool("floor", lambda url, *_: floor_command(url, page_list), lambda _: pages, {0})
 
 
 def run_once(tool: Tool, result: Result, server: Server, scheme: str, pages: Path) -> None:
@@ -78,13 +95,14 @@ def run_once(tool: Tool, result: Result, server: Server, scheme: str, pages: Pat
 
 def print_table(site: Site, scheme: str, rounds: int, results: dict[str, Result]) -> None:
     print(f"\n{site.name} over {scheme}, median of {rounds}")
-    print(f"  {'tool':<8}{'pages':>8}{'CPU µs/page':>13}{'pages/s':>9}{'peak MB':>9}{'CPU / wget2':>13}")
-    reference = results["wget2"]
+    references = {"CPU / wget2": results["wget2"]} | ({"× floor": results["floor"]} if "floor" in results else {})
+    titles = "".join(f"{title:>13}" for title in references)
+    print(f"  {'tool':<8}{'pages':>8}{'CPU µs/page':>13}{'pages/s':>9}{'peak MB':>9}{titles}")
     for name, result in results.items():
         if result.measured():
-            ratio = f"{result.cpu_per_page() / reference.cpu_per_page():.2f}" if reference.measured() else "?"
+            ratios = "".join(f"{ratio_text(result, reference):>13}" for reference in references.values())
             print(f"  {name:<8}{len(result.pages):>8}{result.cpu_per_page():>13.0f}{result.pages_per_second():>9.0f}"
-                  f"{result.peak_text():>9}{ratio:>13}")
+                  f"{result.peak_text():>9}{ratios}")
         else:
             print(f"  {name:<8} not measured: {result.failure}")
     sys.stdout.flush()

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Iterator, TypeVar
 
 from measure import Cost, least_visible_megabytes
+from server import Server
 from sites import SCRATCH, SITES, Site
 from tools import ROOT
 
@@ -114,12 +115,22 @@ def remove_pages() -> None:
     PAGES.mkdir()
 
 
+def write_page_list(server: Server, file: Path) -> None:
+    """Writes the path and query of each page that was served since the server was last asked, for the floor."""
+    file.write_text("".join(f"{page}\n" for page in dict.fromkeys(server.pages_since_last_call())))
+
+
 def take_turns(contestants: list[Contestant], rounds: int) -> Iterator[tuple[int, Contestant]]:
     """Interleaves the tools and rotates which is first, so that other load on the machine affects all equally."""
     for number in range(rounds):
         first = number % len(contestants)
         for contestant in contestants[first:] + contestants[:first]:
             yield number, contestant
+
+
+def ratio_text(result: Result, reference: Result) -> str:
+    """The CPU time per page in relation to that of another tool."""
+    return f"{result.cpu_per_page() / reference.cpu_per_page():.2f}" if reference.measured() else "?"
 
 
 def print_differences(ours: set[str], name: str, theirs: set[str]) -> None:

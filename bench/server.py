@@ -75,6 +75,9 @@ def serve(root: Path, directory: Path, keep_log: bool = False) -> Iterator[Serve
     http, https = free_ports(2)
     configuration = directory / "nginx.conf"
     responses = directory / "access.log" if keep_log else None
+    if responses:
+        # An earlier run may have been interrupted.
+        responses.write_text("")
     configuration.write_text(CONFIGURATION.format(
         directory=directory, root=root, http=http, https=https, access_log=f"{responses} responses" if responses else "off"))
     log = directory / "error.log"

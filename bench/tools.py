@@ -1,4 +1,4 @@
-"""The crawlers under comparison: the command that saves all pages of a site, and the pages that it saved."""
+"""The crawlers under comparison: the command that crawls all pages of a site, and the pages that it saved."""
 
 from pathlib import Path
 from typing import Callable, NamedTuple
@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 CRAWLER = ROOT / "target/release/crawler"
+FLOOR = ROOT / "target/release/examples/floor"
 SPIDER = ROOT / "bench/spider"
 
 CONCURRENCY = "16"
@@ -66,6 +67,11 @@ def wget2_discarding_command(url: str, pages: Path, authority: Path) -> list:
 
 def spider_command(url: str) -> list:
     return [SPIDER / "target/release/spider-bench", url, CONCURRENCY]
+
+
+def floor_command(url: str, page_list: Path) -> list:
+    """Fetches the listed pages and finds their links, and does nothing else: see crates/crawler/examples/floor.rs."""
+    return [FLOOR, url, page_list, CONCURRENCY]
 
 
 def wget_command(url: str, pages: Path, authority: Path) -> list:

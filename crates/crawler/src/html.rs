@@ -130,7 +130,8 @@ pub fn each_link(
     read_links(page, content_type, body, &mut LinkHandler(on_link));
 }
 
-/// Passes the robots `meta` elements and the links of an HTML page to a handler, but not the text.
+/// Passes the title, the robots `meta` elements and the links of an HTML page to a handler, but not the text. The page is
+/// not decoded as a whole, and mostly its encoding need not be known.
 pub fn read_links(page: &Url, content_type: Option<&str>, body: &[u8], handler: &mut impl PageHandler) {
     let charset = Charset::new(content_type, body);
     match charset.transcoded() {
@@ -156,6 +157,11 @@ pub trait PageHandler {
     /// The title, in the same form and in document order with the text.
     fn title(&mut self, content: &[u8]) {
         self.text(content);
+    }
+
+    /// Whether [`read_links`] passes the title.
+    fn wants_title(&self) -> bool {
+        false
     }
 
     /// The name and the content of a `meta` element that may contain robots directives, after the text.
@@ -189,6 +195,10 @@ impl<H: PageHandler + ?Sized> PageHandler for &mut H {
 
     fn title(&mut self, content: &[u8]) {
         (**self).title(content);
+    }
+
+    fn wants_title(&self) -> bool {
+        (**self).wants_title()
     }
 
     fn robots_meta(&mut self, name: &str, content: &str) {
@@ -277,6 +287,8 @@ pub struct Targets<'p> {
     pub links: Vec<(LinkKind, &'p [u8])>,
     /// Number of links after the first [`MAX_LINKS`].
     pub excess: usize,
+    /// The content of the first `title`.
+    pub title: Option<&'p [u8]>,
     /// `name` and `content` of `meta` elements that may contain robots directives.
     pub robots_metas: Vec<(&'p [u8], &'p [u8])>,
 }
@@ -303,6 +315,12 @@ impl<'p> Targets<'p> {
         decoding: &dyn Fn() -> &'static Encoding,
         encoding: &dyn Fn() -> &'static Encoding,
     ) {
+        if let Some(title) = self.title.filter(|_| handler.wants_title()) {
+            match title.is_ascii() {
+                true => handler.title(title),
+                false => handler.title(decoding().decode_without_bom_handling(title).0.as_bytes()),
+            }
+        }
         for &(name, content) in &self.robots_metas {
             handler.robots_meta(&attribute_text(name, decoding), &attribute_text(content, decoding));
         }
@@ -397,6 +415,10 @@ impl<'p> Sink<'p> for Targets<'p> {
             Some(_) => self.excess += 1,
             None => {}
         }
+    }
+
+    fn title(&mut self, content: &'p [u8]) {
+        self.title.get_or_insert(content);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use memchr::memchr;
 use url::Url;
 
 /// Scheme, host and port of an http or https URL.
@@ -52,18 +53,23 @@ impl fmt::Display for Origin {
 
 /// The start of a normalised URL up to the slash after its authority: URLs that start with it have the same origin.
 pub fn origin_prefix(url: &str) -> &str {
-    let authority = url.find("://").map_or(0, |scheme_end| scheme_end + "://".len());
-    let slash = memchr::memchr(b'/', &url.as_bytes()[authority..]);
+    let authority = url.len() - after_scheme(url).unwrap_or(url).len();
+    let slash = memchr(b'/', &url.as_bytes()[authority..]);
     slash.map_or(url, |slash| &url[..=authority + slash])
 }
 
 /// The same as [`Origin::throttle_key`], for a normalised URL as text, without parsing it.
 pub fn throttle_key(url: &str) -> &str {
-    let authority = url.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = after_scheme(url).unwrap_or("");
     let end = authority.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     let authority = &authority[..end.unwrap_or(authority.len())];
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     host.strip_suffix(":80").or_else(|| host.strip_suffix(":443")).unwrap_or(host)
+}
+
+/// What follows `scheme://`.
+fn after_scheme(url: &str) -> Option<&str> {
+    url[memchr(b':', url.as_bytes())?..].strip_prefix("://")
 }
 
 /// The same URL without user name and password.

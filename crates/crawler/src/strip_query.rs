@@ -119,6 +119,10 @@ impl<H: PageHandler> PageHandler for StripLinks<'_, H> {
         self.inner.title(content);
     }
 
+    fn wants_title(&self) -> bool {
+        self.inner.wants_title()
+    }
+
     fn robots_meta(&mut self, name: &str, content: &str) {
         self.inner.robots_meta(name, content);
     }

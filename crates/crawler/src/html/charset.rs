@@ -98,14 +98,19 @@ fn prescanned(body: &[u8]) -> &[u8] {
     &body[..body.len().min(PRESCAN_BYTES)]
 }
 
-/// The encoding that a `meta` element declares. Mostly, only the start of the page is scanned.
+/// The encoding that a `meta` element declares. Mostly, only the start of the page is scanned, up to the first tag that
+/// may declare one.
 fn by_meta(body: &[u8]) -> Option<&'static Encoding> {
     let scan = |page: &[u8]| {
         let mut declaration = MetaDeclaration(None);
         scanner::scan(page, &mut declaration);
         declaration.0
     };
-    scan(prescanned(body)).or_else(|| (body.len() > PRESCAN_BYTES).then(|| scan(body)).flatten())
+    let start = prescanned(body);
+    let first_tag_end =
+        memmem::find(start, b"charset").and_then(|at| Some(at + memchr(b'>', &start[at..])? + 1));
+    let first = first_tag_end.and_then(|end| scan(&start[..end]));
+    first.or_else(|| scan(start)).or_else(|| (body.len() > PRESCAN_BYTES).then(|| scan(body)).flatten())
 }
 
 /// The first encoding that a `meta` element declares.

@@ -62,6 +62,9 @@ impl ContentType {
     }
 }
 
+/// How many bytes of a page there are for each of its shingles, to reserve memory. Documentation has 20 to 50.
+const BYTES_PER_SHINGLE: usize = 32;
+
 const HTML: u8 = 0;
 const TEXT: u8 = 1;
 
@@ -80,7 +83,8 @@ impl PageBody<'_> {
     /// All shingles of the page.
     pub(super) fn shingles(&self, key: HashKey, strip_query: &StripQuery) -> ShingleSet {
         let header = self.content_type.header();
-        let mut hasher = ShingleHasher::new(key, ShingleSet::default());
+        let expected = self.body.len() / BYTES_PER_SHINGLE;
+        let mut hasher = ShingleHasher::new(key, ShingleSet(HashTable::with_capacity(expected)));
         match (self.content_type.media, Url::parse(self.url)) {
             (Media::Html, Ok(url)) => {
                 let mut ignore = LinkHandler(|_: LinkKind, _: Result<&str, BadLink>| {});

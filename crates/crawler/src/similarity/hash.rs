@@ -31,7 +31,7 @@ impl HashKey {
     }
 
     /// A 56-bit ID of a URL, which leaves one byte of a 64-bit word free.
-    pub(crate) fn url_id(&self, url: &str) -> u64 {
+    pub fn url_id(&self, url: &str) -> u64 {
         (self.hash(url.as_bytes()) >> 72) as u64
     }
 

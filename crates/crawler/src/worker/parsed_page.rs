@@ -78,7 +78,8 @@ impl RawPage<'_> {
         let RawPage { url, content_type, media, body } = *self;
         match (media, similarity) {
             (Media::Html, None) => {
-                html::read(url, content_type, body, &mut StripLinks::new(strip_query, extract));
+                let read = if extract.wants_link_texts { html::read } else { html::read_links };
+                read(url, content_type, body, &mut StripLinks::new(strip_query, extract));
                 Fingerprint::not_compared()
             }
             (Media::Text, None) => Fingerprint::not_compared(),
@@ -131,6 +132,10 @@ impl PageHandler for PageExtract<'_> {
         self.title.get_or_insert_with(|| text::one_line(content));
     }
 
+    fn wants_title(&self) -> bool {
+        true
+    }
+
     fn robots_meta(&mut self, name: &str, content: &str) {
         self.robots.add_meta(name, content, self.product_token);
     }
@@ -164,23 +169,48 @@ impl PageHandler for PageExtract<'_> {
 mod tests {
     use super::*;
 
-    fn read(page: &[u8], strip_query: &StripQuery, similarity: Option<Threshold>) -> PageExtract<'static> {
-        let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
+    /// What is found in a page, whether its text is read or not.
+    fn read(
+        page: &[u8],
+        content_type: &str,
+        strip_query: &StripQuery,
+        similarity: Option<Threshold>,
+    ) -> PageExtract<'static> {
         let url = Url::parse("http://a/").unwrap();
-        let page = RawPage { url: &url, content_type: Some("text/html"), media: Media::Html, body: page };
-        page.read(HashKey::new(1), strip_query, similarity, &mut extract);
-        extract
+        let page = RawPage { url: &url, content_type: Some(content_type), media: Media::Html, body: page };
+        let [without_text, with_text] = [similarity, similarity.or(Threshold::new(0.9))].map(|similarity| {
+            let mut extract = PageExtract::new(RobotsDirectives::default(), "mybot");
+            page.read(HashKey::new(1), strip_query, similarity, &mut extract);
+            extract
+        });
+        assert_eq!((&with_text.title, &with_text.links), (&without_text.title, &without_text.links));
+        assert_eq!(with_text.robots, without_text.robots);
+        without_text
+    }
+
+    #[test]
+    fn title_is_decoded_from_the_encoding_of_the_page() {
+        for (content_type, page) in [
+            ("text/html; charset=windows-1251", &b"<title>\xCF\xF0&amp;</title>"[..]),
+            ("text/html", b"<meta charset=windows-1251><title>\xCF\xF0&amp;</title><a href=x>\xCF"),
+            ("text/html; charset=utf-8", "<title>Пр&amp;</title>".as_bytes()),
+            ("text/html; charset=utf-16be", b"\0<\0t\0i\0t\0l\0e\0>\x04\x1F\x04\x40\0&"),
+        ] {
+            let title = read(page, content_type, &StripQuery::default(), None).title;
+            assert_eq!(title.as_deref(), Some("Пр&"), "{content_type}");
+        }
     }
 
     fn extract(page: &[u8]) -> PageExtract<'static> {
-        read(page, &StripQuery::default(), None)
+        read(page, "text/html", &StripQuery::default(), None)
     }
 
     #[test]
     fn links_have_no_parameters_that_are_to_be_removed() {
         let strip_query = StripQuery::new(&["tracking"]).unwrap();
         for similarity in [None, Threshold::new(0.9), Threshold::new(1.0)] {
-            let page = read(b"<a href='x?utm_source=y&amp;z=1'><a href=w?>", &strip_query, similarity);
+            let page = b"<a href='x?utm_source=y&amp;z=1'><a href=w?>";
+            let page = read(page, "text/html", &strip_query, similarity);
             assert_eq!(page.links.iter().collect::<Vec<_>>(), ["http://a/x?z=1", "http://a/w"]);
         }
     }

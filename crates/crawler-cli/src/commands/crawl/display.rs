@@ -102,27 +102,19 @@ impl Display {
                 // The calls are not exactly a second apart: one that is a little early must not delay the line by a second.
                 if now + Duration::from_millis(500) >= history.last_plain_line + PLAIN_INTERVAL {
                     history.last_plain_line = now;
-                    let lines = self.lines(snapshot, rate);
+                    let lines = lines(snapshot, rate, &self.robots_waits);
                     let lines: Vec<&str> =
                         lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
                     print_stderr(&lines.join("; "));
                 }
             }
             Form::Live(_, bars) => {
-                for (bar, line) in bars.iter().zip(self.lines(snapshot, rate)) {
+                for (bar, line) in bars.iter().zip(lines(snapshot, rate, &self.robots_waits)) {
                     bar.set_message(printable(&line).into_owned());
                 }
                 to_line_start();
             }
         }
-    }
-
-    /// The counts, the reasons of failures (may be empty), the queues, the workers, the sites that wait (may be empty), the
-    /// PageRank service (may be empty).
-    fn lines(&self, snapshot: &Snapshot, rate: f64) -> [String; LINES] {
-        let [counts, failures, queues, workers] = lines(snapshot, rate);
-        let waits = self.robots_waits.current().map(|wait| wait.to_string()).unwrap_or_default();
-        [counts, failures, queues, workers, waits, page_rank_line(snapshot).unwrap_or_default()]
     }
 
     /// Prints the last progress object, which has the final counts.
@@ -167,8 +159,9 @@ impl History {
     }
 }
 
-/// The counts, the reasons of failures (may be empty), the queues, the workers.
-fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
+/// The counts, the reasons of failures (may be empty), the queues, the workers, the sites that wait (may be empty), the PageRank
+/// service (may be empty).
+fn lines(snapshot: &Snapshot, rate: f64, robots_waits: &RobotsWaits) -> [String; LINES] {
     let counts = Counts::of_running(snapshot);
     let Snapshot { url_queue: (url_queue, overflow), parked: waiting, .. } = snapshot;
     let prioritized = snapshot.priority_queues.iter().sum::<usize>() + waiting;
@@ -193,6 +186,8 @@ fn lines(snapshot: &Snapshot, rate: f64) -> [String; 4] {
             number(prioritized as u64)
         ),
         format!("{} · workers (queued+leased) {loads}", counted(snapshot.active_hosts as u64, "active host")),
+        robots_waits.current().map(|wait| wait.to_string()).unwrap_or_default(),
+        page_rank_line(snapshot).unwrap_or_default(),
     ]
 }
 
@@ -231,7 +226,7 @@ mod tests {
     #[test]
     fn health_of_the_pagerank_service_has_its_own_line() {
         let mut snapshot = Snapshot::default();
-        assert_eq!(lines(&snapshot, 0.0)[LINES - 1], "");
+        assert_eq!(lines(&snapshot, 0.0, &RobotsWaits::default())[LINES - 1], "");
         let last_failure = Some("HTTP 503".into());
         snapshot.prioritizer_service = Some(ServiceStats {
             requests: 5,
@@ -242,6 +237,6 @@ mod tests {
         });
         let expected =
             "PageRank service unavailable: 5 requests, 3 failed, 1,200 URLs without a rank (last: HTTP 503)";
-        assert_eq!(lines(&snapshot, 0.0)[LINES - 1], expected);
+        assert_eq!(lines(&snapshot, 0.0, &RobotsWaits::default())[LINES - 1], expected);
     }
 }

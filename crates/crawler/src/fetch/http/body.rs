@@ -77,7 +77,7 @@ pub(super) async fn read(
         Decoder::new(encoding, limit, expected as usize).map_err(|unknown| Outcome::InvalidResponse {
             cause: format!("unsupported content encoding {:?}", headers::excerpt(&unknown)),
         })?;
-    let (mut sniffed, mut empty_frames) = (false, 0);
+    let (mut media, mut empty_frames) = (None, 0);
     while !decoder.has_ended()
         && let Some(data) = next_data(&mut body, &mut empty_frames).await?
     {
@@ -99,9 +99,8 @@ pub(super) async fn read(
             download.truncated = true;
             return Ok(false);
         }
-        if !sniffed && decoder.decoded().len() >= SNIFF_BYTES {
-            sniffed = true;
-            page.media(decoder.decoded())?;
+        if media.is_none() && decoder.decoded().len() >= SNIFF_BYTES {
+            media = Some(page.media(decoder.decoded())?);
         }
     }
     let may_have_more = decoder.has_ended();
@@ -109,7 +108,10 @@ pub(super) async fn read(
         DecodeError::TooLarge => Outcome::TooLarge { limit },
         DecodeError::Corrupt(cause) => decode_failure(&cause),
     })?;
-    download.media = page.media(&download.body)?;
+    download.media = match media {
+        Some(media) => media,
+        None => page.media(&download.body)?,
+    };
     Ok(!may_have_more || drain_up_to(body, MAX_TRAILING_BYTES, limit, counter).await)
 }
 

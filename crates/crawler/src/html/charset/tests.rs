@@ -47,6 +47,10 @@ fn meta_charset_is_parsed_leniently() {
         "<meta content='charset; CHARSET = \"euc-jp\"; x' http-equiv=\"CONTENT-TYPE\">",
         "<meta content='text/html; charset=gbk'><meta charset=euc-jp>",
         "<script>'<meta charset=gbk>'</script><meta charset=euc-jp>",
+        "<!-- charset> <meta charset=gbk> --><meta charset=euc-jp>",
+        "<title>charset> <meta charset=gbk></title><meta charset=euc-jp>",
+        "<meta name=x content='charset>'><meta charset=euc-jp>",
+        "<meta charset=euc-jp title='x>'><meta charset=gbk>",
     ] {
         assert_eq!(encoding(None, meta.as_bytes()), EUC_JP, "{meta}");
     }
