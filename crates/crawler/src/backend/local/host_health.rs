@@ -48,9 +48,9 @@ impl HostHealth {
         self.rests_until
     }
 
-    /// The last failure, if the host has failed so often that its URLs are not requested any more.
+    /// The last failure, if the host has failed so often that its URLs are not requested for some time.
     pub(super) fn unreachable(&self) -> Option<&Arc<str>> {
-        self.unreachable.as_ref()
+        self.unreachable.as_ref().filter(|_| self.is_recent())
     }
 
     /// Sends the host no request for a moment.
@@ -112,5 +112,8 @@ mod tests {
         tokio::time::advance(MEMORY).await;
         assert!(!health.failed("refused", &limits), "this is the first failure again");
         assert!(health.failed("refused", &limits));
+        assert!(health.unreachable().is_some());
+        tokio::time::advance(MEMORY).await;
+        assert!(health.unreachable().is_none(), "it is tried again");
     }
 }
