@@ -144,6 +144,19 @@ fn end_tag_closes_no_element_around_an_integration_point() {
 }
 
 #[test]
+fn end_tag_in_an_integration_point_closes_no_special_element() {
+    for special in ["ul", "div", "p", "blockquote"] {
+        for other in ["g", "span", "x", "ol"] {
+            for inside in ["", "<svg>"] {
+                assert_same(&format!(
+                    "<svg><desc><{other}><{special}>{inside}</{other}></svg></{special}></desc><title/><a href=1></title><a href=2>"
+                ));
+            }
+        }
+    }
+}
+
+#[test]
 fn frames_are_found_as_by_html5ever() {
     let pieces = [
         "<frameset>",
