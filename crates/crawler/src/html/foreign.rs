@@ -21,6 +21,8 @@ struct OpenElement<'p> {
 enum Kind {
     /// An HTML element inside one of the integration points below.
     Html,
+    /// An HTML element that the end tags of most other elements do not close.
+    SpecialHtml,
     Svg,
     MathMl,
     /// An element of SVG or MathML whose content is HTML.
@@ -33,19 +35,19 @@ enum Kind {
 
 impl OpenElement<'_> {
     fn is_html(&self) -> bool {
-        self.kind == Kind::Html
+        matches!(self.kind, Kind::Html | Kind::SpecialHtml)
     }
 
     /// Whether its content is HTML.
     fn contains_html(&self) -> bool {
-        matches!(self.kind, Kind::Html | Kind::HtmlIntegrationPoint | Kind::TextIntegrationPoint)
+        self.is_html() || matches!(self.kind, Kind::HtmlIntegrationPoint | Kind::TextIntegrationPoint)
     }
 
     /// Whether an end tag of an HTML element in its content cannot close an element around it.
     fn is_barrier(&self) -> bool {
         match self.kind {
-            Kind::Html => self.is_template(),
-            Kind::Svg | Kind::MathMl => false,
+            Kind::SpecialHtml => self.is_template(),
+            Kind::Html | Kind::Svg | Kind::MathMl => false,
             Kind::HtmlIntegrationPoint | Kind::TextIntegrationPoint | Kind::AnnotationXml => true,
         }
     }
@@ -117,7 +119,7 @@ impl<'p> ForeignElements<'p> {
     /// Opens an HTML element inside an integration point, unless it has no end tag.
     pub(super) fn open_html(&mut self, name: Name, tag: &Tag<'p>) {
         if !self.is_empty() && !WITHOUT_END_TAG.contains(&name) {
-            self.push(tag.name, Kind::Html);
+            self.push(tag.name, if is_special(name, tag.name) { Kind::SpecialHtml } else { Kind::Html });
         }
     }
 
@@ -183,9 +185,15 @@ impl<'p> ForeignElements<'p> {
         }
         let barrier = self.open.iter().rposition(OpenElement::is_barrier);
         let inside = barrier.map_or(0, |index| index + 1);
-        let is_closed = |element: &OpenElement| element.is_html() && element.has_name(spelling);
-        if let Some(index) = self.open[inside..].iter().rposition(is_closed) {
-            self.truncate(inside + index);
+        let is_last = |element: &OpenElement| match element.kind {
+            Kind::Html => element.has_name(spelling),
+            Kind::SpecialHtml => !is_special(name, spelling) || element.has_name(spelling),
+            _ => false,
+        };
+        if let Some(index) = self.open[inside..].iter().rposition(is_last) {
+            if self.open[inside + index].has_name(spelling) {
+                self.truncate(inside + index);
+            }
         } else if barrier.is_none() && CONTAINERS.contains(&name) {
             // It closes an element around the `svg` or `math`, which has no end tag.
             self.truncate(0);
@@ -256,6 +264,26 @@ const WITHOUT_END_TAG: [Name; 29] = names([
     "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "image", "input", "keygen",
     "link", "meta", "param", "source", "track", "wbr", "svg", "math", "iframe", "noembed", "noframes", "script",
     "style", "textarea", "title", "xmp",
+]);
+
+/// Whether the HTML standard calls the HTML element of this name special.
+fn is_special(name: Name, spelling: &[u8]) -> bool {
+    match name {
+        Name::LONG => {
+            [&b"blockquote"[..], b"figcaption"].iter().any(|name| spelling.eq_ignore_ascii_case(name))
+        }
+        _ => SPECIAL.contains(&name),
+    }
+}
+
+/// The special HTML elements, except `blockquote`, `figcaption` and those of [`WITHOUT_END_TAG`].
+#[rustfmt::skip]
+const SPECIAL: [Name; 54] = names([
+    "address", "applet", "article", "aside", "body", "button", "caption", "center", "colgroup", "dd", "details", "dir",
+    "div", "dl", "dt", "fieldset", "figure", "footer", "form", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head",
+    "header", "hgroup", "html", "li", "listing", "main", "marquee", "menu", "nav", "noscript", "object", "ol", "p",
+    "pre", "search", "section", "select", "summary", "table", "tbody", "td", "template", "tfoot", "th", "thead", "tr",
+    "ul",
 ]);
 
 /// The HTML elements that an `svg` without end tag is most likely in. An end tag of these is taken as the end of the

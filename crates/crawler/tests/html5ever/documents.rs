@@ -29,15 +29,18 @@ pub const PIECES: &[&str] = &[
 /// A document of SVG, MathML, templates and raw text elements, determined by these bytes. HTML elements are nested
 /// properly. The end tags of other elements are sometimes missing, or where they do not belong.
 pub fn nested_document(bytes: &[u8]) -> String {
-    let mut writer = Writer { bytes: bytes.iter(), page: String::new(), links: 0, may_omit_root: true };
+    let mut writer = Writer { bytes: bytes.iter(), page: String::new(), elements: 0, may_omit_root: true };
     while writer.element(0) {}
     writer.page
 }
 
+/// The maximum number of elements of a document, all of which may be open. The scanner tracks no more than 64.
+const MAX_ELEMENTS: usize = 60;
+
 struct Writer<'b> {
     bytes: std::slice::Iter<'b, u8>,
     page: String,
-    links: usize,
+    elements: usize,
     /// Whether the end tag of an `svg` or `math` can be missing: it is in an HTML element that ends it.
     may_omit_root: bool,
 }
@@ -84,11 +87,14 @@ impl Writer<'_> {
         from[usize::from(self.bytes.next().copied().unwrap_or(0)) % from.len()]
     }
 
-    /// Writes an element. Returns false at the end of the bytes.
+    /// Writes an element. Returns false at the end of the document.
     fn element(&mut self, depth: usize) -> bool {
+        if self.elements == MAX_ELEMENTS {
+            return false;
+        }
         let Some(&byte) = self.bytes.next() else { return false };
-        self.links += 1;
-        let link = self.links;
+        self.elements += 1;
+        let link = self.elements;
         match byte % 16 {
             0..=2 => self.page.push_str(&format!("<a href={link}></a>")),
             3 => self.page.push_str(&format!("<base href={link}>")),
