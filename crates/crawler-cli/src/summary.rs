@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crawler::OutcomeGroup;
 use crawler::internal::backend::Snapshot;
 use crawler::internal::stats::Stats;
+use crawler::{Outcome, OutcomeGroup};
 use serde::Serialize;
 
 use crate::format::{bytes, counted, elapsed, number, rate};
@@ -32,6 +32,8 @@ pub struct Counts {
     redirects: u64,
     skipped: Breakdown,
     failed: Breakdown,
+    /// Those of `failed` whose cause may pass.
+    failed_temporarily: u64,
     /// URLs that the crawl stopped before.
     not_reached: u64,
     /// URLs without an outcome yet; 0 when the crawl has ended.
@@ -72,6 +74,7 @@ impl Counts {
             redirects: stats.in_group(OutcomeGroup::Redirect),
             skipped: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Skipped),
             failed: Breakdown::of_group(&stats.outcomes, OutcomeGroup::Failed),
+            failed_temporarily: failed_temporarily(&stats.outcomes),
             not_reached: stats.in_group(OutcomeGroup::NotReached),
             pending: stats.pending(),
             admitted: stats.admitted,
@@ -99,6 +102,7 @@ impl Counts {
             redirects: in_group(OutcomeGroup::Redirect).total,
             skipped: in_group(OutcomeGroup::Skipped),
             failed: in_group(OutcomeGroup::Failed),
+            failed_temporarily: failed_temporarily(&snapshot.outcomes),
             not_reached: in_group(OutcomeGroup::NotReached).total,
             pending: admitted.saturating_sub(snapshot.outcomes.values().sum()),
             admitted,
@@ -205,6 +209,11 @@ fn row(name: &str, count: &str, detail: &str, width: usize) -> String {
     format!("{}\n", line.trim_end())
 }
 
+/// The number of URLs that failed for a cause that may pass.
+fn failed_temporarily(outcomes: &BTreeMap<String, u64>) -> u64 {
+    outcomes.iter().filter(|(label, _)| Outcome::label_is_temporary(label)).map(|(_, count)| count).sum()
+}
+
 impl Breakdown {
     fn new(by_reason: BTreeMap<String, u64>) -> Breakdown {
         Breakdown { total: by_reason.values().sum(), by_reason }
@@ -266,6 +275,7 @@ Links          2,611   1,111 new · 1,297 seen · 203 out of scope
 Requests       1,013   910.0 KB received · 98 pages/s · 5.1 s
 ";
         assert_eq!(Counts::of_ended(&snapshot).table(Duration::from_millis(5_100)), expected);
+        assert_eq!(Counts::of_ended(&snapshot).failed_temporarily, 2);
         let line = "Pages 500 · Redirects 267 · Skipped 80 · Failed 62 · Pending 203 · Requests 1,013 · 9.0 pages/s · 2.6 MB";
         assert_eq!(Counts::of_running(&snapshot).progress_line(9.0), line);
     }

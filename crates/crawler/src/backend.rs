@@ -79,7 +79,7 @@ impl Outlinks {
 pub struct AdmitCounts {
     /// New URLs, which are queued now.
     pub new: u64,
-    /// URLs that were in the seen set already. They are not queued; their TTL starts again.
+    /// URLs that were in the seen set already. They are not queued.
     pub seen: u64,
 }
 

@@ -186,7 +186,8 @@ impl Outcome {
             Outcome::UnsupportedMedia { .. } => "not a page",
             Outcome::TooLarge { .. } => "too large",
             Outcome::HttpStatus { code, .. } => return Cow::Owned(format!("HTTP {code}")),
-            Outcome::DnsFailed { .. } => "DNS",
+            Outcome::DnsFailed { is_temporary: false, .. } => "DNS",
+            Outcome::DnsFailed { is_temporary: true, .. } => "DNS unavailable",
             Outcome::BlockedAddress { .. } => "blocked address",
             Outcome::ConnectionFailed { .. } | Outcome::StaleConnection | Outcome::RequestNotProcessed => {
                 "connection"
@@ -203,6 +204,33 @@ impl Outcome {
     /// The group that the outcome belongs to.
     pub fn group(&self) -> OutcomeGroup {
         OutcomeGroup::of_label(&self.label())
+    }
+
+    /// Whether the URL failed for a reason that may pass, so that a later crawl may get the page:
+    ///
+    /// - The host could not be reached, did not respond in time, or closed the connection.
+    /// - Its name could not be resolved, because the DNS server failed.
+    /// - Its robots.txt could not be fetched.
+    /// - The HTTP status is 408, 425, 429 or 5xx, except 501 and 505.
+    ///
+    /// A URL that was [not reached](Outcome::NotReached) did not fail.
+    pub fn is_temporary(&self) -> bool {
+        Outcome::label_is_temporary(&self.label())
+    }
+
+    /// [`is_temporary`](Outcome::is_temporary) of the outcomes with a label.
+    #[doc(hidden)]
+    pub fn label_is_temporary(label: &str) -> bool {
+        match label {
+            "connection" | "timeout" | "host unreachable" | "DNS unavailable" | "robots.txt unavailable" => {
+                true
+            }
+            label => match label.strip_prefix("HTTP ").and_then(|code| code.parse().ok()) {
+                Some(408 | 425 | 429) => true,
+                Some(code) => (500..600).contains(&code) && ![501, 505].contains(&code),
+                None => false,
+            },
+        }
     }
 
     /// Whether the URL led to further URLs.
@@ -227,17 +255,11 @@ impl Outcome {
         matches!(self, Outcome::HttpStatus { retry_after: Some(time), .. } if *time > MAX_RETRY_AFTER)
     }
 
-    /// Whether a retry may succeed.
+    /// Whether the same request may succeed soon. The outcomes for which the crawler has waited long already are
+    /// [temporary](Outcome::is_temporary), too.
     pub(crate) fn is_transient(&self) -> bool {
-        match self {
-            Outcome::ConnectionFailed { .. }
-            | Outcome::StaleConnection
-            | Outcome::RequestNotProcessed
-            | Outcome::Timeout { .. } => true,
-            Outcome::DnsFailed { is_temporary, .. } => *is_temporary,
-            Outcome::HttpStatus { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
-            _ => false,
-        }
+        let has_waited = matches!(self, Outcome::RobotsUnavailable { .. } | Outcome::HostUnreachable { .. });
+        self.is_temporary() && !has_waited
     }
 
     /// Whether the host could not be reached, or did not respond in time.
@@ -283,7 +305,7 @@ impl fmt::Display for Outcome {
             Outcome::HostPageLimit => f.write_str("host page limit reached"),
             Outcome::UnsupportedMedia { what } => write!(f, "{label}: {what}"),
             Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
-            Outcome::DnsFailed { cause, .. } => write!(f, "DNS lookup failed: {cause}"),
+            Outcome::DnsFailed { cause, is_temporary: false } => write!(f, "DNS lookup failed: {cause}"),
             Outcome::BlockedAddress { address, kind } => write!(f, "{label}: {address} is {kind}"),
             Outcome::ConnectionFailed { cause } => write!(f, "connection failed: {cause}"),
             Outcome::StaleConnection => {
@@ -295,6 +317,7 @@ impl fmt::Display for Outcome {
             Outcome::TlsFailed { cause } => write!(f, "TLS failed: {cause}"),
             Outcome::Timeout { doing, limit } => write!(f, "{label}: {doing} took longer than {limit:?}"),
             Outcome::RobotsUnavailable { cause }
+            | Outcome::DnsFailed { cause, is_temporary: true }
             | Outcome::HostUnreachable { cause }
             | Outcome::InvalidResponse { cause }
             | Outcome::WriteFailed { cause } => write!(f, "{label}: {cause}"),
@@ -328,6 +351,7 @@ pub(crate) mod tests {
             Outcome::UnsupportedMedia { what: text() },
             Outcome::TooLarge { limit: 1 },
             Outcome::HttpStatus { code: 404, retry_after: None },
+            Outcome::DnsFailed { cause: text(), is_temporary: false },
             Outcome::DnsFailed { cause: text(), is_temporary: true },
             Outcome::BlockedAddress { address: [127, 0, 0, 1].into(), kind: "private" },
             Outcome::ConnectionFailed { cause: text() },
@@ -381,5 +405,27 @@ pub(crate) mod tests {
             assert!(outcome.to_string().starts_with(&*outcome.label()), "{outcome}");
             assert_eq!(Outcome::text_has_links(&outcome.to_string()), outcome.has_links(), "{outcome}");
         }
+    }
+
+    #[test]
+    fn failure_is_temporary_if_its_cause_may_pass() {
+        for outcome in all_outcomes() {
+            let expected = matches!(
+                outcome,
+                Outcome::ConnectionFailed { .. }
+                    | Outcome::StaleConnection
+                    | Outcome::RequestNotProcessed
+                    | Outcome::Timeout { .. }
+                    | Outcome::HostUnreachable { .. }
+                    | Outcome::RobotsUnavailable { .. }
+                    | Outcome::DnsFailed { is_temporary: true, .. }
+            );
+            assert_eq!(outcome.is_temporary(), expected, "{outcome:?}");
+            assert!(!expected || outcome.group() == OutcomeGroup::Failed, "{outcome:?}");
+        }
+        let is_temporary = |code: &u16| Outcome::HttpStatus { code: *code, retry_after: None }.is_temporary();
+        let expected =
+            [408, 425, 429].into_iter().chain((500..600).filter(|code| ![501, 505].contains(code)));
+        assert!((100..=999).filter(is_temporary).eq(expected));
     }
 }

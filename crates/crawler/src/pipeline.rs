@@ -286,8 +286,8 @@ impl Crawler {
         self
     }
 
-    /// Forgets a URL this long after it was last found or completed, and a stored page this long after it was stored. A
-    /// URL that is found again later is fetched again. By default nothing is forgotten.
+    /// Removes a stored page this long after it was stored: its body, and the fingerprint by which its duplicates are
+    /// recognized. By default none is removed. Its URL is not fetched again.
     pub fn ttl(mut self, ttl: Duration) -> Crawler {
         self.settings.ttl = ttl.min(UNLIMITED_TTL);
         self
@@ -587,7 +587,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_default_no_url_expires_so_that_none_is_fetched_twice() {
+    fn by_default_no_stored_page_expires() {
         assert_eq!(Crawler::new("http://a.test/").unwrap().settings.ttl, UNLIMITED_TTL);
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crawler::{
-    Budget, ClassicCrawl, CrawlEnd, Crawler, Error, Module, Outcome, OutcomeGroup, Output, OutputWrite, Page,
-    Scope, StateReader, StopHandle, StorageErrorKind, Target,
+    ClassicCrawl, CrawlEnd, Crawler, Error, Module, Outcome, OutcomeGroup, Output, OutputWrite, Page, Scope,
+    StateReader, StopHandle, StorageErrorKind, Target,
 };
 use testweb::{Response, Site, Web};
 
@@ -429,12 +429,17 @@ fn content_is_stored_unless_turned_off() {
 }
 
 #[test]
-fn forgotten_urls_are_fetched_again_and_a_full_queue_loses_nothing() {
-    let slow = |link: &str| Response::page(format!("<a href={link}>x</a>")).delay(Duration::from_millis(30));
+fn pages_older_than_the_ttl_are_removed_and_no_url_is_fetched_again() {
+    let slow =
+        |link: &str| Response::page(format!("{link} <a href={link}>x</a>")).delay(Duration::from_millis(30));
     let web = serve(Site::new().response("/", slow("/a")).response("/a", slow("/")));
-    let report = crawl(&web).near_duplicates(Some(0.0)).unwrap().ttl(Duration::from_millis(1)).max_pages(5);
-    let report = report.run_blocking().unwrap();
-    assert_eq!((report.snapshot.pages, report.end), (5, CrawlEnd::LimitReached(Budget::Pages)));
+    let report = crawl(&web).ttl(Duration::from_millis(1)).max_pages(5).run_blocking().unwrap();
+    assert_eq!((report.snapshot.pages, report.end), (2, CrawlEnd::Finished));
+    assert_eq!(report.snapshot.stored_pages, 1);
+}
+
+#[test]
+fn full_queue_loses_nothing() {
     let web = serve(site(50));
     assert_eq!(crawl(&web).queue_size(1).run_blocking().unwrap().snapshot.pages, 50);
 }

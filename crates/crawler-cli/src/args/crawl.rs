@@ -142,7 +142,7 @@ pub struct CrawlOptions {
     /// Time from its last use after which a domain can move to another worker
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::long_time, help_heading = "Frontier")]
     pub domain_ttl: Duration,
-    /// Time after which seen URLs and stored pages are forgotten; a URL that is found after that is fetched again
+    /// How long page bodies are stored; with --redis, also how long the crawl is kept after its end
     #[arg(long, value_name = "TIME", default_value = "unlimited", value_parser = values::ttl, help_heading = "Frontier")]
     pub ttl: Duration,
 

@@ -135,8 +135,9 @@ fn exit_code(result: Result<u8, Error>) -> u8 {
 fn why_not_stored(history: &UrlHistory, options: Option<&CrawlOptions>) -> String {
     match &history.status {
         UrlStatus::Pending => "it has not been fetched yet".into(),
-        UrlStatus::Completed { outcome, .. } if *outcome != Outcome::Page.label() => {
-            format!("it is not a stored page; its outcome is: {outcome}")
+        UrlStatus::Completed { outcome, is_temporary, .. } if *outcome != Outcome::Page.label() => {
+            let hint = if *is_temporary { "; a later crawl may get it" } else { "" };
+            format!("it is not a stored page; its outcome is: {outcome}{hint}")
         }
         UrlStatus::Completed { .. } if options.is_some_and(|options| options.no_content) => {
             "the crawl does not store page bodies (--no-content)".into()
@@ -154,12 +155,15 @@ fn describe(history: &UrlHistory, modules: &[String]) -> Vec<String> {
     let mut lines = vec![history.url.clone()];
     match &history.status {
         UrlStatus::Pending => lines.push("  outcome: pending".into()),
-        UrlStatus::Completed { outcome, at, page_number: Some(number) } => {
+        UrlStatus::Completed { outcome, at, page_number: Some(number), .. } => {
             lines.push(format!("  outcome: {outcome} {number}, {}", date(*at)));
             lines.extend(modules.iter().filter_map(|module| output_location(module, *number)));
         }
-        UrlStatus::Completed { outcome, at, page_number: None } => {
+        UrlStatus::Completed { outcome, at, page_number: None, is_temporary } => {
             lines.push(format!("  outcome: {outcome}, {}", date(*at)));
+            if *is_temporary {
+                lines.push("  temporary: the cause may pass, and a later crawl may get the page".into());
+            }
         }
     }
     if history.found_on.is_empty() {

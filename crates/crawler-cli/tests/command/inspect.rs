@@ -141,6 +141,30 @@ fn why_shows_outcome_outputs_and_discovery_path() {
 }
 
 #[test]
+fn temporary_failure_is_told_from_a_final_one() {
+    let site = Site::new()
+        .page("/", linking_to(&["/busy", "/gone"]))
+        .response("/busy", Response::status(503).header("Retry-After", "100000"));
+    let web = serve(site);
+    let state_dir = StateDir::new();
+    let summary = state_dir.path("summary.json");
+    state_dir.crawl(web.url("/")).with("--summary").with_one(summary.to_str().unwrap()).run().expect(0);
+    let busy = without_time(&why(&state_dir, &web.url("/busy"), 0));
+    let expected =
+        "  outcome: HTTP 503\n  temporary: the cause may pass, and a later crawl may get the page\n";
+    assert!(busy.contains(expected), "{busy}");
+    let stderr = show(&state_dir, &web.url("/busy")).expect(1).stderr;
+    assert!(stderr.ends_with("its outcome is: HTTP 503; a later crawl may get it\n"), "{stderr}");
+    for (path, outcome) in [("/gone", "HTTP 404"), ("/", "page 1")] {
+        let printed = without_time(&why(&state_dir, &web.url(path), 0));
+        assert!(printed.contains(&format!("  outcome: {outcome}\n")), "{printed}");
+        assert!(!printed.contains("temporary"), "{printed}");
+    }
+    let summary: serde_json::Value = serde_json::from_str(&fs::read_to_string(summary).unwrap()).unwrap();
+    assert_eq!((&summary["failed"]["total"], &summary["failed_temporarily"]), (&2.into(), &1.into()));
+}
+
+#[test]
 fn why_names_the_reason_why_a_url_was_never_admitted() {
     let web = serve(Site::new().page("/docs/", "x"));
     let state_dir = StateDir::new();

@@ -20,7 +20,7 @@ mod task_id_queue;
 
 use std::fs::{self, File};
 use std::io;
-use std::ops::{Bound, RangeInclusive};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -203,11 +203,8 @@ impl Tables {
                     completed.insert(task_id, row.as_slice())?;
                 }
             }
-            if !batch.expired.is_empty() || batch.seen.len() > 0 || is_first {
+            if batch.seen.len() > 0 || is_first {
                 let mut seen = transaction.open_table(SEEN)?;
-                for id in &batch.expired {
-                    seen.remove(id)?;
-                }
                 for (id, row) in batch.seen.sorted() {
                     seen.insert(id, row.to_bytes().as_slice())?;
                 }
@@ -292,7 +289,7 @@ impl View {
     }
 
     pub(crate) fn tasks_from(&self, task_id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.tasks, task_id..=u64::MAX, max)
+        self.rows(|tables| &tables.tasks, task_id, max)
     }
 
     pub(crate) fn completed_from(
@@ -300,19 +297,11 @@ impl View {
         task_id: u64,
         max: usize,
     ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.completed, task_id..=u64::MAX, max)
-    }
-
-    pub(crate) fn seen_in(
-        &self,
-        ids: RangeInclusive<u64>,
-        max: usize,
-    ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.seen, ids, max)
+        self.rows(|tables| &tables.completed, task_id, max)
     }
 
     pub(crate) fn pages_from(&self, id: u64, max: usize) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.pages, id..=u64::MAX, max)
+        self.rows(|tables| &tables.pages, id, max)
     }
 
     pub(crate) fn output_from(
@@ -320,7 +309,7 @@ impl View {
         page_number: u64,
         max: usize,
     ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
-        self.rows(|tables| &tables.output, page_number..=u64::MAX, max)
+        self.rows(|tables| &tables.output, page_number, max)
     }
 
     pub(crate) fn hosts_after(&self, host: &str, max: usize) -> Result<Vec<(String, Vec<u8>)>, BackendError> {
@@ -366,11 +355,11 @@ impl View {
     fn rows(
         &self,
         table: impl FnOnce(&ReadTables) -> &ReadOnlyTable<u64, &'static [u8]>,
-        keys: RangeInclusive<u64>,
+        first: u64,
         max: usize,
     ) -> Result<Vec<(u64, Vec<u8>)>, BackendError> {
         self.read(|tables| {
-            let rows = table(tables).range(keys)?.take(max);
+            let rows = table(tables).range(first..)?.take(max);
             rows.map(|row| row.map(|(key, row)| (key.value(), row.value().to_vec()))).collect()
         })
     }

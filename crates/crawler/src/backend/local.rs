@@ -54,7 +54,7 @@ pub struct BackendConfig {
     pub priority_queues: PriorityQueues,
     /// Number of workers.
     pub workers: u16,
-    /// How long a URL stays in the seen set after it was last found or completed, and a page in the content store.
+    /// How long a page is stored; on Redis, also how long the rest of a crawl is kept after its end.
     pub ttl: Duration,
     /// How long a worker owns a domain after its last use.
     pub domain_ttl: Duration,

@@ -223,7 +223,7 @@ impl RedisBackend {
 
     /// What tells this crawl from all others, of its name too.
     pub fn identity(&self) -> CrawlIdentity {
-        let id = format!("{:016x}", self.moves.key.url_id("the crawl itself"));
+        let id = format!("{:016x}", self.moves.key.short_url_id("the crawl itself"));
         CrawlIdentity { name: self.moves.keys.crawl.clone(), id }
     }
 

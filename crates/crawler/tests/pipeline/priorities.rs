@@ -1,11 +1,10 @@
-//! The order of fetches: priorities, PageRank outages, and refetching after the TTL.
+//! The order of fetches: priorities and PageRank outages; and that no URL is fetched twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crawler::StopHandle;
 use crawler::internal::config::FetchConfig;
 use crawler::internal::pipeline::CrawlEnd;
 use crawler::internal::pipeline::CrawlerInternals as _;
@@ -318,47 +317,21 @@ fn links_are_not_collected_for_a_prioritizer_that_does_not_want_them() {
 }
 
 #[test]
-fn url_is_fetched_again_after_its_ttl_but_never_while_it_is_outstanding() {
-    // /slow is outstanding for longer than the TTL, and other pages keep linking to it.
-    let response_time = Duration::from_millis(900);
-    let site = Site::new()
-        .page("/", "<a href=/slow>slow</a> <a href=/1>1</a>")
-        .response("/slow", Response::page("slow").delay(response_time))
-        .fallback(|request| {
-            let number: u32 = request.path[1..].parse().unwrap_or(0);
-            let next = match number {
-                1..=6 => format!("<a href=/{}>next</a> <a href=/slow>slow</a>", number + 1),
-                _ => "<a href=/1>first</a>".to_owned(),
-            };
-            Response::page(next + &request.path).delay(Duration::from_millis(120))
-        });
-    for (ttl, times) in [(Duration::from_millis(400), 2), (Duration::from_secs(3600), 1)] {
-        let stop = StopHandle::new();
+fn url_is_fetched_once_however_short_the_ttl_is() {
+    // The pages take longer than the TTL, and each of them links to all.
+    let links: String = (0..8).map(|number| format!("<a href=/{number}>{number}</a> ")).collect();
+    let site = Site::new().fallback(move |request| {
+        Response::page(format!("{links} {}", request.path)).delay(Duration::from_millis(60))
+    });
+    for keeps_depths in [false, true] {
         let web = Web::builder().site(site.clone()).start();
-        let pages: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (sink, second_fetch) = (Arc::clone(&pages), stop.clone());
-        let report = crawl(&web, "one.test")
-            .workers(1)
+        let crawl = crawl(&web, "one.test")
             .configure(|config| config.max_per_host = 2)
-            .configure_backend(|settings| settings.ttl = ttl)
-            .max_time(Duration::from_secs(60))
-            .stop_handle(stop)
-            .module(move |page: &crawler::Page| {
-                let mut pages = sink.lock().unwrap();
-                pages.push(page.url.path().to_owned());
-                if pages.iter().filter(|page| *page == "/1").count() == 2 {
-                    second_fetch.stop();
-                }
-            })
-            .run_blocking()
-            .unwrap();
-        let pages = pages.lock().unwrap();
-        let count = |path: &str| pages.iter().filter(|page| *page == path).count();
-        assert_eq!(count("/1"), times, "{ttl:?}: {pages:?}");
-        let log = web.log().for_path("/slow");
-        let slow: Vec<_> = log.iter().collect();
-        let overlap = slow.windows(2).any(|pair| pair[0].ended.is_none_or(|ended| pair[1].started < ended));
-        assert!(!slow.is_empty() && !overlap, "{ttl:?}: {slow:?}");
-        assert_eq!(report.end, if times == 1 { CrawlEnd::Finished } else { CrawlEnd::Stopped });
+            .configure_backend(|settings| settings.ttl = Duration::from_millis(20));
+        let crawl = if keeps_depths { crawl.max_depth(20) } else { crawl };
+        assert_eq!(crawl.run_blocking().unwrap().end, CrawlEnd::Finished);
+        for path in (0..8).map(|number| format!("/{number}")).chain(["/".into()]) {
+            assert_eq!(web.log().for_path(&path).len(), 1, "{path}");
+        }
     }
 }

@@ -204,7 +204,9 @@ fn finished_crawl_can_be_resumed_with_more_urls_and_its_seen_set() {
         assert_eq!(crawl_pages(&resumed, usize::MAX).await, 100);
         let snapshot = resumed.snapshot().await.unwrap();
         assert_eq!((snapshot.pages, snapshot.outstanding()), (200, 0));
-        for key in keys(&server, "more").iter().filter(|key| ["popularity", "domains"].contains(&name(key))) {
+        for key in
+            keys(&server, "more").iter().filter(|key| ["links", "popularity", "domains"].contains(&name(key)))
+        {
             assert_eq!(
                 server.query::<i64>(&format!("TTL {key}")),
                 -1,
@@ -232,7 +234,7 @@ fn stopped_crawl_is_kept_for_an_hour_and_can_be_resumed() {
             let seconds: i64 = server.query(&format!("TTL {key}"));
             match name(&key) {
                 _ if is_result(&key) => assert_eq!(seconds, -1, "{key}"),
-                "links" | "page" | "body" | "exact" | "bands" | "stored" => {
+                "page" | "body" | "exact" | "bands" | "stored" => {
                     assert!(seconds != -1 && seconds <= 3, "{key} lives {seconds} s");
                 }
                 "answer" => assert!(seconds != -1),

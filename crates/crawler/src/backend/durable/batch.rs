@@ -1,6 +1,6 @@
 //! The changes of a commit to a durable state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::seen_cache::SeenMap;
 
@@ -12,8 +12,6 @@ pub(crate) struct Batch {
     pub(crate) tasks: BTreeMap<u64, Option<Vec<u8>>>,
     pub(crate) completed: BTreeMap<u64, Vec<u8>>,
     pub(crate) seen: SeenMap,
-    /// Ids to remove from the seen set, before rows are added.
-    pub(crate) expired: BTreeSet<u64>,
     pub(crate) pages: BTreeMap<u64, Option<Vec<u8>>>,
     /// By segment. A batch fills one segment.
     pub(crate) bodies: BTreeMap<u64, Option<Vec<u8>>>,
@@ -36,7 +34,6 @@ impl Batch {
             && self.outputs_written.is_none()
             && self.hosts.is_empty()
             && self.domains.is_empty()
-            && self.expired.is_empty()
             && self.seen.len() == 0
             && self.meta.is_empty()
     }

@@ -92,12 +92,6 @@ fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option
             ));
         }
         let storage = &mut state.storage;
-        if !storage.failed
-            && !storage.closing
-            && let Err(error) = storage.sweep()
-        {
-            storage.fail(&error);
-        }
         if storage.failed {
             return None;
         }
@@ -106,8 +100,7 @@ fn next_batch(shared: &SharedState<DiskStorage>, last_commit: Instant) -> Option
         if !storage.batch.is_empty() || storage.closing || is_clock_due {
             return take_batch(&mut state, is_clock_due);
         }
-        let wait = if storage.is_sweeping() { MIN_COMMIT_INTERVAL } else { POLL_INTERVAL };
-        let waited = shared.uncommitted.wait_timeout(state, wait);
+        let waited = shared.uncommitted.wait_timeout(state, POLL_INTERVAL);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }

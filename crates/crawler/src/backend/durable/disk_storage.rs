@@ -9,15 +9,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
-use self::seen_urls::ExpirySweep;
 use super::super::{BackendError, HostDelay, TaskId};
 use super::records::{BodyLocation, CompletedRow, PageRow, SeenRow, TaskRow, writes_to_bytes};
 use super::seen_cache::{CacheLimits, SeenUrlCache};
 use super::task_id_queue::TaskIdQueue;
 use super::{Batch, View};
-use crate::backend::local::storage::{
-    Body, Commit, CompletedUrl, Generation, QueuedTask, SeenStatus, Storage, TaskRef,
-};
+use crate::backend::local::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
 use crate::modules::OutputWrite;
@@ -53,8 +50,6 @@ pub struct DiskStorage {
     keep_depths: bool,
     /// The delay of every host, which also holds after a crash.
     default_delay: Duration,
-    generation: Generation,
-    sweep: ExpirySweep,
     seen_count: usize,
     /// The overflow of the URL queue: the URLs in `loaded`, then `on_disk` more from task `next_on_disk` on.
     loaded: VecDeque<QueuedTask>,
@@ -68,7 +63,6 @@ impl DiskStorage {
     pub(crate) fn new(
         view: View,
         key: HashKey,
-        ttl: Duration,
         keep_depths: bool,
         default_delay: Duration,
         cache_limits: CacheLimits,
@@ -88,8 +82,6 @@ impl DiskStorage {
             key,
             keep_depths,
             default_delay,
-            generation: Generation::first(ttl),
-            sweep: ExpirySweep::default(),
             seen_count: 0,
             loaded: VecDeque::new(),
             next_on_disk: 0,
@@ -183,15 +175,14 @@ impl Storage for DiskStorage {
         self.key.url_id(url)
     }
 
-    fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
-        self.mark_url_seen(id, depth, now)
+    fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError> {
+        self.mark_url_seen(id, depth)
     }
 
-    fn admit(&mut self, id: u64, task: TaskRef, now: Duration) {
-        let generation = self.generation.at(now).number();
+    fn admit(&mut self, id: u64, task: TaskRef) {
         let TaskRef { task_id, depth, .. } = task;
-        self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(task, generation).to_bytes()));
-        self.seen_cache.update(id, SeenRow { task_id, depth, generation });
+        self.batch.tasks.insert(task_id.0, Some(TaskRow::from_task(task).to_bytes()));
+        self.seen_cache.update(id, SeenRow { task_id, depth });
         if self.on_disk == 0 && self.loaded.len() < READ_AHEAD {
             self.next_on_disk = task_id.0 + 1;
             self.loaded.push_back(task.to_task());
@@ -230,9 +221,8 @@ impl Storage for DiskStorage {
         Ok(Some(row.into_task(task_id)))
     }
 
-    fn complete(&mut self, _: u64, task: &QueuedTask, completed: CompletedUrl, now: Duration) {
-        let generation = self.generation.at(now).number();
-        let row = CompletedRow::new(task, &completed, generation, unix_millis() / 1000);
+    fn complete(&mut self, _: u64, task: &QueuedTask, completed: CompletedUrl) {
+        let row = CompletedRow::new(task, &completed, unix_millis() / 1000);
         self.batch.tasks.insert(task.task_id.0, None);
         self.batch.completed.insert(task.task_id.0, row.to_bytes());
         self.lowered_depths.remove(&task.task_id);

@@ -23,7 +23,7 @@ use crate::modules::OutputWrite;
 use crate::similarity::HashKey;
 
 /// The format of the rows and values. A state of another format is refused and left unchanged.
-pub(super) const FORMAT: u32 = 4;
+pub(super) const FORMAT: u32 = 5;
 
 /// Number of rows to read at a time.
 const ROWS_PER_READ: usize = 1024;
@@ -194,8 +194,7 @@ fn restore_state(
         Some(0) if is_resumed => Clock::stopped_at(checkpoint.active_time()),
         _ => Clock::starting_at(checkpoint.active_time()),
     };
-    let mut storage =
-        DiskStorage::new(view, key, config.ttl, config.keep_depths, *default_delay, cache_limits);
+    let mut storage = DiskStorage::new(view, key, config.keep_depths, *default_delay, cache_limits);
     storage.resume(checkpoint.seen_written_up_to)?;
     let mut state = LocalState::new(config.clone(), clock, storage);
     checkpoint.restore_into(&mut state);

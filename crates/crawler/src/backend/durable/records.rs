@@ -14,7 +14,6 @@ use crate::task::Depth;
 pub(crate) struct TaskRow {
     pub(crate) from: TaskId,
     pub(crate) depth: Depth,
-    pub(crate) generation: u32,
     pub(crate) redirects: u8,
     pub(crate) is_revisit: bool,
     pub(crate) source_link: Option<SourceLink>,
@@ -26,8 +25,9 @@ pub(crate) struct TaskRow {
 pub(crate) struct CompletedRow {
     pub(crate) from: TaskId,
     pub(crate) depth: Depth,
-    pub(crate) generation: u32,
     pub(crate) redirects: u8,
+    /// Whether the URL failed for a reason that may pass.
+    pub(crate) is_temporary: bool,
     /// The page number; 0 if it was not a page.
     pub(crate) page_number: u64,
     /// Unix time in seconds.
@@ -43,8 +43,6 @@ pub(crate) struct SeenRow {
     /// The last task of the URL.
     pub(crate) task_id: TaskId,
     pub(crate) depth: Depth,
-    /// The generation in which it was last found.
-    pub(crate) generation: u32,
 }
 
 /// A stored page.
@@ -83,10 +81,10 @@ const IS_REVISIT: u8 = 1;
 const HAS_SOURCE_LINK: u8 = 2;
 
 impl TaskRow {
-    pub(crate) fn from_task(task: TaskRef, generation: u32) -> TaskRow {
+    pub(crate) fn from_task(task: TaskRef) -> TaskRow {
         let TaskRef { from, depth, redirects, is_revisit, .. } = task;
         let (source_link, url) = (task.source_link.cloned(), task.url.to_string());
-        TaskRow { from, depth, generation, redirects, is_revisit, source_link, url }
+        TaskRow { from, depth, redirects, is_revisit, source_link, url }
     }
 
     pub(crate) fn into_task(self, task_id: TaskId) -> QueuedTask {
@@ -97,10 +95,9 @@ impl TaskRow {
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let text_bytes = self.source_link.as_ref().map_or(0, |link| 8 + link.text.len());
-        let mut bytes = Vec::with_capacity(18 + text_bytes + self.url.len());
+        let mut bytes = Vec::with_capacity(14 + text_bytes + self.url.len());
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
-        bytes.extend(self.generation.to_le_bytes());
         let is_revisit = if self.is_revisit { IS_REVISIT } else { 0 };
         let has_source_link = if self.source_link.is_some() { HAS_SOURCE_LINK } else { 0 };
         bytes.extend([self.redirects, is_revisit | has_source_link]);
@@ -116,7 +113,6 @@ impl TaskRow {
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<TaskRow> {
         let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
-        let generation = u32::from_le_bytes(take(&mut bytes)?);
         let [redirects, flags] = take(&mut bytes)?;
         let (is_revisit, mut source_link) = (flags & IS_REVISIT != 0, None);
         if flags & HAS_SOURCE_LINK != 0 {
@@ -127,22 +123,17 @@ impl TaskRow {
             bytes = rest;
         }
         let url = String::from_utf8(bytes.to_vec()).ok()?;
-        Some(TaskRow { from, depth, generation, redirects, is_revisit, source_link, url })
+        Some(TaskRow { from, depth, redirects, is_revisit, source_link, url })
     }
 }
 
 impl CompletedRow {
-    pub(crate) fn new(
-        task: &QueuedTask,
-        completed: &CompletedUrl,
-        generation: u32,
-        completed_at: u64,
-    ) -> CompletedRow {
+    pub(crate) fn new(task: &QueuedTask, completed: &CompletedUrl, completed_at: u64) -> CompletedRow {
         CompletedRow {
             from: task.from,
             depth: completed.depth,
-            generation,
             redirects: task.redirects,
+            is_temporary: completed.outcome.is_temporary(),
             page_number: completed.page_number.unwrap_or(0),
             completed_at,
             url: task.url.to_string(),
@@ -151,11 +142,10 @@ impl CompletedRow {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(37 + self.url.len() + self.outcome.len());
+        let mut bytes = Vec::with_capacity(34 + self.url.len() + self.outcome.len());
         bytes.extend(self.from.0.to_le_bytes());
         bytes.extend(self.depth.to_le_bytes());
-        bytes.extend(self.generation.to_le_bytes());
-        bytes.push(self.redirects);
+        bytes.extend([self.redirects, u8::from(self.is_temporary)]);
         bytes.extend(self.page_number.to_le_bytes());
         bytes.extend(self.completed_at.to_le_bytes());
         bytes.extend((self.url.len() as u32).to_le_bytes());
@@ -172,32 +162,30 @@ impl CompletedRow {
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<CompletedRow> {
         let from = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
-        let generation = u32::from_le_bytes(take(&mut bytes)?);
-        let [redirects] = take(&mut bytes)?;
+        let [redirects, is_temporary] = take(&mut bytes)?;
+        let is_temporary = is_temporary != 0;
         let page_number = u64::from_le_bytes(take(&mut bytes)?);
         let completed_at = u64::from_le_bytes(take(&mut bytes)?);
         let length = u32::from_le_bytes(take(&mut bytes)?) as usize;
         let (url, outcome) = bytes.split_at_checked(length)?;
         let url = String::from_utf8(url.to_vec()).ok()?;
         let outcome = String::from_utf8(outcome.to_vec()).ok()?;
-        Some(CompletedRow { from, depth, generation, redirects, page_number, completed_at, url, outcome })
+        Some(CompletedRow { from, depth, redirects, is_temporary, page_number, completed_at, url, outcome })
     }
 }
 
 impl SeenRow {
-    pub(crate) fn to_bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
+    pub(crate) fn to_bytes(self) -> [u8; 12] {
+        let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&self.task_id.0.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.depth.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.depth.to_le_bytes());
         bytes
     }
 
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<SeenRow> {
         let task_id = TaskId(u64::from_le_bytes(take(&mut bytes)?));
         let depth = u32::from_le_bytes(take(&mut bytes)?);
-        let generation = u32::from_le_bytes(take(&mut bytes)?);
-        Some(SeenRow { task_id, depth, generation })
+        Some(SeenRow { task_id, depth })
     }
 }
 
@@ -324,7 +312,6 @@ mod tests {
         let task = TaskRow {
             from: TaskId(7),
             depth: 3,
-            generation: 9,
             redirects: 2,
             is_revisit: true,
             source_link: None,
@@ -339,15 +326,15 @@ mod tests {
         let completed = CompletedRow {
             from: TaskId(7),
             depth: 3,
-            generation: 9,
             redirects: 0,
+            is_temporary: true,
             page_number: 11,
             completed_at: 12,
             url: task.url,
-            outcome: "page".into(),
+            outcome: "timeout".into(),
         };
         assert_eq!(CompletedRow::from_bytes(&completed.to_bytes()), Some(completed));
-        let link = SeenRow { task_id: TaskId(1 << 40), depth: 5, generation: 6 };
+        let link = SeenRow { task_id: TaskId(1 << 40), depth: 5 };
         assert_eq!(SeenRow::from_bytes(&link.to_bytes()), Some(link));
         let host = HostRow { not_before: 1, delay: 2, pages: 3, address_kinds: 4 };
         assert_eq!(HostRow::from_bytes(&host.to_bytes()), Some(host));

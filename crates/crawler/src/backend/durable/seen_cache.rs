@@ -36,11 +36,6 @@ impl SeenUrlCache {
         SeenUrlCache { limits, young, old, changed, is_complete: true }
     }
 
-    /// Returns a row without marking it as recently used.
-    pub(crate) fn peek(&self, id: u64) -> Option<SeenRow> {
-        self.young.get(id).or_else(|| self.old.get(id)).or_else(|| self.changed.get(id))
-    }
-
     /// Returns a row.
     pub(crate) fn get(&mut self, id: u64) -> Option<SeenRow> {
         if let Some(row) = self.young.get(id) {
@@ -66,13 +61,6 @@ impl SeenUrlCache {
         self.changed.set(id, row);
     }
 
-    /// Removes a row.
-    pub(crate) fn remove(&mut self, id: u64) {
-        self.young.remove(id);
-        self.old.remove(id);
-        self.changed.remove(id);
-    }
-
     /// Whether enough rows have changed to write them.
     pub(crate) fn is_due(&self) -> bool {
         self.changed.len() >= self.limits.write_at
@@ -84,7 +72,7 @@ impl SeenUrlCache {
     }
 }
 
-/// Rows of the seen set by URL id.
+/// Rows of the seen set by URL id, which is a hash.
 #[derive(Default)]
 pub(crate) struct SeenMap {
     table: HashTable<(u64, SeenRow)>,
@@ -96,19 +84,13 @@ impl SeenMap {
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<SeenRow> {
-        self.table.find(hash(id), |(other, _)| *other == id).map(|(_, row)| *row)
+        self.table.find(id, |(other, _)| *other == id).map(|(_, row)| *row)
     }
 
     fn set(&mut self, id: u64, row: SeenRow) {
-        match self.table.find_mut(hash(id), |(other, _)| *other == id) {
+        match self.table.find_mut(id, |(other, _)| *other == id) {
             Some(entry) => entry.1 = row,
-            None => drop(self.table.insert_unique(hash(id), (id, row), |(id, _)| hash(*id))),
-        }
-    }
-
-    fn remove(&mut self, id: u64) {
-        if let Ok(entry) = self.table.find_entry(hash(id), |(other, _)| *other == id) {
-            entry.remove();
+            None => drop(self.table.insert_unique(id, (id, row), |(id, _)| *id)),
         }
     }
 
@@ -118,9 +100,4 @@ impl SeenMap {
         rows.sort_unstable_by_key(|(id, _)| *id);
         rows
     }
-}
-
-/// The table takes its tags from the highest bits, and an id has 56 random bits.
-fn hash(id: u64) -> u64 {
-    id | (id >> 48) << 57
 }

@@ -9,7 +9,7 @@ use url::Url;
 use super::super::{BackendError, TaskId};
 use super::disk_storage::DiskStorage;
 use super::open::{check_is_directory, read_checkpoint, read_hash_key};
-use super::records::{CompletedRow, PageRow};
+use super::records::{CompletedRow, PageRow, SeenRow};
 use super::seen_cache::CacheLimits;
 use super::{Batch, Tables};
 use crate::backend::local::decompress;
@@ -55,6 +55,9 @@ pub enum UrlStatus {
     Completed {
         /// The outcome as text.
         outcome: String,
+        /// Whether the URL failed for a reason that may pass; see
+        /// [`Outcome::is_temporary`](crate::Outcome::is_temporary).
+        is_temporary: bool,
         /// When it was completed.
         at: SystemTime,
         /// The page number, if it was a page.
@@ -68,8 +71,7 @@ impl StateReader {
         let tables = open(directory)?;
         let view = tables.view()?;
         let (key, checkpoint) = (read_hash_key(&view, directory)?, read_checkpoint(&view)?);
-        let mut storage =
-            DiskStorage::new(view, key, Duration::MAX, false, Duration::ZERO, CacheLimits::default());
+        let mut storage = DiskStorage::new(view, key, false, Duration::ZERO, CacheLimits::default());
         storage.resume(checkpoint.seen_written_up_to)?;
         Ok(StateReader { storage, _tables: tables })
     }
@@ -93,23 +95,18 @@ impl StateReader {
     pub fn history(&mut self, url: &Url) -> Result<Option<UrlHistory>, Error> {
         let url = admitted_form(url);
         let id = self.storage.id(&url);
-        let task_id = match self.storage.find_seen(id)? {
-            Some(row) => Some(row.task_id),
-            // It may have expired from the seen set. Completed URLs are stored forever.
-            None => self.find_completed(&url, |_| true)?.map(|(task_id, _)| task_id),
-        };
-        let Some(task_id) = task_id else { return Ok(None) };
+        let Some(SeenRow { task_id, .. }) = self.storage.find_seen(id)? else { return Ok(None) };
         let Some((mut row, is_completed)) = self.row(task_id)? else { return Ok(None) };
         // The last completion was a revisit. The page number is in an earlier one.
         if is_completed && row.page_number == 0 && row.outcome == Outcome::Page.to_string() {
-            let page = self.find_completed(&url, |completed| completed.page_number > 0)?;
-            row.page_number = page.map_or(0, |(_, completed)| completed.page_number);
+            row.page_number = self.find_page_number(&url)?;
         }
         let completed_at = UNIX_EPOCH.checked_add(Duration::from_secs(row.completed_at));
         let status = match is_completed {
             false => UrlStatus::Pending,
             true => UrlStatus::Completed {
                 outcome: row.outcome,
+                is_temporary: row.is_temporary,
                 at: completed_at.ok_or_else(|| self.storage.view.damaged())?,
                 page_number: Some(row.page_number).filter(|page_number| *page_number > 0),
             },
@@ -141,8 +138,8 @@ impl StateReader {
             let pending = CompletedRow {
                 from: task.from,
                 depth: task.depth,
-                generation: task.generation,
                 redirects: task.redirects,
+                is_temporary: false,
                 page_number: 0,
                 completed_at: 0,
                 url: task.url,
@@ -164,22 +161,17 @@ impl StateReader {
         Ok(path)
     }
 
-    /// The last completion of a URL that matches.
-    fn find_completed(
-        &self,
-        url: &str,
-        matches: impl Fn(&CompletedRow) -> bool,
-    ) -> Result<Option<(TaskId, CompletedRow)>, BackendError> {
-        let (mut first, mut found) = (0, None);
+    /// The page number of a URL; 0 if it was never a page.
+    fn find_page_number(&self, url: &str) -> Result<u64, BackendError> {
+        let mut first = 0;
         loop {
             let rows = self.storage.view.completed_from(first, ROWS_PER_READ)?;
-            let Some((last, _)) = rows.last() else { return Ok(found) };
+            let Some((last, _)) = rows.last() else { return Ok(0) };
             first = last.checked_add(1).ok_or_else(|| self.storage.view.damaged())?;
-            let completed_rows = rows
-                .into_iter()
-                .filter_map(|(task_id, row)| Some((task_id, CompletedRow::from_bytes(&row)?)));
-            let matching = completed_rows.filter(|(_, completed)| completed.url == url && matches(completed));
-            found = matching.last().map(|(task_id, completed)| (TaskId(task_id), completed)).or(found);
+            let mut rows = rows.into_iter().filter_map(|(_, row)| CompletedRow::from_bytes(&row));
+            if let Some(page) = rows.find(|row| row.url == url && row.page_number > 0) {
+                return Ok(page.page_number);
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::task::Depth;
 
-/// How long URLs stay in the seen set.
+/// How long pages are stored.
 const TTL: Duration = Duration::from_secs(160);
 
 /// A cache so small that rows are evicted and written all the time.
@@ -178,8 +178,6 @@ fn operation() -> impl Strategy<Value = Operation> {
 struct ModelUrl {
     outstanding: bool,
     depth: Depth,
-    /// When it was last found or completed: at least, and at the latest. A crash may lose that it was found again.
-    last_found: (Duration, Duration),
 }
 
 #[derive(Debug, Default)]
@@ -202,27 +200,16 @@ fn number_of(url: &str) -> usize {
 
 impl Model {
     /// Records that a URL was found, and checks whether the backend was right to count it as new or not.
-    fn mark_seen(&mut self, number: usize, depth: Depth, was_new: bool, now: Duration) {
+    fn mark_seen(&mut self, number: usize, depth: Depth, was_new: bool) {
         let Some(model_url) = self.urls.get_mut(&number) else {
             assert!(was_new, "{number} is new");
-            self.urls.insert(number, ModelUrl { outstanding: true, depth, last_found: (now, now) });
+            self.urls.insert(number, ModelUrl { outstanding: true, depth });
             return;
         };
-        if model_url.outstanding {
-            assert!(!was_new, "{number} is outstanding and must not expire");
-            model_url.depth = model_url.depth.min(depth);
-            return;
-        }
-        assert!(!was_new || now >= model_url.last_found.0 + TTL, "{number} expired too early");
-        assert!(was_new || now < model_url.last_found.1 + TTL * 19 / 16, "{number} expired too late");
-        if was_new {
-            *model_url = ModelUrl { outstanding: true, depth, last_found: (now, now) };
-            return;
-        }
-        model_url.last_found.1 = now;
+        assert!(!was_new, "{number} was found before");
         if depth < model_url.depth {
-            (model_url.outstanding, model_url.depth) = (true, depth);
-            self.revisits += 1;
+            self.revisits += u64::from(!model_url.outstanding);
+            *model_url = ModelUrl { outstanding: true, depth };
         }
     }
 
@@ -242,7 +229,7 @@ async fn apply(state: &mut TestState, model: &mut Model, operation: Operation) {
         Operation::Admit(number, depth) => {
             let discovered = DiscoveredUrl { url: url(number), depth, redirects: 0 };
             let admitted = state.backend().admit(vec![discovered]).await.unwrap();
-            model.mark_seen(number, depth, admitted.new == 1, state.now());
+            model.mark_seen(number, depth, admitted.new == 1);
         }
         Operation::Work(count) => {
             model.lease(state.leases().await);
@@ -281,12 +268,11 @@ async fn complete(state: &TestState, model: &mut Model, index: usize, outlink: O
     assert_eq!(id.is_some(), !lease.is_revisit);
     if let Some((outlink, depth)) = outlink {
         // Outlinks are admitted before the page is completed.
-        model.mark_seen(outlink, depth, new == 1, state.now());
+        model.mark_seen(outlink, depth, new == 1);
     }
     let model_url = model.urls.get_mut(&number).unwrap();
     // A URL found at a smaller depth while it was leased is revisited for its links.
-    (model_url.outstanding, model_url.last_found) =
-        (model_url.depth < lease.depth, (state.now(), state.now()));
+    model_url.outstanding = model_url.depth < lease.depth;
     model.revisits += u64::from(model_url.outstanding);
 }
 

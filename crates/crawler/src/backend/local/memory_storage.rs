@@ -26,7 +26,7 @@ impl MemoryStorage {
     pub(super) fn new(config: &BackendConfig, key: HashKey) -> MemoryStorage {
         MemoryStorage {
             key,
-            seen: SeenUrls::new(config.ttl, config.keep_depths),
+            seen: SeenUrls::new(config.keep_depths),
             overflow: CompressedUrlQueue::default(),
             bodies: SegmentStore::default(),
         }
@@ -40,8 +40,8 @@ impl Storage for MemoryStorage {
         self.key.url_id(url)
     }
 
-    fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError> {
-        Ok(match self.seen.mark_seen(id, depth, now) {
+    fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError> {
+        Ok(match self.seen.mark_seen(id, depth) {
             SeenLookup::New => SeenStatus::New,
             SeenLookup::Shallower { outstanding: false } => SeenStatus::Shallower,
             // The smaller depth is looked up when the URL is leased.
@@ -49,8 +49,8 @@ impl Storage for MemoryStorage {
         })
     }
 
-    fn admit(&mut self, id: u64, task: TaskRef, _: Duration) {
-        self.seen.mark_outstanding(id);
+    fn admit(&mut self, id: u64, task: TaskRef) {
+        self.seen.set_outstanding(id, true);
         self.overflow.push(task);
     }
 
@@ -78,8 +78,8 @@ impl Storage for MemoryStorage {
         Ok(queue.pop())
     }
 
-    fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl, now: Duration) {
-        self.seen.mark_completed(id, now);
+    fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl) {
+        self.seen.set_outstanding(id, false);
         // Only URLs with links are revisited when they are found at a smaller depth.
         if !task.is_revisit && !completed.outcome.has_links() {
             self.seen.forget_depth(id);

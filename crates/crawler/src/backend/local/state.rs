@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -141,11 +140,10 @@ impl<S: Storage> LocalState<S> {
 
     /// Admits seeds.
     pub(super) fn admit(&mut self, found: &[DiscoveredUrl]) -> Result<AdmitCounts, BackendError> {
-        let now = self.clock.now();
         let mut admitted = AdmitCounts::default();
         for &DiscoveredUrl { ref url, depth, redirects } in found {
             let seed = NewTask { url, depth, redirects, from: None, is_revisit: false, source_link: None };
-            self.admit_url(seed, now, &mut admitted)?;
+            self.admit_url(seed, &mut admitted)?;
         }
         self.fill_url_queue()?;
         Ok(admitted)
@@ -153,37 +151,31 @@ impl<S: Storage> LocalState<S> {
 
     /// Admits the outlinks of the page `from`.
     fn admit_outlinks(&mut self, outlinks: &Outlinks, from: TaskId) -> Result<AdmitCounts, BackendError> {
-        let now = self.clock.now();
         let mut admitted = AdmitCounts::default();
         let &Outlinks { ref urls, depth, redirects, ref source_links } = outlinks;
         for (index, url) in urls.iter().enumerate() {
             let (from, source_link) = (Some(from), source_links.get(index));
             let outlink = NewTask { url, depth, redirects, from, is_revisit: false, source_link };
-            self.admit_url(outlink, now, &mut admitted)?;
+            self.admit_url(outlink, &mut admitted)?;
         }
         self.fill_url_queue()?;
         Ok(admitted)
     }
 
-    fn admit_url(
-        &mut self,
-        task: NewTask,
-        now: Duration,
-        admitted: &mut AdmitCounts,
-    ) -> Result<(), BackendError> {
+    fn admit_url(&mut self, task: NewTask, admitted: &mut AdmitCounts) -> Result<(), BackendError> {
         let id = self.storage.id(task.url);
-        let status = self.storage.mark_seen(id, task.depth, now)?;
+        let status = self.storage.mark_seen(id, task.depth)?;
         match status {
             SeenStatus::New => admitted.new += 1,
             SeenStatus::Seen | SeenStatus::Shallower => admitted.seen += 1,
         }
         if status != SeenStatus::Seen {
-            self.enqueue(id, NewTask { is_revisit: status == SeenStatus::Shallower, ..task }, now);
+            self.enqueue(id, NewTask { is_revisit: status == SeenStatus::Shallower, ..task });
         }
         Ok(())
     }
 
-    fn enqueue(&mut self, id: u64, task: NewTask, now: Duration) {
+    fn enqueue(&mut self, id: u64, task: NewTask) {
         self.counters.last_task_id += 1;
         self.counters.admitted += 1;
         self.counters.revisits += u64::from(task.is_revisit);
@@ -191,11 +183,7 @@ impl<S: Storage> LocalState<S> {
         let NewTask { url, depth, redirects, from, is_revisit, source_link } = task;
         let from = from.unwrap_or(task_id);
         // Always behind the URLs that wait already, so that the order stays the order of admission.
-        self.storage.admit(
-            id,
-            TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link },
-            now,
-        );
+        self.storage.admit(id, TaskRef { task_id, from, url, depth, redirects, is_revisit, source_link });
     }
 
     fn fill_url_queue(&mut self) -> Result<(), BackendError> {
@@ -350,13 +338,13 @@ impl<S: Storage> LocalState<S> {
                 self.storage.set_host_pages(&host, pages)?;
             }
         }
-        let (id, now, depth) = (self.storage.id(&task.url), self.clock.now(), self.storage.depth(&task));
-        self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number }, now);
+        let (id, depth) = (self.storage.id(&task.url), self.storage.depth(&task));
+        self.storage.complete(id, &task, CompletedUrl { outcome: &outcome, depth, page_number });
         // Found at a smaller depth while it was leased: its links were admitted with too large a depth.
         if depth < lease.depth && outcome.has_links() {
             let (url, redirects, from) = (&*task.url, task.redirects, Some(task.from));
             let source_link = task.source_link.as_deref();
-            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true, source_link }, now);
+            self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true, source_link });
             self.fill_url_queue()?;
         }
         self.waiting.release(&task.url, &self.cooldowns);

@@ -17,12 +17,6 @@ use crate::prioritizer::SourceLink;
 use crate::similarity::Fingerprint;
 use crate::task::Depth;
 
-/// A TTL is measured in this many generations, so an entry expires up to one generation late.
-pub(crate) const GENERATIONS: u32 = 16;
-
-/// Minimum length of a generation, so that no crawl runs out of generation numbers.
-const MIN_GENERATION: Duration = Duration::from_millis(1);
-
 /// An outstanding URL, in any queue.
 #[derive(Debug)]
 pub(crate) struct QueuedTask {
@@ -78,7 +72,7 @@ impl QueuedTask {
 /// What the seen set knows about a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SeenStatus {
-    /// The URL was not in the seen set, or had expired. It must be admitted.
+    /// The URL was not in the seen set. It must be admitted.
     New,
     /// The URL is completed and was found at a smaller depth than ever before. It must be revisited for its links.
     Shallower,
@@ -118,15 +112,15 @@ pub(crate) trait Storage: Send + 'static {
     /// A queue of parked URLs.
     type Parked: Default + Send;
 
-    /// The id of a URL: 56 bits of a keyed hash, which a page cannot predict.
+    /// The id of a URL: 64 bits of a keyed hash, which a page cannot predict.
     fn id(&self, url: &str) -> u64;
 
     /// Adds a URL to the seen set or looks it up. Lowers the depth of an outstanding URL that was found at a smaller
     /// depth.
-    fn mark_seen(&mut self, id: u64, depth: Depth, now: Duration) -> Result<SeenStatus, BackendError>;
+    fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError>;
 
     /// Puts a URL that [`mark_seen`](Storage::mark_seen) returned as new or shallower at the end of the overflow.
-    fn admit(&mut self, id: u64, task: TaskRef, now: Duration);
+    fn admit(&mut self, id: u64, task: TaskRef);
 
     /// Takes up to `max` URLs from the overflow, in the order of admission.
     fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;
@@ -143,8 +137,8 @@ pub(crate) trait Storage: Send + 'static {
     /// Takes the first URL of a queue of parked URLs.
     fn unpark(&mut self, queue: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
 
-    /// Stores the result of a URL, and starts its TTL in the seen set.
-    fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl, now: Duration);
+    /// Stores the result of a URL.
+    fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl);
 
     /// Number of URLs in the seen set.
     fn seen_len(&self) -> usize;
@@ -239,39 +233,5 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Duration {
         self.earlier.saturating_add(self.since.map_or(Duration::ZERO, |since| since.elapsed()))
-    }
-}
-
-/// The part of a TTL in which something was last used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Generation {
-    number: u32,
-    length: Duration,
-}
-
-impl Generation {
-    pub(crate) fn first(ttl: Duration) -> Generation {
-        Generation { number: 0, length: (ttl / GENERATIONS).max(MIN_GENERATION) }
-    }
-
-    pub(crate) fn number(self) -> u32 {
-        self.number
-    }
-
-    /// The generation at a time.
-    pub(crate) fn at(self, now: Duration) -> Generation {
-        let number = u32::try_from(now.as_nanos() / self.length.as_nanos()).unwrap_or(u32::MAX);
-        Generation { number, ..self }
-    }
-
-    /// Advances to a time, and returns how many generations have passed.
-    pub(crate) fn advance(&mut self, now: Duration) -> u32 {
-        // Without the division for most links.
-        let start = self.length.saturating_mul(self.number);
-        if now >= start && now - start < self.length {
-            return 0;
-        }
-        let earlier = std::mem::replace(self, self.at(now));
-        self.number.saturating_sub(earlier.number)
     }
 }

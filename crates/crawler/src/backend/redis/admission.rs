@@ -120,8 +120,8 @@ impl Moves {
     ) -> Sorted<'a> {
         let at = self.clock();
         let mut with_ids: Vec<(u64, Found)> =
-            found.map(|found| (self.key.url_id(found.url), found)).collect();
-        let known = self.recent.untold(at, &mut with_ids, |(id, found)| (*id, found.depth));
+            found.map(|found| (self.key.short_url_id(found.url), found)).collect();
+        let known = self.recent.untold(&mut with_ids, |(id, found)| (*id, found.depth));
         let told = with_ids.iter().map(|(id, found)| (*id, found.depth)).collect();
         let mut batches: BTreeMap<usize, Vec<Batch>> = BTreeMap::new();
         for domain in linked {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::BackendError;
+use super::super::local::UNLIMITED_TTL;
 use super::connection::Call;
 use super::moves::{Moves, milliseconds};
 use super::purge::{Sweep, pattern, sweep};
@@ -11,7 +12,8 @@ use super::scripts;
 /// A crawl that was ended early can go on for at least so long.
 const SHORTEST_KEEPING: Duration = Duration::from_secs(3600);
 
-/// What waits for its domain's share is kept so much longer than the rest: who finds the rest finds it, too.
+/// What waits for its domain's share, and the seen set, are kept so much longer than the rest: who finds the rest finds
+/// them, too.
 const LONGER: Duration = Duration::from_secs(600);
 
 /// What the budgets are counted with, beside what was used.
@@ -44,9 +46,9 @@ impl Moves {
             ends.extend(keys.map(|key| expire(key, lifetime)));
         }
         self.connection.all(ends).await?;
-        if left > 0 {
-            let longer = keeping + milliseconds(LONGER);
-            self.sweep(&pattern(&self.keys.crawl), Sweep::Expire(longer)).await?;
+        if self.settings.ttl < UNLIMITED_TTL {
+            let rest = if left == 0 { lifetime } else { keeping + milliseconds(LONGER) };
+            self.sweep(&pattern(&self.keys.crawl), Sweep::Expire(rest)).await?;
         }
         Ok(left)
     }
@@ -64,6 +66,8 @@ impl Moves {
 
     /// Lets a crawl go on that was closed: everything that is still there stays.
     pub(super) async fn reopen(&self) -> Result<(), BackendError> {
+        // What Redis was told of may have expired.
+        self.recent.clear();
         // First what waits, then what tells that there is something to wait for: should this be the last that is heard of
         // this process, the next finds all of it or nothing.
         self.sweep(&pattern(&self.keys.crawl), Sweep::Persist).await?;

@@ -76,13 +76,13 @@ impl Moves {
         call.arg(self.requests.take_unreported()).arg(completions.len());
         // What is looked up together comes together.
         for Completion { lease, .. } in completions {
-            call.arg(lease.task_id.0).arg(lease.lease_id).arg(self.key.url_id(&lease.url));
+            call.arg(lease.task_id.0).arg(lease.lease_id).arg(self.key.short_url_id(&lease.url));
         }
         let mut all = Vec::with_capacity(completions.len());
         for completion in completions {
             let mut sorted = self.sorted(on_page(&completion.outlinks), linked(completion));
             let own = sorted.take_last(0);
-            let page = Some(self.key.url_id(&completion.lease.url));
+            let page = Some(self.key.short_url_id(&completion.lease.url));
             let before = sum(&self.connection.each(self.admissions(&sorted, page)).await?);
             call.arg(u8::from(is_kept(completion)))
                 .arg(completion.bytes.decoded)
@@ -112,7 +112,7 @@ impl Moves {
         for completion in completions {
             let mut sorted = self.sorted(on_page(&completion.outlinks), linked(completion));
             let own = sorted.take_last(self.keys.of_ticket(completion.lease.task_id));
-            let page = self.key.url_id(&completion.lease.url);
+            let page = self.key.short_url_id(&completion.lease.url);
             let admissions = self.admissions(&sorted, Some(page));
             let own_is_empty = own.is_empty();
             endings.push(Ending { completion, page, sorted, own, admissions: admissions.len() });
@@ -221,7 +221,7 @@ impl Moves {
     fn prepare(&self, completion: &Completion, has_own_children: bool) -> Call {
         let lease = &completion.lease;
         let mut call = self.on(self.keys.of_ticket(lease.task_id), &scripts::PREPARE);
-        call.arg(lease.task_id.0).arg(lease.lease_id).arg(self.key.url_id(&lease.url));
+        call.arg(lease.task_id.0).arg(lease.lease_id).arg(self.key.short_url_id(&lease.url));
         self.tell_ending(&mut call, completion);
         call.arg(u8::from(has_own_children));
         call

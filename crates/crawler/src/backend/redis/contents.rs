@@ -145,7 +145,7 @@ impl Moves {
         let sketch = fingerprint.sketch.iter();
         let bands = |threshold: Threshold| sketch.flat_map(|sketch| threshold.bands(sketch)).collect();
         Page {
-            id: self.key.url_id(url),
+            id: self.key.short_url_id(url),
             url: url.to_owned(),
             fingerprint: fingerprint.clone(),
             bands: self.settings.similarity.map_or_else(Vec::new, bands),
@@ -270,7 +270,7 @@ impl Moves {
         }
         let (mut turn, mut undecided) = (Turn::Compare, Vec::new());
         for other in others.iter().filter_map(|other| Stored::from_bytes(other)) {
-            let id = self.key.url_id(&other.url);
+            let id = self.key.short_url_id(&other.url);
             let sooner = Duration::from_millis(expires.saturating_sub(other.expires));
             self.kept.add(id, &other.url, &other.fingerprint, now, latest.saturating_sub(sooner));
             page.met.push(id);
@@ -352,7 +352,7 @@ impl Moves {
     }
 
     pub(super) async fn content(&self, url: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        match self.stored(&[self.key.url_id(url)]).await?.pop() {
+        match self.stored(&[self.key.short_url_id(url)]).await?.pop() {
             Some((Some(_), Some(body))) => plain(&body).map(Some),
             _ => Ok(None),
         }

@@ -16,6 +16,7 @@ use super::moves::Moves;
 use super::{opening, scripts};
 use crate::backend::local::BackendConfig;
 use crate::domain::Domain;
+use crate::outcome::Outcome;
 use crate::task::Depth;
 
 /// More pages than this on the way to a seed are not looked for.
@@ -85,7 +86,7 @@ impl RedisStateReader {
 
 impl Moves {
     async fn why(&self, url: String) -> Result<Option<UrlHistory>, BackendError> {
-        let id = self.key.url_id(&url);
+        let id = self.key.short_url_id(&url);
         let Some(known) = self.known_by_url(&url).await? else { return Ok(None) };
         let Known { depth, by_redirect, found_on, status } = known;
         let found_on = self.way(id, found_on).await?;
@@ -117,7 +118,7 @@ impl Moves {
 
     async fn known_by_url(&self, url: &str) -> Result<Option<Known>, BackendError> {
         let partition = self.keys.of_domain(&Domain::from_url_str(url));
-        let told = self.connection.one(self.look_up(partition, self.key.url_id(url))).await?;
+        let told = self.connection.one(self.look_up(partition, self.key.short_url_id(url))).await?;
         Ok(known(told))
     }
 
@@ -153,16 +154,17 @@ fn of_entry(entry: &[u8]) -> Option<(Depth, Option<u64>)> {
 
 /// Reads a link: links.lua tells what its bytes mean.
 fn of_link(link: &[u8]) -> Option<Known> {
-    let (_met, rest) = link.split_first_chunk::<6>()?;
-    let (depth, rest) = rest.split_first_chunk()?;
+    let (depth, rest) = link.split_first_chunk()?;
     let ([byte], rest) = rest.split_first_chunk()?;
     let (status, rest) = rest.split_first_chunk()?;
     let (at, rest) = rest.split_first_chunk()?;
     let (document, found_on) = rest.split_first_chunk()?;
     let ended = Ended { byte: *byte, status: u16::from_le_bytes(*status) };
     let document = u32::from_le_bytes(*document);
+    let outcome = ended.outcome();
     let status = UrlStatus::Completed {
-        outcome: ended.outcome(),
+        is_temporary: Outcome::label_is_temporary(&outcome),
+        outcome,
         at: UNIX_EPOCH + Duration::from_secs(u32::from_le_bytes(*at).into()),
         page_number: (document > 0).then_some(document.into()),
     };

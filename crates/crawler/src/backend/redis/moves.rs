@@ -86,7 +86,7 @@ impl Moves {
         key: HashKey,
         delay: Duration,
     ) -> Moves {
-        let recent = Recent::new(milliseconds(settings.ttl), settings.keep_depths);
+        let recent = Recent::new(settings.keep_depths);
         let kept = Kept::new(settings.similarity, contents::lifetime(&settings));
         Moves {
             connection,

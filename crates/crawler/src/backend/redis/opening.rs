@@ -17,7 +17,7 @@ use crate::strip_query::StripQuery;
 use crate::time_text::time_text;
 
 /// The layout of the keys; changed whenever an older version could not go on with what a newer one left.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 
 /// What may be raised by who opens a crawl again.
 const BUDGETS: [&str; 3] = ["--max-pages", "--max-bytes", "--max-pages-per-host"];

@@ -40,7 +40,7 @@ macro_rules! scripts {
 scripts! {
     BEGIN = "begin.lua";
     OPEN = "partition.lua", "open.lua";
-    ADMIT = once "clock.lua", "partition.lua", "links.lua", "urls.lua", "admit.lua";
+    ADMIT = once "partition.lua", "links.lua", "urls.lua", "admit.lua";
     INCOMING = once "partition.lua", "urls.lua", "incoming.lua";
     FILE = "partition.lua", "urls.lua", "file.lua";
     ROUTE = "clock.lua", "partition.lua", "domains.lua", "route.lua";
@@ -68,7 +68,7 @@ scripts! {
     REOPEN_BUDGET = rare "reopen_budget.lua";
     SWEEP = rare "sweep.lua";
     NODE = rare "node.lua";
-    WHY = rare "clock.lua", "partition.lua", "links.lua", "why.lua";
+    WHY = rare "partition.lua", "links.lua", "why.lua";
     LOOK = rare "look.lua";
     SNAPSHOT = "clock.lua", "partition.lua", "urls.lua", "snapshot.lua";
     // Where there is nothing to count it may be made twice, and its answer need not be remembered.

@@ -14,7 +14,7 @@ end
 -- What is thrown away together, when all loans of the script have ended.
 local ended_ids, ended_tickets, ended_messages = {}, {}, {}
 
--- From now on the URL is known for a lifetime; one that was met nearer while it was on loan is queued again, because its
+-- From now on the URL is known; one that was met nearer while it was on loan is queued again, because its
 -- links were taken for deeper than they are.
 local function let_go(ticket, ending, is_page, entry)
   local id = ending.id

@@ -1,13 +1,13 @@
 -- What the scripts of a partition share: its settings and its outstanding URLs.
 local room = number()             -- the most URLs in each queue of this partition
-local lifetime = number()         -- of a link, in milliseconds
+local lifetime = number()         -- of what a finished crawl leaves, in milliseconds
 local domain_lifetime = number()  -- of a domain's ownership after its last use
 local keeps_depths = argument() == '1'
 local partition, partitions = number(), number()  -- which this is, and of how many
 
 -- What is counted here, read once and written once.
 local COUNTS = {
-  'admitted', 'completed', 'filed', 'links', 'links_known', 'links_new', 'loans', 'revisits', 'shards', 'swept', 'waiting',
+  'admitted', 'completed', 'filed', 'links', 'links_known', 'links_new', 'loans', 'revisits', 'shards', 'waiting',
 }
 local counts
 local changed_counts = {}

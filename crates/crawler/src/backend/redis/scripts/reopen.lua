@@ -12,6 +12,8 @@ if call('HDEL', base .. 'counts', 'closed') == 1 then
     call('HINCRBY', base .. 'counts', 'completed', left)
     call('HINCRBY', base .. 'outcomes', 'not reached', left)
   end
+  -- The first shard expires with the others.
+  if call('EXISTS', base .. 'links:0') == 0 then call('HDEL', base .. 'counts', 'links') end
   for _, names in ipairs({ of_urls(), OF_LINKS, OF_DOMAINS, OF_HOSTS }) do for_each(names, 'PERSIST') end
 end
 return has_expired

@@ -3,7 +3,7 @@
 local MOST = 2000
 local cursor, pattern, what, time = argument(), argument(), argument(), argument()
 -- They have a lifetime of their own.
-local OF_ITSELF = { links = true, page = true, body = true, bands = true, answer = true, robots = true }
+local OF_ITSELF = { page = true, body = true, bands = true, answer = true, robots = true }
 -- The result of a crawl; and who works on it is nobody's business here.
 local RESULT = { counts = true, outcomes = true, refused = true, used = true, settings = true }
 local scanned = call('SCAN', cursor, 'MATCH', pattern, 'COUNT', MOST)

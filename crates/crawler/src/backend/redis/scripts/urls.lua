@@ -68,8 +68,8 @@ local function meet(id, entry, depth, redirects, domain, host, url)
     end
     return false
   end
-  local met, smallest, link = find_link(id)
-  if not met then
+  local smallest, link = find_link(id)
+  if not link then
     admit(id, depth, redirects, 0, domain, host, url)
     return true
   end
@@ -80,8 +80,6 @@ local function meet(id, entry, depth, redirects, domain, host, url)
     else
       keep_link(id, depth, end_of(link), found_on)
     end
-  elseif met ~= generation then
-    keep_link(id, smallest, end_of(link), link:sub(FOUND_ON))
   end
   return false
 end
