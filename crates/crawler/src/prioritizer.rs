@@ -122,7 +122,8 @@ impl From<UnprioritizedUrl> for Candidate {
 }
 
 /// Counters of the requests to a service that a prioritizer uses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ServiceStats {
     /// Requests sent.
     pub requests: u64,

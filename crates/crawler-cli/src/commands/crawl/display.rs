@@ -227,14 +227,10 @@ mod tests {
     fn health_of_the_pagerank_service_has_its_own_line() {
         let mut snapshot = Snapshot::default();
         assert_eq!(lines(&snapshot, 0.0, &RobotsWaits::default())[LINES - 1], "");
-        let last_failure = Some("HTTP 503".into());
-        snapshot.prioritizer_service = Some(ServiceStats {
-            requests: 5,
-            failures: 3,
-            fallbacks: 1_200,
-            is_available: false,
-            last_failure,
-        });
+        let mut stats = ServiceStats::default();
+        (stats.requests, stats.failures, stats.fallbacks) = (5, 3, 1_200);
+        stats.last_failure = Some("HTTP 503".into());
+        snapshot.prioritizer_service = Some(stats);
         let expected =
             "PageRank service unavailable: 5 requests, 3 failed, 1,200 URLs without a rank (last: HTTP 503)";
         assert_eq!(lines(&snapshot, 0.0, &RobotsWaits::default())[LINES - 1], expected);
