@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// What can have become of a URL; each is known by its place, which must not change while there are crawls.
-const LABELS: [&str; 22] = [
+const LABELS: [&str; 23] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -26,6 +26,7 @@ const LABELS: [&str; 22] = [
     "not reached",
     "redirect loop",
     "host unreachable",
+    "site page limit",
 ];
 
 /// Stands for every HTTP status, which is kept beside it.
