@@ -70,6 +70,7 @@ fn config() -> BackendConfig {
         max_bytes: u64::MAX / 2,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
     }
 }

@@ -157,6 +157,7 @@ async fn main() {
         max_bytes: u64::MAX,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
     };
     let redis_url = format!("redis://127.0.0.1:{port}/");

@@ -42,6 +42,7 @@ async fn main() {
         max_bytes: u64::MAX,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
     };
     let mut server = redis::Client::open(address.as_str()).unwrap().get_connection().unwrap();

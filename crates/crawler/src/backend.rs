@@ -156,7 +156,7 @@ pub struct DomainTransfer {
     pub to: WorkerId,
     /// All leases that the old owner has of the domain, in the order in which they were leased.
     pub leases: Vec<Lease>,
-    /// The hosts of the domain whose cooldown has not passed.
+    /// The hosts of the domain whose cooldown has not passed, and the domain itself under its site key.
     pub cooldowns: Vec<(String, HostDelay)>,
 }
 
@@ -197,6 +197,8 @@ pub enum BudgetDecision {
     LeaseLost,
     /// The host's page limit is reached.
     HostExhausted,
+    /// The site's page limit is reached.
+    SiteExhausted,
     /// A budget of the crawl is used up.
     Exhausted(Budget),
 }
@@ -239,6 +241,8 @@ pub struct Completion {
     pub writes: Vec<(usize, OutputWrite)>,
     /// When the next request to the host is allowed, if a request was sent.
     pub host_delay: Option<HostDelay>,
+    /// How long to wait, from now, before the next request to the URL's site.
+    pub site_cooldown: Duration,
 }
 
 impl Completion {
@@ -253,6 +257,7 @@ impl Completion {
             rejected_links: BTreeMap::new(),
             writes: Vec::new(),
             host_delay: None,
+            site_cooldown: Duration::ZERO,
         }
     }
 }

@@ -51,6 +51,10 @@ pub struct FetchConfig {
     pub robots_max_wait: Duration,
     /// The minimum time between two requests to a host.
     pub delay: Duration,
+    /// The minimum time between the starts of two requests to a site, which is all hosts of a registrable domain.
+    pub site_delay: Duration,
+    /// The minimum time between the starts of two requests to an IP address.
+    pub address_delay: Duration,
     /// The maximum number of requests in flight.
     pub concurrency: usize,
     /// The maximum number of further requests that have received nothing for a second.
@@ -97,6 +101,8 @@ impl Default for FetchConfig {
             // One longest Retry-After, and the requests before and after it.
             robots_max_wait: MAX_RETRY_AFTER + Duration::from_secs(30),
             delay: Duration::from_secs(1),
+            site_delay: Duration::ZERO,
+            address_delay: Duration::ZERO,
             concurrency: 1,
             max_silent: 0,
             max_per_host: 1,
@@ -126,6 +132,11 @@ impl FetchConfig {
                 self.user_agent.get(..token.len()).unwrap_or_default()
             }
         }
+    }
+
+    /// How long a request may have to wait for an earlier one to the same host, site or address.
+    pub(crate) fn longest_delay(&self) -> Duration {
+        self.delay.max(self.site_delay).max(self.address_delay)
     }
 
     /// Checks the settings that must not be 0.

@@ -77,6 +77,12 @@ impl Domain {
         &self.0
     }
 
+    /// The key of what is stored about all hosts of the domain together, beside what is stored about each. No host has this
+    /// name.
+    pub(crate) fn site_key(&self) -> String {
+        format!("*.{}", self.0)
+    }
+
     /// Whether this is a name of several labels, rather than an IP address or a name of a single label.
     pub(crate) fn is_dotted_name(&self) -> bool {
         self.0.contains('.') && !self.0.contains(':') && self.0.parse::<Ipv4Addr>().is_err()

@@ -57,6 +57,8 @@ pub enum Outcome {
     },
     /// The host has reached its page limit.
     HostPageLimit,
+    /// The site, which is all hosts of a registrable domain, has reached its page limit.
+    SitePageLimit,
     /// Neither HTML nor text.
     UnsupportedMedia {
         /// The media type.
@@ -160,6 +162,7 @@ impl OutcomeGroup {
             | "duplicate"
             | "near-duplicate"
             | "host page limit"
+            | "site page limit"
             | "not a page"
             | "too large"
             | "blocked address" => OutcomeGroup::Skipped,
@@ -183,6 +186,7 @@ impl Outcome {
             Outcome::Duplicate { .. } => "duplicate",
             Outcome::NearDuplicate { .. } => "near-duplicate",
             Outcome::HostPageLimit => "host page limit",
+            Outcome::SitePageLimit => "site page limit",
             Outcome::UnsupportedMedia { .. } => "not a page",
             Outcome::TooLarge { .. } => "too large",
             Outcome::HttpStatus { code, .. } => return Cow::Owned(format!("HTTP {code}")),
@@ -303,6 +307,7 @@ impl fmt::Display for Outcome {
                 write!(f, "{label} of {of}{}", if *links_followed { LINKS_FOLLOWED } else { "" })
             }
             Outcome::HostPageLimit => f.write_str("host page limit reached"),
+            Outcome::SitePageLimit => f.write_str("site page limit reached"),
             Outcome::UnsupportedMedia { what } => write!(f, "{label}: {what}"),
             Outcome::TooLarge { limit } => write!(f, "{label}: more than {limit} bytes"),
             Outcome::DnsFailed { cause, is_temporary: false } => write!(f, "DNS lookup failed: {cause}"),
@@ -348,6 +353,7 @@ pub(crate) mod tests {
             Outcome::NearDuplicate { of: text(), links_followed: false },
             Outcome::NearDuplicate { of: text(), links_followed: true },
             Outcome::HostPageLimit,
+            Outcome::SitePageLimit,
             Outcome::UnsupportedMedia { what: text() },
             Outcome::TooLarge { limit: 1 },
             Outcome::HttpStatus { code: 404, retry_after: None },
@@ -378,6 +384,7 @@ pub(crate) mod tests {
                 | Outcome::Duplicate { .. }
                 | Outcome::NearDuplicate { .. }
                 | Outcome::HostPageLimit
+                | Outcome::SitePageLimit
                 | Outcome::UnsupportedMedia { .. }
                 | Outcome::TooLarge { .. }
                 | Outcome::BlockedAddress { .. } => OutcomeGroup::Skipped,

@@ -1,5 +1,6 @@
 //! The pipeline: configures a crawl of many hosts, opens its state and outputs, and runs it in this process.
 
+mod derived_settings;
 mod internals;
 pub(crate) mod local_run;
 mod page_stream;
@@ -23,7 +24,7 @@ pub use self::report::{CrawlEnd, CrawlReport, ResumeStatus, Traffic};
 use crate::backend::durable::{self, OpenState, PriorState, StateOptions};
 use crate::backend::local::{BackendConfig, HostLimits, LocalBackend, UNLIMITED_TTL};
 use crate::backend::{Snapshot, WorkerId};
-use crate::config::{self, FetchConfig, Oversize, fetch_setters};
+use crate::config::{FetchConfig, Oversize, fetch_setters};
 use crate::error::Error;
 use crate::fetch::robots::waits::RobotsWaits;
 use crate::html::normal_form;
@@ -73,6 +74,8 @@ pub(crate) type ProgressCallback = Box<dyn Fn(&Snapshot) + Send + Sync>;
 pub struct Crawler {
     pub(crate) seeds: Vec<Url>,
     pub(crate) config: FetchConfig,
+    /// The delay of sites, if it is not the default part of the delay of hosts.
+    pub(crate) site_delay: Option<Duration>,
     pub(crate) scope: Scope,
     pub(crate) max_depth: Option<u32>,
     pub(crate) max_time: Option<Duration>,
@@ -139,11 +142,13 @@ impl Crawler {
             max_bytes: 50_000_000,
             max_page_bytes: config.max_page_bytes as u64,
             max_pages_per_host: u64::MAX,
+            max_pages_per_site: u64::MAX,
             hosts: HostLimits::default(),
         };
         Ok(Crawler {
             seeds,
             config,
+            site_delay: None,
             scope: Scope::anywhere(),
             max_depth: None,
             max_time: None,
@@ -197,6 +202,20 @@ impl Crawler {
         self
     }
 
+    /// Sets the minimum time between the starts of two requests to a site, which is all hosts of a registrable domain; a
+    /// quarter of the [`delay`](Crawler::delay) by default.
+    pub fn site_delay(mut self, delay: Duration) -> Crawler {
+        self.site_delay = Some(delay);
+        self
+    }
+
+    /// Sets the minimum time between the starts of two requests to an IP address, whatever hosts it has; 0 by default. The
+    /// workers of a distributed crawl each count their own requests.
+    pub fn address_delay(mut self, delay: Duration) -> Crawler {
+        self.config.address_delay = delay;
+        self
+    }
+
     /// Sets the scope; the whole web by default.
     ///
     /// ```no_run
@@ -227,6 +246,12 @@ impl Crawler {
     /// Fetches at most this many pages from each host; unlimited by default.
     pub fn max_pages_per_host(mut self, pages: u64) -> Crawler {
         self.settings.max_pages_per_host = pages;
+        self
+    }
+
+    /// Fetches at most this many pages from each site, which is all hosts of a registrable domain; unlimited by default.
+    pub fn max_pages_per_site(mut self, pages: u64) -> Crawler {
+        self.settings.max_pages_per_site = pages;
         self
     }
 
@@ -454,33 +479,6 @@ impl Crawler {
         }
     }
 
-    fn check_settings(&self) -> Result<(), Error> {
-        let Crawler { settings, config, .. } = self;
-        config::check_not_zero(&[
-            ("max_pages", settings.max_pages == 0),
-            ("max_pages_per_host", settings.max_pages_per_host == 0),
-            ("max_bytes", settings.max_bytes == 0),
-            ("max_time", self.max_time.is_some_and(|time| time.is_zero())),
-            ("workers", settings.workers == 0),
-            ("queue_size", settings.queue_size == 0),
-            ("ttl", settings.ttl.is_zero()),
-        ])?;
-        config.check()
-    }
-
-    /// Sets what follows from other settings.
-    pub(crate) fn derive_settings(&mut self) {
-        self.settings.keep_depths = self.max_depth.is_some();
-        self.settings.max_page_bytes = self.config.max_page_bytes as u64;
-        self.settings.hosts.max_leases = self.config.max_per_host.max(1);
-        self.config.max_silent = self.config.max_silent.min(SILENT_PER_REQUEST * self.config.concurrency);
-        self.settings.strip_query = self.config.strip_query.clone();
-        for seed in &mut self.seeds {
-            self.config.strip_query.strip_url(seed);
-        }
-        self.scope.strip_query(&self.config.strip_query);
-    }
-
     fn run_in_memory(mut self) -> Result<CrawlReport, Error> {
         let pages = self.open_outputs(self.fresh_start())?;
         let backend = Arc::new(LocalBackend::new(self.settings.clone()));
@@ -491,7 +489,7 @@ impl Crawler {
     fn run_durably(mut self, directory: &Path) -> Result<CrawlReport, Error> {
         let options = StateOptions {
             config: self.settings.clone(),
-            delay: self.config.delay,
+            delay: self.config.longest_delay(),
             recorded_settings: self.recorded_settings(),
             metadata: std::mem::take(&mut self.metadata),
         };

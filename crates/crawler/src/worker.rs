@@ -253,6 +253,7 @@ impl<R: Backend> Worker<R> {
         }
         completion.bytes = budget.bytes_read();
         completion.host_delay = self.fetcher.throttle().host_delay(&host);
+        completion.site_cooldown = self.fetcher.throttle().site_cooldown(&Domain::from_throttle_key(&host));
         let permits = Permits { _in_flight: budget.into_permit(), _body_bytes: body_bytes };
         Ok(FetchedLease { host, completion: Some(completion), permits, transfer: None })
     }

@@ -246,9 +246,10 @@ type Setter = fn(Crawler) -> Crawler;
 #[test]
 fn zero_is_rejected_where_a_crawl_needs_more() {
     let none = Duration::ZERO;
-    let settings: [(&str, Setter); 12] = [
+    let settings: [(&str, Setter); 13] = [
         ("max_pages", |crawl| crawl.max_pages(0)),
         ("max_pages_per_host", |crawl| crawl.max_pages_per_host(0)),
+        ("max_pages_per_site", |crawl| crawl.max_pages_per_site(0)),
         ("max_bytes", |crawl| crawl.max_bytes(0)),
         ("max_page_bytes", |crawl| crawl.max_page_bytes(0)),
         ("max_time", |crawl| crawl.max_time(Duration::ZERO)),

@@ -48,6 +48,7 @@ fn config() -> BackendConfig {
         max_bytes: 1_000_000,
         max_page_bytes: 1000,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
     }
 }
@@ -485,6 +486,7 @@ conformance_tests! {
         with BackendConfig { max_pages_per_host: 2, ..config() };
     address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
+    pages_per_site_are_limited with BackendConfig { max_pages_per_site: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain;
     operations_are_idempotent;
     duplicate_is_not_stored_and_a_page_is_not_its_own_duplicate;
@@ -549,6 +551,7 @@ conformance_tests_in_partitions! {
         with BackendConfig { max_pages_per_host: 2, queue_size: 1600, workers: 1, ..config() };
     address_kinds_of_a_host_are_those_that_are_stored_first;
     pages_per_host_are_limited with BackendConfig { max_pages_per_host: 2, ..config() };
+    pages_per_site_are_limited with BackendConfig { max_pages_per_site: 2, ..config() };
     prioritizer_gets_the_number_of_pages_linking_to_a_domain with BackendConfig { workers: 1, ..config() };
     operations_are_idempotent;
     duplicate_is_not_stored_and_a_page_is_not_its_own_duplicate;

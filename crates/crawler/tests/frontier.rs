@@ -108,6 +108,7 @@ impl Model {
             max_bytes: u64::MAX,
             max_page_bytes: 1_000,
             max_pages_per_host: u64::MAX,
+            max_pages_per_site: u64::MAX,
             hosts: HostLimits { max_leases: MAX_LEASES, ..HostLimits::default() },
         };
         Model {

@@ -98,6 +98,18 @@ impl Log {
         gaps.min()
     }
 
+    /// By how much a request started too early, if any two consecutive requests, whatever their hosts, are to start at least
+    /// `interval` apart. Each request is compared with all before it, so that one that was logged late counts only once.
+    pub fn earliness(&self, interval: Duration) -> Duration {
+        let (mut latest, mut earliness) = (None::<Instant>, Duration::ZERO);
+        for Hit { started, .. } in &self.0 {
+            let due = latest.map_or(*started, |latest| latest + interval);
+            earliness = earliness.max(due.saturating_duration_since(*started));
+            latest = Some(due.max(*started));
+        }
+        earliness
+    }
+
     /// The largest number of requests in progress at one time.
     pub fn max_concurrent(&self) -> usize {
         let starts = self.0.iter().map(|hit| (hit.started, 1));

@@ -74,6 +74,9 @@ pub struct CrawlOptions {
     /// Maximum pages per host [default: unlimited]
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     pub max_pages_per_host: Option<u64>,
+    /// Maximum pages per site, which is all hosts of a registrable domain [default: unlimited]
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
+    pub max_pages_per_site: Option<u64>,
 
     /// Give a host up after N failures in a row to connect or to respond in time; its other URLs are not requested
     #[arg(long, value_name = "N", default_value = "6", value_parser = values::failures, help_heading = "Limits")]
@@ -96,8 +99,14 @@ pub struct CrawlOptions {
     )]
     pub oversize: OversizeRule,
     /// Maximum requests in flight per host; if more than 1, the delay applies between request starts
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::concurrency, help_heading = "Politeness", display_order = 2)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::concurrency, help_heading = "Politeness", display_order = 4)]
     pub per_host: usize,
+    /// Delay between request starts to a site, which is all hosts of a registrable domain [default: a quarter of --delay]
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Politeness", display_order = 2)]
+    pub site_delay: Option<Duration>,
+    /// Delay between request starts to an IP address, whatever its hosts
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration, help_heading = "Politeness", display_order = 3)]
+    pub address_delay: Duration,
 
     /// Progress on standard error: auto is live on a terminal and plain lines elsewhere
     #[arg(
@@ -216,8 +225,13 @@ impl CrawlOptions {
         let mut crawler = Crawler::from_seeds(seeds.clone())
             .map_err(|error| error.to_string())?
             .configure(|fetch| {
-                let network_timeout = options.network_timeout;
-                *fetch = FetchConfig { adaptive_delay: true, oversize, network_timeout, ..config };
+                *fetch = FetchConfig {
+                    adaptive_delay: true,
+                    oversize,
+                    network_timeout: options.network_timeout,
+                    address_delay: options.address_delay,
+                    ..config
+                };
             })
             .scope(options.scope(&seeds)?)
             .follow_duplicates(options.follow_duplicates)
@@ -236,7 +250,11 @@ impl CrawlOptions {
             settings.max_bytes = options.max_bytes;
             settings.hosts.max_failures = options.max_host_failures;
             settings.max_pages_per_host = options.max_pages_per_host.unwrap_or(u64::MAX);
+            settings.max_pages_per_site = options.max_pages_per_site.unwrap_or(u64::MAX);
         });
+        if let Some(delay) = options.site_delay {
+            crawler = crawler.site_delay(delay);
+        }
         if let Some(depth) = options.max_depth {
             crawler = crawler.max_depth(depth);
         }
@@ -415,7 +433,8 @@ mod tests {
     fn options_survive_serialization() {
         let all = "http://a.test/ http://b.test/ --module words=3 --module exec=cat --similarity 0.5 --scope host \
                    --include x --exclude y --strip-query tracking --strip-query sid --max-depth 3 --max-time 90s \
-                   --max-pages-per-host 7 --workers 3 --oversize drop \
+                   --max-pages-per-host 7 --max-pages-per-site 9 --site-delay 60ms --address-delay 5ms \
+                   --workers 3 --oversize drop \
                    --pagerank-url http://ranks.test/ --progress json --summary s.json --resolve *.a.test=::1 \
                    --ca-file ca.pem --delay 250ms --user-agent me --contact https://a.test/ \
                    --robots-token me -v --overwrite --state s --follow-duplicates";

@@ -32,16 +32,16 @@ pub struct FetchArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "Politeness", display_order = 1)]
     pub delay: Duration,
     /// Do not fetch or obey robots.txt, and follow nofollow links
-    #[arg(long, help_heading = "Politeness", display_order = 3)]
+    #[arg(long, help_heading = "Politeness", display_order = 5)]
     pub ignore_robots: bool,
     /// User-Agent header to send [default: crawler/VERSION]
-    #[arg(long, value_name = "TEXT", help_heading = "Politeness", display_order = 4)]
+    #[arg(long, value_name = "TEXT", help_heading = "Politeness", display_order = 6)]
     pub user_agent: Option<String>,
     /// URL for questions about the crawl, appended to the User-Agent
-    #[arg(long, value_name = "URL", help_heading = "Politeness", display_order = 5)]
+    #[arg(long, value_name = "URL", help_heading = "Politeness", display_order = 7)]
     pub contact: Option<String>,
     /// Name in robots.txt that this crawler obeys, a part of the User-Agent [default: its start, up to the first /]
-    #[arg(long, value_name = "NAME", help_heading = "Politeness", display_order = 6)]
+    #[arg(long, value_name = "NAME", help_heading = "Politeness", display_order = 8)]
     pub robots_token: Option<String>,
 
     /// Timeout for DNS lookup, TCP connect and TLS handshake

@@ -25,6 +25,9 @@ pub struct ResumeOptions {
     /// Maximum pages per host, including earlier runs
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
     max_pages_per_host: Option<u64>,
+    /// Maximum pages per site, including earlier runs
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Limits")]
+    max_pages_per_site: Option<u64>,
 
     /// Number of workers
     #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Workers")]
@@ -65,6 +68,7 @@ impl ResumeOptions {
         options.max_bytes = self.max_bytes.unwrap_or(options.max_bytes);
         options.max_time = self.max_time.or(options.max_time);
         options.max_pages_per_host = self.max_pages_per_host.or(options.max_pages_per_host);
+        options.max_pages_per_site = self.max_pages_per_site.or(options.max_pages_per_site);
         options.workers = self.workers.or(options.workers);
         options.concurrency = self.concurrency.unwrap_or(options.concurrency);
         options.summary = self.summary.or(options.summary);

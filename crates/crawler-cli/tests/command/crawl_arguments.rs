@@ -75,6 +75,7 @@ fn error_names_the_option_and_a_valid_value() {
         ("--max-bytes", "lots", "a size like"),
         ("--max-time", "0", "a time like 90s, 30m or 12h, longer than 0"),
         ("--max-pages-per-host", "0", "a whole number from 1"),
+        ("--max-pages-per-site", "0", "a whole number from 1"),
         ("--progress", "xml", "must be auto, plain or json"),
         ("--summary", "DIR", "it is not a regular file; name a file that can be written"),
         ("--summary", "DIR/no/such", "the directory does not exist; name a file that can be written"),

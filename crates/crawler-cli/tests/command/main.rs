@@ -33,5 +33,6 @@ mod requests;
 mod robots;
 mod safety;
 mod same_page;
+mod sites;
 mod state;
 mod usage;

@@ -14,5 +14,6 @@ mod outages;
 mod process;
 mod rebalancing;
 mod roles;
+mod sites;
 mod starts;
 mod startup_errors;

@@ -74,6 +74,8 @@ pub struct BackendConfig {
     pub max_page_bytes: u64,
     /// Maximum number of pages per host.
     pub max_pages_per_host: u64,
+    /// Maximum number of pages per site, which is all hosts of a registrable domain.
+    pub max_pages_per_site: u64,
     /// How a host may be used.
     pub hosts: HostLimits,
 }
@@ -85,7 +87,7 @@ pub struct HostLimits {
     pub max_leases: usize,
     /// After so many failures in a row to connect or to respond in time, the other URLs of a host are not requested.
     pub max_failures: u32,
-    /// The minimum time between two leases of URLs of a domain.
+    /// The minimum time between two leases of URLs of a site.
     pub site_delay: Duration,
 }
 

@@ -12,6 +12,7 @@ mod read_allowance;
 use std::collections::HashSet;
 use std::error::Error as _;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -134,14 +135,14 @@ impl Downloader {
         Some(self)
     }
 
-    /// Requests a URL once. The request is written when `may_start` is ready, which is polled only once there is a
-    /// connection to write to. Its time does not count against the timeout, nor does the time in which the response waits
-    /// for bytes. If it fails, nothing is sent. A response with any status is `Ok`; `Err` means that there was no complete
+    /// Requests a URL once. Once there is a connection to write to, `may_start` is called with the address of the server,
+    /// and the request is written when it is ready. Its time does not count against the timeout, nor does the time in
+    /// which the response waits for bytes. If it fails, nothing is sent. A response with any status is `Ok`; `Err` means that there was no complete
     /// response. `byte_counter` counts the bytes read in either case.
     pub async fn get(
         &self,
         url: &Url,
-        may_start: impl Future<Output = Result<(), Outcome>>,
+        may_start: impl AsyncFnOnce(Option<IpAddr>) -> Result<(), Outcome>,
         body_policy: BodyPolicy,
         byte_counter: &ByteCounter<'_>,
     ) -> Result<Download, Outcome> {
@@ -153,7 +154,7 @@ impl Downloader {
         };
         let connection = timeout(limit, self.connections.acquire(&origin)).await.map_err(timed_out)??;
         let left = limit.saturating_sub(started.elapsed());
-        if let Err(outcome) = may_start.await {
+        if let Err(outcome) = may_start(connection.address).await {
             self.connections.release(&origin, connection);
             return Err(outcome);
         }

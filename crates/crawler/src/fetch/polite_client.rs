@@ -234,8 +234,8 @@ impl PoliteClient {
         };
         let (grant, acquired) = (grant?, Instant::now());
         let byte_counter = ByteCounter::new(grant.bytes, budget);
-        let start = async {
-            let start = permit.start().await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
+        let start = async |address| {
+            let start = permit.start(address).await.map_err(|CoolingDown| Outcome::RequestNotProcessed)?;
             let _ = started.set(start);
             Ok(())
         };

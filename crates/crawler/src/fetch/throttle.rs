@@ -1,14 +1,20 @@
-//! Enforces the delay between requests to a host. Only this file knows when a host may receive the next request.
+//! Enforces the delays between requests to a host, to a site and to an address. Only this module knows when a host may
+//! receive the next request.
+
+mod start_intervals;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
+use self::start_intervals::{NextStart, StartIntervals};
 use crate::backend::HostDelay;
 use crate::config::FetchConfig;
+use crate::domain::Domain;
 
 /// Maximum delay derived from slow responses: a host that always timing out must not stall its URLs forever.
 const MAX_ADAPTIVE_DELAY: Duration = Duration::from_secs(30);
@@ -31,6 +37,8 @@ pub struct HostThrottle {
     max_in_flight: usize,
     adaptive: bool,
     hosts: Mutex<ThrottledHosts>,
+    sites: StartIntervals<Domain>,
+    addresses: Arc<StartIntervals<IpAddr>>,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +55,8 @@ struct ThrottledHost {
     /// Locked by the next request, so that permits are granted in order.
     next_in_line: tokio::sync::Mutex<()>,
     timing: Mutex<HostTiming>,
+    /// The host's site, if sites have a delay.
+    site: Option<Arc<NextStart>>,
 }
 
 #[derive(Debug)]
@@ -59,6 +69,8 @@ struct HostTiming {
     /// Moving average of the response timing, each divided by the number of requests in flight; zero if the delay is
     /// not adaptive.
     response_time: Duration,
+    /// The address of its last connection, if addresses have a delay.
+    address: Option<Arc<NextStart>>,
 }
 
 impl HostTiming {
@@ -73,6 +85,7 @@ impl HostTiming {
 #[derive(Debug)]
 pub struct ThrottlePermit {
     host: Arc<ThrottledHost>,
+    addresses: Arc<StartIntervals<IpAddr>>,
     max_in_flight: usize,
     adaptive: bool,
     _slot: OwnedSemaphorePermit,
@@ -85,7 +98,9 @@ pub struct CoolingDown;
 impl HostThrottle {
     /// The throttle for this configuration.
     pub fn from_config(config: &FetchConfig) -> HostThrottle {
-        let throttle = HostThrottle::new(config.delay, config.max_per_host);
+        let throttle = HostThrottle::new(config.delay, config.max_per_host)
+            .site_delay(config.site_delay)
+            .address_delay(config.address_delay);
         if config.adaptive_delay { throttle.adaptive() } else { throttle }
     }
 
@@ -94,7 +109,24 @@ impl HostThrottle {
     /// start. A request starts when it is written, after connecting.
     pub fn new(delay: Duration, max_in_flight: usize) -> HostThrottle {
         let max_in_flight = max_in_flight.clamp(1, Semaphore::MAX_PERMITS);
-        HostThrottle { delay, max_in_flight, adaptive: false, hosts: Mutex::default() }
+        HostThrottle {
+            delay,
+            max_in_flight,
+            adaptive: false,
+            hosts: Mutex::default(),
+            sites: StartIntervals::new(Duration::ZERO),
+            addresses: Arc::new(StartIntervals::new(Duration::ZERO)),
+        }
+    }
+
+    /// Waits at least this long between the starts of two requests to a site, which is all hosts of a domain.
+    pub fn site_delay(self, delay: Duration) -> HostThrottle {
+        HostThrottle { sites: StartIntervals::new(delay), ..self }
+    }
+
+    /// Waits at least this long between the starts of two requests to an IP address.
+    pub fn address_delay(self, delay: Duration) -> HostThrottle {
+        HostThrottle { addresses: Arc::new(StartIntervals::new(delay)), ..self }
     }
 
     /// Adapts the delay to a host's response timing: it is at least their moving average, divided by the number of
@@ -110,20 +142,19 @@ impl HostThrottle {
         let slot = slots.acquire_owned().await.expect("the semaphore is never closed");
         {
             let _guard = host.next_in_line.lock().await;
-            // Read again after each sleep, because a Retry-After may have moved it.
-            loop {
-                let next = host.timing().next;
-                if next <= Instant::now() {
-                    break;
-                }
-                sleep_until(next).await;
-            }
+            host.wait().await;
             if self.max_in_flight > 1 {
                 let mut timing = host.timing();
                 timing.next = Instant::now() + timing.effective_delay();
             }
         }
-        ThrottlePermit { host, max_in_flight: self.max_in_flight, adaptive: self.adaptive, _slot: slot }
+        ThrottlePermit {
+            host,
+            addresses: Arc::clone(&self.addresses),
+            max_in_flight: self.max_in_flight,
+            adaptive: self.adaptive,
+            _slot: slot,
+        }
     }
 
     /// Raises the host's delay. Returns false if the delay is not longer than the current one.
@@ -170,6 +201,11 @@ impl HostThrottle {
         cooling.collect()
     }
 
+    /// How long no request to the site may start.
+    pub fn site_cooldown(&self, site: &Domain) -> Duration {
+        self.sites.remaining(site)
+    }
+
     fn host(&self, host: &str) -> Arc<ThrottledHost> {
         let mut hosts = unpoisoned(&self.hosts);
         if let Some(host) = hosts.by_name.get(host) {
@@ -189,7 +225,9 @@ impl HostThrottle {
                 next: now,
                 next_start: now,
                 response_time: Duration::ZERO,
+                address: None,
             }),
+            site: self.sites.next_start(|| Domain::from_throttle_key(host)),
         });
         hosts.by_name.insert(host.to_owned(), Arc::clone(&new));
         new
@@ -197,25 +235,33 @@ impl HostThrottle {
 }
 
 impl ThrottlePermit {
-    /// Waits until the request may be written, and returns the time of its start. The wait is at most the delay:
-    /// connections are opened in the same rhythm, but take different times. If the host got a longer cooldown meanwhile,
-    /// the request cannot start with this permit.
-    pub async fn start(&self) -> Result<Instant, CoolingDown> {
+    /// Waits until the request may be written to a connection to this address, and returns the time of its start. The wait
+    /// is mostly at most the longest of the delays: connections are opened in the same rhythm, but take different times.
+    /// If the host got a longer cooldown meanwhile, the request cannot start with this permit.
+    pub async fn start(&self, address: Option<IpAddr>) -> Result<Instant, CoolingDown> {
+        let address = address.and_then(|address| self.addresses.next_start(|| address));
+        self.host.timing().address.clone_from(&address);
         loop {
             let next_start = {
                 let (mut timing, now) = (self.host.timing(), Instant::now());
                 let delay = timing.effective_delay();
-                if timing.next_start <= now {
+                if timing.next_start > now + delay {
+                    return Err(CoolingDown);
+                }
+                let intervals = [self.host.site.as_deref(), address.as_deref()];
+                // All are locked together, so that none is claimed by a request that another one holds up.
+                let mut intervals = intervals.map(|interval| interval.map(NextStart::lock));
+                let shared = intervals.iter().flatten().map(|interval| interval.next_start()).max();
+                let next_start = shared.map_or(timing.next_start, |shared| shared.max(timing.next_start));
+                if next_start <= now {
                     if self.max_in_flight > 1 {
                         timing.next_start = now + delay;
                         timing.next = timing.next.max(timing.next_start);
                     }
+                    intervals.iter_mut().flatten().for_each(|interval| interval.start(now));
                     return Ok(now);
                 }
-                if timing.next_start > now + delay {
-                    return Err(CoolingDown);
-                }
-                timing.next_start
+                next_start
             };
             sleep_until(next_start).await;
         }
@@ -253,6 +299,27 @@ impl ThrottledHost {
         unpoisoned(&self.timing)
     }
 
+    /// Waits until the next request may connect. Until then, the request holds up no other host of its site.
+    async fn wait(&self) {
+        loop {
+            // Read again after each sleep, because a Retry-After may have moved it.
+            loop {
+                let next = self.timing().next;
+                if next <= Instant::now() {
+                    break;
+                }
+                sleep_until(next).await;
+            }
+            let address = self.timing().address.clone();
+            let site = NextStart::turn(self.site.as_deref()).await;
+            let address = NextStart::turn(address.as_deref()).await;
+            if self.timing().next <= Instant::now() {
+                [site, address].into_iter().flatten().for_each(|turn| turn.take());
+                return;
+            }
+        }
+    }
+
     /// Whether forgetting the host cannot make a request come too early: no request uses or waits for it, its delay has
     /// passed, and if it has a longer delay than other hosts, it has been idle for long.
     fn can_be_forgotten(self: &Arc<ThrottledHost>, delay: Duration, now: Instant) -> bool {
@@ -274,242 +341,4 @@ fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::time::sleep;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[tokio::test(start_paused = true)]
-    async fn delay_runs_from_the_end_of_a_request_to_the_next() {
-        let throttle = HostThrottle::new(SECOND, 1);
-        let permit = throttle.acquire("host").await;
-        sleep(5 * SECOND).await;
-        drop(permit);
-        let ended = Instant::now();
-        let _permit = throttle.acquire("host").await;
-        assert!(ended.elapsed() >= SECOND);
-        assert!(ended.elapsed() < SECOND + Duration::from_millis(5));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_hosts_without_a_pending_delay_are_forgotten() {
-        let throttle = HostThrottle::new(SECOND, 1);
-        for number in 0..MIN_HOSTS_TO_FORGET - 2 {
-            drop(throttle.acquire(&format!("host{number}")).await);
-        }
-        throttle.slow_down("slow", 5 * SECOND);
-        sleep(10 * SECOND).await;
-        let _held = throttle.acquire("held").await;
-        drop(throttle.acquire("fresh").await);
-        let hosts =
-            || unpoisoned(&throttle.hosts).by_name.keys().cloned().collect::<std::collections::BTreeSet<_>>();
-        assert_eq!(hosts(), ["fresh", "held", "slow"].map(String::from).into());
-        drop(throttle.acquire("slow").await);
-        let ended = Instant::now();
-        drop(throttle.acquire("slow").await);
-        assert!(ended.elapsed() >= 5 * SECOND);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn slow_hosts_are_forgotten_after_a_long_idle_time() {
-        let throttle = HostThrottle::new(SECOND, 1);
-        let hosts = || unpoisoned(&throttle.hosts).by_name.len();
-        for round in 0..5 {
-            for number in 0..MIN_HOSTS_TO_FORGET {
-                throttle.slow_down(&format!("{number}.{round}"), 30 * SECOND);
-            }
-            assert!(hosts() <= MIN_HOSTS_TO_FORGET, "{} in round {round}", hosts());
-            sleep(SLOW_HOST_TTL + 30 * SECOND).await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn delay_of_a_host_does_not_block_other_hosts() {
-        let throttle = HostThrottle::new(SECOND, 1);
-        drop(throttle.acquire("slow").await);
-        let started_at = Instant::now();
-        drop(throttle.acquire("other").await);
-        assert_eq!(started_at.elapsed(), Duration::ZERO);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn with_several_requests_in_flight_the_delay_runs_from_start_to_start() {
-        let throttle = Arc::new(HostThrottle::new(SECOND, 3));
-        let started_at = Instant::now();
-        let requests = (0..6).map(|_| {
-            let throttle = Arc::clone(&throttle);
-            tokio::spawn(async move {
-                let _permit = throttle.acquire("host").await;
-                let started = started_at.elapsed();
-                sleep(2 * SECOND + SECOND / 2).await;
-                started
-            })
-        });
-        let mut starts = Vec::new();
-        for request in requests.collect::<Vec<_>>() {
-            starts.push(request.await.unwrap());
-        }
-        starts.sort();
-        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= SECOND), "{starts:?}");
-        assert!(starts[2] < 3 * SECOND, "three requests are in flight at once: {starts:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn delay_between_starts_holds_however_long_connecting_takes() {
-        let throttle = Arc::new(HostThrottle::new(SECOND, 4));
-        let begin = Instant::now();
-        let requests = [9, 0, 12, 1, 31, 2].map(|tenths| {
-            let throttle = Arc::clone(&throttle);
-            tokio::spawn(async move {
-                let permit = throttle.acquire("host").await;
-                sleep(tenths * SECOND / 10).await;
-                let started = permit.start().await.unwrap() - begin;
-                sleep(SECOND / 10).await;
-                started
-            })
-        });
-        let mut starts = Vec::new();
-        for request in requests {
-            starts.push(request.await.unwrap());
-        }
-        starts.sort();
-        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= SECOND), "{starts:?}");
-        assert!(starts[5] < 10 * SECOND, "{starts:?}");
-        let last = throttle.host_delay("host").unwrap().cooldown;
-        assert!(last >= SECOND * 8 / 10, "the delay runs from the last start: {last:?}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn request_that_is_connecting_needs_a_new_permit_after_a_cooldown() {
-        let throttle = HostThrottle::new(SECOND, 2);
-        let [first, second] = [throttle.acquire("host").await, throttle.acquire("host").await];
-        first.start().await.unwrap();
-        first.cool_down(7 * SECOND);
-        let cooled = Instant::now();
-        assert_eq!(second.start().await, Err(CoolingDown));
-        assert_eq!(cooled.elapsed(), Duration::ZERO);
-        drop(second);
-        let second = throttle.acquire("host").await;
-        assert!(second.start().await.unwrap() - cooled >= 7 * SECOND);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn cooldown_applies_to_requests_that_already_wait() {
-        let throttle = Arc::new(HostThrottle::new(SECOND, 1));
-        let permit = throttle.acquire("host").await;
-        let waiting = tokio::spawn({
-            let throttle = Arc::clone(&throttle);
-            async move {
-                drop(throttle.acquire("host").await);
-                Instant::now()
-            }
-        });
-        let started_at = Instant::now();
-        permit.cool_down(7 * SECOND);
-        drop(permit);
-        assert!(waiting.await.unwrap() - started_at >= 7 * SECOND);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn slow_down_raises_the_delay_and_never_lowers_it() {
-        let throttle = HostThrottle::new(SECOND, 1);
-        drop(throttle.acquire("host").await);
-        let ended = Instant::now();
-        throttle.slow_down("host", 3 * SECOND);
-        throttle.slow_down("host", SECOND / 2);
-        drop(throttle.acquire("host").await);
-        assert!(ended.elapsed() >= 3 * SECOND);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn cancelled_acquire_does_not_delay_the_next_one() {
-        let throttle = HostThrottle::new(SECOND, 1);
-        drop(throttle.acquire("host").await);
-        let cancelled = tokio::time::timeout(SECOND / 2, throttle.acquire("host")).await;
-        assert!(cancelled.is_err());
-        let started_at = Instant::now();
-        drop(throttle.acquire("host").await);
-        assert!(started_at.elapsed() <= SECOND);
-    }
-
-    /// Simulates a request with this response time and returns the delay after it.
-    async fn delay_after(throttle: &HostThrottle, response_time: Duration) -> Duration {
-        let permit = throttle.acquire("host").await;
-        sleep(response_time).await;
-        permit.record_response_time(response_time);
-        drop(permit);
-        throttle.host_delay("host").map_or(Duration::ZERO, |host_delay| host_delay.cooldown)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn adaptive_delay_follows_the_response_times_down_to_the_configured_delay() {
-        let throttle = HostThrottle::new(SECOND, 1).adaptive();
-        assert_eq!(delay_after(&throttle, SECOND / 10).await, SECOND, "never below the delay");
-        assert!(
-            delay_after(&throttle, 8 * SECOND).await > 2 * SECOND,
-            "the newest response time counts for a quarter"
-        );
-        for _ in 0..20 {
-            delay_after(&throttle, 8 * SECOND).await;
-        }
-        let ended = Instant::now();
-        assert_eq!(throttle.host_delay("host").unwrap().delay.as_secs_f64().round(), 8.0);
-        drop(throttle.acquire("host").await);
-        assert!(ended.elapsed() > 7 * SECOND, "{:?}", ended.elapsed());
-        for _ in 0..20 {
-            delay_after(&throttle, SECOND / 100).await;
-        }
-        assert_eq!(delay_after(&throttle, SECOND / 100).await, SECOND);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn adaptive_delay_has_a_maximum() {
-        let throttle = HostThrottle::new(SECOND, 1).adaptive();
-        for _ in 0..3 {
-            assert_eq!(delay_after(&throttle, 100 * SECOND).await, MAX_ADAPTIVE_DELAY);
-        }
-        assert_eq!(
-            delay_after(&HostThrottle::new(2 * MAX_ADAPTIVE_DELAY, 1).adaptive(), SECOND).await,
-            2 * MAX_ADAPTIVE_DELAY
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn slow_responses_change_nothing_without_a_delay_or_without_adaptive_delay() {
-        assert_eq!(
-            delay_after(&HostThrottle::new(Duration::ZERO, 1).adaptive(), 5 * SECOND).await,
-            Duration::ZERO
-        );
-        assert_eq!(delay_after(&HostThrottle::new(SECOND, 1), 5 * SECOND).await, SECOND);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn adaptive_delay_is_divided_by_the_requests_in_flight() {
-        let throttle = HostThrottle::new(SECOND, 4).adaptive();
-        delay_after(&throttle, 12 * SECOND).await;
-        assert_eq!(throttle.host_delay("host").unwrap().delay, 3 * SECOND);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn cooldown_from_another_worker_is_waited_out() {
-        let throttle = HostThrottle::new(SECOND, 1);
-        assert_eq!(throttle.host_delay("host"), None, "the host received no request yet");
-        throttle.cool_down("host", 5 * SECOND);
-        throttle.cool_down("host", 2 * SECOND);
-        assert_eq!(throttle.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: 5 * SECOND }));
-        let started_at = Instant::now();
-        drop(throttle.acquire("host").await);
-        assert!(started_at.elapsed() >= 5 * SECOND);
-        assert_eq!(throttle.host_delay("host"), Some(HostDelay { delay: SECOND, cooldown: SECOND }));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn host_without_delay_and_cooldown_has_no_host_delay() {
-        let throttle = HostThrottle::new(Duration::ZERO, 1);
-        drop(throttle.acquire("host").await);
-        assert_eq!(throttle.host_delay("host"), None);
-        assert!(throttle.slow_down("host", SECOND) && !throttle.slow_down("host", SECOND));
-        assert_eq!(throttle.host_delay("host").map(|host_delay| host_delay.delay), Some(SECOND));
-    }
-}
+mod tests;

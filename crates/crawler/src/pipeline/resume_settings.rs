@@ -30,6 +30,8 @@ impl Crawler {
         recorded.fixed("priority-queues", settings.priority_queues.count());
         recorded.fixed("pagerank-url", self.prioritizer.name());
         recorded.fixed("delay", time_text(config.delay));
+        recorded.fixed("site-delay", time_text(config.site_delay));
+        recorded.fixed("address-delay", time_text(config.address_delay));
         recorded.fixed("per-host", config.max_per_host);
         recorded.fixed("adaptive-delay", config.adaptive_delay);
         recorded.fixed("ignore-robots", !config.obey_robots);
@@ -47,6 +49,7 @@ impl Crawler {
         recorded.raisable("max-pages", settings.max_pages);
         recorded.raisable("max-bytes", settings.max_bytes);
         recorded.raisable("max-pages-per-host", settings.max_pages_per_host);
+        recorded.raisable("max-pages-per-site", settings.max_pages_per_site);
         let time = self.max_time.map_or(u64::MAX, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         recorded.raisable("max-time (in milliseconds)", time);
         recorded

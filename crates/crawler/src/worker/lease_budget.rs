@@ -103,6 +103,7 @@ impl<'a, R: Backend> LeaseBudget<'a, R> {
             BudgetDecision::Granted(bytes) => Ok(Some(bytes)),
             BudgetDecision::RetryLater => Ok(None),
             BudgetDecision::HostExhausted => Err(Outcome::HostPageLimit),
+            BudgetDecision::SiteExhausted => Err(Outcome::SitePageLimit),
             BudgetDecision::Exhausted(_) => {
                 self.worker.context.stop.stop();
                 Err(Outcome::NotReached)

@@ -11,7 +11,9 @@ use tokio::time::{Instant, sleep_until};
 use super::domain_claims::DomainClaims;
 use super::host_queues::HostQueues;
 use super::joined;
-use crate::backend::{Backend, BackendError, DomainTransfer, TransferResult, TransferTarget, WorkerId};
+use crate::backend::{
+    Backend, BackendError, DomainTransfer, HostDelay, TransferResult, TransferTarget, WorkerId,
+};
 use crate::domain::Domain;
 use crate::fetch::throttle::HostThrottle;
 
@@ -160,6 +162,13 @@ impl PendingTransfers {
         for (host, host_delay) in throttle.cooldowns() {
             if let Some(transfer) = transfers.get_mut(&Domain::from_throttle_key(&host)) {
                 transfer.cooldowns.push((host, host_delay));
+            }
+        }
+        for transfer in transfers.values_mut() {
+            let cooldown = throttle.site_cooldown(&transfer.domain);
+            if !cooldown.is_zero() {
+                let host_delay = HostDelay { delay: Duration::ZERO, cooldown };
+                transfer.cooldowns.push((transfer.domain.site_key(), host_delay));
             }
         }
         let transfers: Vec<DomainTransfer> = transfers.into_values().collect();

@@ -86,8 +86,18 @@ pub async fn received_bytes_count_against_the_byte_budget_as_decoded_ones_do(bac
 }
 
 pub async fn pages_per_host_are_limited(backend: impl Backend) {
-    let all = [urls_of_host("a.test", 3), urls_of_host("b.test", 1)].concat();
-    backend.admit(all).await.unwrap();
+    check_page_limit(backend, &[("a.test", 3), ("b.test", 1)], BudgetDecision::HostExhausted).await;
+}
+
+pub async fn pages_per_site_are_limited(backend: impl Backend) {
+    let hosts = [("www.a.test", 1), ("m.a.test", 1), ("a.test", 1), ("b.test", 1)];
+    check_page_limit(backend, &hosts, BudgetDecision::SiteExhausted).await;
+}
+
+/// Two of the three pages of a.test are allowed, and the page of b.test.
+async fn check_page_limit(backend: impl Backend, hosts: &[(&str, usize)], exhausted: BudgetDecision) {
+    let all: Vec<_> = hosts.iter().map(|(host, pages)| urls_of_host(host, *pages)).collect();
+    backend.admit(all.concat()).await.unwrap();
     run_frontier(&backend).await;
     let leases = [lease_all(&backend, FIRST).await, lease_all(&backend, SECOND).await].concat();
     let mut decisions = Vec::new();
@@ -109,7 +119,7 @@ pub async fn pages_per_host_are_limited(backend: impl Backend) {
         backend.complete(vec![page(lease, Vec::new())]).await.unwrap();
     }
     let (last, _) = rest.remove(0);
-    assert_eq!(reserve(&backend, last).await, BudgetDecision::HostExhausted);
+    assert_eq!(reserve(&backend, last).await, exhausted);
 }
 
 pub async fn response_that_reserves_more_keeps_its_page(backend: impl Backend) {

@@ -32,6 +32,7 @@ pub fn config() -> BackendConfig {
         max_bytes: 10_000_000,
         max_page_bytes: 10_000,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
     }
 }

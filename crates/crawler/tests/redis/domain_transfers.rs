@@ -348,8 +348,9 @@ fn new_owner_waits_out_the_cooldowns_of_a_transferred_domain() {
     let server = Server::start();
     block_on(async {
         let backend = open(server.url(), 16, 1).await;
-        admit(&backend, &[pages("a.test", 3), pages("www.a.test", 3), pages("b.test", 3)]).await;
-        let held = lease(&backend, FIRST, 9).await;
+        let hosts = ["a.test", "www.a.test", "m.a.test", "b.test"];
+        admit(&backend, &hosts.map(|host| pages(host, 3))).await;
+        let held = lease(&backend, FIRST, 12).await;
         register(&backend, SECOND).await;
         let completed = held.iter().find(|lease| lease.url.contains("//a.test")).unwrap();
         let host_delay =
@@ -359,12 +360,16 @@ fn new_owner_waits_out_the_cooldowns_of_a_transferred_domain() {
         // Of this host, only robots.txt was fetched, because of a redirect.
         let mut transfer = transfer("a.test", SECOND, &held);
         transfer.leases.retain(|lease| lease != completed);
-        transfer.cooldowns = vec![("www.a.test".into(), host_delay(40))];
+        transfer.cooldowns = vec![("www.a.test".into(), host_delay(40)), ("*.a.test".into(), host_delay(10))];
         assert_eq!(send(&backend, vec![transfer]).await, [TransferResult::Moved]);
-        let leases = lease(&backend, SECOND, 9).await;
-        assert_eq!(leases.len(), 5);
+        let leases = lease(&backend, SECOND, 12).await;
+        assert_eq!(leases.len(), 8);
         for lease in leases {
-            let due = Duration::from_secs(if lease.url.contains("www") { 40 } else { 20 });
+            let due = Duration::from_secs(match () {
+                () if lease.url.contains("//www.") => 40,
+                () if lease.url.contains("//m.") => 10,
+                () => 20,
+            });
             assert!(lease.cooldown <= due && lease.cooldown + Duration::from_secs(2) > due, "{lease:?}");
         }
     });

@@ -35,6 +35,7 @@ fn short_lived() -> BackendConfig {
         domain_ttl: Duration::from_millis(500),
         similarity: Threshold::new(0.9),
         max_pages_per_host: 1_000,
+        max_pages_per_site: u64::MAX,
         keep_depths: true,
         ..config(2)
     }

@@ -54,6 +54,7 @@ fn config(workers: u16) -> BackendConfig {
         max_bytes: 50_000_000,
         max_page_bytes: 500_000,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
     }
 }

@@ -290,7 +290,7 @@ impl Storage for DiskStorage {
         self.change_host(host, |row| row.address_kinds = kinds.bits())
     }
 
-    fn set_host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
+    fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError> {
         self.change_host(host, |row| row.pages = pages)
     }
 

@@ -33,7 +33,7 @@ const ROWS_PER_READ: usize = 1024;
 pub struct StateOptions {
     /// Queue sizes, limits and lifetimes.
     pub config: BackendConfig,
-    /// The delay between requests to a host. It also holds after a crash.
+    /// How long every host rests after a crash: the longest delay between two requests to a host, a site or an address.
     pub delay: Duration,
     /// The settings by name, to be compared when the crawl is resumed.
     pub recorded_settings: RecordedSettings,
@@ -225,7 +225,7 @@ fn restore_state(
     Ok(state)
 }
 
-/// Restores the page counts, cooldowns and address kinds of hosts.
+/// Restores the page counts of hosts and sites, and the cooldowns and address kinds of hosts.
 fn restore_hosts(state: &mut LocalState<DiskStorage>, default_delay: Duration) -> Result<(), BackendError> {
     let now = unix_millis();
     let mut after = String::new();
@@ -236,7 +236,7 @@ fn restore_hosts(state: &mut LocalState<DiskStorage>, default_delay: Duration) -
         for (host, row) in rows {
             let row = HostRow::from_bytes(&row).ok_or_else(|| state.storage.view.damaged())?;
             if row.pages > 0 {
-                state.budgets.restore_host(host.clone(), row.pages);
+                state.budgets.restore_group(host.clone(), row.pages);
             }
             if row.address_kinds != 0 {
                 state.address_kinds.insert(host.clone(), AddressKinds::from_bits(row.address_kinds));

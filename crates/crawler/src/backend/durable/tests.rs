@@ -46,6 +46,7 @@ fn options(queue_size: usize) -> StateOptions {
         max_bytes: u64::MAX,
         max_page_bytes: 1_000,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         hosts: HostLimits::default(),
     };
     StateOptions {

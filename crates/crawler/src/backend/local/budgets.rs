@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::super::{Budget, BudgetDecision, Lease};
 use super::BackendConfig;
+use crate::domain::Domain;
 use crate::origin::throttle_key;
 use crate::stats::BodyBytes;
 
@@ -34,6 +35,7 @@ pub(crate) struct Budgets {
     max_bytes: u64,
     max_page_bytes: u64,
     max_pages_per_host: u64,
+    max_pages_per_site: u64,
     pages: u64,
     pages_reserved: u64,
     bytes: BodyBytes,
@@ -42,8 +44,8 @@ pub(crate) struct Budgets {
     page_bytes: u64,
     /// The leases, by their ids, whose responses have read all they reserved and wait for more. The oldest one is first.
     growing: BTreeSet<u64>,
-    /// Pages by host. Empty unless there is a limit per host.
-    hosts: HashMap<String, HostBudget>,
+    /// Pages of hosts and of sites, by throttle key and by site key. Empty unless there is a limit per host or site.
+    groups: HashMap<String, GroupPages>,
 }
 
 /// What a lease has reserved.
@@ -62,7 +64,7 @@ pub(crate) struct BudgetReservation {
 pub(crate) enum BudgetWait {
     /// For a page and bytes, like every request that is not sent yet.
     Start,
-    /// For more bytes, after all older responses, or for a page of its host.
+    /// For more bytes, after all older responses, or for a page of its host or site.
     Turn,
 }
 
@@ -76,9 +78,17 @@ pub(crate) struct BudgetWakeups {
 }
 
 #[derive(Default)]
-struct HostBudget {
+struct GroupPages {
     pages: u64,
     reserved: u64,
+}
+
+/// A host or a site whose pages are limited.
+struct LimitedGroup {
+    key: String,
+    max_pages: u64,
+    /// The decision when all its pages are used.
+    exhausted: BudgetDecision,
 }
 
 impl Budgets {
@@ -88,13 +98,14 @@ impl Budgets {
             max_bytes: config.max_bytes,
             max_page_bytes: config.max_page_bytes,
             max_pages_per_host: config.max_pages_per_host,
+            max_pages_per_site: config.max_pages_per_site,
             pages: 0,
             pages_reserved: 0,
             bytes: BodyBytes::default(),
             bytes_reserved: 0,
             page_bytes: FIRST_PAGE_BYTES,
             growing: BTreeSet::new(),
-            hosts: HashMap::new(),
+            groups: HashMap::new(),
         }
     }
 
@@ -144,15 +155,11 @@ impl Budgets {
         if !self.has_room(page) {
             return Err(BudgetDecision::RetryLater);
         }
-        if let Some(host) = self.limited_host(&lease.url).filter(|_| page) {
-            let host_budget = self.hosts.entry(host).or_default();
-            if host_budget.pages >= self.max_pages_per_host {
-                return Err(BudgetDecision::HostExhausted);
+        if page {
+            match self.group_decision(&lease.url) {
+                Some(decision) => return Err(decision),
+                None => self.reserve_in_groups(&lease.url),
             }
-            if host_budget.pages + host_budget.reserved >= self.max_pages_per_host {
-                return Err(BudgetDecision::RetryLater);
-            }
-            host_budget.reserved += 1;
         }
         let bytes = self.bytes_to_start().min(self.available());
         self.pages_reserved += u64::from(page);
@@ -210,27 +217,42 @@ impl Budgets {
             Some(held) if self.is_turn_of(held) => None,
             Some(_) => Some(BudgetWait::Turn),
             None if !self.has_room(page) => Some(BudgetWait::Start),
-            None if page && self.is_host_reserved(&lease.url) => Some(BudgetWait::Turn),
+            None if page && self.group_decision(&lease.url) == Some(BudgetDecision::RetryLater) => {
+                Some(BudgetWait::Turn)
+            }
             None => None,
         }
     }
 
-    /// Whether the rest of a host's pages is reserved.
-    fn is_host_reserved(&self, url: &str) -> bool {
-        let host_budget = self.limited_host(url).and_then(|host| self.hosts.get(&host));
-        host_budget.is_some_and(|host| {
-            host.pages < self.max_pages_per_host && host.pages + host.reserved >= self.max_pages_per_host
-        })
+    /// Why a URL cannot become a page of its host and site, if it cannot: their pages are used, or the rest is reserved.
+    fn group_decision(&self, url: &str) -> Option<BudgetDecision> {
+        let mut decision = None;
+        for LimitedGroup { key, max_pages, exhausted } in self.limited_groups(url) {
+            let Some(GroupPages { pages, reserved }) = self.groups.get(&key) else { continue };
+            if *pages >= max_pages {
+                return Some(exhausted);
+            }
+            if pages + reserved >= max_pages {
+                decision = Some(BudgetDecision::RetryLater);
+            }
+        }
+        decision
+    }
+
+    fn reserve_in_groups(&mut self, url: &str) {
+        for group in self.limited_groups(url) {
+            self.groups.entry(group.key).or_default().reserved += 1;
+        }
     }
 
     /// Which requests to wake after a change.
     pub(crate) fn wakeups(&self) -> BudgetWakeups {
         let is_exhausted = self.exhausted().is_some();
         let can_grow = !self.growing.is_empty() && self.available() > 0;
-        let has_limited_hosts = self.max_pages_per_host != u64::MAX;
+        let has_limited_groups = self.max_pages_per_host.min(self.max_pages_per_site) != u64::MAX;
         BudgetWakeups {
             start: is_exhausted || self.has_room(true),
-            turn: is_exhausted || can_grow || has_limited_hosts,
+            turn: is_exhausted || can_grow || has_limited_groups,
         }
     }
 
@@ -251,8 +273,8 @@ impl Budgets {
         if !is_page {
             return None;
         }
-        if let Some(host) = self.limited_host(url) {
-            self.hosts.entry(host).or_default().pages += 1;
+        for group in self.limited_groups(url) {
+            self.groups.entry(group.key).or_default().pages += 1;
         }
         self.pages += 1;
         Some(self.pages)
@@ -267,10 +289,10 @@ impl Budgets {
             return;
         }
         self.pages_reserved -= 1;
-        if let Some(host) = self.limited_host(url)
-            && let Some(host_budget) = self.hosts.get_mut(&host)
-        {
-            host_budget.reserved -= 1;
+        for group in self.limited_groups(url) {
+            if let Some(pages) = self.groups.get_mut(&group.key) {
+                pages.reserved -= 1;
+            }
         }
     }
 
@@ -279,24 +301,32 @@ impl Budgets {
         (self.pages, self.bytes) = (pages, bytes);
     }
 
-    /// Restores the number of pages that earlier processes fetched from a host.
-    pub(crate) fn restore_host(&mut self, host: String, pages: u64) {
-        self.hosts.entry(host).or_default().pages = pages;
+    /// Restores the number of pages that earlier processes fetched from a host or a site.
+    pub(crate) fn restore_group(&mut self, key: String, pages: u64) {
+        self.groups.entry(key).or_default().pages = pages;
     }
 
-    /// The host of a URL and its number of pages, if pages per host are limited.
-    pub(crate) fn pages_of_host(&self, url: &str) -> Option<(String, u64)> {
-        let host = self.limited_host(url)?;
-        let pages = self.hosts.get(&host)?.pages;
-        Some((host, pages))
+    /// The numbers of pages of a URL's host and site, by their keys, as far as they are limited.
+    pub(crate) fn pages_of_groups(&self, url: &str) -> Vec<(String, u64)> {
+        let with_pages = |group: LimitedGroup| {
+            let pages = self.groups.get(&group.key)?.pages;
+            Some((group.key, pages))
+        };
+        self.limited_groups(url).filter_map(with_pages).collect()
     }
 
-    /// The host whose pages are counted. `None` if pages per host are not limited.
-    fn limited_host(&self, url: &str) -> Option<String> {
-        if self.max_pages_per_host == u64::MAX {
-            return None;
-        }
-        Some(throttle_key(url).to_owned())
+    /// The host and the site of a URL, as far as their pages are limited.
+    fn limited_groups(&self, url: &str) -> impl Iterator<Item = LimitedGroup> + use<> {
+        let limited = |max_pages, exhausted, key: &dyn Fn() -> String| {
+            (max_pages != u64::MAX).then(|| LimitedGroup { key: key(), max_pages, exhausted })
+        };
+        let host = || throttle_key(url).to_owned();
+        let site = || Domain::from_url_str(url).site_key();
+        let groups = [
+            limited(self.max_pages_per_host, BudgetDecision::HostExhausted, &host),
+            limited(self.max_pages_per_site, BudgetDecision::SiteExhausted, &site),
+        ];
+        groups.into_iter().flatten()
     }
 }
 

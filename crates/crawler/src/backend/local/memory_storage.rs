@@ -113,7 +113,7 @@ impl Storage for MemoryStorage {
         Ok(())
     }
 
-    fn set_host_pages(&mut self, _: &str, _: u64) -> Result<(), BackendError> {
+    fn set_group_pages(&mut self, _: &str, _: u64) -> Result<(), BackendError> {
         Ok(())
     }
 

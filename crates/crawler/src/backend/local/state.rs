@@ -300,6 +300,7 @@ impl<S: Storage> LocalState<S> {
             rejected_links,
             writes,
             host_delay,
+            site_cooldown: _,
         } = completion;
         if self.leases.get(&lease.task_id).is_none_or(|active| active.lease_id != lease.lease_id) {
             return Ok(CompleteResult::StaleLease);
@@ -334,8 +335,8 @@ impl<S: Storage> LocalState<S> {
         let page_number = self.budgets.commit(&task.url, reservation, is_page, bytes);
         if let Some(page_number) = page_number {
             self.storage.record_writes(page_number, writes);
-            if let Some((host, pages)) = self.budgets.pages_of_host(&task.url) {
-                self.storage.set_host_pages(&host, pages)?;
+            for (key, pages) in self.budgets.pages_of_groups(&task.url) {
+                self.storage.set_group_pages(&key, pages)?;
             }
         }
         let (id, depth) = (self.storage.id(&task.url), self.storage.depth(&task));

@@ -163,7 +163,7 @@ pub(crate) trait Storage: Send + 'static {
     fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError>;
 
     /// Stores the number of pages of a host, if it is limited.
-    fn set_host_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
+    fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
 
     /// Stores the kinds of address that a seed's host had at first.
     fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError>;

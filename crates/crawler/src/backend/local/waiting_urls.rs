@@ -36,6 +36,9 @@ const SWEEP_AT: usize = 10_000;
 /// A URL is leased this long before its host's cooldown ends, so that the worker has it in time.
 const LEASE_AHEAD: Duration = Duration::from_millis(5);
 
+/// If sites have a delay, at most so many URLs of a site are leased. Most requests take less than so many delays.
+const MAX_SITE_LEASES: usize = 64;
+
 /// `Q` is the storage's queue of URLs.
 pub(super) struct WaitingUrls<Q> {
     limits: HostLimits,
@@ -251,7 +254,12 @@ impl<Q: Default> WaitingUrls<Q> {
 
     /// Puts a domain into its owner's lists, for the queues in which its hosts have URLs to lease.
     fn list_domain(&mut self, domain: &Domain, now: Instant) {
+        let max_leases = self.max_site_leases();
         let Some(entry) = self.domains.get_mut(domain) else { return };
+        // It is listed again when one of its leases ends.
+        if entry.leased >= max_leases {
+            return;
+        }
         if entry.next > now + LEASE_AHEAD {
             if !entry.has_timer {
                 entry.has_timer = true;
@@ -276,6 +284,10 @@ impl<Q: Default> WaitingUrls<Q> {
             let owner = entry.owner;
             self.wake(owner);
         }
+    }
+
+    fn max_site_leases(&self) -> usize {
+        if self.limits.site_delay.is_zero() { usize::MAX } else { MAX_SITE_LEASES }
     }
 
     /// Adds a timer for URLs of a domain. Workers that wait for the first timer have to wait for this one, if it is earlier.
@@ -383,11 +395,11 @@ impl<Q: Default> WaitingUrls<Q> {
         cooldowns: &HostCooldowns,
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<NextUrl>, BackendError> {
-        let now = Instant::now();
+        let (now, max_leases) = (Instant::now(), self.max_site_leases());
         let Some(entry) = self.domains.get_mut(domain) else { return Ok(None) };
         entry.listed.remove(queue);
         // It was leased from, in another queue.
-        if entry.next > now + LEASE_AHEAD {
+        if entry.next > now + LEASE_AHEAD || entry.leased >= max_leases {
             self.list_domain(domain, now);
             return Ok(None);
         }
@@ -456,9 +468,14 @@ impl<Q: Default> WaitingUrls<Q> {
     pub(super) fn release(&mut self, url: &str, cooldowns: &HostCooldowns) {
         let Some((name, _)) = self.hosts.get_key_value(throttle_key(url)) else { return };
         let name = Arc::clone(name);
+        let max_leases = self.max_site_leases();
         let Some(host) = self.hosts.get_mut(&name) else { return };
         host.leased = host.leased.saturating_sub(1);
+        let mut full_site = None;
         if let Some(entry) = self.domains.get_mut(&host.domain) {
+            if entry.leased == max_leases {
+                full_site = Some(host.domain.clone());
+            }
             entry.leased = entry.leased.saturating_sub(1);
             entry.last_used = Instant::now();
             if !entry.is_active() {
@@ -468,6 +485,9 @@ impl<Q: Default> WaitingUrls<Q> {
         match host.has_urls() {
             true => self.offer(&name, cooldowns),
             false => self.remove_if_unused(&name),
+        }
+        if let Some(site) = full_site {
+            self.list_domain(&site, Instant::now());
         }
     }
 

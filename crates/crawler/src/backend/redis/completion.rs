@@ -8,7 +8,7 @@ use super::admission::{Batch, Sorted, on_page, sum};
 use super::connection::Call;
 use super::ended::Ended;
 use super::loans::budget;
-use super::moves::Moves;
+use super::moves::{Moves, milliseconds};
 use super::scripts;
 use crate::domain::Domain;
 use crate::origin::throttle_key;
@@ -229,14 +229,15 @@ impl Moves {
 
     /// Tells a script how a loan ends.
     fn tell_ending(&self, call: &mut Call, completion: &Completion) {
-        let Completion { lease, outcome, rejected_links: refused, host_delay, .. } = completion;
+        let Completion { lease, outcome, rejected_links: refused, host_delay, site_cooldown, .. } =
+            completion;
         call.arg(u8::from(lease.is_revisit));
         call.arg(Domain::from_url_str(&lease.url).as_str()).arg(throttle_key(&lease.url)).arg(lease.depth);
         call.arg(&*outcome.label());
         let ended = Ended::of(outcome, lease.redirects > 0);
         call.arg(ended.byte).arg(ended.status);
         let (rest, delay) = host_delay.map_or((0, 0), |host_delay| self.host_delay(host_delay));
-        call.arg(rest).arg(delay).arg(refused.len());
+        call.arg(rest).arg(delay).arg(milliseconds(*site_cooldown)).arg(refused.len());
         for (reason, links) in refused {
             call.arg(*reason).arg(*links);
         }
@@ -255,7 +256,7 @@ impl Moves {
                 .arg(u8::from(is_kept(completion)))
                 .arg(bytes.decoded)
                 .arg(bytes.received);
-            settle.arg(throttle_key(&lease.url));
+            settle.arg(throttle_key(&lease.url)).arg(Domain::from_url_str(&lease.url).site_key());
         }
         settle
     }

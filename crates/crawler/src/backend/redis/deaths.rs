@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::{BackendError, TaskId, WorkerId};
+use super::connection::Call;
 use super::moves::{Moves, milliseconds};
 use super::scripts;
 
@@ -22,7 +23,7 @@ impl Moves {
         while !left.is_empty() {
             let steps = left.iter().map(|(partition, go_on)| {
                 let mut call = self.on(*partition, &scripts::LEAVE);
-                call.arg(milliseconds(self.delay)).arg(worker.0).arg(go_on);
+                self.tell_pauses(&mut call).arg(worker.0).arg(go_on);
                 call
             });
             let steps: Vec<Step> = self.connection.each(steps.collect()).await?;
@@ -34,6 +35,11 @@ impl Moves {
         }
         self.desk(worker).clear();
         Ok(())
+    }
+
+    /// Tells a script the pauses that a host and a site get of which a request may have been in the middle.
+    fn tell_pauses<'c>(&self, call: &'c mut Call) -> &'c mut Call {
+        call.arg(milliseconds(self.delay)).arg(milliseconds(self.settings.hosts.site_delay))
     }
 
     /// This process has a worker's place since then: from here on, it alone is lent what is sent to that worker.
@@ -62,7 +68,7 @@ impl Moves {
         }
         let resyncs = in_hand.iter().enumerate().map(|(partition, in_hand)| {
             let mut call = self.on(partition, &scripts::RESYNC);
-            call.arg(milliseconds(self.delay)).arg(worker.0).arg(self.holder()).arg(in_hand.len());
+            self.tell_pauses(&mut call).arg(worker.0).arg(self.holder()).arg(in_hand.len());
             for (task_id, lease_id) in in_hand {
                 call.arg(*task_id).arg(*lease_id);
             }
@@ -81,7 +87,7 @@ impl Moves {
     pub(super) async fn rejoin(&self, worker: WorkerId) -> Result<(), BackendError> {
         self.finish_settled(worker).await?;
         let rejoins = self.on_all(&scripts::REJOIN, |call| {
-            call.arg(milliseconds(self.delay)).arg(worker.0);
+            self.tell_pauses(call).arg(worker.0);
         });
         let lost: Vec<Vec<(u64, u64)>> = self.connection.each(rejoins).await?;
         self.desk(worker).clear();

@@ -3,7 +3,7 @@
 use crate::outcome::Outcome;
 
 /// What can have become of a URL; each is known by its place, which must not change while there are crawls.
-const LABELS: [&str; 23] = [
+const LABELS: [&str; 24] = [
     "page",
     "redirect",
     "redirect out of scope",
@@ -27,6 +27,7 @@ const LABELS: [&str; 23] = [
     "redirect loop",
     "host unreachable",
     "DNS unavailable",
+    "site page limit",
 ];
 
 /// Stands for every HTTP status, which is kept beside it.

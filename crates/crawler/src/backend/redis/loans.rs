@@ -146,7 +146,7 @@ impl Moves {
         for (lease, read) in loans {
             // What is visited again for its links is a page already.
             call.arg(lease.lease_id).arg(read.decoded).arg(read.received).arg(u8::from(!lease.is_revisit));
-            call.arg(throttle_key(&lease.url));
+            call.arg(throttle_key(&lease.url)).arg(Domain::from_url_str(&lease.url).site_key());
         }
         call
     }
@@ -209,6 +209,7 @@ fn granted((grant, bytes): &(String, u64)) -> BudgetDecision {
     match grant.as_str() {
         "granted" => BudgetDecision::Granted(*bytes),
         "host" => BudgetDecision::HostExhausted,
+        "site" => BudgetDecision::SiteExhausted,
         "later" => BudgetDecision::RetryLater,
         "lost" => BudgetDecision::LeaseLost,
         spent => budget(spent).map_or(BudgetDecision::RetryLater, BudgetDecision::Exhausted),

@@ -199,14 +199,16 @@ impl Moves {
 
     /// Tells a script how large the budgets are.
     pub(super) fn tell_budgets(&self, command: &mut Call) {
-        let BackendConfig { max_pages, max_bytes, max_page_bytes, max_pages_per_host, .. } = &self.settings;
+        let BackendConfig { max_pages, max_bytes, max_page_bytes, .. } = &self.settings;
         // Lua's numbers are exact up to there.
         let exact = |number: &u64| (*number).min(1 << 53);
         command.arg(exact(max_pages)).arg(exact(max_bytes)).arg(exact(max_page_bytes));
-        match *max_pages_per_host {
-            u64::MAX => command.arg(""),
-            pages => command.arg(pages),
-        };
+        for pages in [self.settings.max_pages_per_host, self.settings.max_pages_per_site] {
+            match pages {
+                u64::MAX => command.arg(""),
+                pages => command.arg(pages),
+            };
+        }
     }
 
     /// One of the counts of a partition.

@@ -20,7 +20,7 @@ use crate::time_text::time_text;
 const LAYOUT: u32 = 3;
 
 /// What may be raised by who opens a crawl again.
-const BUDGETS: [&str; 3] = ["--max-pages", "--max-bytes", "--max-pages-per-host"];
+const BUDGETS: [&str; 4] = ["--max-pages", "--max-bytes", "--max-pages-per-host", "--max-pages-per-site"];
 
 /// The end of the name of a setting that is a time.
 const IN_MILLISECONDS: &str = " in milliseconds";
@@ -157,6 +157,8 @@ fn described(settings: &BackendConfig) -> BTreeMap<&'static str, String> {
         ("--max-bytes", settings.max_bytes.to_string()),
         ("--max-page-bytes", settings.max_page_bytes.to_string()),
         ("--max-pages-per-host", settings.max_pages_per_host.to_string()),
+        ("--max-pages-per-site", settings.max_pages_per_site.to_string()),
+        ("--site-delay in milliseconds", milliseconds(settings.hosts.site_delay).to_string()),
     ])
 }
 
@@ -183,7 +185,8 @@ fn settings_of(described: &BTreeMap<String, String>) -> Option<BackendConfig> {
         max_bytes: number("--max-bytes")?,
         max_page_bytes: number("--max-page-bytes")?,
         max_pages_per_host: number("--max-pages-per-host")?,
-        hosts: HostLimits::default(),
+        max_pages_per_site: number("--max-pages-per-site")?,
+        hosts: HostLimits { site_delay: time("--site-delay in milliseconds")?, ..HostLimits::default() },
     })
 }
 

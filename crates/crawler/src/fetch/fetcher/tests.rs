@@ -180,7 +180,7 @@ async fn stop_ends_a_request_that_waits_to_start() {
         let (mut client, _) = relay.accept().await.unwrap();
         // While the request is connecting, another one starts. So the next start is a delay later.
         let other = throttle.acquire(crate::origin::throttle_key(url.as_str())).await;
-        other.start().await.unwrap();
+        other.start(None).await.unwrap();
         let mut server = tokio::net::TcpStream::connect(("127.0.0.1", web.https_port())).await.unwrap();
         let relay = tokio::io::copy_bidirectional(&mut client, &mut server);
         let _ = tokio::time::timeout(Duration::from_millis(300), relay).await;

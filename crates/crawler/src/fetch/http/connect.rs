@@ -39,6 +39,17 @@ pub enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+impl Transport {
+    /// The address of the server, unless it has closed the connection already.
+    pub fn address(&self) -> Option<IpAddr> {
+        let stream = match self {
+            Transport::Plain(stream) => stream,
+            Transport::Tls(stream) => stream.get_ref().0,
+        };
+        Some(stream.peer_addr().ok()?.ip())
+    }
+}
+
 /// Opens connections with one crawl's configuration.
 pub struct Connector {
     config: Arc<FetchConfig>,

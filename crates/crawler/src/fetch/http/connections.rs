@@ -1,6 +1,7 @@
 //! Pools keep-alive connections. Only this file knows whether an origin speaks HTTP/1.1 or HTTP/2.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Connection {
     sender: Sender,
     /// Whether it has carried a request before. If so, the server may have closed it unnoticed.
     pub reused: bool,
+    /// The address of the server.
+    pub address: Option<IpAddr>,
     driver: Arc<Driver>,
     allowance: ReadAllowance,
 }
@@ -65,6 +68,7 @@ impl Drop for Driver {
 #[derive(Clone)]
 struct Http2Connection {
     sender: http2::SendRequest<Empty<Bytes>>,
+    address: Option<IpAddr>,
     driver: Arc<Driver>,
     allowance: ReadAllowance,
 }
@@ -72,8 +76,8 @@ struct Http2Connection {
 impl Http2Connection {
     /// The connection for one request.
     fn to_connection(&self, reused: bool) -> Connection {
-        let Http2Connection { sender, driver, allowance } = self.clone();
-        Connection { sender: Sender::Http2(sender), reused, driver, allowance }
+        let Http2Connection { sender, address, driver, allowance } = self.clone();
+        Connection { sender: Sender::Http2(sender), reused, address, driver, allowance }
     }
 }
 
@@ -216,17 +220,19 @@ impl ConnectionPool {
     }
 
     async fn open(&self, origin: &Origin) -> Result<Connection, Outcome> {
-        match self.connector.connect(origin, || self.drop_idle()).await? {
-            Transport::Plain(stream) => http1_over(stream, origin).await,
+        let transport = self.connector.connect(origin, || self.drop_idle()).await?;
+        let address = transport.address();
+        match transport {
+            Transport::Plain(stream) => http1_over(stream, origin, address).await,
             Transport::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-                let shared = http2_over(*stream).await?;
+                let shared = http2_over(*stream, address).await?;
                 let connection = shared.to_connection(false);
                 self.share(origin, shared);
                 Ok(connection)
             }
             Transport::Tls(stream) => {
                 self.state().remember_http1_only(origin);
-                http1_over(*stream, origin).await
+                http1_over(*stream, origin, address).await
             }
         }
     }
@@ -359,6 +365,7 @@ impl Connection {
 async fn http1_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     origin: &Origin,
+    address: Option<IpAddr>,
 ) -> Result<Connection, Outcome> {
     let host = HeaderValue::try_from(origin.authority())
         .map_err(|_| Outcome::InvalidResponse { cause: "the host is not valid in a Host header".into() })?;
@@ -376,11 +383,12 @@ async fn http1_over(
     let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
     let driver = Driver(tokio::spawn(connection).abort_handle());
     let sender = Sender::Http1(sender, host);
-    Ok(Connection { sender, reused: false, driver: Arc::new(driver), allowance })
+    Ok(Connection { sender, reused: false, address, driver: Arc::new(driver), allowance })
 }
 
 async fn http2_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    address: Option<IpAddr>,
 ) -> Result<Http2Connection, Outcome> {
     let allowance = ReadAllowance::new();
     let stream = LimitedTransport::new(stream, allowance.clone());
@@ -393,5 +401,5 @@ async fn http2_over(
         .await;
     let (sender, connection) = handshake.map_err(|error| super::http_failure(&error, false))?;
     let driver = Arc::new(Driver(tokio::spawn(connection).abort_handle()));
-    Ok(Http2Connection { sender, driver, allowance })
+    Ok(Http2Connection { sender, address, driver, allowance })
 }

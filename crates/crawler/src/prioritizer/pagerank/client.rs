@@ -90,7 +90,7 @@ impl PageRankClient {
         url.query_pairs_mut().extend_pairs(batch.iter().map(|domain| (PARAMETER, domain.as_str())));
         let policy = BodyPolicy::Prefix(MAX_RESPONSE_BYTES);
         let bytes = ByteCounter::new(u64::MAX, &policy);
-        let get = || self.downloader.get(&url, std::future::ready(Ok(())), policy, &bytes);
+        let get = || self.downloader.get(&url, async |_| Ok(()), policy, &bytes);
         let download = match get().await {
             // The server had closed the idle connection. That is no failure of the service.
             Err(Outcome::StaleConnection) => get().await,

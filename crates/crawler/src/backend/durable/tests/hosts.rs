@@ -14,6 +14,7 @@ fn state(max_pages_per_host: u64) -> TestState {
     let mut options = options(7);
     options.delay = DELAY;
     options.config.max_pages_per_host = max_pages_per_host;
+    options.config.max_pages_per_site = max_pages_per_host;
     TestState::with_options(options, SMALL_CACHE)
 }
 
@@ -73,7 +74,7 @@ async fn thousands_of_hosts_are_restored_after_a_crash() {
 }
 
 #[tokio::test]
-async fn limited_pages_of_a_host_are_counted_across_a_crash_whatever_its_delay() {
+async fn limited_pages_of_a_host_and_a_site_are_counted_across_a_crash_whatever_their_delay() {
     let mut state = state(2);
     state.backend().admit(discovered(0..1)).await.unwrap();
     for lease in state.leases().await {
@@ -85,7 +86,7 @@ async fn limited_pages_of_a_host_are_counted_across_a_crash_whatever_its_delay()
     }
     set_delay(&state, "h0.test", DELAY, DELAY).await;
     state.crash();
-    assert_eq!(rows(&state), ["h0.test"]);
-    let pages = state.backend().shared.state().budgets.pages_of_host("http://h0.test/");
-    assert_eq!(pages.map(|(_, pages)| pages), Some(1));
+    assert_eq!(rows(&state), ["*.h0.test", "h0.test"]);
+    let pages = state.backend().shared.state().budgets.pages_of_groups("http://h0.test/");
+    assert_eq!(pages, [("h0.test".to_owned(), 1), ("*.h0.test".to_owned(), 1)]);
 }

@@ -25,6 +25,7 @@ fn budgets(max_bytes: u64) -> Budgets {
         max_bytes,
         max_page_bytes: 500 * KILOBYTE,
         max_pages_per_host: u64::MAX,
+        max_pages_per_site: u64::MAX,
         strip_query: StripQuery::default(),
         hosts: HostLimits::default(),
     })

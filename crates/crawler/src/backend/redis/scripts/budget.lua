@@ -1,6 +1,6 @@
 -- What the scripts of the budgets share. They are in one place for the whole crawl, so that they are exact.
 local max_pages, max_bytes, max_page_bytes = number(), number(), number()
-local max_pages_per_host = tonumber(argument())  -- none: no limit
+local max_pages_per_host, max_pages_per_site = tonumber(argument()), tonumber(argument())  -- none: no limit
 
 -- What was used and what is reserved, read once and written once: everybody comes here.
 local used = {}
@@ -63,23 +63,26 @@ end
 local function give_back(ticket, loan)
   local reservation = reservations[ticket]
   if not reservation then return true end
-  local by, bytes, pages, host = reservation:match('^(%d+) (%d+) (%d) (%S*)')
+  local by, bytes, pages, host, site = reservation:match('^(%d+) (%d+) (%d) (%S*) (%S*)')
   if by + 0 > loan + 0 then return false end
   set_reservation(ticket, false)
   used.pages_reserved = used.pages_reserved - pages
   used.bytes_reserved = used.bytes_reserved - bytes
-  if host ~= '' and call('HINCRBY', base .. 'hosts_reserved', host, -1) <= 0 then
-    call('HDEL', base .. 'hosts_reserved', host)
+  for _, name in ipairs({ host, site }) do
+    if name ~= '' and call('HINCRBY', base .. 'hosts_reserved', name, -1) <= 0 then
+      call('HDEL', base .. 'hosts_reserved', name)
+    end
   end
   return true
 end
 
 -- Counts what a loan used and returns the rest; answers the number of a page that is kept, or 0.
-local function settle(ticket, loan, kept, decoded, received, host)
+local function settle(ticket, loan, kept, decoded, received, host, site)
   count_read(decoded, received)
   give_back(ticket, loan)
   if not kept then return 0 end
   if max_pages_per_host then call('HINCRBY', base .. 'hosts', host, '1') end
+  if max_pages_per_site then call('HINCRBY', base .. 'hosts', site, '1') end
   used.pages = used.pages + 1
   return used.pages
 end

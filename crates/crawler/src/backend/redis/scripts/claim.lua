@@ -10,5 +10,5 @@ if state.owner == worker then
   write_domain(name, state)
   write_domains()
 end
-local rest = call('ZSCORE', base .. 'rests', host)
-return { state.owner + 0, rest and math.max(0, rest - now) or 0 }
+local rest, site_rest = unpack(call('ZMSCORE', base .. 'rests', host, site_of(name)))
+return { state.owner + 0, math.max(0, (rest or 0) - now, (site_rest or 0) - now) }

@@ -20,7 +20,7 @@ for i, ticket in ipairs(tickets) do
   if is_refused then
     completed[i] = { 0, 0, 0 }
   else
-    local document = settle(ticket, numbers[i], kept, decoded, received, ending.host)
+    local document = settle(ticket, numbers[i], kept, decoded, received, ending.host, site_of(ending.domain))
     ending.document = document
     end_loan(ticket, loan, ending, entries[i], document > 0, links_new + new, links_known + known)
     completed[i] = { 1, document, new }

@@ -4,7 +4,8 @@
 local function read_ending(id)
   local ending = {
     id = id, again = argument() == '1', domain = argument(), host = argument(), depth = number(),
-    label = argument(), ended = number(), status = number(), document = 0, rest = number(), delay = number(), refused = {},
+    label = argument(), ended = number(), status = number(), document = 0, rest = number(), delay = number(),
+    site_rest = number(), refused = {},
   }
   for i = 1, 2 * number() do ending.refused[i] = argument() end
   ending.has_links = math.floor(ending.ended / HAS_LINKS) % 2 == 1
@@ -59,6 +60,7 @@ local function end_loan(ticket, loan, ending, entry, is_page, links_new, links_k
   host_is_active(ending.host, -1)
   count_ending(ending, is_page, links_new, links_known)
   pace_host(ending.host, ending.rest, ending.delay)
+  pace_host(site_of(ending.domain), ending.site_rest, 0)
   local state = domain_of(ending.domain)
   if state then
     state.held = math.max(0, state.held - 1)

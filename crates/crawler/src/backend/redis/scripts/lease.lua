@@ -14,17 +14,18 @@ end
 
 -- What is told of loans, and the hosts they are of.
 local function told(tickets, numbers)
-  local leases, ids, hosts = {}, {}, {}
+  local leases, ids, hosts, sites = {}, {}, {}, {}
   if #tickets == 0 then return leases, hosts end
   for i, task in ipairs(for_many('HMGET', base .. 'tasks', tickets)) do
-    local id, redirects, again, _, host, url = unpack(cmsgpack.unpack(task))
-    ids[i], hosts[i] = id, host
+    local id, redirects, again, domain, host, url = unpack(cmsgpack.unpack(task))
+    ids[i], hosts[i], sites[i] = id, host, site_of(domain)
     leases[i] = { tickets[i], numbers[i], url, 0, redirects, again, 0 }
   end
   local entries, rests = for_many('HMGET', base .. 'outstanding', ids), for_many('ZMSCORE', base .. 'rests', hosts)
+  local site_rests = for_many('ZMSCORE', base .. 'rests', sites)
   for i, lease in ipairs(leases) do
     lease[4] = entries[i]:match('^%d+ (%d+)') + 0
-    if rests[i] then lease[7] = math.max(0, rests[i] - now) end
+    lease[7] = math.max(0, (rests[i] or 0) - now, (site_rests[i] or 0) - now)
   end
   return leases, hosts
 end

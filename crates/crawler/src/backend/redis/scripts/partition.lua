@@ -58,6 +58,11 @@ local function task_of(ticket)
   return cmsgpack.unpack(call('HGET', base .. 'tasks', ticket))
 end
 
+-- The name under which what concerns all hosts of a domain is kept, beside what concerns each.
+local function site_of(domain)
+  return '*.' .. domain
+end
+
 -- The smallest depth of an outstanding URL, and the id of what it was found on, in bytes.
 local function read_outstanding(entry)
   local depth, found_on = entry:match('^%d+ (%d+) (.*)$')

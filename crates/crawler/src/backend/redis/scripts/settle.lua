@@ -8,12 +8,13 @@ local documents, tickets = {}, {}
 for i = 1, number() do tickets[i] = argument() end
 look_up_reservations(tickets)
 for i, ticket in ipairs(tickets) do
-  local loan, kept, decoded, received, host = argument(), argument() == '1', number(), number(), argument()
+  local loan, kept, decoded, received = argument(), argument() == '1', number(), number()
+  local host, site = argument(), argument()
   local settled = call('HGET', base .. 'settled', ticket) or '0 0'
   local by, document = settled:match('^(%d+) (%d+)$')
   document = tonumber(document)
   if by ~= loan then
-    local counted = settle(ticket, loan, kept and document == 0, decoded, received, host)
+    local counted = settle(ticket, loan, kept and document == 0, decoded, received, host, site)
     if document == 0 then document = counted end
     call('HSET', base .. 'settled', ticket, ('%s %.0f'):format(loan, document))
   end

@@ -1,0 +1,136 @@
+//! Enforces a minimum time between the starts of requests that have something in common: their site or their address.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{MIN_HOSTS_TO_FORGET, unpoisoned};
+
+/// The minimum time between the starts of requests with the same key.
+#[derive(Debug)]
+pub(super) struct StartIntervals<K> {
+    interval: Duration,
+    known: Mutex<KnownStarts<K>>,
+}
+
+#[derive(Debug)]
+struct KnownStarts<K> {
+    by_key: HashMap<K, Arc<NextStart>>,
+    /// Number of keys at which the next cleanup runs.
+    next_cleanup: usize,
+}
+
+/// When the next request with a key may start.
+#[derive(Debug)]
+pub(super) struct NextStart {
+    interval: Duration,
+    /// Locked by the next request, so that requests of several hosts take turns.
+    next_in_line: tokio::sync::Mutex<()>,
+    times: Mutex<StartTimes>,
+}
+
+#[derive(Debug)]
+struct StartTimes {
+    /// When the next request may connect.
+    next_turn: Instant,
+    /// When the next request may be written.
+    next_start: Instant,
+}
+
+/// The right to connect, if it is taken.
+pub(super) struct Turn<'a> {
+    next: &'a NextStart,
+    _in_line: tokio::sync::MutexGuard<'a, ()>,
+}
+
+/// A key of which no other request can start.
+pub(super) struct LockedStart<'a> {
+    interval: Duration,
+    times: MutexGuard<'a, StartTimes>,
+}
+
+impl<K: Hash + Eq> StartIntervals<K> {
+    pub(super) fn new(interval: Duration) -> StartIntervals<K> {
+        let known = KnownStarts { by_key: HashMap::new(), next_cleanup: MIN_HOSTS_TO_FORGET };
+        StartIntervals { interval, known: Mutex::new(known) }
+    }
+
+    /// The time for a key; `None` without an interval, which then costs nothing.
+    pub(super) fn next_start(&self, key: impl FnOnce() -> K) -> Option<Arc<NextStart>> {
+        if self.interval.is_zero() {
+            return None;
+        }
+        let (mut known, now) = (unpoisoned(&self.known), Instant::now());
+        if known.by_key.len() >= known.next_cleanup {
+            // No request uses these, and the next one may start at once.
+            known
+                .by_key
+                .retain(|_, next| Arc::strong_count(next) > 1 || next.remaining(now) > Duration::ZERO);
+            known.next_cleanup = MIN_HOSTS_TO_FORGET.max(2 * known.by_key.len());
+        }
+        let next = known.by_key.entry(key()).or_insert_with(|| {
+            Arc::new(NextStart {
+                interval: self.interval,
+                next_in_line: tokio::sync::Mutex::default(),
+                times: Mutex::new(StartTimes { next_turn: now, next_start: now }),
+            })
+        });
+        Some(Arc::clone(next))
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        unpoisoned(&self.known).by_key.len()
+    }
+
+    /// How long no request with this key may start.
+    pub(super) fn remaining(&self, key: &K) -> Duration {
+        let known = unpoisoned(&self.known);
+        known.by_key.get(key).map_or(Duration::ZERO, |next| next.remaining(Instant::now()))
+    }
+}
+
+impl NextStart {
+    /// Waits in line until a request may connect.
+    pub(super) async fn turn(next: Option<&NextStart>) -> Option<Turn<'_>> {
+        let next = next?;
+        let turn = Turn { next, _in_line: next.next_in_line.lock().await };
+        loop {
+            let next_turn = unpoisoned(&next.times).next_turn;
+            if next_turn <= Instant::now() {
+                return Some(turn);
+            }
+            sleep_until(next_turn).await;
+        }
+    }
+
+    pub(super) fn lock(&self) -> LockedStart<'_> {
+        LockedStart { interval: self.interval, times: unpoisoned(&self.times) }
+    }
+
+    fn remaining(&self, now: Instant) -> Duration {
+        unpoisoned(&self.times).next_start.saturating_duration_since(now)
+    }
+}
+
+impl Turn<'_> {
+    /// Lets the next request wait for the interval.
+    pub(super) fn take(self) {
+        unpoisoned(&self.next.times).next_turn = Instant::now() + self.next.interval;
+    }
+}
+
+impl LockedStart<'_> {
+    pub(super) fn next_start(&self) -> Instant {
+        self.times.next_start
+    }
+
+    /// Records the start of a request.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.times.next_start = now + self.interval;
+        self.times.next_turn = self.times.next_turn.max(self.times.next_start);
+    }
+}

@@ -1,0 +1,41 @@
+//! Checks the settings of a crawl, and sets those that follow from others.
+
+use super::{Crawler, SILENT_PER_REQUEST};
+use crate::config;
+use crate::error::Error;
+
+/// By default, so many hosts of a site can be fetched from without slowing each other down.
+const HOSTS_AT_FULL_SPEED: u32 = 4;
+
+impl Crawler {
+    /// Fails if a setting that must not be 0 is 0.
+    pub(super) fn check_settings(&self) -> Result<(), Error> {
+        let Crawler { settings, config, .. } = self;
+        config::check_not_zero(&[
+            ("max_pages", settings.max_pages == 0),
+            ("max_pages_per_host", settings.max_pages_per_host == 0),
+            ("max_pages_per_site", settings.max_pages_per_site == 0),
+            ("max_bytes", settings.max_bytes == 0),
+            ("max_time", self.max_time.is_some_and(|time| time.is_zero())),
+            ("workers", settings.workers == 0),
+            ("queue_size", settings.queue_size == 0),
+            ("ttl", settings.ttl.is_zero()),
+        ])?;
+        config.check()
+    }
+
+    /// Sets what follows from other settings.
+    pub(crate) fn derive_settings(&mut self) {
+        self.settings.keep_depths = self.max_depth.is_some();
+        self.settings.max_page_bytes = self.config.max_page_bytes as u64;
+        self.config.site_delay = self.site_delay.unwrap_or(self.config.delay / HOSTS_AT_FULL_SPEED);
+        self.settings.hosts.site_delay = self.config.site_delay;
+        self.settings.hosts.max_leases = self.config.max_per_host.max(1);
+        self.config.max_silent = self.config.max_silent.min(SILENT_PER_REQUEST * self.config.concurrency);
+        self.settings.strip_query = self.config.strip_query.clone();
+        for seed in &mut self.seeds {
+            self.config.strip_query.strip_url(seed);
+        }
+        self.scope.strip_query(&self.config.strip_query);
+    }
+}
