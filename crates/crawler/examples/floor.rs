@@ -125,8 +125,7 @@ impl Links {
         html::each_link(page, Some(response.content_type), response.body, |_, link| {
             self.count += 1;
             if let Ok(url) = link {
-                // An id has 56 bits, and the table uses the upper bits of a hash first.
-                let hash = self.key.url_id(url).rotate_left(8);
+                let hash = self.key.url_id(url);
                 self.urls.entry(hash, |other| *other == hash, |hash| *hash).or_insert(hash);
             }
         });

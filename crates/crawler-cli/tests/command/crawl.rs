@@ -7,6 +7,7 @@ use testweb::{Certificate, Request, Response, Site, Web};
 
 use crate::common::{Ended, counts, linking_to, serve};
 use crate::pipeline::{Pipeline, adds_up, objects, objects_in, paths, urls};
+use crate::state::StateDir;
 
 /// Crawls with these options, and returns the pages and the exited crawl.
 #[track_caller]
@@ -208,9 +209,12 @@ fn queue_options_set_number_and_size_of_the_queues() {
 fn no_url_is_fetched_twice_after_the_ttl() {
     let back = Response::page(linking_to(&["/"])).delay(Duration::from_millis(300));
     let web = serve(Site::new().page("/", linking_to(&["/back"]) + "home").response("/back", back));
-    let object = last_object(web.url("/"), "--ttl 100ms --max-pages 3");
-    assert_eq!((&object["pages"], &object["state"]), (&Value::from(2), &Value::from("finished")));
-    assert_eq!(web.log().for_path("/").len(), 1);
+    let state_dir = StateDir::new();
+    for (index, state) in [String::new(), format!("--state {}", state_dir.state())].iter().enumerate() {
+        let object = last_object(web.url("/"), &format!("--ttl 100ms --max-pages 3 {state}"));
+        assert_eq!((&object["pages"], &object["state"]), (&Value::from(2), &Value::from("finished")));
+        assert_eq!(web.log().for_path("/").len(), index + 1);
+    }
 }
 
 #[test]

@@ -143,6 +143,7 @@ fn json_progress_is_one_object_per_second_and_adds_up() {
         "redirects",
         "skipped",
         "failed",
+        "failed_temporarily",
         "not_reached",
         "pending",
         "admitted",

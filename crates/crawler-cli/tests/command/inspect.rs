@@ -142,10 +142,7 @@ fn why_shows_outcome_outputs_and_discovery_path() {
 
 #[test]
 fn temporary_failure_is_told_from_a_final_one() {
-    let site = Site::new()
-        .page("/", linking_to(&["/busy", "/gone"]))
-        .response("/busy", Response::status(503).header("Retry-After", "100000"));
-    let web = serve(site);
+    let web = serve(Site::new().page("/", linking_to(&["/busy", "/gone"])).status("/busy", 503));
     let state_dir = StateDir::new();
     let summary = state_dir.path("summary.json");
     state_dir.crawl(web.url("/")).with("--summary").with_one(summary.to_str().unwrap()).run().expect(0);
