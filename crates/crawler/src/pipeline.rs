@@ -256,7 +256,7 @@ impl Crawler {
     }
 
     /// Gives a host up after this many failures in a row to connect or to respond in time; 6 by default. Its other URLs are
-    /// not requested: their outcome is [`Outcome::HostUnreachable`](crate::Outcome::HostUnreachable).
+    /// not requested: their outcome is [`Outcome::HostUnreachable`].
     pub fn max_host_failures(mut self, failures: u32) -> Crawler {
         self.settings.hosts.max_failures = failures.max(1);
         self
