@@ -2,7 +2,6 @@
 //! network is back, so that their URLs do not fail.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,8 +32,17 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 pub struct NetworkMonitor {
     max_wait: Duration,
     hosts: Mutex<Hosts>,
-    is_checking: AtomicBool,
-    down_since: watch::Sender<Option<Instant>>,
+    status: watch::Sender<Status>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Up,
+    /// A request finds out whether it is up.
+    Checked,
+    Down {
+        since: Instant,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -59,23 +67,21 @@ pub(super) enum Blame {
 impl NetworkMonitor {
     /// A network that is up. When it is down, requests wait for at most `max_wait`.
     pub fn new(max_wait: Duration) -> NetworkMonitor {
-        NetworkMonitor {
-            max_wait,
-            hosts: Mutex::default(),
-            is_checking: AtomicBool::new(false),
-            down_since: watch::Sender::new(None),
-        }
+        NetworkMonitor { max_wait, hosts: Mutex::default(), status: watch::Sender::new(Status::Up) }
     }
 
     /// For how long the network has been down, if it is.
     pub fn down_for(&self) -> Option<Duration> {
-        self.down_since.borrow().map(|since| since.elapsed())
+        match *self.status.borrow() {
+            Status::Down { since } => Some(since.elapsed()),
+            Status::Up | Status::Checked => None,
+        }
     }
 
     /// Waits while the network is down.
     pub(super) async fn up(&self) {
-        if self.down_since.borrow().is_some() {
-            let _ = self.down_since.subscribe().wait_for(Option::is_none).await;
+        if self.down_for().is_some() {
+            let _ = self.status.subscribe().wait_for(|status| !matches!(status, Status::Down { .. })).await;
         }
     }
 
@@ -93,7 +99,9 @@ impl NetworkMonitor {
             hosts.failing.clear();
             hosts.gave_up = false;
             drop(hosts);
-            self.down_since.send_if_modified(|since| since.take().is_some());
+            if self.down_for().is_some() {
+                self.status.send_replace(Status::Up);
+            }
         }
     }
 
@@ -109,16 +117,29 @@ impl NetworkMonitor {
                 return Blame::Host;
             }
         }
-        if !self.is_checking.swap(true, Ordering::AcqRel) {
+        let is_first = self.status.send_if_modified(|status| {
+            let is_up = *status == Status::Up;
+            if is_up {
+                *status = Status::Checked;
+            }
+            is_up
+        });
+        if is_first {
             let _guard = Checking(self);
             return self.check(downloader).await;
         }
-        // Another request checks the network. If that finds it up, this one counts as the host's failure.
-        if self.down_since.borrow().is_none() {
-            return Blame::Host;
+        // Another request checks the network.
+        let (mut status, mut blame) = (self.status.subscribe(), Blame::Host);
+        loop {
+            match *status.borrow_and_update() {
+                Status::Up => return blame,
+                Status::Checked => {}
+                Status::Down { .. } => blame = Blame::Network,
+            }
+            if status.changed().await.is_err() {
+                return blame;
+            }
         }
-        self.up().await;
-        Blame::Network
     }
 
     /// Checks the network until it is up, or for as long as the crawl waits for it.
@@ -127,7 +148,7 @@ impl NetworkMonitor {
         let (mut pause, mut blame) = (FIRST_PAUSE, Blame::Host);
         while !self.is_up(downloader).await {
             blame = Blame::Network;
-            self.down_since.send_if_modified(|since| since.replace(since.unwrap_or(started)).is_none());
+            self.status.send_replace(Status::Down { since: started });
             let left = self.max_wait.saturating_sub(started.elapsed());
             if left.is_zero() {
                 self.hosts().gave_up = true;
@@ -137,7 +158,6 @@ impl NetworkMonitor {
             pause = (pause * 2).min(MAX_PAUSE);
         }
         self.hosts().failing.clear();
-        self.down_since.send_if_modified(|since| since.take().is_some());
         blame
     }
 
@@ -165,8 +185,7 @@ struct Checking<'a>(&'a NetworkMonitor);
 
 impl Drop for Checking<'_> {
     fn drop(&mut self) {
-        self.0.is_checking.store(false, Ordering::Release);
-        self.0.down_since.send_if_modified(|since| since.take().is_some());
+        self.0.status.send_replace(Status::Up);
     }
 }
 
