@@ -171,6 +171,16 @@ fn hosts_that_do_not_respond_cannot_starve_others() {
 }
 
 #[test]
+fn overloaded_host_gets_a_pause_before_the_second_try() {
+    let overloaded = Response::sequence(vec![Response::status(503), Response::page("page")]);
+    let web = Web::builder().site(Site::new().response("/", overloaded)).start();
+    let report = crawl(&web, "one.test").run_blocking().unwrap();
+    let log = web.log();
+    assert_eq!((report.snapshot.pages, log.len()), (1, 2));
+    assert!(log.smallest_gap().unwrap() >= Duration::from_millis(240), "{:?}", log.smallest_gap());
+}
+
+#[test]
 fn host_that_fails_again_and_again_is_given_up() {
     let site = site_with_port(|path, port| match path {
         "/" => Response::page(

@@ -322,7 +322,8 @@ fn last_page_of_a_budget_can_be_retried_while_others_wait() {
     });
     let flaky = Site::new()
         .response("/", Response::sequence(vec![Response::status(503), Response::page("recovered")]));
-    let web = Web::builder().site(site).host("flaky.test", flaky).start();
+    let healthy = Site::new().page("/", "a page of its own");
+    let web = Web::builder().site(site).host("flaky.test", flaky).host("healthy.test", healthy).start();
     let report = crawl(&web, "start.test")
         .workers(1)
         .configure(|config| config.concurrency = 1)

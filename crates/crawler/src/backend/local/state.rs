@@ -371,8 +371,6 @@ impl<S: Storage> LocalState<S> {
             {
                 self.unreachable_hosts.insert(throttle_key(url).to_owned(), cause);
             }
-        } else if outcome.is_transient() {
-            health.pause();
         }
     }
 
@@ -388,6 +386,9 @@ impl<S: Storage> LocalState<S> {
         self.budgets.commit(&task.url, reservation, false, bytes);
         task.attempts += 1;
         let url = Arc::clone(&task.url);
+        if let Some(health) = self.waiting.health(&url) {
+            health.pause();
+        }
         self.waiting.give_back(task, &self.cooldowns);
         self.waiting.release(&url, &self.cooldowns);
     }
