@@ -23,7 +23,7 @@ const CONTENT_TYPES: &[Option<&str>] = &[
 ];
 
 /// The length of the pages that must not take long.
-const LONG_PAGE_BYTES: usize = 256 * 1024;
+const LONG_PAGE_BYTES: usize = 64 * 1024;
 
 static STRIP_QUERY: LazyLock<StripQuery> =
     LazyLock::new(|| StripQuery::new(&["tracking", "a*", "?", "x[]"]).expect("valid patterns"));
