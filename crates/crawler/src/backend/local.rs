@@ -1,6 +1,6 @@
 //! The queues and storages of a crawl in this process, behind one lock, over a storage in memory or on disk.
 
-mod budgets;
+pub(crate) mod budgets;
 mod compressed_queue;
 mod content_index;
 pub(crate) mod counters;
@@ -29,7 +29,7 @@ use self::state::{BorderCase, LocalState, NewPage, StoreResult, Work};
 use self::storage::{Clock, Commit, Storage};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
-    DiscoveredUrl, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
+    DiscoveredUrl, HostClaim, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
 };
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
@@ -89,11 +89,23 @@ pub struct HostLimits {
     pub max_failures: u32,
     /// The minimum time between two leases of URLs of a site.
     pub site_delay: Duration,
+    /// The minimum time between requests to a host. The hosts of a removed worker receive none for this time, unless the
+    /// workers share a throttle.
+    pub delay: Duration,
+    /// Whether all workers are in one process, whose throttle they share. Otherwise a domain's hosts receive requests
+    /// from the domain's owner only, and a new owner waits for the cooldowns that the previous one returned.
+    pub workers_share_throttle: bool,
 }
 
 impl Default for HostLimits {
     fn default() -> HostLimits {
-        HostLimits { max_leases: 64, max_failures: 6, site_delay: Duration::ZERO }
+        HostLimits {
+            max_leases: 64,
+            max_failures: 6,
+            site_delay: Duration::ZERO,
+            delay: Duration::ZERO,
+            workers_share_throttle: true,
+        }
     }
 }
 
@@ -102,6 +114,7 @@ impl Default for HostLimits {
 pub struct LocalBackend<S: Storage = MemoryStorage> {
     pub(crate) shared: Arc<SharedState<S>>,
     key: HashKey,
+    workers_share_throttle: bool,
     keep_content: bool,
     similarity: Option<Threshold>,
     strip_query: StripQuery,
@@ -109,8 +122,8 @@ pub struct LocalBackend<S: Storage = MemoryStorage> {
     prioritizer: Notify,
     /// Wakes who waits for the end of the crawl.
     finished: Notify,
-    /// Wakes each worker: there are URLs for it.
-    workers: Vec<Notify>,
+    /// Wakes each worker, by its number: there are URLs for it.
+    workers: Mutex<Vec<Arc<Notify>>>,
     /// Wakes the first request that waits to be sent: a page and bytes are left.
     starting: Notify,
     /// Wakes all requests that wait for more bytes, or for a page of their host.
@@ -150,12 +163,13 @@ impl<S: Storage> LocalBackend<S> {
     pub(crate) fn from_state(state: LocalState<S>, key: HashKey) -> LocalBackend<S> {
         LocalBackend {
             key,
+            workers_share_throttle: state.config.hosts.workers_share_throttle,
             keep_content: state.config.keep_content,
             similarity: state.config.similarity,
             strip_query: state.config.strip_query.clone(),
             prioritizer: Notify::new(),
             finished: Notify::new(),
-            workers: (0..state.config.workers).map(|_| Notify::new()).collect(),
+            workers: Mutex::default(),
             starting: Notify::new(),
             waiting_for_turn: Notify::new(),
             shared: Arc::new(SharedState { state: Mutex::new(state), uncommitted: Condvar::new() }),
@@ -189,9 +203,19 @@ impl<S: Storage> LocalBackend<S> {
         if is_finished {
             self.finished.notify_one();
         }
-        for WorkerId(worker) in workers {
-            self.workers[usize::from(worker)].notify_one();
+        for worker in workers {
+            self.notify(worker).notify_one();
         }
+    }
+
+    /// Wakes a worker, which may have joined later.
+    fn notify(&self, WorkerId(worker): WorkerId) -> Arc<Notify> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = usize::from(worker);
+        if index >= workers.len() {
+            workers.resize_with(index + 1, Arc::default);
+        }
+        Arc::clone(&workers[index])
     }
 
     /// Leases URLs, and returns when to try again if there are none.
@@ -246,9 +270,9 @@ impl<S: Storage> LocalBackend<S> {
         pages: Vec<BorderCase>,
         verdicts: &mut Verdicts,
     ) -> Result<(), BackendError> {
-        for BorderCase { page, url, body } in pages {
-            let is_near_duplicate = match (self.similarity, body) {
-                (Some(threshold), Some((content_type, body))) => {
+        for BorderCase { page, url, content_type, body } in pages {
+            let is_near_duplicate = match (self.similarity, content_type, body) {
+                (Some(threshold), Some(content_type), Some(body)) => {
                     let other = PageBody {
                         url: &url,
                         content_type,
@@ -333,7 +357,7 @@ impl<S: Storage> Backend for LocalBackend<S> {
                 return Ok(leases);
             }
             let until = next_timer.map_or(deadline, |timer| timer.min(deadline));
-            let _ = timeout_at(until, self.workers[usize::from(worker.0)].notified()).await;
+            let _ = timeout_at(until, self.notify(worker).notified()).await;
         }
     }
 
@@ -363,6 +387,13 @@ impl<S: Storage> Backend for LocalBackend<S> {
         self.wake_requests(wakeups);
         self.wait_committed(commit).await?;
         Ok(completed)
+    }
+
+    async fn claim_host(&self, worker: WorkerId, host: &str) -> Result<HostClaim, BackendError> {
+        if self.workers_share_throttle {
+            return Ok(HostClaim::Granted { cooldown: Duration::ZERO });
+        }
+        Ok(self.state().claim_host(worker, host))
     }
 
     async fn set_host_delay(&self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {

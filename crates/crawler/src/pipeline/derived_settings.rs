@@ -30,6 +30,7 @@ impl Crawler {
         self.settings.max_page_bytes = self.config.max_page_bytes as u64;
         self.config.site_delay = self.site_delay.unwrap_or(self.config.delay / HOSTS_AT_FULL_SPEED);
         self.settings.hosts.site_delay = self.config.site_delay;
+        self.settings.hosts.delay = self.config.delay;
         self.settings.hosts.max_leases = self.config.max_per_host.max(1);
         self.config.max_silent = self.config.max_silent.min(SILENT_PER_REQUEST * self.config.concurrency);
         self.settings.strip_query = self.config.strip_query.clone();

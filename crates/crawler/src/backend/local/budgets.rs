@@ -59,6 +59,19 @@ pub(crate) struct BudgetReservation {
     page: bool,
 }
 
+#[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
+impl BudgetReservation {
+    /// The reservation of a lease, from its [parts](BudgetReservation::parts).
+    pub(crate) fn from_parts(lease_id: u64, (bytes, read, page): (u64, u64, bool)) -> BudgetReservation {
+        BudgetReservation { lease_id, bytes, read, page }
+    }
+
+    /// The bytes reserved, the bytes of earlier reservations that are counted, and whether a page is reserved.
+    pub(crate) fn parts(self) -> (u64, u64, bool) {
+        (self.bytes, self.read, self.page)
+    }
+}
+
 /// What a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BudgetWait {
@@ -155,16 +168,25 @@ impl Budgets {
         if !self.has_room(page) {
             return Err(BudgetDecision::RetryLater);
         }
-        if page {
-            match self.group_decision(&lease.url) {
-                Some(decision) => return Err(decision),
-                None => self.reserve_in_groups(&lease.url),
-            }
+        if page && let Some(decision) = self.group_decision(&lease.url) {
+            return Err(decision);
         }
         let bytes = self.bytes_to_start().min(self.available());
-        self.pages_reserved += u64::from(page);
+        let reservation = BudgetReservation { lease_id: lease.lease_id, bytes, read: 0, page };
+        self.add(&lease.url, &reservation);
+        Ok(reservation)
+    }
+
+    /// Counts a reservation, also one that was granted by an earlier process.
+    pub(crate) fn add(&mut self, url: &str, &BudgetReservation { bytes, page, .. }: &BudgetReservation) {
         self.bytes_reserved += bytes;
-        Ok(BudgetReservation { lease_id: lease.lease_id, bytes, read: 0, page })
+        if !page {
+            return;
+        }
+        self.pages_reserved += 1;
+        for group in self.limited_groups(url) {
+            self.groups.entry(group.key).or_default().reserved += 1;
+        }
     }
 
     /// Reserves more bytes for a response.
@@ -237,12 +259,6 @@ impl Budgets {
             }
         }
         decision
-    }
-
-    fn reserve_in_groups(&mut self, url: &str) {
-        for group in self.limited_groups(url) {
-            self.groups.entry(group.key).or_default().reserved += 1;
-        }
     }
 
     /// Which requests to wake after a change.

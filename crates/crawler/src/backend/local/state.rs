@@ -1,8 +1,10 @@
-//! The frontier's state machine: applies each operation to the queues of a crawl in one process, over any storage.
+//! The frontier's state machine: applies each operation to the queues of a crawl, over any storage.
 
-use std::cmp::Reverse;
+mod workers;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -74,38 +76,39 @@ struct NewTask<'u> {
 }
 
 /// A page to store.
-pub(super) struct NewPage<'a> {
-    pub(super) url: &'a str,
-    pub(super) fingerprint: &'a Fingerprint,
+pub(crate) struct NewPage<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) fingerprint: &'a Fingerprint,
     /// `None` if bodies are not stored.
-    pub(super) body: Option<&'a Body>,
+    pub(crate) body: Option<&'a Body>,
     /// A seed is stored whatever it is a duplicate of.
-    pub(super) is_seed: bool,
+    pub(crate) is_seed: bool,
 }
 
 /// The result of storing a page.
-pub(super) enum StoreResult {
+pub(crate) enum StoreResult {
     Done(ContentMatch),
     /// The page must be compared with these pages first.
     Undecided(Vec<BorderCase>),
 }
 
 /// A stored page whose similarity to a new page is too close to the threshold for an estimate.
-pub(super) struct BorderCase {
-    pub(super) page: Undecided,
-    pub(super) url: String,
-    /// `None` if the body is not stored.
-    pub(super) body: Option<(ContentType, Body)>,
+pub(crate) struct BorderCase {
+    pub(crate) page: Undecided,
+    pub(crate) url: String,
+    pub(crate) content_type: Option<ContentType>,
+    /// `None` if the body is not stored here.
+    pub(crate) body: Option<Body>,
 }
 
 /// Who has something to do after an operation.
-pub(super) struct Work {
+pub(crate) struct Work {
     /// URLs wait for the prioritizer.
-    pub(super) prioritizer: bool,
+    pub(crate) prioritizer: bool,
     /// No URL is outstanding.
-    pub(super) is_finished: bool,
+    pub(crate) is_finished: bool,
     /// Workers that wait for URLs, and for which there are some now.
-    pub(super) workers: Vec<WorkerId>,
+    pub(crate) workers: Vec<WorkerId>,
 }
 
 impl<S: Storage> LocalState<S> {
@@ -139,7 +142,7 @@ impl<S: Storage> LocalState<S> {
     }
 
     /// Admits seeds.
-    pub(super) fn admit(&mut self, found: &[DiscoveredUrl]) -> Result<AdmitCounts, BackendError> {
+    pub(crate) fn admit(&mut self, found: &[DiscoveredUrl]) -> Result<AdmitCounts, BackendError> {
         let mut admitted = AdmitCounts::default();
         for &DiscoveredUrl { ref url, depth, redirects } in found {
             let seed = NewTask { url, depth, redirects, from: None, is_revisit: false, source_link: None };
@@ -194,7 +197,7 @@ impl<S: Storage> LocalState<S> {
         Ok(())
     }
 
-    pub(super) fn take_unprioritized(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
+    pub(crate) fn take_unprioritized(&mut self, max: usize) -> Result<Vec<UnprioritizedUrl>, BackendError> {
         // After a resume, all URLs are still in the storage.
         self.fill_url_queue()?;
         if self.waiting.is_full() {
@@ -219,7 +222,7 @@ impl<S: Storage> LocalState<S> {
         Ok(unprioritized)
     }
 
-    pub(super) fn enqueue_prioritized(&mut self, prioritized: Vec<(TaskId, Priority)>) {
+    pub(crate) fn enqueue_prioritized(&mut self, prioritized: Vec<(TaskId, Priority)>) {
         for (task_id, priority) in prioritized {
             // A task that the prioritizer does not have was enqueued before.
             if let Some(mut task) = self.prioritizing.remove(&task_id) {
@@ -230,7 +233,7 @@ impl<S: Storage> LocalState<S> {
     }
 
     /// Lets the prioritizer decide again about the URLs of these domains, as far as they still wait.
-    pub(super) fn reprioritize(&mut self, domains: &[Domain]) -> Result<usize, BackendError> {
+    pub(crate) fn reprioritize(&mut self, domains: &[Domain]) -> Result<usize, BackendError> {
         let mut tasks = self.waiting.take_domains(domains, &mut self.storage)?;
         tasks.sort_by_key(|task| task.task_id);
         let count = tasks.len();
@@ -238,59 +241,78 @@ impl<S: Storage> LocalState<S> {
         Ok(count)
     }
 
-    pub(super) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
-        self.waiting.run_timers(&self.cooldowns);
+    pub(crate) fn lease(&mut self, worker: WorkerId, max: usize) -> Result<Vec<Lease>, BackendError> {
+        self.run_timers();
         let mut leases = Vec::new();
         while leases.len() < max {
             let next = self.waiting.take(worker, &self.cooldowns, &mut self.storage)?;
-            let Some(NextUrl { task, unreachable }) = next else { break };
+            let Some(NextUrl { task, site_cooldown, unreachable }) = next else { break };
             let lease_id = self.next_lease_id;
             self.next_lease_id += 1;
-            leases.push(Lease {
+            let lease = Lease {
                 task_id: task.task_id,
                 lease_id,
                 url: Arc::clone(&task.url),
                 depth: self.storage.depth(&task),
                 redirects: task.redirects,
                 is_revisit: task.is_revisit,
-                cooldown: self.cooldowns.remaining(&task.url),
+                cooldown: self.cooldowns.remaining(&task.url).max(site_cooldown),
                 unreachable,
-            });
-            self.leased[usize::from(worker.0)] += 1;
+            };
+            self.storage.lease(&task, &lease, worker);
+            leases.push(lease);
+            *self.leased_to(worker) += 1;
             self.leases.insert(task.task_id, ActiveLease { task, worker, lease_id, reservation: None });
         }
         self.waiting.set_wants_urls(worker, leases.len() < max);
         Ok(leases)
     }
 
-    /// When URLs become available for a worker without an operation: the end of the next cooldown.
-    pub(super) fn next_timer(&self) -> Option<Instant> {
+    /// Makes the URLs available whose cooldown has passed. [`work`](LocalState::work) returns the workers that get them.
+    pub(crate) fn run_timers(&mut self) {
+        self.waiting.run_timers(&self.cooldowns);
+    }
+
+    /// When URLs become available for a worker without an operation, and the [timers](LocalState::run_timers) are to be
+    /// run.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.waiting.next_timer()
     }
 
-    pub(super) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
+    pub(crate) fn reserve(&mut self, lease: &Lease, read: BodyBytes) -> BudgetDecision {
         let active = self.leases.get_mut(&lease.task_id).filter(|active| active.lease_id == lease.lease_id);
         match active {
-            Some(active) => self.budgets.reserve(lease, &mut active.reservation, read),
+            Some(active) => {
+                let before = active.reservation;
+                let decision = self.budgets.reserve(lease, &mut active.reservation, read);
+                if active.reservation != before {
+                    self.storage.set_reservation(lease.task_id, active.reservation.as_ref());
+                }
+                decision
+            }
             None => BudgetDecision::LeaseLost,
         }
     }
 
     /// What a lease has to wait for before it reserves; `None` if it need not wait.
-    pub(super) fn budget_wait(&self, lease: &Lease) -> Option<BudgetWait> {
+    pub(crate) fn budget_wait(&self, lease: &Lease) -> Option<BudgetWait> {
         let active = self.leases.get(&lease.task_id).filter(|active| active.lease_id == lease.lease_id)?;
         self.budgets.wait(lease, active.reservation.as_ref())
     }
 
-    pub(super) fn release(&mut self, lease: &Lease, read: BodyBytes) {
+    pub(crate) fn release(&mut self, lease: &Lease, read: BodyBytes) {
         if let Some(active) = self.leases.get_mut(&lease.task_id)
             && active.lease_id == lease.lease_id
         {
-            self.budgets.commit(&lease.url, active.reservation.take(), false, read);
+            let reservation = active.reservation.take();
+            if reservation.is_some() {
+                self.storage.set_reservation(lease.task_id, None);
+            }
+            self.budgets.commit(&lease.url, reservation, false, read);
         }
     }
 
-    pub(super) fn complete(&mut self, completion: Completion) -> Result<CompleteResult, BackendError> {
+    pub(crate) fn complete(&mut self, completion: Completion) -> Result<CompleteResult, BackendError> {
         let Completion {
             lease,
             outcome,
@@ -300,7 +322,7 @@ impl<S: Storage> LocalState<S> {
             rejected_links,
             writes,
             host_delay,
-            site_cooldown: _,
+            site_cooldown,
         } = completion;
         if self.leases.get(&lease.task_id).is_none_or(|active| active.lease_id != lease.lease_id) {
             return Ok(CompleteResult::StaleLease);
@@ -310,7 +332,7 @@ impl<S: Storage> LocalState<S> {
         }
         self.judge_host(&lease.url, &outcome);
         if self.is_retried(&lease, &outcome) {
-            self.retry(&lease, bytes);
+            self.retry(&lease, bytes, site_cooldown);
             return Ok(CompleteResult::Requeued);
         }
         // Outlinks are admitted before the page is completed, so `outstanding` reaches zero only at the end of the
@@ -348,13 +370,14 @@ impl<S: Storage> LocalState<S> {
             self.enqueue(id, NewTask { url, depth, redirects, from, is_revisit: true, source_link });
             self.fill_url_queue()?;
         }
-        self.waiting.release(&task.url, &self.cooldowns);
+        self.waiting.release(&task.url, &self.cooldowns, site_cooldown);
         Ok(CompleteResult::Applied { id: page_number, new, exhausted: self.budgets.exhausted() })
     }
 
     fn end_lease(&mut self, task_id: TaskId) -> Option<ActiveLease> {
         let active = self.leases.remove(&task_id)?;
-        self.leased[usize::from(active.worker.0)] -= 1;
+        *self.leased_to(active.worker) -= 1;
+        self.storage.end_lease(task_id);
         Some(active)
     }
 
@@ -381,7 +404,7 @@ impl<S: Storage> LocalState<S> {
     }
 
     /// Ends a lease, and lets the URL wait for its host's next turn.
-    fn retry(&mut self, lease: &Lease, bytes: BodyBytes) {
+    fn retry(&mut self, lease: &Lease, bytes: BodyBytes, site_cooldown: Duration) {
         let Some(ActiveLease { mut task, reservation, .. }) = self.end_lease(lease.task_id) else { return };
         self.budgets.commit(&task.url, reservation, false, bytes);
         task.attempts += 1;
@@ -390,15 +413,15 @@ impl<S: Storage> LocalState<S> {
             health.pause();
         }
         self.waiting.give_back(task, &self.cooldowns);
-        self.waiting.release(&url, &self.cooldowns);
+        self.waiting.release(&url, &self.cooldowns, site_cooldown);
     }
 
-    pub(super) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
-        self.cooldowns.set(host.to_owned(), host_delay);
+    pub(crate) fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError> {
+        self.restore_host_delay(host, host_delay);
         self.storage.set_host_delay(host, host_delay)
     }
 
-    pub(super) fn pin_address_kinds(
+    pub(crate) fn pin_address_kinds(
         &mut self,
         host: &str,
         kinds: AddressKinds,
@@ -413,7 +436,7 @@ impl<S: Storage> LocalState<S> {
 
     /// Stores a page, unless it is a duplicate. The caller has compressed the body, and compares border cases, so that
     /// no operation waits for that.
-    pub(super) fn store_content(
+    pub(crate) fn store_content(
         &mut self,
         page: &NewPage,
         verdicts: &Verdicts,
@@ -449,37 +472,21 @@ impl<S: Storage> LocalState<S> {
     }
 
     fn border_case(&self, page: Undecided) -> Result<BorderCase, BackendError> {
-        let content_type = self.content.content_type(page.url);
-        let body = content_type.and_then(|content_type| {
-            let body = self.storage.body(page.url).transpose()?;
-            Some(body.map(|body| (content_type, body)))
-        });
-        Ok(BorderCase { page, url: self.content.url(page.url).to_owned(), body: body.transpose()? })
+        Ok(BorderCase {
+            url: self.content.url(page.url).to_owned(),
+            content_type: self.content.content_type(page.url),
+            body: self.storage.body(page.url)?,
+            page,
+        })
     }
 
-    pub(super) fn load_content(&self, url: &str) -> Result<Option<Body>, BackendError> {
+    pub(crate) fn load_content(&self, url: &str) -> Result<Option<Body>, BackendError> {
         let id = self.storage.id(url);
         if self.content.contains(id, self.clock.now()) { self.storage.body(id) } else { Ok(None) }
     }
 
-    pub(super) fn remove_worker(&mut self, worker: WorkerId) {
-        let is_lost =
-            |(task_id, active): (&TaskId, &ActiveLease)| (active.worker == worker).then_some(*task_id);
-        let mut lost: Vec<TaskId> = self.leases.iter().filter_map(is_lost).collect();
-        // Each is put in front of those that were given back before.
-        lost.sort_by_key(|task_id| Reverse(*task_id));
-        for task_id in lost {
-            let Some(ActiveLease { task, reservation, .. }) = self.end_lease(task_id) else { continue };
-            self.budgets.release(&task.url, reservation);
-            let url = Arc::clone(&task.url);
-            self.waiting.give_back(task, &self.cooldowns);
-            self.waiting.release(&url, &self.cooldowns);
-        }
-        self.waiting.remove_worker(worker);
-    }
-
     /// Who has something to do now.
-    pub(super) fn work(&mut self) -> Work {
+    pub(crate) fn work(&mut self) -> Work {
         let has_unprioritized = !self.url_queue.is_empty() || !self.reprioritizing.is_empty();
         Work {
             prioritizer: has_unprioritized && !self.waiting.is_full(),
@@ -493,7 +500,7 @@ impl<S: Storage> LocalState<S> {
         (self.counters.requests.total(), self.budgets.bytes())
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let (stored_pages, stored_bytes) = self.content.pages_and_bytes();
         Snapshot {
             admitted: self.counters.admitted,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::super::{BackendError, HostDelay, TaskId};
+use super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
+use super::budgets::BudgetReservation;
 use crate::domain::Domain;
 use crate::error::StorageErrorKind;
 use crate::fetch::http::AddressKinds;
@@ -136,6 +137,15 @@ pub(crate) trait Storage: Send + 'static {
 
     /// Takes the first URL of a queue of parked URLs.
     fn unpark(&mut self, queue: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
+
+    /// Stores that a URL is leased to a worker. Only for a storage whose leases survive the process, like the next two.
+    fn lease(&mut self, _task: &QueuedTask, _lease: &Lease, _worker: WorkerId) {}
+
+    /// Stores what a lease has reserved.
+    fn set_reservation(&mut self, _task_id: TaskId, _reservation: Option<&BudgetReservation>) {}
+
+    /// Stores that a lease has ended: its URL is completed, or waits again.
+    fn end_lease(&mut self, _task_id: TaskId) {}
 
     /// Stores the result of a URL.
     fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl);

@@ -6,9 +6,11 @@
 
 mod domain_entry;
 mod host;
+mod ownership;
+mod workers;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +18,11 @@ use tokio::time::Instant;
 
 use self::domain_entry::DomainEntry;
 use self::host::Host;
+use self::workers::{ReadyDomains, Workers};
 use super::super::{BackendError, WorkerId};
 use super::HostLimits;
 use super::host_cooldowns::HostCooldowns;
 use super::host_health::HostHealth;
-use super::queue_set::QueueSet;
 use super::storage::{QueuedTask, Storage};
 use crate::domain::Domain;
 use crate::origin::throttle_key;
@@ -50,8 +52,7 @@ pub(super) struct WaitingUrls<Q> {
     domains: HashMap<Domain, DomainEntry>,
     /// Domains without an owner that have a URL to lease.
     unowned: ReadyDomains,
-    /// The workers by number; `None` for one that was removed.
-    workers: Vec<Option<WorkerEntry>>,
+    workers: Workers,
     /// Hosts and domains that can be asked again at a time.
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     /// The number of waiting URLs by priority queue.
@@ -64,6 +65,8 @@ pub(super) struct WaitingUrls<Q> {
     prefers_owned: bool,
     /// Workers that wait for a URL, and for which there is one.
     to_wake: Vec<WorkerId>,
+    /// Not before, domains are moved between workers.
+    next_rebalance: Instant,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -72,36 +75,13 @@ enum Timer {
     Domain(Domain),
 }
 
-/// Domains with a URL to lease, by priority queue, in the order of their turns.
-struct ReadyDomains(Vec<VecDeque<Domain>>);
-
-struct WorkerEntry {
-    ready: ReadyDomains,
-    /// The worker asked for more URLs than there were.
-    wants_urls: bool,
-    /// The number of its domains that have waiting or leased URLs.
-    domains: usize,
-}
-
 /// A URL on its way to a worker.
 pub(super) struct NextUrl {
     pub(super) task: QueuedTask,
+    /// The remaining cooldown of the domain, if workers do not share a throttle.
+    pub(super) site_cooldown: Duration,
     /// Why the host is unreachable, if it is.
     pub(super) unreachable: Option<Arc<str>>,
-}
-
-impl ReadyDomains {
-    fn new(queues: PriorityQueues) -> ReadyDomains {
-        ReadyDomains((0..queues.count()).map(|_| VecDeque::new()).collect())
-    }
-
-    fn has(&self, queue: usize) -> bool {
-        !self.0[queue].is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.iter().all(VecDeque::is_empty)
-    }
 }
 
 impl<Q: Default> WaitingUrls<Q> {
@@ -112,7 +92,6 @@ impl<Q: Default> WaitingUrls<Q> {
         workers: u16,
         random: Random,
     ) -> WaitingUrls<Q> {
-        let worker = || WorkerEntry { ready: ReadyDomains::new(queues), wants_urls: true, domains: 0 };
         WaitingUrls {
             limits,
             domain_ttl,
@@ -121,7 +100,7 @@ impl<Q: Default> WaitingUrls<Q> {
             hosts: HashMap::new(),
             domains: HashMap::new(),
             unowned: ReadyDomains::new(queues),
-            workers: (0..workers).map(|_| Some(worker())).collect(),
+            workers: Workers::new(queues, workers),
             timers: BinaryHeap::new(),
             lengths: vec![0; queues.count()],
             waiting_hosts: 0,
@@ -129,6 +108,7 @@ impl<Q: Default> WaitingUrls<Q> {
             sweep_domains_at: SWEEP_AT,
             prefers_owned: false,
             to_wake: Vec::new(),
+            next_rebalance: Instant::now(),
         }
     }
 
@@ -158,8 +138,13 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     /// When the next host or domain can be asked again.
-    pub(super) fn next_timer(&self) -> Option<Instant> {
+    fn first_timer(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// When the [timers](WaitingUrls::run_timers) are to be run.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.first_timer().into_iter().chain(self.rebalance_at()).min()
     }
 
     /// Adds a URL that got its priority.
@@ -190,42 +175,48 @@ impl<Q: Default> WaitingUrls<Q> {
     /// Counts a URL as waiting, and returns its host.
     fn add(&mut self, task: &QueuedTask) -> Arc<str> {
         self.lengths[usize::from(task.queue)] += 1;
+        let name = self.host_of(task);
+        let (ttl, host) = (self.domain_ttl, &self.hosts[&name]);
+        self.waiting_hosts += usize::from(!host.has_urls());
+        if let Some(entry) = self.domains.get_mut(&host.domain) {
+            if !entry.is_active() {
+                if !entry.is_owned(ttl) {
+                    entry.owner = None;
+                }
+                self.workers.count_domain(entry.owner, 1);
+            }
+            entry.waiting += 1;
+        }
+        name
+    }
+
+    /// The host of a URL. It has an entry from now on, and so has its domain.
+    fn host_of(&mut self, task: &QueuedTask) -> Arc<str> {
         let key = throttle_key(&task.url);
         let name = match self.hosts.get_key_value(key) {
-            Some((name, host)) => {
-                self.waiting_hosts += usize::from(!host.has_urls());
-                Arc::clone(name)
-            }
+            Some((name, _)) => Arc::clone(name),
             None => {
                 if self.hosts.len() >= self.sweep_hosts_at {
                     self.sweep_hosts();
                 }
                 let (name, domain): (Arc<str>, _) = (key.into(), task.domain());
                 self.hosts.insert(Arc::clone(&name), Host::new(domain));
-                self.waiting_hosts += 1;
                 name
             }
         };
         let domain = &self.hosts[&name].domain;
-        let (now, ttl) = (Instant::now(), self.domain_ttl);
         if !self.domains.contains_key(domain) {
             let domain = domain.clone();
-            if self.domains.len() >= self.sweep_domains_at {
-                self.sweep_domains();
-            }
-            self.domains.insert(domain, DomainEntry::new(now));
-        }
-        let domain = &self.hosts[&name].domain;
-        if let Some(entry) = self.domains.get_mut(domain) {
-            if !entry.is_active() {
-                if !entry.is_owned(ttl) {
-                    entry.owner = None;
-                }
-                count_domain(&mut self.workers, entry.owner, 1);
-            }
-            entry.waiting += 1;
+            self.add_domain(domain);
         }
         name
+    }
+
+    fn add_domain(&mut self, domain: Domain) {
+        if self.domains.len() >= self.sweep_domains_at {
+            self.sweep_domains();
+        }
+        self.domains.insert(domain, DomainEntry::new(Instant::now()));
     }
 
     /// Makes the URLs of a host leasable, now or when its cooldown ends, unless enough are leased.
@@ -257,7 +248,7 @@ impl<Q: Default> WaitingUrls<Q> {
         let max_leases = self.max_site_leases();
         let Some(entry) = self.domains.get_mut(domain) else { return };
         // It is listed again when one of its leases ends.
-        if entry.leased >= max_leases {
+        if entry.leased >= max_leases || entry.moving_to.is_some() {
             return;
         }
         if entry.next > now + LEASE_AHEAD {
@@ -268,7 +259,7 @@ impl<Q: Default> WaitingUrls<Q> {
             }
             return;
         }
-        let lists = match entry.owner.and_then(|WorkerId(id)| self.workers[usize::from(id)].as_mut()) {
+        let lists = match entry.owner.and_then(|owner| self.workers.get_mut(owner)) {
             Some(worker) => &mut worker.ready,
             None => &mut self.unowned,
         };
@@ -292,7 +283,7 @@ impl<Q: Default> WaitingUrls<Q> {
 
     /// Adds a timer for URLs of a domain. Workers that wait for the first timer have to wait for this one, if it is earlier.
     fn add_timer(&mut self, at: Instant, timer: Timer, domain: &Domain) {
-        if self.next_timer().is_none_or(|next| at < next) {
+        if self.first_timer().is_none_or(|next| at < next) {
             let owner = self.domains.get(domain).and_then(|entry| entry.owner);
             self.wake(owner);
         }
@@ -301,19 +292,14 @@ impl<Q: Default> WaitingUrls<Q> {
 
     /// Marks the workers that wait for a URL of this owner, or of none.
     fn wake(&mut self, owner: Option<WorkerId>) {
-        for (id, worker) in self.workers.iter_mut().enumerate() {
-            let id = WorkerId(u16::try_from(id).unwrap_or(u16::MAX));
-            if let Some(worker) = worker
-                && worker.wants_urls
-                && owner.is_none_or(|owner| owner == id)
-                && !self.to_wake.contains(&id)
-            {
+        for (id, worker) in self.workers.iter() {
+            if worker.wants_urls && owner.is_none_or(|owner| owner == id) && !self.to_wake.contains(&id) {
                 self.to_wake.push(id);
             }
         }
     }
 
-    /// Offers hosts and domains whose time has come.
+    /// Offers hosts and domains whose time has come, and moves domains between workers.
     pub(super) fn run_timers(&mut self, cooldowns: &HostCooldowns) {
         let now = Instant::now();
         while let Some(Reverse((at, _))) = self.timers.peek()
@@ -335,21 +321,14 @@ impl<Q: Default> WaitingUrls<Q> {
                 }
             }
         }
+        if self.rebalance_at().is_some_and(|at| at <= now) {
+            self.rebalance(now);
+        }
     }
 
     /// Records whether a worker got as many URLs as it asked for.
     pub(super) fn set_wants_urls(&mut self, worker: WorkerId, wants_urls: bool) {
-        self.worker(worker).wants_urls = wants_urls;
-    }
-
-    /// Adds a worker that was removed before.
-    fn worker(&mut self, WorkerId(id): WorkerId) -> &mut WorkerEntry {
-        let queues = self.queues;
-        self.workers[usize::from(id)].get_or_insert_with(|| WorkerEntry {
-            ready: ReadyDomains::new(queues),
-            wants_urls: true,
-            domains: 0,
-        })
+        self.workers.add(worker).wants_urls = wants_urls;
     }
 
     /// Takes the next URL for a worker: draws a priority queue, then the next domain and host in it.
@@ -360,11 +339,11 @@ impl<Q: Default> WaitingUrls<Q> {
         storage: &mut impl Storage<Parked = Q>,
     ) -> Result<Option<NextUrl>, BackendError> {
         loop {
-            if self.worker(worker).ready.is_empty() && self.unowned.is_empty() {
+            if self.workers.add(worker).ready.is_empty() && self.unowned.is_empty() {
                 return Ok(None);
             }
             let drawn = draw(&mut self.random);
-            let owned = self.workers[usize::from(worker.0)].as_ref().map(|worker| &worker.ready);
+            let owned = self.workers.get(worker).map(|worker| &worker.ready);
             let has_urls =
                 |queue: usize| owned.is_some_and(|owned| owned.has(queue)) || self.unowned.has(queue);
             let Some(queue) = self.queues.first_from(drawn, has_urls) else { return Ok(None) };
@@ -382,7 +361,7 @@ impl<Q: Default> WaitingUrls<Q> {
         if !prefers_owned && let Some(domain) = self.unowned.0[queue].pop_front() {
             return Some(domain);
         }
-        let owned = self.worker(worker).ready.0[queue].pop_front();
+        let owned = self.workers.add(worker).ready.0[queue].pop_front();
         owned.or_else(|| self.unowned.0[queue].pop_front())
     }
 
@@ -399,7 +378,7 @@ impl<Q: Default> WaitingUrls<Q> {
         let Some(entry) = self.domains.get_mut(domain) else { return Ok(None) };
         entry.listed.remove(queue);
         // It was leased from, in another queue.
-        if entry.next > now + LEASE_AHEAD || entry.leased >= max_leases {
+        if entry.next > now + LEASE_AHEAD || entry.leased >= max_leases || entry.moving_to.is_some() {
             self.list_domain(domain, now);
             return Ok(None);
         }
@@ -436,6 +415,10 @@ impl<Q: Default> WaitingUrls<Q> {
             entry.waiting -= 1;
             entry.leased += 1;
             entry.last_used = now;
+            let site_cooldown = match self.limits.workers_share_throttle {
+                true => Duration::ZERO,
+                false => entry.next.saturating_duration_since(now),
+            };
             if unreachable.is_none() {
                 entry.next = now + self.limits.site_delay;
             }
@@ -443,43 +426,35 @@ impl<Q: Default> WaitingUrls<Q> {
             if entry.has_ready(queue) {
                 self.list_domain(domain, now);
             }
-            return Ok(Some(NextUrl { task, unreachable }));
+            return Ok(Some(NextUrl { task, site_cooldown, unreachable }));
         }
         Ok(None)
     }
 
-    /// Gives a domain to the least loaded of the workers that want URLs, and returns it.
-    fn give_owner(&mut self, domain: &Domain, worker: WorkerId) -> WorkerId {
-        let candidates = self.workers.iter().enumerate().filter_map(|(id, entry)| {
-            let (id, entry) = (WorkerId(id as u16), entry.as_ref()?);
-            (entry.wants_urls || id == worker).then_some((entry.domains, id))
-        });
-        let owner = candidates.min().map_or(worker, |(_, id)| id);
-        if let Some(entry) = self.domains.get_mut(domain) {
-            entry.owner = Some(owner);
-            if entry.is_active() {
-                count_domain(&mut self.workers, Some(owner), 1);
-            }
-        }
-        owner
-    }
-
-    /// Records that a lease of a URL of this host ended. The URL may be [given back](WaitingUrls::give_back) before.
-    pub(super) fn release(&mut self, url: &str, cooldowns: &HostCooldowns) {
+    /// Records that a lease of a URL of this host ended, after which the site has a cooldown. The URL may be
+    /// [given back](WaitingUrls::give_back) before.
+    pub(super) fn release(&mut self, url: &str, cooldowns: &HostCooldowns, site_cooldown: Duration) {
         let Some((name, _)) = self.hosts.get_key_value(throttle_key(url)) else { return };
         let name = Arc::clone(name);
         let max_leases = self.max_site_leases();
         let Some(host) = self.hosts.get_mut(&name) else { return };
         host.leased = host.leased.saturating_sub(1);
-        let mut full_site = None;
+        let (mut full_site, mut moving_site, now) = (None, None, Instant::now());
         if let Some(entry) = self.domains.get_mut(&host.domain) {
             if entry.leased == max_leases {
                 full_site = Some(host.domain.clone());
             }
+            if entry.moving_to.is_some() {
+                moving_site = Some(host.domain.clone());
+            }
             entry.leased = entry.leased.saturating_sub(1);
-            entry.last_used = Instant::now();
+            entry.last_used = now;
+            // Workers with a common throttle wait for it.
+            if !self.limits.workers_share_throttle {
+                entry.next = entry.next.max(now + site_cooldown);
+            }
             if !entry.is_active() {
-                count_domain(&mut self.workers, entry.owner, -1);
+                self.workers.count_domain(entry.owner, -1);
             }
         }
         match host.has_urls() {
@@ -487,7 +462,10 @@ impl<Q: Default> WaitingUrls<Q> {
             false => self.remove_if_unused(&name),
         }
         if let Some(site) = full_site {
-            self.list_domain(&site, Instant::now());
+            self.list_domain(&site, now);
+        }
+        if let Some(site) = moving_site {
+            self.finish_move(&site);
         }
     }
 
@@ -508,10 +486,11 @@ impl<Q: Default> WaitingUrls<Q> {
     }
 
     fn sweep_domains(&mut self) {
-        let ttl = self.domain_ttl;
+        let (ttl, now) = (self.domain_ttl, Instant::now());
         self.domains.retain(|_, entry| {
             entry.is_active()
                 || entry.last_used.elapsed() < ttl
+                || entry.next > now
                 || entry.has_timer
                 || entry.ready.iter().any(|(_, hosts)| !hosts.is_empty())
         });
@@ -541,32 +520,10 @@ impl<Q: Default> WaitingUrls<Q> {
             if let Some(entry) = self.domains.get_mut(domain) {
                 entry.waiting = 0;
                 if !entry.is_active() {
-                    count_domain(&mut self.workers, entry.owner, -1);
+                    self.workers.count_domain(entry.owner, -1);
                 }
             }
         }
         Ok(tasks)
-    }
-
-    /// Removes a dead worker. Its domains have no owner any more.
-    pub(super) fn remove_worker(&mut self, worker: WorkerId) {
-        self.workers[usize::from(worker.0)] = None;
-        let mut listed = Vec::new();
-        for (domain, entry) in &mut self.domains {
-            if entry.owner == Some(worker) {
-                (entry.owner, entry.listed) = (None, QueueSet::default());
-                listed.push(domain.clone());
-            }
-        }
-        for domain in listed {
-            self.list_domain(&domain, Instant::now());
-        }
-    }
-}
-
-/// Counts an active domain of a worker.
-fn count_domain(workers: &mut [Option<WorkerEntry>], owner: Option<WorkerId>, change: isize) {
-    if let Some(worker) = owner.and_then(|WorkerId(id)| workers.get_mut(usize::from(id))?.as_mut()) {
-        worker.domains = worker.domains.saturating_add_signed(change);
     }
 }

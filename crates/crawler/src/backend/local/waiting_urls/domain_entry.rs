@@ -12,7 +12,11 @@ use super::super::queue_set::QueueSet;
 /// A domain.
 pub(super) struct DomainEntry {
     pub(super) owner: Option<WorkerId>,
+    /// The worker that owns it when its last lease has ended. None of its URLs is leased until then.
+    pub(super) moving_to: Option<WorkerId>,
     pub(super) last_used: Instant,
+    /// When the owner was last allowed to send requests that belong to no URL of the domain.
+    pub(super) claimed: Option<Instant>,
     pub(super) waiting: usize,
     pub(super) leased: usize,
     /// No URL is leased before: the delay between requests to the domain.
@@ -28,7 +32,9 @@ impl DomainEntry {
     pub(super) fn new(now: Instant) -> DomainEntry {
         DomainEntry {
             owner: None,
+            moving_to: None,
             last_used: now,
+            claimed: None,
             waiting: 0,
             leased: 0,
             next: now,
@@ -45,6 +51,21 @@ impl DomainEntry {
     /// Ownership expires some time after the last use, but not while the owner has URLs of the domain.
     pub(super) fn is_owned(&self, ttl: Duration) -> bool {
         self.owner.is_some() && (self.is_active() || self.last_used.elapsed() < ttl)
+    }
+
+    /// Whether the owner may still send requests that belong to no URL of the domain.
+    pub(super) fn is_claimed(&self, ttl: Duration) -> bool {
+        self.claimed.is_some_and(|claimed| claimed.elapsed() < ttl)
+    }
+
+    /// Whether the domain can move to another worker, and has URLs for it.
+    pub(super) fn is_movable(&self, ttl: Duration) -> bool {
+        self.waiting > 0 && self.moving_to.is_none() && !self.is_claimed(ttl)
+    }
+
+    /// The worker that an active domain moves from, and the one that it moves to.
+    pub(super) fn pending_move(&self) -> Option<(WorkerId, WorkerId)> {
+        self.owner.zip(self.moving_to).filter(|_| self.is_active())
     }
 
     pub(super) fn ready(&mut self, queue: u8) -> &mut VecDeque<Arc<str>> {

@@ -1,6 +1,7 @@
 //! The waiting URLs of one host, by priority queue.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -25,6 +26,8 @@ pub(super) struct Host<Q> {
     pub(super) returned: VecDeque<QueuedTask>,
     pub(super) leased: usize,
     pub(super) health: HostHealth,
+    /// The delay between requests to it, as far as the workers have returned one and do not share a throttle.
+    pub(super) delay: Duration,
     pub(super) has_timer: bool,
     /// The queues in which the host is in its domain's list.
     pub(super) listed: QueueSet,
@@ -47,6 +50,7 @@ impl<Q: Default> Host<Q> {
             returned: VecDeque::new(),
             leased: 0,
             health: HostHealth::default(),
+            delay: Duration::ZERO,
             has_timer: false,
             listed: QueueSet::default(),
         }

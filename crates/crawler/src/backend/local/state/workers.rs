@@ -1,0 +1,116 @@
+//! The workers of a crawl, which join and leave at any time, and the leases that they have.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::super::{HostClaim, HostDelay, TaskId, WorkerId};
+use super::super::budgets::BudgetReservation;
+use super::super::storage::{QueuedTask, Storage};
+use super::{ActiveLease, LocalState};
+use crate::domain::Domain;
+use crate::origin::throttle_key;
+
+impl<S: Storage> LocalState<S> {
+    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
+    /// Adds a worker, unless it is there. A worker that was removed can be added again.
+    pub(crate) fn add_worker(&mut self, worker: WorkerId) {
+        self.waiting.add_worker(worker);
+        self.leased_to(worker);
+    }
+
+    /// The number of leases of a worker.
+    pub(super) fn leased_to(&mut self, WorkerId(worker): WorkerId) -> &mut usize {
+        let index = usize::from(worker);
+        if index >= self.leased.len() {
+            self.leased.resize(index + 1, 0);
+        }
+        &mut self.leased[index]
+    }
+
+    /// Removes a dead worker. Its leases end, and their URLs wait again.
+    pub(crate) fn remove_worker(&mut self, worker: WorkerId) {
+        let is_lost =
+            |(task_id, active): (&TaskId, &ActiveLease)| (active.worker == worker).then_some(*task_id);
+        let mut lost: Vec<TaskId> = self.leases.iter().filter_map(is_lost).collect();
+        if !self.config.hosts.workers_share_throttle {
+            self.rest_hosts_of(worker, &lost);
+        }
+        // Each is put in front of those that were given back before.
+        lost.sort_by_key(|task_id| Reverse(*task_id));
+        for task_id in lost {
+            let Some(ActiveLease { task, reservation, .. }) = self.end_lease(task_id) else { continue };
+            self.budgets.release(&task.url, reservation);
+            let url = Arc::clone(&task.url);
+            self.waiting.give_back(task, &self.cooldowns);
+            self.waiting.release(&url, &self.cooldowns, Duration::ZERO);
+        }
+        self.waiting.remove_worker(worker);
+    }
+
+    /// Lets the hosts and domains of a dead worker rest for their delay: the worker may have just sent a request.
+    fn rest_hosts_of(&mut self, worker: WorkerId, leases: &[TaskId]) {
+        let limits = &self.config.hosts;
+        self.waiting.rest_domains_of(worker, limits.delay.max(limits.site_delay));
+        for active in leases.iter().filter_map(|task_id| self.leases.get(task_id)) {
+            let host = throttle_key(&active.task.url);
+            let delay = limits.delay.max(self.waiting.delay(host));
+            self.cooldowns.set(host.to_owned(), HostDelay { delay, cooldown: delay });
+        }
+    }
+
+    /// Makes a worker the owner of a host's domain, unless another worker owns it.
+    pub(crate) fn claim_host(&mut self, worker: WorkerId, host: &str) -> HostClaim {
+        if !self.waiting.has_worker(worker) {
+            return HostClaim::LeaseLost;
+        }
+        match self.waiting.claim(worker, &Domain::from_throttle_key(host)) {
+            Ok(next) => {
+                let until = self.cooldowns.until(host).max(Some(next));
+                let remaining = |until: Instant| until.saturating_duration_since(Instant::now());
+                HostClaim::Granted { cooldown: until.map_or(Duration::ZERO, remaining) }
+            }
+            Err(owner) => HostClaim::OwnedBy(owner),
+        }
+    }
+
+    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
+    /// Restores a lease that an earlier process granted: the URL stays leased to the worker. The storage has the lease
+    /// already.
+    pub(crate) fn restore_lease(
+        &mut self,
+        mut task: QueuedTask,
+        worker: WorkerId,
+        lease_id: u64,
+        reservation: Option<BudgetReservation>,
+    ) {
+        if self.leases.contains_key(&task.task_id) {
+            return;
+        }
+        task.queue = task.queue.min((self.config.priority_queues.count() - 1) as u8);
+        self.waiting.restore_lease(&task, worker);
+        if let Some(reservation) = &reservation {
+            self.budgets.add(&task.url, reservation);
+        }
+        *self.leased_to(worker) += 1;
+        self.set_next_lease_id(lease_id + 1);
+        self.leases.insert(task.task_id, ActiveLease { task, worker, lease_id, reservation });
+    }
+
+    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
+    /// Gives later leases larger ids than earlier processes did: this one or larger ones.
+    pub(crate) fn set_next_lease_id(&mut self, lease_id: u64) {
+        self.next_lease_id = self.next_lease_id.max(lease_id);
+    }
+
+    /// Restores when the next request to a host is allowed. The delay is remembered as long as URLs of the host are
+    /// waiting or leased, so leases are to be restored before.
+    pub(crate) fn restore_host_delay(&mut self, host: &str, host_delay: HostDelay) {
+        self.cooldowns.set(host.to_owned(), host_delay);
+        if !self.config.hosts.workers_share_throttle {
+            self.waiting.set_delay(host, host_delay.delay);
+        }
+    }
+}

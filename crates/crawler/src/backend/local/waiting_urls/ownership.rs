@@ -1,0 +1,209 @@
+//! Who owns a domain. Only the owner sends requests to the domain's hosts.
+//!
+//! If each worker has a throttle of its own, domains move from workers that have many to workers that wait for URLs. A
+//! domain changes its owner when none of its URLs is leased: the completions have returned its cooldowns.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::super::WorkerId;
+use super::super::queue_set::QueueSet;
+use super::super::storage::QueuedTask;
+use super::WaitingUrls;
+use super::domain_entry::DomainEntry;
+use super::workers::WorkerEntry;
+use crate::domain::Domain;
+
+/// The minimum time between two searches for domains to move: each looks at all domains.
+const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The most domains that one search moves.
+const MAX_MOVES: usize = 1_000;
+
+impl<Q: Default> WaitingUrls<Q> {
+    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
+    /// Adds a worker, unless it is there.
+    pub(in super::super) fn add_worker(&mut self, worker: WorkerId) {
+        self.workers.add(worker);
+    }
+
+    pub(in super::super) fn has_worker(&self, worker: WorkerId) -> bool {
+        self.workers.get(worker).is_some()
+    }
+
+    /// Gives a domain to the least loaded of the workers that want URLs, and returns it.
+    pub(super) fn give_owner(&mut self, domain: &Domain, worker: WorkerId) -> WorkerId {
+        let candidates = self.workers.iter().filter(|(id, entry)| entry.wants_urls || *id == worker);
+        let owner = candidates.map(|(id, entry)| (entry.domains, id)).min().map_or(worker, |(_, id)| id);
+        self.change_owner(domain, owner);
+        owner
+    }
+
+    fn change_owner(&mut self, domain: &Domain, to: WorkerId) {
+        let Some(entry) = self.domains.get_mut(domain) else { return };
+        let from = entry.owner.replace(to);
+        entry.moving_to = None;
+        if entry.is_active() {
+            self.workers.count_domain(from, -1);
+            self.workers.count_domain(Some(to), 1);
+        }
+        // The list of domains without an owner is every worker's list.
+        let Some(from) = from else { return };
+        let listed = std::mem::take(&mut entry.listed);
+        if let Some(worker) = self.workers.get_mut(from) {
+            for queue in listed {
+                worker.ready.0[usize::from(queue)].retain(|other| other != domain);
+            }
+        }
+        self.list_domain(domain, Instant::now());
+    }
+
+    /// Makes a worker the owner of a domain, for requests that belong to no URL of the domain. Returns when they are
+    /// allowed, or the worker that owns the domain.
+    pub(in super::super) fn claim(&mut self, worker: WorkerId, domain: &Domain) -> Result<Instant, WorkerId> {
+        if !self.domains.contains_key(domain) {
+            self.add_domain(domain.clone());
+        }
+        let now = Instant::now();
+        let Some(entry) = self.domains.get_mut(domain) else { return Ok(now) };
+        match entry.owner {
+            Some(owner) if owner != worker && entry.is_owned(self.domain_ttl) => return Err(owner),
+            _ => {}
+        }
+        (entry.last_used, entry.claimed) = (now, Some(now));
+        let (next, owner, is_moving) = (entry.next, entry.owner, entry.moving_to.take().is_some());
+        match owner == Some(worker) {
+            false => self.change_owner(domain, worker),
+            true if is_moving => self.list_domain(domain, now),
+            true => {}
+        }
+        Ok(next)
+    }
+
+    #[allow(dead_code, reason = "for a frontier that serves workers in other processes")]
+    /// Counts a URL as leased that an earlier process leased to a worker.
+    pub(in super::super) fn restore_lease(&mut self, task: &QueuedTask, worker: WorkerId) {
+        self.workers.add(worker);
+        let name = self.host_of(task);
+        let Some(host) = self.hosts.get_mut(&name) else { return };
+        host.leased += 1;
+        let domain = host.domain.clone();
+        if self.domains.get(&domain).is_some_and(|entry| entry.owner != Some(worker)) {
+            self.change_owner(&domain, worker);
+        }
+        let Some(entry) = self.domains.get_mut(&domain) else { return };
+        if !entry.is_active() {
+            self.workers.count_domain(entry.owner, 1);
+        }
+        entry.leased += 1;
+        entry.last_used = Instant::now();
+    }
+
+    /// When domains are to be moved between workers, if they are.
+    pub(super) fn rebalance_at(&self) -> Option<Instant> {
+        if self.limits.workers_share_throttle || !self.unowned.is_empty() {
+            return None;
+        }
+        let fewest = self.idle_workers().map(|(_, worker)| worker.domains).min()?;
+        let most = self.workers.iter().map(|(_, worker)| worker.domains).max()?;
+        // Where domains come and go in large numbers, a small difference passes.
+        (most >= fewest + 2 + fewest / 8).then_some(self.next_rebalance)
+    }
+
+    /// The workers that wait for URLs.
+    fn idle_workers(&self) -> impl Iterator<Item = (WorkerId, &WorkerEntry)> {
+        self.workers.iter().filter(|(_, worker)| worker.wants_urls && worker.ready.is_empty())
+    }
+
+    /// Moves domains to workers that wait for URLs, until no worker has two more than they. Those of which no URL is
+    /// leased are moved first.
+    pub(super) fn rebalance(&mut self, now: Instant) {
+        self.next_rebalance = now + REBALANCE_INTERVAL;
+        let mut counts: HashMap<WorkerId, usize> =
+            self.workers.iter().map(|(id, worker)| (id, worker.domains)).collect();
+        for (from, to) in self.domains.values().filter_map(DomainEntry::pending_move) {
+            *counts.entry(from).or_default() -= 1;
+            *counts.entry(to).or_default() += 1;
+        }
+        let mut idle: BTreeSet<(usize, WorkerId)> =
+            self.idle_workers().map(|(id, _)| (counts[&id], id)).collect();
+        let mut moves: Vec<(Domain, WorkerId)> = Vec::new();
+        for has_leases in [false, true] {
+            for (domain, entry) in &self.domains {
+                let (Some(from), Some(&(fewest, to))) = (entry.owner, idle.first()) else { continue };
+                let is_movable = (entry.leased > 0) == has_leases && entry.is_movable(self.domain_ttl);
+                let count = counts.get(&from).copied().unwrap_or(0);
+                if !is_movable || count < fewest + 2 || moves.len() >= MAX_MOVES {
+                    continue;
+                }
+                for (id, before, after) in [(to, fewest, fewest + 1), (from, count, count - 1)] {
+                    counts.insert(id, after);
+                    if idle.remove(&(before, id)) {
+                        idle.insert((after, id));
+                    }
+                }
+                moves.push((domain.clone(), to));
+            }
+        }
+        for (domain, to) in moves {
+            match self.domains.get_mut(&domain) {
+                Some(entry) if entry.leased > 0 => entry.moving_to = Some(to),
+                _ => self.change_owner(&domain, to),
+            }
+        }
+    }
+
+    /// Gives a domain to the worker that it moves to, if none of its URLs is leased.
+    pub(super) fn finish_move(&mut self, domain: &Domain) {
+        if let Some(entry) = self.domains.get(domain)
+            && let Some(to) = entry.moving_to
+            && entry.leased == 0
+        {
+            self.change_owner(domain, to);
+        }
+    }
+
+    /// Leases no URL of the domains that a worker has used for this time: it may have just sent a request.
+    pub(in super::super) fn rest_domains_of(&mut self, worker: WorkerId, time: Duration) {
+        let (now, ttl) = (Instant::now(), self.domain_ttl);
+        for entry in self.domains.values_mut().filter(|entry| entry.owner == Some(worker)) {
+            if entry.leased > 0 || entry.last_used + time > now || entry.is_claimed(ttl) {
+                entry.next = entry.next.max(now + time);
+            }
+        }
+    }
+
+    /// Removes a worker that has no leases. Its domains have no owner any more, and none moves to it.
+    pub(in super::super) fn remove_worker(&mut self, worker: WorkerId) {
+        self.workers.remove(worker);
+        self.to_wake.retain(|other| *other != worker);
+        let mut changed = Vec::new();
+        for (domain, entry) in &mut self.domains {
+            let (is_owner, is_target) = (entry.owner == Some(worker), entry.moving_to == Some(worker));
+            if is_owner {
+                (entry.owner, entry.listed) = (None, QueueSet::default());
+            }
+            if is_owner || is_target {
+                entry.moving_to = None;
+                changed.push(domain.clone());
+            }
+        }
+        for domain in changed {
+            self.list_domain(&domain, Instant::now());
+        }
+    }
+
+    /// Remembers the delay between requests to a host while URLs of it are waiting or leased.
+    pub(in super::super) fn set_delay(&mut self, host: &str, delay: Duration) {
+        if let Some(host) = self.hosts.get_mut(host) {
+            host.delay = delay;
+        }
+    }
+
+    /// The delay between requests to a host, as far as it is remembered.
+    pub(in super::super) fn delay(&self, host: &str) -> Duration {
+        self.hosts.get(host).map_or(Duration::ZERO, |host| host.delay)
+    }
+}
