@@ -88,11 +88,9 @@ struct Model {
 }
 
 impl Model {
-    fn new(queue_size: usize, priority_queues: usize) -> Model {
-        Model::with_workers(WORKERS, queue_size, priority_queues)
-    }
-
-    fn with_workers(workers: u16, queue_size: usize, priority_queues: usize) -> Model {
+    /// One worker is there from the start. The others join when they lease.
+    fn new(queue_size: usize, priority_queues: usize, workers_share_throttle: bool) -> Model {
+        let workers = 1;
         let config = BackendConfig {
             queue_size,
             priority_queues: PriorityQueues::new(priority_queues).unwrap(),
@@ -109,7 +107,7 @@ impl Model {
             max_page_bytes: 1_000,
             max_pages_per_host: u64::MAX,
             max_pages_per_site: u64::MAX,
-            hosts: HostLimits { max_leases: MAX_LEASES, ..HostLimits::default() },
+            hosts: HostLimits { max_leases: MAX_LEASES, workers_share_throttle, ..HostLimits::default() },
         };
         Model {
             backend: LocalBackend::new(config),
@@ -266,10 +264,11 @@ proptest! {
         operations in prop::collection::vec(operation(), 1..60),
         queue_size in prop_oneof![Just(1usize), 2..6usize, Just(50)],
         priority_queues in 1..12usize,
+        workers_share_throttle: bool,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let mut model = Model::new(queue_size, priority_queues);
+            let mut model = Model::new(queue_size, priority_queues, workers_share_throttle);
             for operation in operations {
                 model.apply(operation).await;
             }
@@ -298,7 +297,7 @@ proptest! {
 /// How often each priority queue is served in `rounds` draws, while no queue is empty.
 async fn served_by_queue(count: usize, rounds: usize) -> BTreeMap<usize, usize> {
     // All domains must go to the one worker that asks.
-    let model = Model::with_workers(1, rounds, count);
+    let model = Model::new(rounds, count, true);
     let (backend, queues) = (&model.backend, PriorityQueues::new(count).unwrap());
     let mut served = BTreeMap::new();
     let mut next = 0;

@@ -529,3 +529,6 @@ impl<S: Storage> LocalState<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

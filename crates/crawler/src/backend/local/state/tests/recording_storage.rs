@@ -1,0 +1,94 @@
+//! A storage in memory that records what it is told about leases.
+
+use std::time::Duration;
+
+use super::super::super::super::{BackendError, HostDelay, Lease, TaskId, WorkerId};
+use super::super::super::budgets::BudgetReservation;
+use super::super::super::memory_storage::MemoryStorage;
+use super::super::super::storage::{Body, Commit, CompletedUrl, QueuedTask, SeenStatus, Storage, TaskRef};
+use crate::domain::Domain;
+use crate::fetch::http::AddressKinds;
+use crate::modules::OutputWrite;
+use crate::similarity::Fingerprint;
+use crate::task::Depth;
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Recorded {
+    Lease(TaskId, u64, WorkerId),
+    Reservation(TaskId, Option<(u64, u64, bool)>),
+    End(TaskId),
+}
+
+pub(super) struct RecordingStorage {
+    pub(super) memory: MemoryStorage,
+    pub(super) recorded: Vec<Recorded>,
+}
+
+/// Operations that the storage in memory does.
+macro_rules! in_memory {
+    ($(fn $name:ident(&mut self $(, $argument:ident: $kind:ty)*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&mut self $(, $argument: $kind)*) $(-> $result)? {
+            self.memory.$name($($argument),*)
+        })*
+    };
+}
+
+impl Storage for RecordingStorage {
+    type Parked = <MemoryStorage as Storage>::Parked;
+
+    fn lease(&mut self, task: &QueuedTask, lease: &Lease, worker: WorkerId) {
+        assert_eq!(task.url, lease.url);
+        self.recorded.push(Recorded::Lease(task.task_id, lease.lease_id, worker));
+    }
+
+    fn set_reservation(&mut self, task_id: TaskId, reservation: Option<&BudgetReservation>) {
+        let parts = reservation.map(|reservation| reservation.parts());
+        self.recorded.push(Recorded::Reservation(task_id, parts));
+    }
+
+    fn end_lease(&mut self, task_id: TaskId) {
+        self.recorded.push(Recorded::End(task_id));
+    }
+
+    fn id(&self, url: &str) -> u64 {
+        self.memory.id(url)
+    }
+
+    fn overflow_len(&self) -> usize {
+        self.memory.overflow_len()
+    }
+
+    fn depth(&self, task: &QueuedTask) -> Depth {
+        self.memory.depth(task)
+    }
+
+    fn seen_len(&self) -> usize {
+        self.memory.seen_len()
+    }
+
+    fn body(&self, id: u64) -> Result<Option<Body>, BackendError> {
+        self.memory.body(id)
+    }
+
+    fn store_page(&mut self, id: u64, url: &str, page: &Fingerprint, body: Option<&Body>, now: Duration) {
+        self.memory.store_page(id, url, page, body, now);
+    }
+
+    in_memory! {
+        fn mark_seen(&mut self, id: u64, depth: Depth) -> Result<SeenStatus, BackendError>;
+        fn admit(&mut self, id: u64, task: TaskRef);
+        fn take_overflow(&mut self, max: usize) -> Result<Vec<QueuedTask>, BackendError>;
+        fn park(&mut self, queue: &mut Self::Parked, task: QueuedTask);
+        fn unpark(&mut self, queue: &mut Self::Parked) -> Result<Option<QueuedTask>, BackendError>;
+        fn complete(&mut self, id: u64, task: &QueuedTask, completed: CompletedUrl);
+        fn remove_page(&mut self, id: u64) -> Result<(), BackendError>;
+        fn set_host_delay(&mut self, host: &str, host_delay: HostDelay) -> Result<(), BackendError>;
+        fn set_group_pages(&mut self, host: &str, pages: u64) -> Result<(), BackendError>;
+        fn set_address_kinds(&mut self, host: &str, kinds: AddressKinds) -> Result<(), BackendError>;
+        fn set_linking_pages(&mut self, domain: &Domain, pages: u32);
+        fn record_writes(&mut self, page_number: u64, writes: Vec<(usize, OutputWrite)>);
+        fn record_outputs_written(&mut self, last_page_number: u64, lengths: Vec<u64>);
+        fn fail(&mut self, error: &BackendError);
+        fn commit(&mut self) -> Commit;
+    }
+}
