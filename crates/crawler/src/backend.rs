@@ -441,7 +441,7 @@ pub trait Backend: Send + Sync + 'static {
     fn lease(&self, worker: WorkerId, max: usize, wait: Duration) -> impl BackendFuture<Vec<Lease>>;
 
     /// Transfers domains to other workers, each as a unit or not at all. The leases end, and all URLs that wait for the
-    /// old owner wait for the new one, in the same order. A backend whose workers are fixed from the start declines.
+    /// old owner wait for the new one, in the same order. A backend whose workers share a throttle declines.
     fn transfer_domains(
         &self,
         _from: WorkerId,

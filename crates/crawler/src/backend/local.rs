@@ -29,7 +29,8 @@ use self::state::{BorderCase, LocalState, NewPage, StoreResult, Work};
 use self::storage::{Clock, Commit, Storage};
 use super::{
     AdmitCounts, Backend, BackendError, Budget, BudgetDecision, CompleteResult, Completion, ContentMatch,
-    DiscoveredUrl, HostClaim, HostDelay, Lease, Snapshot, TaskId, UnprioritizedUrl, WorkerId,
+    DiscoveredUrl, DomainTransfer, HostClaim, HostDelay, Lease, Snapshot, TaskId, TransferResult,
+    UnprioritizedUrl, WorkerId,
 };
 use crate::domain::Domain;
 use crate::fetch::http::AddressKinds;
@@ -387,6 +388,24 @@ impl<S: Storage> Backend for LocalBackend<S> {
         self.wake_requests(wakeups);
         self.wait_committed(commit).await?;
         Ok(completed)
+    }
+
+    async fn transfer_domains(
+        &self,
+        from: WorkerId,
+        transfers: Vec<DomainTransfer>,
+    ) -> Result<Vec<TransferResult>, BackendError> {
+        if self.workers_share_throttle {
+            return Ok(vec![TransferResult::Declined; transfers.len()]);
+        }
+        let ((results, work), commit) = self.atomically(|state| {
+            let results: Result<Vec<TransferResult>, BackendError> =
+                transfers.iter().map(|transfer| state.transfer_domain(from, transfer)).collect();
+            Ok((results?, state.work()))
+        })?;
+        self.wake(work);
+        self.wait_committed(commit).await?;
+        Ok(results)
     }
 
     async fn claim_host(&self, worker: WorkerId, host: &str) -> Result<HostClaim, BackendError> {

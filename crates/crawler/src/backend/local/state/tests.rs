@@ -14,9 +14,10 @@ use super::super::storage::{Clock, Storage, TaskRef};
 use super::super::{BackendConfig, HostLimits, LocalBackend};
 use super::LocalState;
 use crate::backend::{
-    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, HostClaim, HostDelay, Lease, TaskId,
-    WorkerId,
+    Backend, BudgetDecision, CompleteResult, Completion, DiscoveredUrl, DomainTransfer, HostClaim, HostDelay,
+    Lease, TaskId, TransferResult, WorkerId,
 };
+use crate::domain::Domain;
 use crate::outcome::Outcome;
 use crate::prioritizer::{Priority, PriorityQueues};
 use crate::similarity::HashKey;
@@ -279,6 +280,33 @@ async fn domain_that_moves_from_a_removed_worker_rests() {
     assert!(state.lease(SECOND, 4).unwrap().is_empty());
     advance(SECOND_OF_TIME).await;
     assert_eq!(state.lease(SECOND, 4).unwrap().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn domain_is_transferred_with_all_its_leases_and_cooldowns_or_not_at_all() {
+    let hosts = HostLimits { max_leases: 2, ..config().hosts };
+    let backend = LocalBackend::new(BackendConfig { workers: 2, hosts, ..config() });
+    add_urls(&mut backend.shared.state(), urls_of("a.test", 4));
+    let leases = backend.lease(FIRST, 2, Duration::ZERO).await.unwrap();
+    let (domain, second) = (Domain::from_url_str("http://a.test/"), SECOND_OF_TIME);
+    let cooldown = |key: &str, cooldown| (key.to_owned(), HostDelay { delay: second, cooldown });
+    let transfer = async |from, to, leases: &[Lease]| {
+        let cooldowns = vec![cooldown("a.test", second), cooldown("*.a.test", 2 * second)];
+        let transfer = DomainTransfer { domain: domain.clone(), to, leases: leases.to_vec(), cooldowns };
+        backend.transfer_domains(from, vec![transfer]).await.unwrap()[0]
+    };
+    assert_eq!(transfer(SECOND, FIRST, &leases).await, TransferResult::Declined, "another worker owns it");
+    assert_eq!(transfer(FIRST, WorkerId(5), &leases).await, TransferResult::Declined, "there is none");
+    assert_eq!(transfer(FIRST, SECOND, &leases[1..]).await, TransferResult::RetryLater);
+    assert_eq!(transfer(FIRST, SECOND, &leases).await, TransferResult::Moved);
+    let late = backend.complete(vec![page(&leases[0])]).await.unwrap();
+    assert_eq!(late, [CompleteResult::StaleLease]);
+    advance(2 * second - Duration::from_millis(6)).await;
+    assert!(backend.lease(SECOND, 4, Duration::ZERO).await.unwrap().is_empty());
+    advance(Duration::from_millis(6)).await;
+    assert!(backend.lease(FIRST, 4, Duration::ZERO).await.unwrap().is_empty());
+    let again = backend.lease(SECOND, 4, Duration::ZERO).await.unwrap();
+    assert_eq!(again.iter().map(|lease| &*lease.url).collect::<Vec<_>>(), urls_of("a.test", 2));
 }
 
 #[tokio::test(start_paused = true)]

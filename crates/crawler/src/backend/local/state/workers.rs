@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::super::{HostClaim, HostDelay, TaskId, WorkerId};
+use super::super::super::{
+    BackendError, DomainTransfer, HostClaim, HostDelay, Lease, TaskId, TransferResult, WorkerId,
+};
 use super::super::budgets::BudgetReservation;
 use super::super::storage::{QueuedTask, Storage};
 use super::{ActiveLease, LocalState};
@@ -41,13 +43,52 @@ impl<S: Storage> LocalState<S> {
         // Each is put in front of those that were given back before.
         lost.sort_by_key(|task_id| Reverse(*task_id));
         for task_id in lost {
-            let Some(ActiveLease { task, reservation, .. }) = self.end_lease(task_id) else { continue };
-            self.budgets.release(&task.url, reservation);
-            let url = Arc::clone(&task.url);
-            self.waiting.give_back(task, &self.cooldowns);
-            self.waiting.release(&url, &self.cooldowns, Duration::ZERO);
+            self.requeue(task_id);
         }
         self.waiting.remove_worker(worker);
+    }
+
+    /// Ends a lease, and lets the URL wait in front of the other URLs of its host.
+    fn requeue(&mut self, task_id: TaskId) {
+        let Some(ActiveLease { task, reservation, .. }) = self.end_lease(task_id) else { return };
+        self.budgets.release(&task.url, reservation);
+        let url = Arc::clone(&task.url);
+        self.waiting.give_back(task, &self.cooldowns);
+        self.waiting.release(&url, &self.cooldowns, Duration::ZERO);
+    }
+
+    /// Transfers a domain to another worker, with all leases that its owner has of it.
+    pub(crate) fn transfer_domain(
+        &mut self,
+        from: WorkerId,
+        DomainTransfer { domain, to, leases, cooldowns }: &DomainTransfer,
+    ) -> Result<TransferResult, BackendError> {
+        let is_active = |lease: &&Lease| {
+            let active = self.leases.get(&lease.task_id);
+            active.is_some_and(|active| (active.lease_id, active.worker) == (lease.lease_id, from))
+        };
+        let returned: Vec<TaskId> = leases.iter().filter(is_active).map(|lease| lease.task_id).collect();
+        match self.waiting.owner_and_leases(domain) {
+            Some((owner, _)) if owner != from || !self.waiting.has_worker(*to) => {
+                return Ok(TransferResult::Declined);
+            }
+            Some((_, leased)) if leased > returned.len() => return Ok(TransferResult::RetryLater),
+            Some(_) => {}
+            None => return Ok(TransferResult::Declined),
+        }
+        let site_key = domain.site_key();
+        for (host, host_delay) in cooldowns {
+            match *host == site_key {
+                true => self.waiting.rest_domain(domain, host_delay.cooldown),
+                false => self.set_host_delay(host, *host_delay)?,
+            }
+        }
+        self.waiting.move_domain(domain, *to);
+        // Each is put in front of those that were given back before.
+        for task_id in returned.into_iter().rev() {
+            self.requeue(task_id);
+        }
+        Ok(TransferResult::Moved)
     }
 
     /// Lets the hosts and domains of a dead worker rest for their delay: the worker may have just sent a request.

@@ -148,10 +148,15 @@ impl<Q: Default> WaitingUrls<Q> {
             }
         }
         for (domain, to) in moves {
-            match self.domains.get_mut(&domain) {
-                Some(entry) if entry.leased > 0 => entry.moving_to = Some(to),
-                _ => self.change_owner(&domain, to),
-            }
+            self.move_domain(&domain, to);
+        }
+    }
+
+    /// Moves a domain to a worker, at once or when the last of its leases has ended.
+    pub(in super::super) fn move_domain(&mut self, domain: &Domain, to: WorkerId) {
+        if let Some(entry) = self.domains.get_mut(domain) {
+            entry.moving_to = Some(to);
+            self.finish_move(domain);
         }
     }
 
@@ -162,6 +167,19 @@ impl<Q: Default> WaitingUrls<Q> {
             && entry.leased == 0
         {
             self.change_owner(domain, to);
+        }
+    }
+
+    /// The owner of a domain, and the number of its URLs that are leased.
+    pub(in super::super) fn owner_and_leases(&self, domain: &Domain) -> Option<(WorkerId, usize)> {
+        let entry = self.domains.get(domain)?;
+        Some((entry.owner?, entry.leased))
+    }
+
+    /// Leases no URL of a domain for this time.
+    pub(in super::super) fn rest_domain(&mut self, domain: &Domain, time: Duration) {
+        if let Some(entry) = self.domains.get_mut(domain) {
+            entry.next = entry.next.max(Instant::now() + time);
         }
     }
 
