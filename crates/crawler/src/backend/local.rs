@@ -53,7 +53,7 @@ pub struct BackendConfig {
     pub queue_size: usize,
     /// The priority queues.
     pub priority_queues: PriorityQueues,
-    /// Number of workers.
+    /// Number of workers at the start. More can join a crawl whose workers are in other processes.
     pub workers: u16,
     /// How long a page is stored; on Redis, also how long the rest of a crawl is kept after its end.
     pub ttl: Duration,

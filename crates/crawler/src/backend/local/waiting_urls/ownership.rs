@@ -3,7 +3,7 @@
 //! If each worker has a throttle of its own, domains move from workers that have many to workers that wait for URLs. A
 //! domain changes its owner when none of its URLs is leased: the completions have returned its cooldowns.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -124,7 +124,8 @@ impl<Q: Default> WaitingUrls<Q> {
         let mut counts: HashMap<WorkerId, usize> =
             self.workers.iter().map(|(id, worker)| (id, worker.domains)).collect();
         for (from, to) in self.domains.values().filter_map(DomainEntry::pending_move) {
-            *counts.entry(from).or_default() -= 1;
+            let count = counts.entry(from).or_default();
+            *count = count.saturating_sub(1);
             *counts.entry(to).or_default() += 1;
         }
         let mut idle: BTreeSet<(usize, WorkerId)> =
@@ -147,8 +148,24 @@ impl<Q: Default> WaitingUrls<Q> {
                 moves.push((domain.clone(), to));
             }
         }
+        if moves.is_empty() {
+            return;
+        }
+        self.unlist(moves.iter().map(|(domain, _)| domain).collect());
         for (domain, to) in moves {
             self.move_domain(&domain, to);
+        }
+    }
+
+    /// Takes domains out of their owners' lists, all in one pass.
+    fn unlist(&mut self, domains: HashSet<&Domain>) {
+        for domain in &domains {
+            if let Some(entry) = self.domains.get_mut(*domain) {
+                entry.listed = QueueSet::default();
+            }
+        }
+        for list in self.workers.iter_mut().flat_map(|worker| &mut worker.ready.0) {
+            list.retain(|domain| !domains.contains(domain));
         }
     }
 

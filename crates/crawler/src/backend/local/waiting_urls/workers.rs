@@ -80,6 +80,10 @@ impl Workers {
         numbered.filter_map(|(id, entry)| Some((id, entry.as_ref()?)))
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut WorkerEntry> {
+        self.entries.iter_mut().flatten()
+    }
+
     /// Counts an active domain of a worker.
     pub(super) fn count_domain(&mut self, owner: Option<WorkerId>, change: isize) {
         if let Some(worker) = owner.and_then(|owner| self.get_mut(owner)) {
